@@ -1,0 +1,68 @@
+# clustercep: `make help` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+LOCKED := requirements/build.txt requirements/runtime.txt requirements/dev.txt
+
+$(STAMP): $(LOCKED) pyproject.toml deploy/setup/system-packages.sh
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "clustercep needs Python 3.11 or newer; found $$($(PYTHON) --version). Set PYTHON=python3.11" >&2; exit 1; }
+	@deploy/setup/system-packages.sh librrd-dev gcc libc6-dev python3-dev python3-venv
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/build.txt
+	$(PY) -m pip install -q --disable-pip-version-check --require-hashes --no-build-isolation -r requirements/runtime.txt -r requirements/dev.txt
+	$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+.PHONY: setup
+setup: $(STAMP) ## create .venv with the pinned requirements (and the system packages they need)
+
+.PHONY: demo
+demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS=--once exits at the end)
+	@$(VENV)/bin/clustercep demo $(DEMO_ARGS)
+
+.PHONY: test
+test: setup ## run the tests (TEST_ARGS= is passed to pytest)
+	@$(PY) -m pytest $(TEST_ARGS)
+
+.PHONY: lint
+lint: setup ## ruff, mypy --strict and the layers
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-cache
+
+.PHONY: format
+format: setup ## let ruff mend what it can
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+.PHONY: bench
+bench: setup ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/bench
+	@$(PY) -m benchmarks $(BENCH)
+
+.PHONY: cluster
+cluster: setup ## start the mini cluster, run its workload with faults, stop it (CLUSTER_ARGS=)
+	@deploy/minicluster/install.sh
+	@$(PY) -m deploy.minicluster run $(CLUSTER_ARGS)
+
+.PHONY: record
+record: setup ## as cluster, and save the run as a recording in build/recording (RECORD_ARGS=)
+	@deploy/minicluster/install.sh
+	@$(PY) -m deploy.minicluster record --out build/recording $(RECORD_ARGS)
+
+.PHONY: lock
+lock: ## renew the pinned requirements from requirements/*.in
+	@for part in build runtime dev; do \
+	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-header --no-annotate --python-version 3.11 --allow-unsafe \
+	    requirements/$$part.in -o requirements/$$part.txt || exit 1; done
+
+.PHONY: clean
+clean: ## remove the virtual environment and everything built
+	rm -rf $(VENV) build
+
+.PHONY: help
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
