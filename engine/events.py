@@ -1,0 +1,291 @@
+"""Events as columns: the schema of event types, and batches of events over Arrow.
+
+A batch holds events of any types together: header columns that every event has, and one column per attribute name,
+null where the event's type lacks it. No Python object stands for an event on a hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.errors import EventError
+
+Int64Array = npt.NDArray[np.int64]
+Float64Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+MAX_EXACT_INT = 2**53
+"""Numbers are compared as IEEE doubles; integers beyond this magnitude would not be exact and are refused."""
+
+FOREVER_MS = 2**62
+"""The watermark of a source that will send nothing more."""
+
+
+class AttributeType(Enum):
+    """Types of attributes: numbers compare by value, strings by equality only."""
+
+    INT = "int"
+    FLOAT = "float"
+    STRING = "string"
+
+    @property
+    def is_number(self) -> bool:
+        """True for INT and FLOAT."""
+        return self is not AttributeType.STRING
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of a column of such values."""
+        return {"int": pa.int64(), "float": pa.float64(), "string": pa.string()}[self.value]
+
+
+HEADER = pa.schema(
+    [
+        pa.field("event_id", pa.string(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("t_lo_ms", pa.int64(), nullable=False),
+        pa.field("t_hi_ms", pa.int64(), nullable=False),
+        # Position among events of one millisecond: rank of the logical source, then the record's place in it.
+        pa.field("source_rank", pa.int32(), nullable=False),
+        pa.field("source_seq", pa.int64(), nullable=False),
+        # Events of one clock keep the order (nominal time, source_seq) with certainty; null: a clock of its own.
+        pa.field("clock_id", pa.string()),
+        # Probabilities of the milliseconds t_lo..t_hi; null: uniform.
+        pa.field("weights", pa.list_(pa.float64())),
+        # Evidence for people: where the record stands ("file:line", REST path) and its text; never part of identity.
+        pa.field("origin", pa.string()),
+        pa.field("raw", pa.string()),
+    ]
+)
+
+TIME_ATTRIBUTE = "timestamp"
+"""Virtual attribute of every event: t_hi_ms of a precise event; of an imprecise one the latest possible time."""
+
+
+@dataclass(frozen=True)
+class EventSchema:
+    """The event types that queries may name.
+
+    `types` maps a type's name to its attributes in order. One attribute name has one type throughout the schema, so
+    that a column means the same for every event; `EventSchema.of` checks it.
+    """
+
+    types: Mapping[str, Mapping[str, AttributeType]]
+
+    @classmethod
+    def of(cls, types: Mapping[str, Mapping[str, AttributeType]]) -> EventSchema:
+        """Check and freeze `types`; raises EventError when an attribute has two types or hides a header column."""
+        seen: dict[str, tuple[str, AttributeType]] = {}
+        for type_name, attributes in types.items():
+            for attribute, attribute_type in attributes.items():
+                if attribute in HEADER.names or attribute == TIME_ATTRIBUTE:
+                    raise EventError(f"event type {type_name}: attribute {attribute} is reserved; rename it")
+                first_type, known = seen.setdefault(attribute, (type_name, attribute_type))
+                if known is not attribute_type:
+                    raise EventError(
+                        f"attribute {attribute} is {known.value} in {first_type} but {attribute_type.value} in "
+                        f"{type_name}; give one of them another name"
+                    )
+        return cls({name: dict(attributes) for name, attributes in types.items()})
+
+    @property
+    def attributes(self) -> dict[str, AttributeType]:
+        """All attribute names with their type, in order of first appearance."""
+        merged: dict[str, AttributeType] = {}
+        for attributes in self.types.values():
+            merged.update(attributes)
+        return merged
+
+    def types_with(self, attribute: str) -> frozenset[str]:
+        """Names of the types that have `attribute`."""
+        return frozenset(name for name, attributes in self.types.items() if attribute in attributes)
+
+
+@dataclass(frozen=True, eq=False)
+class EventBatch:
+    """Events as columns.
+
+    `table` has the HEADER columns in order, then attribute columns (int64, double or string; null = absent or
+    unknown). Rows need not be ordered; `sorted()` gives stream order.
+    """
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @classmethod
+    def empty(cls) -> EventBatch:
+        """A batch without events and without attributes."""
+        return cls(HEADER.empty_table())
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any], schema: EventSchema) -> EventBatch:
+        """Build from arrays or lists by column name.
+
+        Header columns that are left out become: t_hi_ms = t_lo_ms, source_rank = 0, source_seq = row number, the
+        others null. Raises EventError when a needed column is missing, an attribute is not in `schema`, or a value
+        does not have its column's type.
+        """
+        for needed in ("event_id", "type", "t_lo_ms"):
+            if needed not in columns:
+                raise EventError(f"event columns lack {needed!r}; found {sorted(columns)}")
+        n_rows = len(columns["event_id"])
+        defaults: dict[str, Any] = {
+            "t_hi_ms": columns["t_lo_ms"],
+            "source_rank": np.zeros(n_rows, np.int32),
+            "source_seq": np.arange(n_rows, dtype=np.int64),
+        }
+        arrays: list[pa.Array] = []
+        fields: list[pa.Field] = []
+        for field in HEADER:
+            values = columns.get(field.name, defaults.get(field.name))
+            arrays.append(pa.nulls(n_rows, field.type) if values is None else _column(field.name, values, field.type))
+            fields.append(field)
+        known = schema.attributes
+        for name, values in columns.items():
+            if name in HEADER.names:
+                continue
+            if name not in known:
+                raise EventError(f"no event type has the attribute {name!r}; known: {', '.join(sorted(known))}")
+            arrays.append(_column(name, values, known[name].arrow))
+            fields.append(pa.field(name, known[name].arrow))
+        batch = cls(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+        batch.validate()
+        return batch
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]], schema: EventSchema) -> EventBatch:
+        """Build from one mapping per event (for parsers of small files and for tests, not for hot paths)."""
+        if not rows:
+            return cls.empty()
+        names = [n for n in (*HEADER.names, *schema.attributes) if any(n in row for row in rows)]
+        unknown = {n for row in rows for n in row} - set(names)
+        if unknown:
+            raise EventError(f"no event type has the attribute(s) {sorted(unknown)}")
+        columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
+        if "t_hi_ms" in columns:
+            columns["t_hi_ms"] = [row["t_lo_ms"] if row.get("t_hi_ms") is None else row["t_hi_ms"] for row in rows]
+        return cls.from_columns(columns, schema)
+
+    @classmethod
+    def concat(cls, batches: Iterable[EventBatch]) -> EventBatch:
+        """One batch with the rows of all, in their order; attribute columns are united."""
+        tables = [batch.table for batch in batches if len(batch)]
+        if not tables:
+            return cls.empty()
+        return cls(pa.concat_tables(tables, promote_options="default").combine_chunks())
+
+    def validate(self) -> None:
+        """Raise EventError for the first event whose interval is reversed or whose header is null."""
+        for name in ("event_id", "type", "t_lo_ms", "t_hi_ms"):
+            if self.table.column(name).null_count:
+                row = int(np.flatnonzero(self.table.column(name).is_null().to_numpy())[0])
+                raise EventError(f"event in row {row}: {name} is missing")
+        reversed_rows = np.flatnonzero(self.t_lo_ms > self.t_hi_ms)
+        if len(reversed_rows):
+            row = int(reversed_rows[0])
+            raise EventError(
+                f"event {self.table.column('event_id')[row]}: its interval starts at {self.t_lo_ms[row]} ms, after its "
+                f"end at {self.t_hi_ms[row]} ms"
+            )
+
+    @property
+    def t_lo_ms(self) -> Int64Array:
+        """Earliest possible times, shape (n,)."""
+        return self._int64("t_lo_ms")
+
+    @property
+    def t_hi_ms(self) -> Int64Array:
+        """Latest possible times, inclusive, shape (n,)."""
+        return self._int64("t_hi_ms")
+
+    @property
+    def source_seq(self) -> Int64Array:
+        """Place of each record in its logical source, shape (n,)."""
+        return self._int64("source_seq")
+
+    @property
+    def source_rank(self) -> Int64Array:
+        """Rank of each record's logical source, shape (n,)."""
+        return self._int64("source_rank")
+
+    def has(self, name: str) -> bool:
+        """True when there is a column of this name."""
+        return name in self.table.column_names
+
+    def numbers(self, name: str) -> Float64Array:
+        """A numeric attribute as doubles, shape (n,); NaN where it is null or the batch has no such column."""
+        if not self.has(name):
+            return np.full(len(self), np.nan)
+        column = self.table.column(name).combine_chunks()
+        if pa.types.is_integer(column.type):
+            biggest = pc.max(pc.abs_checked(column)).as_py()
+            if biggest is not None and biggest > MAX_EXACT_INT:
+                raise EventError(f"attribute {name}: {biggest} is beyond 2^53 and would not be compared exactly")
+        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+    def strings(self, name: str) -> pa.Array:
+        """A string column as an Arrow array of length n (nulls where the batch has no such column)."""
+        if not self.has(name):
+            return pa.nulls(len(self), pa.string())
+        return self.table.column(name).combine_chunks()
+
+    def take(self, rows: Int64Array) -> EventBatch:
+        """The events of these row numbers, in that order."""
+        return EventBatch(self.table.take(pa.array(rows, pa.int64())))
+
+    def where(self, mask: BoolArray) -> EventBatch:
+        """The events whose mask is True."""
+        return EventBatch(self.table.filter(pa.array(mask)))
+
+    def of_types(self, names: Iterable[str]) -> EventBatch:
+        """The events whose type is one of `names`."""
+        wanted = pc.is_in(self.table.column("type"), value_set=pa.array(sorted(names), pa.string()))
+        return EventBatch(self.table.filter(wanted))
+
+    def sorted(self) -> EventBatch:
+        """Stream order: t_lo_ms, source_rank, source_seq, then event_id so that the order is total."""
+        keys = [(name, "ascending") for name in ("t_lo_ms", "source_rank", "source_seq", "event_id")]
+        return EventBatch(self.table.sort_by(keys))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One mapping per event without its nulls (for evidence and messages, not for hot paths)."""
+        for row in self.table.to_pylist():
+            yield {name: value for name, value in row.items() if value is not None}
+
+    def _int64(self, name: str) -> Int64Array:
+        return np.asarray(self.table.column(name).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
+def _column(name: str, values: Any, arrow_type: pa.DataType) -> pa.Array:
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if isinstance(values, pa.Array):
+            return values.cast(arrow_type)
+        return pa.array(values, arrow_type, from_pandas=isinstance(values, np.ndarray))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise EventError(f"column {name}: expected {arrow_type} values: {error}") from error
+
+
+__all__ = [
+    "FOREVER_MS",
+    "HEADER",
+    "MAX_EXACT_INT",
+    "TIME_ATTRIBUTE",
+    "AttributeType",
+    "BoolArray",
+    "EventBatch",
+    "EventSchema",
+    "Float64Array",
+    "Int64Array",
+]

@@ -1,0 +1,332 @@
+"""The immutable syntax tree of SASE+ queries (SASE+ section 3, SASE++ section 2.1, with GRETA's clauses).
+
+Nodes are frozen and compare by meaning: spans take no part, so that parse(print(query)) == query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+
+from engine.errors import Span
+
+
+def _span() -> Span | None:
+    return field(default=None, compare=False, repr=False)  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------- patterns
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """`Type v`, `Type+ v[]` or `Type v+`: one event of the type, or with `kleene` one or more."""
+
+    event_type: str
+    variable: str
+    kleene: bool = False
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`!P` or `~P`: no match of P between its neighbours (SASE+ section 3)."""
+
+    pattern: Pattern
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """`SEQ(P1, ..., Pn)`: the parts in temporal order; n >= 1."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`(P)+`, `P?`, `P*`, `P{n,m}`: between `at_least` and `at_most` (None: unbounded) matches of P in sequence."""
+
+    pattern: Pattern
+    at_least: int
+    at_most: int | None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """`OR(P, Q, ...)`, also written `P OR Q`: a match of any part."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """`AND(P, Q, ...)`, also written `P AND Q`: a match of every part, in any order, no event twice."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """`ANY(n, T1 v1, T2 v2, ...)`: n events of different components among these, in any order."""
+
+    count: int
+    parts: tuple[Component, ...]
+    span: Span | None = _span()
+
+
+Pattern = Component | Negation | Sequence | Repeat | Alternative | Conjunction | AnyOf
+
+# ------------------------------------------------------------- expressions
+
+
+class Index(Enum):
+    """Which event of a variable an attribute reference means."""
+
+    SINGLE = ""  # v.x, v a single component
+    FIRST = "[1]"
+    CURRENT = "[i]"
+    PREVIOUS = "[i-1]"
+    LAST = "[v.len]"  # printed with the variable's own name
+
+
+class Range(Enum):
+    """Which events of a Kleene variable an aggregate covers."""
+
+    ALL = "[]"
+    BEFORE_CURRENT = "[..i-1]"
+    BEFORE_LAST = "[..v.len-1]"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a string or NULL; durations are already milliseconds."""
+
+    value: int | float | str | None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`:name`: a value given in configuration, or by the query's PARAMETERS clause."""
+
+    name: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """`a.x`, `b[1].x`, `b[i].x`, `b[i-1].x`, `b[b.len].x`."""
+
+    variable: str
+    index: Index
+    name: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`avg(b[].x)` and so on, per match; `function` in lower case; `name` is None for `count(b[])` alone."""
+
+    function: str
+    variable: str
+    range: Range
+    name: str | None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """`-x`."""
+
+    operand: Expression
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`l op r`; op one of + - * / %; `/` is real division, `%` the truncating remainder."""
+
+    op: str
+    left: Expression
+    right: Expression
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`l op r`; op one of = != < <= > >=; unknown when a side is NULL or NaN."""
+
+    op: str
+    left: Expression
+    right: Expression
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """`x IN (l1, l2, ...)`."""
+
+    operand: Expression
+    options: tuple[Literal | Parameter, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """`p AND q AND ...` (three-valued)."""
+
+    operands: tuple[Expression, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """`p OR q OR ...` (three-valued)."""
+
+    operands: tuple[Expression, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`NOT p` (three-valued)."""
+
+    operand: Expression
+    span: Span | None = _span()
+
+
+Expression = (
+    Literal | Parameter | Attribute | Aggregate | Negative | Arithmetic | Comparison | Membership | AllOf | OneOf | Not
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """`[x]`: equal x among all bound components whose type has x; `[v.x]` limits it to that variable."""
+
+    attribute: str
+    variable: str | None = None
+    span: Span | None = _span()
+
+
+# ------------------------------------------------------------------ clauses
+
+
+class Strategy(Enum):
+    """Event selection strategies (SASE+ section 3.1); hyphens and underscores are both accepted in text."""
+
+    STRICT_CONTIGUITY = "strict_contiguity"
+    PARTITION_CONTIGUITY = "partition_contiguity"
+    SKIP_TILL_NEXT_MATCH = "skip_till_next_match"
+    SKIP_TILL_ANY_MATCH = "skip_till_any_match"
+
+
+class Output(Enum):
+    """Output forms (DESIGN 3)."""
+
+    ALL = "ALL"
+    SETS = "SETS"
+    COLLAPSED = "COLLAPSED"
+    COUNT = "COUNT"
+    NON_OVERLAPPING = "NON_OVERLAPPING"
+    TOP = "TOP"
+
+
+class Ties(Enum):
+    """How equal timestamps of precise events are ordered."""
+
+    SOURCE = "SOURCE"
+    STRICT = "STRICT"
+
+
+class Severity(Enum):
+    """What a match becomes: an alert of some severity, or a row of a report."""
+
+    REPORT = "report"
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnItem:
+    """One value of a match: an expression and the name it goes by."""
+
+    expression: Expression
+    name: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """One entry of PARAMETERS: the value that holds unless configuration gives another."""
+
+    name: str
+    value: int | float | str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """`ALERT severity 'summary'` or `REPORT 'summary'`; `{name}` in the summary stands for a RETURN value."""
+
+    severity: Severity
+    summary: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A whole query as written; the resolver checks it against a schema and fills in parameters."""
+
+    pattern: Pattern
+    strategy: Strategy | None
+    predicates: tuple[Expression, ...] = ()
+    equivalences: tuple[Equivalence, ...] = ()
+    within_ms: int | Parameter | None = None
+    within_events: int | None = None
+    output: Output = Output.ALL
+    top_k: int | None = None
+    limit: int | None = None
+    confidence: float | Parameter | None = None
+    ties: Ties | None = None
+    having: Expression | None = None
+    returns: tuple[ReturnItem, ...] = ()
+    parameters: tuple[Default, ...] = ()
+    notice: Notice | None = None
+    group_gap_ms: int | None = None
+    span: Span | None = _span()
+
+
+Node = Pattern | Expression | Equivalence | ReturnItem | Default | Notice | Query
+
+
+def walk(node: object) -> Iterator[object]:
+    """The node and everything below it, parents first."""
+    yield node
+    if is_dataclass(node) and not isinstance(node, type):
+        for item in fields(node):
+            value = getattr(node, item.name)
+            for child in value if isinstance(value, tuple) else (value,):
+                if is_dataclass(child) and not isinstance(child, (type, Span)):
+                    yield from walk(child)
+
+
+def components(pattern: Pattern) -> Iterator[tuple[Component, bool]]:
+    """Every component in textual order with True where it stands below a negation."""
+    if isinstance(pattern, Component):
+        yield pattern, False
+    elif isinstance(pattern, Negation):
+        for component, _ in components(pattern.pattern):
+            yield component, True
+    elif isinstance(pattern, Repeat):
+        yield from components(pattern.pattern)
+    else:
+        for part in pattern.parts:
+            yield from components(part)
