@@ -12,10 +12,6 @@ from enum import Enum
 from engine.errors import Span
 
 
-def _span() -> Span | None:
-    return field(default=None, compare=False, repr=False)  # type: ignore[no-any-return]
-
-
 # ---------------------------------------------------------------- patterns
 
 
@@ -26,7 +22,7 @@ class Component:
     event_type: str
     variable: str
     kleene: bool = False
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,7 @@ class Negation:
     """`!P` or `~P`: no match of P between its neighbours (SASE+ section 3)."""
 
     pattern: Pattern
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class Sequence:
     """`SEQ(P1, ..., Pn)`: the parts in temporal order; n >= 1."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class Repeat:
     pattern: Pattern
     at_least: int
     at_most: int | None
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class Alternative:
     """`OR(P, Q, ...)`, also written `P OR Q`: a match of any part."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ class Conjunction:
     """`AND(P, Q, ...)`, also written `P AND Q`: a match of every part, in any order, no event twice."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,7 @@ class AnyOf:
 
     count: int
     parts: tuple[Component, ...]
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Pattern = Component | Negation | Sequence | Repeat | Alternative | Conjunction | AnyOf
@@ -108,7 +104,7 @@ class Literal:
     """A number, a string or NULL; durations are already milliseconds."""
 
     value: int | float | str | None
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +112,7 @@ class Parameter:
     """`:name`: a value given in configuration, or by the query's PARAMETERS clause."""
 
     name: str
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +122,7 @@ class Attribute:
     variable: str
     index: Index
     name: str
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +133,7 @@ class Aggregate:
     variable: str
     range: Range
     name: str | None
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ class Negative:
     """`-x`."""
 
     operand: Expression
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +151,7 @@ class Arithmetic:
     op: str
     left: Expression
     right: Expression
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +161,7 @@ class Comparison:
     op: str
     left: Expression
     right: Expression
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +170,7 @@ class Membership:
 
     operand: Expression
     options: tuple[Literal | Parameter, ...]
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +178,7 @@ class AllOf:
     """`p AND q AND ...` (three-valued)."""
 
     operands: tuple[Expression, ...]
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +186,7 @@ class OneOf:
     """`p OR q OR ...` (three-valued)."""
 
     operands: tuple[Expression, ...]
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +194,7 @@ class Not:
     """`NOT p` (three-valued)."""
 
     operand: Expression
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Expression = (
@@ -212,7 +208,7 @@ class Equivalence:
 
     attribute: str
     variable: str | None = None
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 # ------------------------------------------------------------------ clauses
@@ -260,7 +256,7 @@ class ReturnItem:
 
     expression: Expression
     name: str
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +265,7 @@ class Default:
 
     name: str
     value: int | float | str
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +274,7 @@ class Notice:
 
     severity: Severity
     summary: str
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +297,7 @@ class Query:
     parameters: tuple[Default, ...] = ()
     notice: Notice | None = None
     group_gap_ms: int | None = None
-    span: Span | None = _span()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Node = Pattern | Expression | Equivalence | ReturnItem | Default | Notice | Query
