@@ -1,0 +1,1 @@
+"""Collectors: one module per source; each turns what its source writes into columnar event batches, nothing else."""

@@ -1,0 +1,139 @@
+"""What every collector has in common: the protocol, what a poll yields, problems, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from engine.events import EventBatch
+
+_T = TypeVar("_T")
+
+MAX_MESSAGE_CHARS = 500
+"""Longest problem message: names and values in it come from files, which may hold anything."""
+
+
+class CollectorError(Exception):
+    """A source that cannot be read at all now; the caller counts it, reports it and polls again later."""
+
+
+class SourceUnavailableError(CollectorError):
+    """The source did not answer or is not there (no directory, connection refused, time-out)."""
+
+
+class PositionError(CollectorError):
+    """A saved read position that this collector cannot use (another version, a damaged checkpoint)."""
+
+
+class OptionError(CollectorError):
+    """An option with a value that cannot work; says which, what was found and what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a source that could not be read as expected; each is reported once and stops nothing."""
+
+    source: str
+    place: str
+    """"file:line", URL or host."""
+    kind: str
+    """Slug for counting, e.g. "truncated", "not_jhist", "missing_counter", "unreadable"."""
+    message: str
+
+
+@dataclass(frozen=True)
+class FinishedHistory:
+    """All events of one job whose history is complete; replayed as a source of its own up to +infinity."""
+
+    job_id: str
+    origin: str
+    events: EventBatch
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What one poll yields."""
+
+    events: EventBatch
+    """Live events, in any order."""
+    watermark_ms: int
+    """This source promises no further event with t_lo_ms < watermark_ms."""
+    problems: tuple[Problem, ...] = ()
+    finished: tuple[FinishedHistory, ...] = ()
+
+
+class Collector(Protocol):
+    """One source of events.
+
+    `poll` never raises for bad input (that is a `Problem`); it raises the `CollectorError` family when the source as a
+    whole is unusable. The clock is its argument, in milliseconds since the epoch; nothing later than it is returned.
+    `checkpoint` gives the read position as JSON-able values, `restore` takes it up again in a new process.
+    """
+
+    name: str
+
+    def poll(self, now_ms: int) -> Collected:
+        """Read what is new."""
+        ...
+
+    def checkpoint(self) -> dict[str, Any]:
+        """The read position after the last poll."""
+        ...
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Continue from a position; raises PositionError when it is not one of this collector's."""
+        ...
+
+
+@dataclass
+class ProblemLog:
+    """Collects the problems of a poll and lets each distinct one through once.
+
+    The memory of what was reported is bounded: the oldest half is forgotten beyond `max_remembered`, so that a source
+    that invents new problems for ever repeats some rather than fills the memory.
+    """
+
+    source: str
+    max_remembered: int = 10_000
+    _reported: dict[Hashable, None] = field(default_factory=dict)
+    _pending: list[Problem] = field(default_factory=list)
+
+    def report(self, place: str, kind: str, message: str, *, key: Hashable = None) -> None:
+        """Report once per `key` (default: place and kind)."""
+        key = (place, kind) if key is None else key
+        if key in self._reported:
+            return
+        if len(self._reported) >= self.max_remembered:
+            for old in list(self._reported)[: self.max_remembered // 2]:
+                del self._reported[old]
+        self._reported[key] = None
+        self._pending.append(Problem(self.source, printable(place), kind, printable(message)))
+
+    def forget(self, key: Hashable) -> None:
+        """Let a problem with this key be reported again (its episode is over)."""
+        self._reported.pop(key, None)
+
+    def drain(self) -> tuple[Problem, ...]:
+        """The problems since the last call."""
+        drained, self._pending = tuple(self._pending), []
+        return drained
+
+
+def printable(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
+    """`text` without control characters and undecodable bytes, cut to `max_chars`: safe to log and to show."""
+    cut = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in cut)
+
+
+def read_position(position: Mapping[str, Any], version: int, read: Callable[[Mapping[str, Any]], _T]) -> _T:
+    """`read(position)`, with everything a damaged or foreign position can raise turned into PositionError."""
+    found = position.get("version")
+    if found != version:
+        raise PositionError(
+            f"read position of version {found!r}, expected {version}; remove the checkpoint to start afresh"
+        )
+    try:
+        return read(position)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PositionError(f"damaged read position ({error}); remove the checkpoint to start afresh") from error

@@ -1,0 +1,176 @@
+"""Life-cycle events of jobs and attempts, built alike from job history, REST and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from collectors.hadoop_ids import TaskKind, job_of, kind_of, task_of
+from collectors.identity import lifecycle_id
+from collectors.schema import load_event_types
+from engine.events import EventBatch
+
+PREFIX: Mapping[TaskKind, str] = {"MAP": "Map", "REDUCE": "Reducer"}
+SUMMARY: Mapping[TaskKind, str] = {"MAP": "Mapper", "REDUCE": "Reducer"}
+
+MAX_TIME_MS = 253_402_300_799_999
+"""End of the year 9999: a later time is no time."""
+
+
+def clean_text(text: str) -> str:
+    """`text` as valid Unicode: undecodable bytes of file names and lone surrogates of JSON become U+FFFD."""
+    return text.encode("utf-8", "surrogateescape" if _has_escapes(text) else "replace").decode("utf-8", "replace")
+
+
+def _has_escapes(text: str) -> bool:
+    surrogates = [c for c in text if "\ud800" <= c <= "\udfff"]
+    return bool(surrogates) and all("\udc80" <= c <= "\udcff" for c in surrogates)
+
+
+def is_time_ms(value: object) -> bool:
+    """True for milliseconds after the epoch; Hadoop writes 0 or -1 for "not known"."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TIME_MS
+
+
+def period(start_ms: int | None, finish_ms: int | None) -> int | None:
+    """finish - start; None when either is unknown or the clock went backwards in between."""
+    if start_ms is None or finish_ms is None or finish_ms < start_ms:
+        return None
+    return finish_ms - start_ms
+
+
+@dataclass
+class JobFacts:
+    """What is known of a job; None is not known (yet)."""
+
+    job_id: str
+    job_name: str | None = None
+    user: str | None = None
+    queue: str | None = None
+    n_maps: int | None = None
+    n_reduces: int | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        """As event attributes."""
+        return dict(vars(self))
+
+
+@dataclass
+class AttemptFacts:
+    """What is known of a task attempt; None is not known (yet)."""
+
+    attempt_id: str
+    host: str | None = None
+    rack: str | None = None
+    start_ms: int | None = None
+    finish_ms: int | None = None
+    status: str | None = None
+
+    @property
+    def kind(self) -> TaskKind:
+        """MAP or REDUCE."""
+        return kind_of(self.attempt_id)
+
+    def attributes(self) -> dict[str, Any]:
+        """As event attributes of its start."""
+        return {
+            "job_id": job_of(self.attempt_id),
+            "task_id": task_of(self.attempt_id),
+            "attempt_id": self.attempt_id,
+            "host": self.host,
+            "rack": self.rack,
+        }
+
+    def end_attributes(self) -> dict[str, Any]:
+        """As event attributes of its end."""
+        return self.attributes() | {"status": self.status, "period_ms": period(self.start_ms, self.finish_ms)}
+
+
+@dataclass
+class EventRows:
+    """Rows of life-cycle events on their way into a batch; `next_seq` is the record's place in its logical source."""
+
+    source_rank: int
+    next_seq: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(
+        self, event_type: str, event_id: str, t_ms: int, clock_id: str | None, origin: str, attributes: dict[str, Any]
+    ) -> None:
+        """Append one precise event."""
+        row = {
+            "event_id": event_id,
+            "type": event_type,
+            "t_lo_ms": t_ms,
+            "source_rank": self.source_rank,
+            "source_seq": self.next_seq,
+            "clock_id": clock_id,
+            "origin": origin,
+        }
+        self.next_seq += 1
+        self.rows.append(row | attributes)
+
+    def job_start(self, job: JobFacts, t_ms: int, clock_id: str | None, origin: str) -> None:
+        """JobStart at the launch."""
+        self.add("JobStart", lifecycle_id("JobStart", job.job_id), t_ms, clock_id, origin, job.attributes())
+
+    def job_end(
+        self, job: JobFacts, start_ms: int | None, t_ms: int, status: str, clock_id: str | None, origin: str
+    ) -> None:
+        """JobEnd at the finish."""
+        end = {"status": status, "period_ms": period(start_ms, t_ms)}
+        self.add("JobEnd", lifecycle_id("JobEnd", job.job_id), t_ms, clock_id, origin, job.attributes() | end)
+
+    def attempt_start(self, attempt: AttemptFacts, clock_id: str | None, origin: str) -> None:
+        """MapStart or ReducerStart; the start must be known."""
+        assert attempt.start_ms is not None
+        name = PREFIX[attempt.kind] + "Start"
+        event_id = lifecycle_id(name, attempt.attempt_id)
+        self.add(name, event_id, attempt.start_ms, clock_id, origin, attempt.attributes())
+
+    def attempt_end(self, attempt: AttemptFacts, clock_id: str | None, origin: str) -> None:
+        """MapEnd or ReducerEnd; the finish must be known."""
+        assert attempt.finish_ms is not None
+        name = PREFIX[attempt.kind] + "End"
+        event_id = lifecycle_id(name, attempt.attempt_id)
+        self.add(name, event_id, attempt.finish_ms, clock_id, origin, attempt.end_attributes())
+
+    def attempt_summary(
+        self, attempt: AttemptFacts, measured: Mapping[str, int | None], clock_id: str | None, origin: str
+    ) -> None:
+        """Mapper or Reducer, with counters and phases; and the map output of a successful map as DataIO."""
+        assert attempt.finish_ms is not None
+        name = SUMMARY[attempt.kind]
+        event_id = lifecycle_id(name, attempt.attempt_id)
+        self.add(name, event_id, attempt.finish_ms, clock_id, origin, attempt.end_attributes() | dict(measured))
+        queued = measured.get("materialized_bytes")
+        if attempt.kind == "MAP" and attempt.status == "SUCCEEDED" and queued is not None:
+            self.data_io(
+                attempt.attempt_id,
+                lifecycle_id("DataIO", attempt.attempt_id),
+                attempt.finish_ms,
+                queued,
+                clock_id,
+                origin,
+            )
+
+    def data_io(
+        self, attempt_id: str, event_id: str, t_ms: int, size_bytes: int, clock_id: str | None, origin: str
+    ) -> None:
+        """Map output that came to wait (plus) or was fetched (minus)."""
+        attributes = {
+            "job_id": job_of(attempt_id),
+            "task_id": task_of(attempt_id),
+            "attempt_id": attempt_id,
+            "size_bytes": size_bytes,
+        }
+        self.add("DataIO", event_id, t_ms, clock_id, origin, attributes)
+
+    def take_batch(self) -> EventBatch:
+        """The rows as a batch; none are left."""
+        rows, self.rows = self.rows, []
+        return EventBatch.from_rows(rows, load_event_types())
