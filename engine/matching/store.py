@@ -1,0 +1,242 @@
+"""The columnar store of one query: the events that its runtime may still need, decoded to doubles.
+
+Rows stand in stream order: for precise events a smaller row number is earlier. Strings are codes of the engine's
+`Interner`, so that equality of strings is equality of doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import StateError
+from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
+from engine.plan.model import Plan
+
+BROADCAST = -1
+"""Partition number of events that enter every partition."""
+
+_STATE_VERSION = 1
+
+
+class Interner:
+    """Codes for strings, shared by all queries of an engine: code k is the k-th distinct string seen."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts: list[str] = []
+        self._codes: dict[str, int] = {}
+        for text in texts:
+            self.code(text)
+
+    def code(self, text: str) -> int:
+        """The code of `text`, a new one if it has none yet."""
+        code = self._codes.setdefault(text, len(self._texts))
+        if code == len(self._texts):
+            self._texts.append(text)
+        return code
+
+    def text(self, code: int) -> str:
+        """The string of a code."""
+        return self._texts[code]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All strings by code."""
+        return tuple(self._texts)
+
+    def encode(self, strings: pa.Array) -> Float64Array:
+        """Codes of an Arrow string array as doubles, NaN where null."""
+        encoded = strings.dictionary_encode()
+        codes = np.array([self.code(text) for text in encoded.dictionary.to_pylist()] + [np.nan], np.float64)
+        indices = encoded.indices.fill_null(len(codes) - 1)
+        return codes[np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)]
+
+
+class EventStore:
+    """Growing columns of the rows that one query keeps.
+
+    Arrays are capacity-sized; the first `len(store)` entries are in use: t_lo_ms, t_hi_ms, partition, clock int64 (n,),
+    type_index int64 (n,) into `types`, columns float64 (n_columns, n). `partition` is BROADCAST (-1) for broadcast
+    types; clock is -1 for an event with a clock of its own. `weights` maps rows with a given distribution to it.
+    """
+
+    def __init__(self, plan: Plan, interner: Interner) -> None:
+        self.plan = plan
+        self.interner = interner
+        self.types: tuple[str, ...] = tuple(sorted(plan.types))
+        self.names: tuple[str, ...] = plan.programs.columns
+        self.ids: list[str] = []
+        self.weights: dict[int, Float64Array] = {}
+        self._partitions: dict[tuple[float, ...], int] = {}
+        self._keys: list[tuple[float, ...]] = []
+        self._allocate(64)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def _allocate(self, capacity: int) -> None:
+        self.t_lo_ms: Int64Array = np.empty(capacity, np.int64)
+        self.t_hi_ms: Int64Array = np.empty(capacity, np.int64)
+        self.source_seq: Int64Array = np.empty(capacity, np.int64)
+        self.partition: Int64Array = np.empty(capacity, np.int64)
+        self.clock: Int64Array = np.empty(capacity, np.int64)
+        self.type_index: Int64Array = np.empty(capacity, np.int64)
+        self.columns: Float64Array = np.empty((len(self.names), capacity), np.float64)
+
+    _FLAT = ("t_lo_ms", "t_hi_ms", "source_seq", "partition", "clock", "type_index")
+
+    def append(self, batch: EventBatch) -> tuple[int, int]:
+        """Add events of this query's types in the batch's order; returns their row range [first, end).
+
+        Events of keyed types that lack a key attribute can be in no match and are left out.
+        """
+        batch = self._with_key(batch)
+        n_old, n_new = len(self), len(self) + len(batch)
+        self._reserve(n_new)
+        rows = slice(n_old, n_new)
+        self.t_lo_ms[rows] = batch.t_lo_ms
+        self.t_hi_ms[rows] = batch.t_hi_ms
+        self.source_seq[rows] = batch.source_seq
+        type_codes = {name: number for number, name in enumerate(self.types)}
+        self.type_index[rows] = [type_codes[name] for name in batch.table.column("type").to_pylist()]
+        clocks = self.interner.encode(batch.strings("clock_id"))
+        self.clock[rows] = np.where(np.isnan(clocks), -1, clocks).astype(np.int64)
+        for number, name in enumerate(self.names):
+            self.columns[number, rows] = self._decode(batch, name)
+        self.partition[rows] = self._partition_numbers(batch)
+        weights = batch.table.column("weights")
+        if weights.null_count < len(batch):
+            for at, given in enumerate(weights.to_pylist()):
+                if given is not None:
+                    self.weights[n_old + at] = np.asarray(given, np.float64)
+        self.ids += batch.table.column("event_id").to_pylist()
+        return n_old, n_new
+
+    def key_of(self, partition: int) -> tuple[tuple[str, int | float | str], ...]:
+        """The key of a partition as (attribute, value) pairs."""
+        if partition == BROADCAST:
+            return ()
+        codes = self._keys[partition]
+        return tuple(
+            (name, self.value(code, self.plan.attribute_types[name]))
+            for name, code in zip(self.plan.key, codes, strict=True)
+        )  # type: ignore[misc]
+
+    def value(self, number: float, kind: AttributeType) -> int | float | str | None:
+        """A decoded double as the value that it stands for."""
+        if np.isnan(number):
+            return None
+        if kind is AttributeType.STRING:
+            return self.interner.text(int(number))
+        return int(number) if kind is AttributeType.INT else float(number)
+
+    def keep(self, mask: BoolArray) -> tuple[Int64Array, Int64Array]:
+        """Drop the rows whose mask (n,) is False, and the partitions without a row.
+
+        Returns the new number of each old row and of each old partition, -1 where dropped; one more entry stands at the
+        end of both, so that indexing with -1 (no row, BROADCAST) gives -1.
+        """
+        renumbered = np.append(np.where(mask, np.cumsum(mask) - 1, -1), -1).astype(np.int64)
+        kept = np.flatnonzero(mask)
+        for name in self._FLAT:
+            array = getattr(self, name)
+            array[: len(kept)] = array[kept]
+        self.columns[:, : len(kept)] = self.columns[:, kept]
+        self.ids = [self.ids[row] for row in kept]
+        self.weights = {int(renumbered[row]): w for row, w in self.weights.items() if mask[row]}
+        return renumbered, self._forget_partitions()
+
+    def save(self) -> pa.Table:
+        """The rows as an Arrow table (see `restore`); partitions are rebuilt from the key columns."""
+        n = len(self)
+        data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._FLAT}
+        data["id"] = pa.array(self.ids, pa.string())
+        data["weights"] = pa.array([self.weights.get(row) for row in range(n)], pa.list_(pa.float64()))
+        keys = [list(self._keys[p]) if p != BROADCAST else None for p in self.partition[:n]]
+        data["key"] = pa.array(keys, pa.list_(pa.float64()))
+        for number, name in enumerate(self.names):
+            data[f"column.{name}"] = pa.array(self.columns[number, :n])
+        return pa.table(data).replace_schema_metadata({"version": str(_STATE_VERSION)})
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over the rows that `save` wrote; raises StateError when they are of another version or query."""
+        metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
+        if metadata.get(b"version") != str(_STATE_VERSION).encode():
+            raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
+        expected = {*self._FLAT, "id", "weights", "key", *(f"column.{name}" for name in self.names)}
+        if set(table.column_names) != expected:
+            raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
+        n = table.num_rows
+        self._allocate(max(64, n))
+        for name in self._FLAT:
+            getattr(self, name)[:n] = table.column(name).to_numpy()
+        for number, name in enumerate(self.names):
+            self.columns[number, :n] = table.column(f"column.{name}").to_numpy()
+        self.ids = table.column("id").to_pylist()
+        given = table.column("weights").to_pylist()
+        self.weights = {row: np.asarray(w, np.float64) for row, w in enumerate(given) if w is not None}
+        self._partitions, self._keys = {}, []
+        keys = table.column("key").to_pylist()
+        self.partition[:n] = [BROADCAST if k is None else self._partition_number(tuple(k)) for k in keys]
+
+    # -------------------------------------------------------------- internals
+
+    def _reserve(self, n_rows: int) -> None:
+        if n_rows <= len(self.t_lo_ms):
+            return
+        n = len(self)
+        old = {name: getattr(self, name)[:n] for name in (*self._FLAT,)}
+        columns = self.columns[:, :n]
+        self._allocate(max(n_rows, 2 * len(self.t_lo_ms)))
+        for name, values in old.items():
+            getattr(self, name)[:n] = values
+        self.columns[:, :n] = columns
+
+    def _decode(self, batch: EventBatch, name: str) -> Float64Array:
+        if name == TIME_ATTRIBUTE:
+            return batch.t_hi_ms.astype(np.float64)
+        if self.plan.attribute_types[name] is AttributeType.STRING:
+            return self.interner.encode(batch.strings(name))
+        return batch.numbers(name)
+
+    def _with_key(self, batch: EventBatch) -> EventBatch:
+        if not self.plan.key:
+            return batch
+        missing = np.zeros(len(batch), np.bool_)
+        for name in self.plan.key:
+            missing |= np.isnan(self._decode(batch, name))
+        return batch.where(~missing | self._is_broadcast(batch)) if missing.any() else batch
+
+    def _is_broadcast(self, batch: EventBatch) -> BoolArray:
+        types: Sequence[str] = batch.table.column("type").to_pylist()
+        return np.array([name in self.plan.broadcast for name in types], np.bool_)
+
+    def _partition_numbers(self, batch: EventBatch) -> Int64Array:
+        if not self.plan.key:
+            return np.full(len(batch), self._partition_number(()), np.int64)
+        keys = zip(*(self._decode(batch, name) for name in self.plan.key), strict=True)
+        broadcast = self._is_broadcast(batch)
+        numbers = [
+            BROADCAST if shared else self._partition_number(tuple(map(float, key)))
+            for key, shared in zip(keys, broadcast, strict=True)
+        ]
+        return np.array(numbers, np.int64)
+
+    def _partition_number(self, key: tuple[float, ...]) -> int:
+        number = self._partitions.setdefault(key, len(self._keys))
+        if number == len(self._keys):
+            self._keys.append(key)
+        return number
+
+    def _forget_partitions(self) -> Int64Array:
+        n = len(self)
+        used = np.unique(self.partition[:n])
+        used = used[used != BROADCAST]
+        renumbered = np.full(len(self._keys) + 1, BROADCAST, np.int64)
+        renumbered[used] = np.arange(len(used))
+        self.partition[:n] = renumbered[self.partition[:n]]
+        self._keys = [self._keys[number] for number in used]
+        self._partitions = {key: number for number, key in enumerate(self._keys)}
+        return renumbered

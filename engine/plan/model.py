@@ -1,0 +1,130 @@
+"""The plan of a query: an NFAb in columnar form (SASE+ section 4.1), static and shared by all run state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.events import AttributeType
+from engine.language import ast
+from engine.plan.programs import Programs
+
+
+class Edge(Enum):
+    """The edge of the NFAb on which a predicate is evaluated."""
+
+    BEGIN = "begin"  # the event becomes v, or v[1]
+    TAKE = "take"  # the event becomes v[i], i > 1
+    PROCEED = "proceed"  # v is complete: the next component begins, or the match ends
+    NEGATION = "negation"  # the event would be one of a negated component
+
+
+class Consistency(Enum):
+    """The classes of SASE++ section 5.2: whether a result on all selected events holds on every subset of them."""
+
+    TRUE_FALSE = "true-false-value consistent"
+    TRUE = "true-value consistent"
+    FALSE = "false-value consistent"
+    INCONSISTENT = "inconsistent"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPredicate:
+    """A conjunct on the earliest edge where all it refers to is bound.
+
+    `program` is its number in Plan.programs. `local`: it refers to the event under consideration alone. `over`: it must
+    hold for CURRENT = each event of that earlier Kleene component (from its second one if `over_pairs`), -1 otherwise.
+    """
+
+    conjunct: ast.Expression
+    edge: Edge
+    program: int
+    local: bool
+    consistency: Consistency
+    over: int = -1
+    over_pairs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePredicates:
+    """The predicates of one edge; programs [first, rest) are local, [rest, last) are not; `loops` are beyond `last`."""
+
+    predicates: tuple[PlacedPredicate, ...]
+    first: int
+    rest: int
+    last: int
+    loops: tuple[PlacedPredicate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NegatedStep:
+    """A negated component between positive `after` and `after + 1` (-1: before the first; n - 1: after the last).
+
+    `decided_at`: the position whose binding decides it; for a trailing negation the number of steps.
+    """
+
+    variable: str
+    event_type: str
+    after: int
+    decided_at: int
+    keyed: bool
+    edge: EdgePredicates
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A positive component: its position among the positives and the predicates of its edges."""
+
+    position: int
+    variable: str
+    event_type: str
+    kleene: bool
+    keyed: bool
+    begin: EdgePredicates
+    take: EdgePredicates
+    proceed: EdgePredicates
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnValue:
+    """A value of a match: a program, and the type that its result has; BOOLEAN results are `is_truth`."""
+
+    name: str
+    program: int
+    type: AttributeType
+    is_truth: bool
+    exact_collapsed: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything static about a query.
+
+    `key` are the attributes that partition the stream; events of broadcast types enter every partition.
+    `columns` of `programs` name the attributes to decode; `string_columns` those that hold codes.
+    """
+
+    name: str
+    query: ast.Query
+    strategy: ast.Strategy
+    steps: tuple[Step, ...]
+    negations: tuple[NegatedStep, ...]
+    programs: Programs
+    key: tuple[str, ...]
+    broadcast: frozenset[str]
+    within_ms: int
+    confidence: float | None
+    output: ast.Output
+    limit: int | None
+    ties: ast.Ties
+    returns: tuple[ReturnValue, ...]
+    having: int | None
+    types: frozenset[str]
+    attribute_types: Mapping[str, AttributeType]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_steps(self) -> int:
+        """Number of positive components."""
+        return len(self.steps)
