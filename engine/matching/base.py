@@ -1,0 +1,55 @@
+"""The one interface of the compiled runtimes: static plan apart from run state, events in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from engine.events import EventBatch
+from engine.matching.rows import MatchRow
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that keep one query from taking the process.
+
+    `max_rows`: rows that one `advance` may return per query (OUTPUT ALL, SETS); what is left out is reported as
+    `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row before
+    its count becomes a lower bound.
+    """
+
+    max_rows: int = 100_000
+    work_budget: int = 2_000_000
+
+
+class Runtime(Protocol):
+    """Run state of one query over one stream."""
+
+    def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+        """Take in `batch` and return every row that is decided at this watermark.
+
+        `batch`: events of the query's types in stream order, all with t_lo_ms < watermark_ms and none earlier in stream
+        order than one given before; later batches have t_lo_ms >= watermark_ms.
+        """
+        ...
+
+    def save(self) -> dict[str, pa.Table]:
+        """The state as Arrow tables of flat arrays."""
+        ...
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises StateError when it does not fit."""
+        ...
+
+    @property
+    def n_rows(self) -> int:
+        """Events kept."""
+        ...
+
+    @property
+    def n_rejected(self) -> int:
+        """Events that this runtime cannot evaluate (imprecise ones under skip till next match), so far."""
+        ...
