@@ -1,0 +1,234 @@
+"""Parse tree of a whole query -> Query: each clause at most once, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lark import Token
+
+from engine.language.ast import (
+    Aggregate,
+    Attribute,
+    Default,
+    Expression,
+    Index,
+    Literal,
+    Notice,
+    Output,
+    Parameter,
+    Query,
+    Range,
+    ReturnItem,
+    Severity,
+    Strategy,
+    Ties,
+)
+from engine.language.build_expression import build_expression, build_where, string_value
+from engine.language.build_pattern import build_pattern
+from engine.language.source import Branch, Source, did_you_mean, span_of
+
+Fields = dict[str, Any]
+"""Fields of Query that a clause fills."""
+
+_SEVERITIES = {severity.value: severity for severity in Severity if severity is not Severity.REPORT}
+
+
+def build_query(tree: Branch, source: Source) -> Query:
+    """The query whose clauses are the children of `tree`."""
+    fields: Fields = {}
+    seen: dict[str, Branch] = {}
+    for clause in tree.children:
+        assert not isinstance(clause, Token)
+        keyword, builder = _CLAUSES[clause.data]
+        if keyword in seen:
+            raise source.syntax_error(
+                clause,
+                f"a second {keyword} clause; the first stands in line {seen[keyword].meta.line}",
+                "each clause at most once",
+                "join them into one",
+            )
+        seen[keyword] = clause
+        fields.update(builder(clause, source))
+    if "pattern" not in fields:
+        raise source.syntax_error(
+            None, "the query has no PATTERN clause", "PATTERN SEQ(Type a, Type+ b[], ...)", "say which events match"
+        )
+    return Query(**{"strategy": None, **fields}, span=span_of(tree))
+
+
+def default_name(expression: Expression) -> str | None:
+    """The name of a RETURN item without AS: the attribute's, `avg_period_ms`, `count_b`; None when it needs AS."""
+    match expression:
+        case Attribute(name=name):
+            return name
+        case Aggregate(function=function, name=None, range=Range.ALL, variable=variable):
+            return f"{function}_{variable}"
+        case Aggregate(function=function, name=str(name)):
+            return f"{function}_{name}"
+        case _:
+            return None
+
+
+def _branches(tree: Branch) -> list[Branch]:
+    return [child for child in tree.children if not isinstance(child, Token)]
+
+
+def _tokens(tree: Branch) -> list[Token]:
+    return [child for child in tree.children if isinstance(child, Token)]
+
+
+def _pattern(clause: Branch, source: Source) -> Fields:
+    return {"pattern": build_pattern(_branches(clause)[0], source)}
+
+
+def _where(clause: Branch, source: Source) -> Fields:
+    fields: Fields = {}
+    for token in _tokens(clause):
+        fields["strategy"] = Strategy(token.lower().replace("-", "_"))
+    for branch in _branches(clause):
+        where = build_where(branch, source)
+        fields |= {"predicates": where.predicates, "equivalences": where.equivalences}
+    return fields
+
+
+def _within_time(clause: Branch, source: Source) -> Fields:
+    (length,) = _branches(clause)
+    if length.data == "parameter":
+        return {"within_ms": build_expression(length, source)}
+    return {"within_ms": source.duration_ms(length)}
+
+
+def _within_events(clause: Branch, source: Source) -> Fields:
+    return {"within_events": source.integer(_tokens(clause)[0], "a window of events", 1)}
+
+
+def _output_form(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
+    return {"output": Output(_tokens(clause)[0].upper().replace("-", "_"))}
+
+
+def _output_top(clause: Branch, source: Source) -> Fields:
+    return {"output": Output.TOP, "top_k": source.integer(_tokens(clause)[0], "the k of TOP k", 1)}
+
+
+def _limit(clause: Branch, source: Source) -> Fields:
+    return {"limit": source.integer(_tokens(clause)[0], "the limit", 1)}
+
+
+def _confidence(clause: Branch, source: Source) -> Fields:
+    (op,) = _tokens(clause)
+    (bound,) = _branches(clause)
+    if op not in (">=", "≥"):
+        raise source.syntax_error(op, f"CONFIDENCE {op}", "CONFIDENCE >= c", "a confidence has a lower bound only")
+    value = build_expression(bound, source)
+    if isinstance(value, Literal):
+        assert isinstance(value.value, (int, float))
+        if not 0 <= value.value <= 1:
+            raise source.syntax_error(bound, f"a confidence of {value.value}", "a number from 0 to 1")
+        return {"confidence": float(value.value)}
+    assert isinstance(value, Parameter)
+    return {"confidence": value}
+
+
+def _having(clause: Branch, source: Source) -> Fields:
+    return {"having": build_expression(_branches(clause)[0], source)}
+
+
+def _ties(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
+    return {"ties": Ties(_tokens(clause)[0].upper())}
+
+
+def _returns(clause: Branch, source: Source) -> Fields:
+    items: list[ReturnItem] = []
+    for branch in _branches(clause):
+        items += _return_items(branch, source)
+    names: set[str] = set()
+    for item in items:
+        if item.name in names:
+            raise source.syntax_error(
+                item.span, f"two values are called {item.name}", "a name of its own for each value", "write AS name"
+            )
+        names.add(item.name)
+    return {"returns": tuple(items)}
+
+
+def _return_items(branch: Branch, source: Source) -> list[ReturnItem]:
+    if branch.data == "return_attributes":
+        variable, *names = _tokens(branch)
+        span = span_of(branch)
+        return [ReturnItem(Attribute(str(variable), Index.SINGLE, str(n), span_of(n)), str(n), span) for n in names]
+    expression = build_expression(_branches(branch)[0], source)
+    alias = _tokens(branch)
+    name = str(alias[0]) if alias else default_name(expression)
+    if name is None:
+        raise source.syntax_error(branch, "this value has no name of its own", "expression AS name", "write AS name")
+    return [ReturnItem(expression, name, span_of(branch))]
+
+
+def _parameters(clause: Branch, source: Source) -> Fields:
+    defaults: dict[str, Default] = {}
+    for branch in _branches(clause):
+        name, op = _tokens(branch)
+        if op not in ("=", "=="):
+            raise source.syntax_error(op, f"found {op} after {name}", "name = value")
+        if name in defaults:
+            raise source.syntax_error(name, f"two defaults for the parameter {name}", "one default each")
+        value = build_expression(_branches(branch)[0], source)
+        assert isinstance(value, Literal) and value.value is not None
+        defaults[str(name)] = Default(str(name), value.value, span_of(branch))
+    return {"parameters": tuple(defaults.values())}
+
+
+def _alert(clause: Branch, source: Source) -> Fields:
+    severity, summary = _tokens(clause)
+    if severity.lower() not in _SEVERITIES:
+        raise source.syntax_error(
+            severity,
+            f"no severity is called {severity}",
+            ", ".join(_SEVERITIES),
+            did_you_mean(severity, _SEVERITIES),
+        )
+    return {"notice": Notice(_SEVERITIES[severity.lower()], string_value(summary), span_of(clause))}
+
+
+def _report(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
+    return {"notice": Notice(Severity.REPORT, string_value(_tokens(clause)[0]), span_of(clause))}
+
+
+def _group_gap(clause: Branch, source: Source) -> Fields:
+    return {"group_gap_ms": source.duration_ms(_branches(clause)[0])}
+
+
+def _refused_trend(clause: Branch, source: Source) -> Fields:
+    raise source.unsupported(
+        clause,
+        "GROUP BY, SLIDE and EXACT belong to trend queries, which are not evaluated by this version",
+        "write a match query: PATTERN, WHERE with a strategy, WITHIN, RETURN with aggregates such as avg(b[].x)",
+    )
+
+
+def _refused_match(clause: Branch, source: Source) -> Fields:
+    raise source.unsupported(
+        clause, "OPEN ON, SELECT FIRST, CONSUME and WEIGHT are not evaluated by this version", "leave the clause out"
+    )
+
+
+_CLAUSES: dict[str, tuple[str, Callable[[Branch, Source], Fields]]] = {
+    "pattern_clause": ("PATTERN", _pattern),
+    "where_clause": ("WHERE", _where),
+    "within_time": ("WITHIN", _within_time),
+    "within_events": ("WITHIN", _within_events),
+    "output_form": ("OUTPUT", _output_form),
+    "output_top": ("OUTPUT", _output_top),
+    "limit_clause": ("LIMIT", _limit),
+    "confidence_clause": ("CONFIDENCE", _confidence),
+    "having_clause": ("HAVING", _having),
+    "ties_clause": ("TIES", _ties),
+    "return_clause": ("RETURN", _returns),
+    "parameters_clause": ("PARAMETERS", _parameters),
+    "alert_clause": ("ALERT or REPORT", _alert),
+    "report_clause": ("ALERT or REPORT", _report),
+    "group_gap_clause": ("GROUP_GAP", _group_gap),
+    "refused_trend_clause": ("GROUP BY, SLIDE or EXACT", _refused_trend),
+    "refused_match_clause": ("OPEN ON, SELECT FIRST, CONSUME or WEIGHT", _refused_match),
+}

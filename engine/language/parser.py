@@ -1,0 +1,78 @@
+"""Query text -> syntax tree.
+
+Safe on hostile text: the size and the depth of nesting are bounded, nothing recurses over unbounded input, and only
+QueryError comes out.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedInput
+
+from engine.errors import QueryError, QuerySyntaxError
+from engine.language.ast import Expression, Query
+from engine.language.build_expression import build_expression
+from engine.language.build_query import build_query
+from engine.language.source import MAX_DEPTH, MAX_QUERY_CHARS, Branch, Source
+from engine.language.syntax_errors import explain_syntax_error
+
+
+def parse(text: str, name: str = "query") -> Query:
+    """The syntax tree of a query.
+
+    `name` (a file or query name) is what errors call the text. Raises QuerySyntaxError, with the place and the
+    remedy, for text that is not of the language, and UnsupportedQueryError for trend queries.
+    """
+    return build_query(_tree(text, name, "start"), Source(text, name))
+
+
+def parse_expression(text: str, name: str = "expression") -> Expression:
+    """The syntax tree of one predicate or value, as it stands in WHERE, HAVING or RETURN; errors as `parse`."""
+    return build_expression(_tree(text, name, "expression"), Source(text, name))
+
+
+def _tree(text: str, name: str, start: str) -> Branch:
+    if len(text) > MAX_QUERY_CHARS:
+        raise QuerySyntaxError(
+            f"a text of {len(text)} characters", None, f"at most {MAX_QUERY_CHARS} characters", None, None, name
+        )
+    if not text.strip():
+        raise QuerySyntaxError("the text is empty", None, "a query: PATTERN ... WHERE ... WITHIN ...", None, text, name)
+    source = Source(text, name)
+    try:
+        tree = _lark().parse(text, start=start)
+    except UnexpectedInput as error:
+        raise explain_syntax_error(error, source) from None
+    _check_depth(tree, source)
+    return tree
+
+
+@cache
+def _lark() -> Lark:
+    grammar = resources.files("engine.language").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        start=["start", "expression"],
+        propagate_positions=True,
+        maybe_placeholders=False,
+    )
+
+
+def _check_depth(tree: Branch, source: Source) -> None:
+    pending: list[tuple[Branch, int]] = [(tree, 1)]
+    while pending:
+        branch, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            raise source.syntax_error(
+                branch,
+                f"nested more than {MAX_DEPTH} levels deep (a chain of operators nests, too)",
+                remedy="split the expression or leave out parentheses",
+            )
+        pending += [(child, depth + 1) for child in branch.children if not isinstance(child, Token)]
+
+
+__all__ = ["QueryError", "parse", "parse_expression"]
