@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from collectors.hadoop_ids import TaskKind
 from engine.events import MAX_EXACT_INT
@@ -61,6 +61,6 @@ def missing_counters(kind: TaskKind, found: Mapping[str, int], n_reduces: int | 
     return [a for a in COUNTER_OF[kind] if a not in found and not (map_only and a in ONLY_WITH_REDUCERS)]
 
 
-def is_count(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """True for an integer in 0..2^53."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_EXACT_INT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +43,13 @@ def require_root(root: Path) -> None:
         ) from error
 
 
-def walk(root: Path, problems: ProblemLog, suffix: str = "", max_depth: int = MAX_DEPTH) -> Iterator[FoundFile]:
-    """The regular files below `root` whose name ends with `suffix`, by name; what cannot be read is a problem."""
+def walk(
+    root: Path, problems: ProblemLog, wanted: Callable[[tuple[str, ...]], bool], max_depth: int = MAX_DEPTH
+) -> Iterator[FoundFile]:
+    """The regular files below `root` that are `wanted` by the names of their folders below the root and their own.
+
+    In the order of their names; what cannot be read is a problem.
+    """
     pending: list[tuple[str, tuple[str, ...]]] = [(os.fspath(root), ())]
     while pending:
         folder, parts = pending.pop()
@@ -61,7 +66,7 @@ def walk(root: Path, problems: ProblemLog, suffix: str = "", max_depth: int = MA
                 if len(below) < max_depth:
                     folders.append((entry.path, below))
                 continue
-            if entry.name.endswith(suffix) and (found := _regular(entry, below, problems)) is not None:
+            if wanted(below) and (found := _regular(entry, below, problems)) is not None:
                 yield found
         pending.extend(reversed(folders))
 

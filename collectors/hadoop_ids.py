@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, TypeGuard
 
 TaskKind = Literal["MAP", "REDUCE"]
 
@@ -15,22 +15,22 @@ CONTAINER = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_(\d+)_(\d+)")
 """A container's id may carry the epoch of the ResourceManager: container_e11_..."""
 
 
-def is_job(text: object) -> bool:
+def is_job(text: object) -> TypeGuard[str]:
     """True for "job_<cluster start>_<number>"."""
     return isinstance(text, str) and JOB.fullmatch(text) is not None
 
 
-def is_task(text: object) -> bool:
+def is_task(text: object) -> TypeGuard[str]:
     """True for "task_<cluster start>_<job>_<m|r>_<number>"."""
     return isinstance(text, str) and TASK.fullmatch(text) is not None
 
 
-def is_attempt(text: object) -> bool:
+def is_attempt(text: object) -> TypeGuard[str]:
     """True for "attempt_<cluster start>_<job>_<m|r>_<task>_<number>"."""
     return isinstance(text, str) and ATTEMPT.fullmatch(text) is not None
 
 
-def is_application(text: object) -> bool:
+def is_application(text: object) -> TypeGuard[str]:
     """True for "application_<cluster start>_<number>"."""
     return isinstance(text, str) and APPLICATION.fullmatch(text) is not None
 

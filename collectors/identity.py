@@ -30,19 +30,30 @@ def record_id(
     return _digest((*logical_source, event_type, t_ms, *values, ordinal))
 
 
-def series_ids(logical_source: tuple[str, ...], event_type: str, t_ms: Int64Array, values: Float64Array) -> list[str]:
-    """Ids of the samples of one series, one per row; times within a series are distinct, so there is no ordinal."""
-    base = blake2b(b"".join(_encode(part) for part in (*logical_source, event_type)), digest_size=ID_BYTES)
+class SeriesIdentity:
+    """Ids of the samples of one series; their times are distinct, so there is no ordinal."""
+
+    __slots__ = ("_base",)
+
+    def __init__(self, logical_source: tuple[str, ...], event_type: str) -> None:
+        self._base = blake2b(b"".join(_encode(part) for part in (*logical_source, event_type)), digest_size=ID_BYTES)
+
+    def id_of(self, packed_sample: bytes | memoryview) -> str:
+        """Id of one sample as `pack_samples` packs it."""
+        digest = self._base.copy()
+        digest.update(packed_sample)
+        return digest.hexdigest()
+
+
+SAMPLE_BYTES = 16
+
+
+def pack_samples(t_ms: Int64Array, values: Float64Array) -> memoryview:
+    """Time and value of each sample in SAMPLE_BYTES bytes, little-endian, one after another; shapes (n,)."""
     rows = np.empty((len(t_ms), 2), dtype="<i8")
     rows[:, 0] = t_ms
     rows[:, 1] = (np.asarray(values, np.float64) + 0.0).view(np.int64)  # + 0.0: minus zero is zero
-    packed = memoryview(rows.tobytes())
-    ids = []
-    for start in range(0, len(packed), 16):
-        digest = base.copy()
-        digest.update(packed[start : start + 16])
-        ids.append(digest.hexdigest())
-    return ids
+    return memoryview(rows.tobytes())
 
 
 def _digest(fields: tuple[Field, ...]) -> str:

@@ -29,10 +29,15 @@ SKIPPED_PREFIX = b'{"type":"TASK_'
 UNION_TYPES = frozenset({"string", "int", "long", "boolean", "float", "double", "array", "map"})
 
 READ_AND_UNUSED = frozenset(
-    """JOB_PRIORITY_CHANGED JOB_STATUS_CHANGED JOB_INFO_CHANGED TASK_STARTED TASK_FINISHED TASK_FAILED TASK_UPDATED
-    NORMALIZED_RESOURCE SETUP_ATTEMPT_STARTED SETUP_ATTEMPT_FINISHED SETUP_ATTEMPT_FAILED SETUP_ATTEMPT_KILLED
-    CLEANUP_ATTEMPT_STARTED CLEANUP_ATTEMPT_FINISHED CLEANUP_ATTEMPT_FAILED CLEANUP_ATTEMPT_KILLED""".split()
+    {"JOB_PRIORITY_CHANGED", "JOB_STATUS_CHANGED", "JOB_INFO_CHANGED", "NORMALIZED_RESOURCE"}
+    | {f"TASK_{what}" for what in ("STARTED", "FINISHED", "FAILED", "UPDATED")}
+    | {
+        f"{kind}_ATTEMPT_{what}"
+        for kind in ("SETUP", "CLEANUP")
+        for what in ("STARTED", "FINISHED", "FAILED", "KILLED")
+    }
 )
+"""Records that Hadoop writes and no event needs."""
 
 
 class BadRecordError(ValueError):
@@ -202,7 +207,6 @@ class JhistParser:
     def _known_job(self, job_id: object) -> JobFacts:
         if not is_job(job_id):
             raise BadRecordError(f"jobid {job_id!r} is not of the form job_<number>_<number>")
-        assert isinstance(job_id, str)
         if self.job is None:
             self.job = JobFacts(job_id)
             self._check_name(job_id)
@@ -377,7 +381,7 @@ def _counter_groups(counters: Any) -> list[tuple[str, list[Mapping[str, Any]]]]:
     if isinstance(counters, dict) and "groups" not in counters and len(counters) == 1:
         (counters,) = counters.values()  # a union wraps it in its class name
     groups = counters.get("groups") if isinstance(counters, dict) else None
-    found = []
+    found: list[tuple[str, list[Mapping[str, Any]]]] = []
     for group in groups if isinstance(groups, list) else ():
         if isinstance(group, dict) and isinstance(group.get("name"), str) and isinstance(group.get("counts"), list):
             found.append((group["name"], [c for c in group["counts"] if isinstance(c, dict)]))

@@ -141,7 +141,7 @@ class JobHistoryCollector:
                 self._problems.report(str(root), "unreadable", str(error))
                 continue
             self._problems.forget((str(root), "unreadable"))
-            found.extend(walk(root, self._problems, suffix=".jhist"))
+            found.extend(walk(root, self._problems, _is_history))
         if len(failures) == len(self._options.roots):
             raise failures[0]
         return found
@@ -205,6 +205,10 @@ class JobHistoryCollector:
         oldest_ms = now_ms - self._options.forget_ms
         self._files = {k: f for k, f in self._files.items() if f.seen_ms >= oldest_ms}
         self._jobs = {k: j for k, j in self._jobs.items() if j.seen_ms >= oldest_ms}
+
+
+def _is_history(parts: tuple[str, ...]) -> bool:
+    return parts[-1].endswith(".jhist")
 
 
 def _known(position: Mapping[str, Any]) -> tuple[dict[str, _KnownFile], dict[str, _KnownJob]]:

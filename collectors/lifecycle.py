@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from collectors.hadoop_ids import TaskKind, job_of, kind_of, task_of
 from collectors.identity import lifecycle_id
@@ -28,7 +28,7 @@ def _has_escapes(text: str) -> bool:
     return bool(surrogates) and all("\udc80" <= c <= "\udcff" for c in surrogates)
 
 
-def is_time_ms(value: object) -> bool:
+def is_time_ms(value: object) -> TypeGuard[int]:
     """True for milliseconds after the epoch; Hadoop writes 0 or -1 for "not known"."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TIME_MS
 

@@ -1,0 +1,31 @@
+"""Units of the metrics that gmond's own modules send (RRD files do not carry units)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_PERCENT = (
+    "cpu_user",
+    "cpu_system",
+    "cpu_nice",
+    "cpu_idle",
+    "cpu_aidle",
+    "cpu_wio",
+    "cpu_steal",
+    "cpu_intr",
+    "cpu_sintr",
+    "cpu_guest",
+    "part_max_used",
+)
+_KILOBYTES = ("mem_total", "mem_free", "mem_shared", "mem_buffers", "mem_cached", "swap_total", "swap_free")
+
+UNITS: Mapping[str, str] = {
+    **dict.fromkeys(_PERCENT, "%"),
+    **dict.fromkeys(_KILOBYTES, "KB"),
+    **dict.fromkeys(("bytes_in", "bytes_out"), "bytes/sec"),
+    **dict.fromkeys(("pkts_in", "pkts_out"), "packets/sec"),
+    **dict.fromkeys(("disk_total", "disk_free"), "GB"),
+    "boottime": "s",
+    "cpu_num": "CPUs",
+    "cpu_speed": "MHz",
+}

@@ -1,0 +1,179 @@
+"""Load over the hosts of a cluster, step by step: LoadStd, and Balance or Imbalance, derived from Metric events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from collectors.base import OptionError, read_position
+from collectors.identity import record_id
+from collectors.schema import load_event_types
+from engine.events import EventBatch
+
+POSITION_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Which metric, and when the load of a cluster counts as unbalanced."""
+
+    metric: str = "cpu_user"
+    busy_percent: float = 20.0
+    """A host at or above this value is busy."""
+    low_ratio: float = 0.2
+    """Imbalance: the share of busy hosts lies between these two, both included."""
+    high_ratio: float = 0.8
+    remember_steps: int = 4
+    """A host without a sample counts as missing for this many steps after its last one."""
+    source_rank: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.low_ratio <= self.high_ratio <= 1.0:
+            raise OptionError(
+                f"load: low_ratio {self.low_ratio} and high_ratio {self.high_ratio}; expected 0 <= low <= high <= 1"
+            )
+        if self.remember_steps < 1:
+            raise OptionError(f"load: remember_steps is {self.remember_steps}; expected 1 or more")
+
+
+@dataclass(slots=True)
+class _Step:
+    """Samples of one step of one cluster by host: (t_lo, t_hi, value)."""
+
+    samples: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+
+    @property
+    def start_ms(self) -> int:
+        return max(lo for lo, _, _ in self.samples.values())
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """Steps that wait for the watermark, and when each host was last seen."""
+
+    steps: dict[int, _Step] = field(default_factory=dict)
+    last_seen_ms: dict[str, int] = field(default_factory=dict)
+    emitted_ms: int | None = None
+    """End of the last step that went out."""
+
+
+class LoadDeriver:
+    """One LoadStd and one Balance or Imbalance per step, once no further sample of the step can come.
+
+    Steps are told apart by the end of the sample's interval, clusters by the samples' clock. The derived event covers
+    the hull of its samples' intervals. A step goes out as soon as the watermark has passed its start, for then every
+    sample of it is there: so the derived event is never later than the samples were. A sample that arrives after its
+    step went out changes nothing.
+    """
+
+    def __init__(self, options: LoadOptions | None = None) -> None:
+        self._options = options or LoadOptions()
+        self._clusters: dict[str, _Cluster] = {}
+
+    def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
+        """Take samples in, give out the steps that start before `watermark_ms` (no sample with t_lo before it comes)."""
+        self._take(metrics)
+        rows: list[dict[str, Any]] = []
+        for clock_id in sorted(self._clusters):
+            cluster = self._clusters[clock_id]
+            for end_ms in sorted(end for end, step in cluster.steps.items() if step.start_ms < watermark_ms):
+                rows += self._rows(clock_id, cluster, end_ms, cluster.steps.pop(end_ms))
+                cluster.emitted_ms = end_ms
+        return EventBatch.from_rows(rows, load_event_types())
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Waiting steps and known hosts."""
+        return {
+            "version": POSITION_VERSION,
+            "clusters": {
+                clock_id: {
+                    "steps": {str(end): {h: list(s) for h, s in step.samples.items()} for end, step in c.steps.items()},
+                    "last_seen_ms": dict(c.last_seen_ms),
+                    "emitted_ms": c.emitted_ms,
+                }
+                for clock_id, c in self._clusters.items()
+            },
+        }
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Take up a checkpoint; raises PositionError when it is not one of this class."""
+        self._clusters = read_position(position, POSITION_VERSION, _clusters)
+
+    def _take(self, metrics: EventBatch) -> None:
+        if not len(metrics) or not metrics.has("name"):
+            return
+        wanted = pc.and_(
+            pc.equal(metrics.strings("type"), "Metric"), pc.equal(metrics.strings("name"), self._options.metric)
+        )
+        mine = metrics.where(np.asarray(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False), np.bool_))
+        columns = zip(
+            mine.strings("clock_id").to_pylist(),
+            mine.strings("host").to_pylist(),
+            mine.t_lo_ms.tolist(),
+            mine.t_hi_ms.tolist(),
+            mine.numbers("value").tolist(),
+            strict=True,
+        )
+        for clock_id, host, t_lo_ms, t_hi_ms, value in columns:
+            cluster = self._clusters.setdefault(clock_id or "", _Cluster())
+            if host is None or not np.isfinite(value):
+                continue
+            if cluster.emitted_ms is not None and t_hi_ms <= cluster.emitted_ms:
+                continue  # late: its step is out
+            cluster.steps.setdefault(t_hi_ms, _Step()).samples[host] = (t_lo_ms, t_hi_ms, value)
+
+    def _rows(self, clock_id: str, cluster: _Cluster, end_ms: int, step: _Step) -> list[dict[str, Any]]:
+        options = self._options
+        t_lo_ms = min(lo for lo, _, _ in step.samples.values())
+        values = np.array([value for _, _, value in step.samples.values()], np.float64)
+        for host in step.samples:
+            cluster.last_seen_ms[host] = end_ms
+        oldest_ms = end_ms - options.remember_steps * (end_ms - t_lo_ms + 1)
+        cluster.last_seen_ms = {host: t for host, t in cluster.last_seen_ms.items() if t >= oldest_ms}
+        n_hosts = len(values)
+        n_missing = len(cluster.last_seen_ms) - n_hosts
+        val = float(np.std(values))
+        busy_ratio = int(np.count_nonzero(values >= options.busy_percent)) / n_hosts
+        unbalanced = options.low_ratio <= busy_ratio <= options.high_ratio
+        common = {
+            "t_lo_ms": t_lo_ms,
+            "t_hi_ms": end_ms,
+            "source_rank": options.source_rank,
+            "clock_id": f"load:{clock_id}",
+            "name": options.metric,
+            "n_hosts": n_hosts,
+            "n_missing": n_missing,
+        }
+        rows = []
+        for place, (event_type, attribute, value) in enumerate(
+            (
+                ("LoadStd", "val", val),
+                ("Imbalance" if unbalanced else "Balance", "busy_ratio", busy_ratio),
+            )
+        ):
+            source = ("load", clock_id, options.metric)
+            event_id = record_id(source, event_type, end_ms, (value, n_hosts, n_missing), 0)
+            # Steps follow each other in time; within one the standard deviation stands first.
+            seq = end_ms * 2 + place
+            rows.append({**common, "event_id": event_id, "type": event_type, "source_seq": seq, attribute: value})
+        return rows
+
+
+def _clusters(position: Mapping[str, Any]) -> dict[str, _Cluster]:
+    clusters = {}
+    for clock_id, saved in position["clusters"].items():
+        steps = {
+            int(end): _Step({str(h): (int(lo), int(hi), float(v)) for h, (lo, hi, v) in samples.items()})
+            for end, samples in saved["steps"].items()
+        }
+        last_seen_ms = {str(host): int(t) for host, t in saved["last_seen_ms"].items()}
+        emitted_ms = saved["emitted_ms"]
+        clusters[str(clock_id)] = _Cluster(steps, last_seen_ms, None if emitted_ms is None else int(emitted_ms))
+    return clusters
+
+
+__all__ = ["LoadDeriver", "LoadOptions"]
