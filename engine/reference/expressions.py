@@ -1,0 +1,175 @@
+"""Values of expressions over bound events, in exact arithmetic and three-valued logic (DESIGN 3).
+
+NULL and NaN are one thing: unknown. A comparison with an unknown side is unknown, arithmetic with an unknown operand
+and division by zero are unknown. Aggregates leave unknown values out; over nothing they are unknown, but a count is 0.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from engine.errors import UnsupportedQueryError
+from engine.language import ast
+from engine.reference.observed import ObservedEvent, Value, exact
+
+Binding = Mapping[str, Sequence[ObservedEvent]]
+"""Variable -> its events in order; one event for a single component."""
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def truth(expression: ast.Expression, binding: Binding, i: int) -> bool | None:
+    """Whether a predicate holds, with `[i]` meaning the i-th event (from 1) of its variable; None is unknown."""
+    value = evaluate(expression, binding, i)
+    return value if isinstance(value, bool) else None
+
+
+def evaluate(expression: ast.Expression, binding: Binding, i: int) -> Value:
+    """The value of an expression; see `truth` for `i`."""
+    match expression:
+        case ast.Literal(value=constant):
+            return exact(constant)
+        case ast.Attribute():
+            return _event(expression, binding, i).values.get(expression.name)
+        case ast.Aggregate():
+            return _aggregate(expression, _covered(expression, binding, i))
+        case ast.Negative(operand=operand):
+            return _arithmetic("-", Fraction(0), evaluate(operand, binding, i))
+        case ast.Arithmetic(op=op, left=left, right=right):
+            return _arithmetic(op, evaluate(left, binding, i), evaluate(right, binding, i))
+        case ast.Comparison(op=op, left=left, right=right):
+            return _compare(op, evaluate(left, binding, i), evaluate(right, binding, i))
+        case ast.Membership(operand=operand, options=options):
+            value = evaluate(operand, binding, i)
+            return _any([_compare("=", value, evaluate(option, binding, i)) for option in options])
+        case ast.AllOf(operands=operands):
+            return _not(_any([_not(truth(part, binding, i)) for part in operands]))
+        case ast.OneOf(operands=operands):
+            return _any([truth(part, binding, i) for part in operands])
+        case ast.Not(operand=operand):
+            return _not(truth(operand, binding, i))
+        case ast.Parameter(name=name):
+            raise UnsupportedQueryError(f"parameter :{name} has no value", expression.span)
+
+
+def _event(attribute: ast.Attribute, binding: Binding, i: int) -> ObservedEvent:
+    events = binding[attribute.variable]
+    match attribute.index:
+        case ast.Index.SINGLE | ast.Index.FIRST:
+            return events[0]
+        case ast.Index.CURRENT:
+            return events[i - 1]
+        case ast.Index.PREVIOUS:
+            return events[i - 2]
+        case ast.Index.LAST:
+            return events[-1]
+
+
+def _covered(aggregate: ast.Aggregate, binding: Binding, i: int) -> Sequence[ObservedEvent]:
+    events = binding[aggregate.variable]
+    match aggregate.range:
+        case ast.Range.ALL:
+            return events
+        case ast.Range.BEFORE_CURRENT:
+            return events[: i - 1]
+        case ast.Range.BEFORE_LAST:
+            return events[:-1]
+
+
+def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent]) -> Value:
+    if aggregate.name is None:
+        return Fraction(len(events))
+    values = [event.values.get(aggregate.name) for event in events]
+    known = [value for value in values if value is not None]
+    if aggregate.function == "count":
+        return Fraction(len(known))
+    if aggregate.function in ("first", "last"):
+        return values[0 if aggregate.function == "first" else -1] if values else None
+    numbers = [value for value in known if not isinstance(value, str)]
+    if not numbers:
+        return None
+    match aggregate.function:
+        case "min":
+            return min(numbers)
+        case "max":
+            return max(numbers)
+        case "sum":
+            return _known(_sum(numbers))
+        case "avg":
+            return _known(_sum(numbers) / len(numbers))
+        case "stddev":
+            mean = _sum(numbers) / len(numbers)
+            variance = _sum([(number - mean) ** 2 for number in numbers]) / len(numbers)
+            return exact(math.sqrt(variance))
+    raise UnsupportedQueryError(
+        f"the oracle does not know the aggregate {aggregate.function}()",
+        aggregate.span,
+        expected="min, max, sum, count, avg, stddev, first or last",
+    )
+
+
+def _sum(numbers: Sequence[Fraction | float]) -> Fraction | float:
+    total: Fraction | float = Fraction(0)
+    for number in numbers:
+        total += number
+    return total
+
+
+def _known(value: Fraction | float) -> Value:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _arithmetic(op: str, left: Value, right: Value) -> Value:
+    if left is None or right is None or isinstance(left, str) or isinstance(right, str):
+        return None
+    match op:
+        case "+":
+            return _known(left + right)
+        case "-":
+            return _known(left - right)
+        case "*":
+            return _known(left * right)
+        case "/":
+            return _known(left / right) if right != 0 else None
+        case "%":
+            return _remainder(left, right)
+    raise AssertionError(f"operator {op!r} is not of the language")
+
+
+def _remainder(left: Fraction | float, right: Fraction | float) -> Value:
+    """The remainder of the division that truncates towards 0: it has the sign of the left operand."""
+    if right == 0 or not math.isfinite(left):
+        return None
+    if not math.isfinite(right):
+        return left
+    return left - right * math.trunc(Fraction(left) / Fraction(right))
+
+
+def _compare(op: str, left: Value, right: Value) -> bool | None:
+    if left is None or right is None or isinstance(left, str) != isinstance(right, str):
+        return None
+    return _COMPARE[op](left, right)
+
+
+def _not(value: bool | None) -> bool | None:
+    return None if value is None else not value
+
+
+def _any(values: Sequence[bool | None]) -> bool | None:
+    if any(value is True for value in values):
+        return True
+    return None if any(value is None for value in values) else False
+
+
+__all__ = ["Binding", "evaluate", "truth"]

@@ -1,0 +1,98 @@
+"""Events as the oracle sees them: one Python object per event, exact numbers, the order of the definitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from engine.errors import EventError
+from engine.events import HEADER, TIME_ATTRIBUTE, EventBatch, EventSchema
+
+Value = Fraction | float | str | bool | None
+"""A value of the query language: exact numbers (floats only for infinities), strings, truth values, None for NULL."""
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedEvent:
+    """One event.
+
+    `times` maps each possible millisecond to its probability (they add up to 1); `values` has the attributes that the
+    event's type has, exact; `raw` the same as they were given.
+    """
+
+    event_id: str
+    event_type: str
+    lo_ms: int
+    hi_ms: int
+    source_rank: int
+    source_seq: int
+    clock_id: str | None
+    times: Mapping[int, Fraction]
+    values: Mapping[str, Value]
+    raw: Mapping[str, int | float | str | None] = field(repr=False)
+
+    @property
+    def is_precise(self) -> bool:
+        """True when the time is known to the millisecond."""
+        return self.lo_ms == self.hi_ms
+
+    @property
+    def stream_order(self) -> tuple[int, int, int, str]:
+        """Sort key of the total order in which events are read (the same for every shuffle of the input)."""
+        return (self.lo_ms, self.source_rank, self.source_seq, self.event_id)
+
+
+def observe(batch: EventBatch, schema: EventSchema) -> list[ObservedEvent]:
+    """The events of a batch in stream order.
+
+    Raises EventError when `weights` do not fit the interval. Attributes that the event's type does not have in
+    `schema` are dropped; types that the schema does not know keep none.
+    """
+    events = [_observe(row, schema) for row in batch.table.to_pylist()]
+    return sorted(events, key=lambda event: event.stream_order)
+
+
+def exact(value: int | float | str | bool | None) -> Value:
+    """A value without rounding: numbers as fractions, NaN as NULL, infinities as they are."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else value
+    return Fraction(value)
+
+
+def _observe(row: Mapping[str, Any], schema: EventSchema) -> ObservedEvent:
+    attributes = schema.types.get(row["type"], {})
+    raw = {name: row.get(name) for name in attributes if name not in HEADER.names}
+    return ObservedEvent(
+        event_id=row["event_id"],
+        event_type=row["type"],
+        lo_ms=row["t_lo_ms"],
+        hi_ms=row["t_hi_ms"],
+        source_rank=row["source_rank"],
+        source_seq=row["source_seq"],
+        clock_id=row.get("clock_id"),
+        times=_distribution(row),
+        values={name: exact(value) for name, value in raw.items()} | {TIME_ATTRIBUTE: Fraction(row["t_hi_ms"])},
+        raw=raw | {TIME_ATTRIBUTE: row["t_hi_ms"]},
+    )
+
+
+def _distribution(row: Mapping[str, Any]) -> dict[int, Fraction]:
+    lo_ms, hi_ms, weights = row["t_lo_ms"], row["t_hi_ms"], row.get("weights")
+    n_points = hi_ms - lo_ms + 1
+    if weights is None:
+        return {time_ms: Fraction(1, n_points) for time_ms in range(lo_ms, hi_ms + 1)}
+    if len(weights) != n_points or any(not 0 <= weight < math.inf for weight in weights) or not any(weights):
+        raise EventError(
+            f"event {row['event_id']}: weights {weights!r} do not fit its interval of {n_points} ms; expected "
+            f"one finite number >= 0 per millisecond of [{lo_ms}, {hi_ms}], not all 0"
+        )
+    total = sum(map(Fraction, weights))
+    return {lo_ms + offset: Fraction(weight) / total for offset, weight in enumerate(weights) if weight}
+
+
+__all__ = ["ObservedEvent", "Value", "exact", "observe"]

@@ -1,0 +1,56 @@
+"""RETURN: the values of one match, as numbers and strings of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from engine.events import TIME_ATTRIBUTE, AttributeType
+from engine.language import ast
+from engine.reference.conditions import references
+from engine.reference.expressions import Binding, evaluate
+from engine.reference.observed import Value
+
+if TYPE_CHECKING:
+    from engine.language.resolver import ResolvedQuery
+
+
+def returned_values(resolved: ResolvedQuery, binding: Binding) -> dict[str, object]:
+    """Name -> value; None for unknown values and for terms of a variable that this match does not have.
+
+    Whole-numbered expressions (integer attributes, counts, and + - * % of them) give int, other numbers float.
+    """
+    attributes = resolved.schema.attributes
+    values: dict[str, object] = {}
+    for item in resolved.query.returns:
+        is_bound = all(reference.variable in binding for reference in references(item.expression))
+        value = evaluate(item.expression, binding, 1) if is_bound else None
+        values[item.name] = _plain(value, is_int=_is_int(item.expression, attributes))
+    return values
+
+
+def _plain(value: Value, *, is_int: bool) -> object:
+    if isinstance(value, Fraction):
+        return int(value) if is_int and value.denominator == 1 else float(value)
+    return value
+
+
+def _is_int(expression: ast.Expression, attributes: Mapping[str, AttributeType]) -> bool:
+    match expression:
+        case ast.Literal(value=value):
+            return isinstance(value, int)
+        case ast.Attribute(name=name):
+            return name == TIME_ATTRIBUTE or attributes.get(name) is AttributeType.INT
+        case ast.Aggregate(function=function, name=name):
+            if function in ("avg", "stddev"):
+                return False
+            return function == "count" or name == TIME_ATTRIBUTE or attributes.get(name or "") is AttributeType.INT
+        case ast.Negative(operand=operand):
+            return _is_int(operand, attributes)
+        case ast.Arithmetic(op=op, left=left, right=right):
+            return op != "/" and _is_int(left, attributes) and _is_int(right, attributes)
+    return False
+
+
+__all__ = ["returned_values"]
