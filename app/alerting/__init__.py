@@ -1,0 +1,1 @@
+"""From matches to alerts, and from alerts to the people who are told."""

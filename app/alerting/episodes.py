@@ -1,0 +1,110 @@
+"""Grouping: matches of one query and key that overlap, or lie within a gap, form one episode."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from app.alerting.match import Match
+
+Key = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Matches of one query and key that belong together."""
+
+    query: str
+    key: Key
+    start_ms: int
+    end_ms: int
+    """Both ends inclusive: earliest start and latest end of its matches."""
+    n_matches: int
+    n_matches_exact: bool
+    """False when `n_matches` is a lower bound."""
+    best: Match
+    """The evidence: the match of highest confidence, of these the one with the most events."""
+
+    @property
+    def key_text(self) -> str:
+        """The key as canonical text."""
+        return canonical_key(self.key)
+
+
+def canonical_key(key: Key) -> str:
+    """A partition key as JSON text: equal keys give equal text."""
+    return json.dumps(dict(key), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+
+
+def n_events(match: Match) -> int:
+    """How many events a match binds."""
+    return sum(len(ids) for ids in match.bindings.values())
+
+
+def episode_of(match: Match) -> Episode:
+    """One match alone."""
+    return Episode(match.query, match.key, match.first_lo_ms, match.last_hi_ms, match.count, match.count_exact, match)
+
+
+def join(earlier: Episode, later: Episode) -> Episode:
+    """Both as one."""
+    return replace(
+        earlier,
+        start_ms=min(earlier.start_ms, later.start_ms),
+        end_ms=max(earlier.end_ms, later.end_ms),
+        n_matches=earlier.n_matches + later.n_matches,
+        n_matches_exact=earlier.n_matches_exact and later.n_matches_exact,
+        best=min(earlier.best, later.best, key=_evidence_order),
+    )
+
+
+def within_gap(start_ms: int, end_ms: int, other_start_ms: int, other_end_ms: int, gap_ms: int) -> bool:
+    """True when two closed intervals overlap or at most `gap_ms` lies between them."""
+    return start_ms <= other_end_ms + gap_ms and other_start_ms <= end_ms + gap_ms
+
+
+def group(matches: Iterable[Match], gaps_ms: dict[str, int]) -> list[Episode]:
+    """Episodes by query and key, in order of (query, key, start); `gaps_ms` by query name."""
+    by_key: dict[tuple[str, str], list[Match]] = {}
+    for match in matches:
+        by_key.setdefault((match.query, canonical_key(match.key)), []).append(match)
+    episodes: list[Episode] = []
+    for query, key_text in sorted(by_key):
+        episodes += _sweep(by_key[query, key_text], gaps_ms[query])
+    return episodes
+
+
+def alert_id(query: str, key_text: str, start_ms: int, query_hash: str) -> str:
+    """Identity of an episode (32 hex digits): the same events give the same id in every run."""
+    return digest("alert", query, key_text, str(start_ms), query_hash)
+
+
+def report_id(query: str, query_hash: str, match: Match, key_text: str) -> str:
+    """Identity of a report's row (32 hex digits): its query, key and events."""
+    bindings = json.dumps({name: list(ids) for name, ids in match.bindings.items()}, sort_keys=True)
+    return digest("report", query, query_hash, key_text, bindings)
+
+
+def digest(*parts: str) -> str:
+    """Hash of a sequence of texts (32 hex digits); no two different sequences are written alike."""
+    text = json.dumps(parts, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _sweep(matches: Sequence[Match], gap_ms: int) -> list[Episode]:
+    ordered = sorted(map(episode_of, matches), key=lambda e: (e.start_ms, e.end_ms))
+    joined = [ordered[0]]
+    for episode in ordered[1:]:
+        last = joined[-1]
+        if episode.start_ms <= last.end_ms + gap_ms:
+            joined[-1] = join(last, episode)
+        else:
+            joined.append(episode)
+    return joined
+
+
+def _evidence_order(match: Match) -> tuple[float, int, int, int, list[tuple[str, tuple[str, ...]]]]:
+    """Smallest first: the order is total, so that the evidence does not depend on the order of arrival."""
+    return (-match.confidence, -n_events(match), match.first_lo_ms, match.last_hi_ms, sorted(match.bindings.items()))

@@ -1,0 +1,86 @@
+"""States of alerts and what changes them; decisions carry their reason. Nothing here writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.alerting.episodes import digest
+
+
+class State(StrEnum):
+    """Where an alert stands."""
+
+    FIRING = "firing"
+    ACKNOWLEDGED = "acknowledged"
+    SILENCED = "silenced"
+    RESOLVED = "resolved"
+
+
+SYSTEM = "clustercep"
+"""The actor of changes that no person made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A transition to be recorded."""
+
+    to_state: State
+    reason: str
+    actor: str = SYSTEM
+
+
+class TransitionError(ValueError):
+    """A change that the alert's state does not allow."""
+
+
+def on_new(silenced: str | None) -> Change:
+    """The first match of an episode; `silenced` is the reason of a silence that covers it."""
+    if silenced is not None:
+        return Change(State.SILENCED, f"silenced: {silenced}")
+    return Change(State.FIRING, "first match")
+
+
+def on_late_match(state: State, *, still_open: bool, grew: bool, silenced: str | None) -> Change | None:
+    """A match joins an episode that is over: it fires again when it now ends after the watermark."""
+    if state is not State.RESOLVED or not (still_open and grew):
+        return None
+    if silenced is not None:
+        return Change(State.SILENCED, f"matches again; silenced: {silenced}")
+    return Change(State.FIRING, "matches again")
+
+
+def on_watermark(state: State, end_ms: int, gap_ms: int, watermark_ms: int) -> Change | None:
+    """The watermark passes the end of an episode and its gap: nothing can join any more."""
+    if state is State.RESOLVED or not is_over(end_ms, gap_ms, watermark_ms):
+        return None
+    return Change(State.RESOLVED, "no match for longer than the gap")
+
+
+def is_over(end_ms: int, gap_ms: int, watermark_ms: int) -> bool:
+    """True when every later event lies beyond the end and the gap."""
+    return end_ms + gap_ms < watermark_ms
+
+
+def on_acknowledge(state: State, actor: str, note: str) -> Change:
+    """A person has seen it."""
+    if state not in (State.FIRING, State.SILENCED):
+        raise TransitionError(f"the alert is {state}; only firing and silenced alerts can be acknowledged")
+    return Change(State.ACKNOWLEDGED, note or "acknowledged", actor)
+
+
+def on_silence(state: State, actor: str, note: str) -> Change | None:
+    """A silence now covers it; None when that changes nothing."""
+    if state in (State.RESOLVED, State.SILENCED):
+        return None
+    return Change(State.SILENCED, note or "silenced", actor)
+
+
+def on_silence_end(state: State) -> Change | None:
+    """The silence is over and the episode is not."""
+    return Change(State.FIRING, "the silence ended") if state is State.SILENCED else None
+
+
+def idempotency_key(alert: str, state: State, revision: int) -> str:
+    """Names one change of one alert: receivers drop what they have seen."""
+    return digest("notification", alert, state, str(revision))

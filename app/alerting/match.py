@@ -1,0 +1,55 @@
+"""A match as alerting sees it: what the engine's MatchRow offers, by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Match(Protocol):
+    """The parts of engine.runtime.engine.MatchRow that alerting reads."""
+
+    @property
+    def query(self) -> str:
+        """Name of the query."""
+        ...
+
+    @property
+    def key(self) -> tuple[tuple[str, object], ...]:
+        """Partition key."""
+        ...
+
+    @property
+    def first_lo_ms(self) -> int:
+        """Earliest time of the first event."""
+        ...
+
+    @property
+    def last_hi_ms(self) -> int:
+        """Latest time of the last event."""
+        ...
+
+    @property
+    def bindings(self) -> Mapping[str, tuple[str, ...]]:
+        """Variable -> event ids."""
+        ...
+
+    @property
+    def confidence(self) -> float:
+        """Of the match in `bindings`."""
+        ...
+
+    @property
+    def values(self) -> Mapping[str, int | float | str | None]:
+        """RETURN values."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Matches behind this row."""
+        ...
+
+    @property
+    def count_exact(self) -> bool:
+        """False: `count` is a lower bound."""
+        ...

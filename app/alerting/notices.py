@@ -1,0 +1,106 @@
+"""What is told of an alert: the snapshot kept in the outbox, and who receives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.alerting.lifecycle import State
+from app.settings import Receiver, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An alert at one revision: all that a message can say of it."""
+
+    alert_id: str
+    query: str
+    key: dict[str, Any]
+    severity: str
+    state: str
+    revision: int
+    start_ms: int
+    end_ms: int
+    values: dict[str, Any]
+    summary: str
+    runbook: str
+    n_matches: int
+    n_matches_exact: bool
+    best_confidence: float
+
+    def as_json(self) -> dict[str, Any]:
+        """For the outbox."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, payload: Mapping[str, Any]) -> Snapshot:
+        """From the outbox."""
+        return cls(**payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """What the stages look at."""
+
+    snapshot: Snapshot
+    receiver: Receiver
+    told_before: bool
+    """Whether the receiver has been told that this alert fires."""
+    now_ms: int
+    max_age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a receiver is told, and why (not)."""
+
+    send: bool
+    reason: str
+
+
+Stage = Callable[[Audience], str | None]
+"""A reason not to send, or None."""
+
+
+def _enabled(audience: Audience) -> str | None:
+    return None if audience.receiver.enabled else "the receiver is disabled"
+
+
+def _wanted_state(audience: Audience) -> str | None:
+    state = audience.snapshot.state
+    if state not in (State.FIRING, State.RESOLVED):
+        return f"{state} is not announced"
+    if state == State.RESOLVED and not audience.receiver.send_resolved:
+        return "the receiver does not want resolved alerts"
+    return None
+
+
+def _severe_enough(audience: Audience) -> str | None:
+    if Severity(audience.snapshot.severity).rank < audience.receiver.min_severity.rank:
+        return f"{audience.snapshot.severity} is below {audience.receiver.min_severity}"
+    return None
+
+
+def _told_of_firing(audience: Audience) -> str | None:
+    if audience.snapshot.state == State.RESOLVED and not audience.told_before:
+        return "the receiver was never told that it fires"
+    return None
+
+
+def _recent(audience: Audience) -> str | None:
+    if audience.snapshot.state == State.FIRING and audience.snapshot.end_ms < audience.now_ms - audience.max_age_ms:
+        return "it is too old to be news"
+    return None
+
+
+STAGES: tuple[Stage, ...] = (_enabled, _wanted_state, _severe_enough, _told_of_firing, _recent)
+
+
+def decide(audience: Audience) -> Decision:
+    """Pass the stages in order; the first reason against it decides."""
+    for stage in STAGES:
+        reason = stage(audience)
+        if reason is not None:
+            return Decision(False, reason)
+    return Decision(True, "wanted")

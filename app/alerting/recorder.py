@@ -1,0 +1,343 @@
+"""Writing matches as alerts and reports, with their notifications, inside one transaction.
+
+The open alerts of the store are the only memory of episodes: after a restart nothing has to be brought in agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.alerting import lifecycle
+from app.alerting.catalog import QueryInfo
+from app.alerting.episodes import Episode, alert_id, canonical_key, group, n_events, report_id
+from app.alerting.lifecycle import Change, State
+from app.alerting.match import Match
+from app.alerting.notices import Audience, Snapshot, decide
+from app.alerting.text import fill
+from app.settings import Receiver
+from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, NotificationRow, ReportRow, SilenceRow
+from app.store.writer import Writer
+
+LIVE = "live"
+HISTORY = "history"
+
+EvidenceLookup = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
+"""Event ids -> the events that are still kept, as mappings of header columns and attributes."""
+
+_NOT_ATTRIBUTES = frozenset(
+    {"event_id", "type", "t_lo_ms", "t_hi_ms", "origin", "raw", "source_rank", "source_seq", "clock_id", "weights"}
+)
+
+
+@dataclass(frozen=True)
+class AlertingOptions:
+    """What does not change from step to step."""
+
+    queries: Mapping[str, QueryInfo]
+    receivers: Mapping[str, Receiver]
+    max_evidence_events: int = 200
+    max_age_ms: int = 86_400_000
+
+
+@dataclass
+class Outcome:
+    """What a step did to alerts and reports."""
+
+    n_new_alerts: int = 0
+    n_resolved: int = 0
+    n_reports: int = 0
+    n_notifications: int = 0
+    log: list[tuple[str, str, str]] = field(default_factory=list)
+    """(query, alert id, what happened), for the log."""
+
+
+class Recorder:
+    """Applies one step's matches to the store."""
+
+    def __init__(self, options: AlertingOptions, writer: Writer, lookup: EvidenceLookup, now_ms: int) -> None:
+        self._options = options
+        self._writer = writer
+        self._lookup = lookup
+        self._now_ms = now_ms
+        self.outcome = Outcome()
+
+    def live(self, matches: Sequence[Match], watermark_ms: int) -> Outcome:
+        """Matches of the live stream: new episodes fire, known ones grow, those that are over resolve."""
+        self._end_silences()
+        for episode in self._episodes(matches):
+            self._join(episode, watermark_ms)
+        for alert in self._writer.open_alerts_over(watermark_ms):
+            self._close(alert, watermark_ms)
+        self._report(matches, LIVE)
+        return self.outcome
+
+    def history(self, matches: Sequence[Match]) -> Outcome:
+        """Matches of a finished job's file: complete, so each episode fires and resolves; known ones stay as they are."""
+        for episode in self._episodes(matches):
+            info = self._options.queries[episode.query]
+            near = self._writer.alerts_near(
+                episode.query, episode.key_text, episode.start_ms, episode.end_ms, info.group_gap_ms
+            )
+            if not near and self._writer.alert(self._id(episode)) is None:
+                alert = self._create(episode, HISTORY)
+                self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
+                alert.open = False
+        self._report(matches, HISTORY)
+        return self.outcome
+
+    def acknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
+        """A person has seen the alert; raises TransitionError when it is over."""
+        self._change(alert, lifecycle.on_acknowledge(State(alert.state), actor, note))
+
+    def silence(self, query: str, key_text: str | None, until_ms: int, actor: str, note: str) -> int:
+        """No messages for this query and key until a time; returns how many open alerts that silenced."""
+        self._writer.add_silence(
+            SilenceRow(
+                query=query, key_text=key_text, until_ms=until_ms, created_ms=self._now_ms, reason=note, actor=actor
+            )
+        )
+        n_silenced = 0
+        for alert in self._writer.open_alerts_of(query, key_text):
+            n_silenced += self._change(alert, lifecycle.on_silence(State(alert.state), actor, note))
+        return n_silenced
+
+    # ---------------------------------------------------------------- episodes
+
+    def _episodes(self, matches: Sequence[Match]) -> list[Episode]:
+        queries = self._options.queries
+        alerting = [match for match in matches if not queries[match.query].is_report]
+        return group(alerting, {name: info.group_gap_ms for name, info in queries.items()})
+
+    def _id(self, episode: Episode) -> str:
+        info = self._options.queries[episode.query]
+        return alert_id(episode.query, episode.key_text, episode.start_ms, info.hash)
+
+    def _join(self, episode: Episode, watermark_ms: int) -> None:
+        gap_ms = self._options.queries[episode.query].group_gap_ms
+        near = self._writer.alerts_near(episode.query, episode.key_text, episode.start_ms, episode.end_ms, gap_ms)
+        if not near and (same := self._writer.alert(self._id(episode))) is not None:
+            near = [same]  # merged into another one since
+            while near[0].merged_into is not None and (into := self._writer.alert(near[0].merged_into)) is not None:
+                near = [into]
+        if not near:
+            self._create(episode, LIVE)
+            return
+        alert, *others = near
+        grew = episode.end_ms > max(other.end_ms for other in near)
+        for other in others:
+            self._merge(alert, other)
+        self._extend(alert, episode)
+        over = lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms)
+        silenced = self._silenced(alert)
+        change = lifecycle.on_late_match(State(alert.state), still_open=not over, grew=grew, silenced=silenced)
+        if self._change(alert, change):
+            alert.open, alert.resolved_ms = True, None
+
+    def _create(self, episode: Episode, lane: str) -> AlertRow:
+        info = self._options.queries[episode.query]
+        assert info.severity is not None, "reports have no episodes"
+        alert = AlertRow(
+            id=self._id(episode),
+            query=episode.query,
+            query_hash=info.hash,
+            key=dict(episode.key),
+            key_text=episode.key_text,
+            severity=info.severity.value,
+            state="",
+            open=True,
+            start_ms=episode.start_ms,
+            end_ms=episode.end_ms,
+            group_gap_ms=info.group_gap_ms,
+            revision=0,
+            n_matches=episode.n_matches,
+            n_matches_exact=episode.n_matches_exact,
+            best_confidence=0.0,
+            values={},
+            summary="",
+            runbook=info.runbook,
+            best_n_events=0,
+            lane=lane,
+            merged_into=None,
+            created_ms=self._now_ms,
+            updated_ms=self._now_ms,
+            resolved_ms=None,
+        )
+        self._writer.add_alert(alert)
+        self._keep_best(alert, episode.best)
+        self._change(alert, lifecycle.on_new(self._silenced(alert)))
+        self.outcome.n_new_alerts += 1
+        return alert
+
+    def _extend(self, alert: AlertRow, episode: Episode) -> None:
+        alert.start_ms = min(alert.start_ms, episode.start_ms)
+        alert.end_ms = max(alert.end_ms, episode.end_ms)
+        alert.n_matches += episode.n_matches
+        alert.n_matches_exact = alert.n_matches_exact and episode.n_matches_exact
+        alert.updated_ms = self._now_ms
+        best = episode.best
+        if (best.confidence, n_events(best)) > (alert.best_confidence, alert.best_n_events):
+            self._keep_best(alert, best)
+
+    def _merge(self, alert: AlertRow, other: AlertRow) -> None:
+        """A match bridges two episodes: the earlier one goes on, the other ends in it."""
+        alert.start_ms, alert.end_ms = min(alert.start_ms, other.start_ms), max(alert.end_ms, other.end_ms)
+        alert.n_matches += other.n_matches
+        alert.n_matches_exact = alert.n_matches_exact and other.n_matches_exact
+        if State(other.state) is not State.RESOLVED:
+            self._change(other, Change(State.RESOLVED, f"joined {alert.id}: a match bridges both"))
+        other.open, other.merged_into, other.updated_ms = False, alert.id, self._now_ms
+
+    def _close(self, alert: AlertRow, watermark_ms: int) -> None:
+        change = lifecycle.on_watermark(State(alert.state), alert.end_ms, alert.group_gap_ms, watermark_ms)
+        self._change(alert, change)
+        alert.open = False
+        self.outcome.n_resolved += 1
+
+    def _keep_best(self, alert: AlertRow, best: Match) -> None:
+        info = self._options.queries[alert.query]
+        alert.best_confidence = best.confidence
+        alert.best_n_events = n_events(best)
+        alert.values = dict(best.values)
+        alert.summary = fill(info.summary, {**alert.key, **best.values, "query": alert.query})
+        bound = [(name, event_id) for name, ids in best.bindings.items() for event_id in ids]
+        bound = _ends(bound, self._options.max_evidence_events)
+        events = self._lookup([event_id for _, event_id in bound])
+        rows = [
+            _evidence(alert.id, i, name, event_id, events.get(event_id)) for i, (name, event_id) in enumerate(bound)
+        ]
+        self._writer.replace_evidence(alert.id, rows)
+
+    # ------------------------------------------------------ states and messages
+
+    def _change(self, alert: AlertRow, change: Change | None) -> bool:
+        if change is None:
+            return False
+        before = alert.state or None
+        alert.revision += 1
+        alert.state = change.to_state.value
+        alert.updated_ms = self._now_ms
+        if change.to_state is State.RESOLVED:
+            alert.resolved_ms = self._now_ms
+        self._writer.add_change(
+            AlertChangeRow(
+                alert_id=alert.id,
+                revision=alert.revision,
+                from_state=before,
+                to_state=alert.state,
+                at_ms=self._now_ms,
+                reason=change.reason,
+                actor=change.actor,
+            )
+        )
+        self.outcome.log.append((alert.query, alert.id, f"{alert.state}: {change.reason}"))
+        self._notify(alert)
+        return True
+
+    def _notify(self, alert: AlertRow) -> None:
+        snapshot = snapshot_of(alert)
+        key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
+        for name, receiver in self._options.receivers.items():
+            told = self._writer.was_told(alert.id, name)
+            audience = Audience(snapshot, receiver, told, self._now_ms, self._options.max_age_ms)
+            decision = decide(audience)
+            if not decision.send:
+                self.outcome.log.append((alert.query, alert.id, f"{name} is not told: {decision.reason}"))
+                continue
+            notification = NotificationRow(
+                idempotency_key=key,
+                receiver=name,
+                sequence=0,
+                alert_id=alert.id,
+                state=alert.state,
+                revision=alert.revision,
+                payload=snapshot.as_json(),
+                status="pending",
+                n_attempts=0,
+                next_attempt_ms=self._now_ms,
+                last_error=None,
+                created_ms=self._now_ms,
+                finished_ms=None,
+            )
+            self.outcome.n_notifications += self._writer.add_notification(notification)
+
+    def _silenced(self, alert: AlertRow) -> str | None:
+        silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)
+        return None if silence is None else (silence.reason or f"by {silence.actor}")
+
+    def _end_silences(self) -> None:
+        for alert in self._writer.silenced_alerts():
+            if self._silenced(alert) is None:
+                self._change(alert, lifecycle.on_silence_end(State(alert.state)))
+
+    # ----------------------------------------------------------------- reports
+
+    def _report(self, matches: Sequence[Match], lane: str) -> None:
+        for match in matches:
+            info = self._options.queries[match.query]
+            if info.is_report:
+                self.outcome.n_reports += self._writer.add_report(self._report_row(info, match, lane))
+
+    def _report_row(self, info: QueryInfo, match: Match, lane: str) -> ReportRow:
+        key, key_text = dict(match.key), canonical_key(match.key)
+        return ReportRow(
+            id=report_id(match.query, info.hash, match, key_text),
+            query=match.query,
+            query_hash=info.hash,
+            key=key,
+            key_text=key_text,
+            start_ms=match.first_lo_ms,
+            end_ms=match.last_hi_ms,
+            confidence=match.confidence,
+            n_matches=match.count,
+            n_matches_exact=match.count_exact,
+            values=dict(match.values),
+            summary=fill(info.summary, {**key, **match.values, "query": match.query}),
+            lane=lane,
+            created_ms=self._now_ms,
+        )
+
+
+def snapshot_of(alert: AlertRow) -> Snapshot:
+    """The alert as a message tells it."""
+    return Snapshot(
+        alert_id=alert.id,
+        query=alert.query,
+        key=dict(alert.key),
+        severity=alert.severity,
+        state=alert.state,
+        revision=alert.revision,
+        start_ms=alert.start_ms,
+        end_ms=alert.end_ms,
+        values=dict(alert.values),
+        summary=alert.summary,
+        runbook=alert.runbook,
+        n_matches=alert.n_matches,
+        n_matches_exact=alert.n_matches_exact,
+        best_confidence=alert.best_confidence,
+    )
+
+
+def _ends(bound: list[tuple[str, str]], at_most: int) -> list[tuple[str, str]]:
+    """The first and the last events when there are too many to keep."""
+    if len(bound) <= at_most:
+        return bound
+    head = (at_most + 1) // 2
+    return bound[:head] + bound[len(bound) - (at_most - head) :]
+
+
+def _evidence(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any] | None) -> EvidenceRow:
+    found = event or {}
+    return EvidenceRow(
+        alert_id=alert,
+        position=position,
+        variable=variable,
+        event_id=event_id,
+        type=found.get("type"),
+        t_lo_ms=found.get("t_lo_ms"),
+        t_hi_ms=found.get("t_hi_ms"),
+        attributes={name: value for name, value in found.items() if name not in _NOT_ATTRIBUTES},
+        origin=found.get("origin"),
+        raw=found.get("raw"),
+    )

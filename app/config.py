@@ -1,0 +1,183 @@
+"""config.yaml + environment -> frozen typed settings; every error names the key path, what was found and expected."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from app.errors import ConfigError, ConfigProblem
+from app.settings import ENV_PREFIX, Settings, base_directory, key_of
+
+DEFAULT_FILE = Path("config.yaml")
+CONFIG_VARIABLE = "CLUSTERCEP_CONFIG"
+MAX_CONFIG_BYTES = 2**20
+MAX_SECRET_BYTES = 2**14
+
+SECRET_KEYS = frozenset({"authorization"})
+"""Keys that hold nothing but secrets: refused in the file, which ends up in version control and backups."""
+
+
+def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """Read `path` (default: $CLUSTERCEP_CONFIG, else config.yaml) under the environment's overrides.
+
+    Raises ConfigError with every problem found.
+    """
+    environment = os.environ if environment is None else environment
+    path = path or Path(environment.get(CONFIG_VARIABLE, DEFAULT_FILE))
+    raw = read_yaml(path)
+    problems = [*_written_secrets(raw), *_unknown_variables(environment)]
+    token = base_directory.set(path.parent)
+    try:
+        settings = _build(raw, environment)
+    except ValidationError as error:
+        raise ConfigError(str(path), (*problems, *_problems_of(error, raw))) from None
+    finally:
+        base_directory.reset(token)
+    if problems:
+        raise ConfigError(str(path), tuple(problems))
+    return settings
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The file as a mapping; raises ConfigError with line and column when it is not one."""
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise ConfigError(str(path), (ConfigProblem("file", "more than 1 MiB", "a configuration file"),))
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        remedy = f"give its place with --config or ${CONFIG_VARIABLE}"
+        raise ConfigError(str(path), (ConfigProblem("file", _reason(error), "a readable file", remedy),)) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(str(path), (ConfigProblem("file", _yaml_reason(error), "YAML"),)) from None
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
+        raise ConfigError(str(path), (ConfigProblem("file", type(raw).__name__, "a mapping of sections"),))
+    return raw
+
+
+def read_secret(value: SecretStr | None, file: Path | None, key: str) -> SecretStr | None:
+    """A secret given by value or by file; raises ConfigError naming the key, never the value."""
+    if file is None:
+        return value
+    try:
+        if file.stat().st_size > MAX_SECRET_BYTES:
+            raise ConfigError(str(file), (ConfigProblem(key, "more than 16 kiB", "a file with the secret alone"),))
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(file), (ConfigProblem(key, _reason(error), "a readable file with the secret"),)) from None
+    if not text or "\n" in text:
+        found = "an empty file" if not text else "several lines"
+        raise ConfigError(str(file), (ConfigProblem(key, found, "one line with the secret"),))
+    return SecretStr(text)
+
+
+def _build(raw: dict[str, Any], environment: Mapping[str, str]) -> Settings:
+    """Settings() reads os.environ itself; a given mapping takes its place for the time of the call."""
+    if environment is os.environ:
+        return Settings(**raw)
+    before = dict(os.environ)
+    try:
+        os.environ.clear()
+        os.environ.update(environment)
+        return Settings(**raw)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _written_secrets(node: Any, place: tuple[str, ...] = ()) -> Iterator[ConfigProblem]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            here = (*place, str(key))
+            if key in SECRET_KEYS and value is not None:
+                variable = ENV_PREFIX + "__".join(here).upper()
+                yield ConfigProblem(
+                    ".".join(here), "a secret in the file", "none", f"use {key}_file, or the environment: {variable}"
+                )
+            else:
+                yield from _written_secrets(value, here)
+
+
+def _unknown_variables(environment: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    sections = sorted(Settings.model_fields)
+    for name in sorted(environment):
+        if not name.upper().startswith(ENV_PREFIX):
+            continue
+        section = name[len(ENV_PREFIX) :].split("__")[0].lower()
+        if section not in sections:
+            yield ConfigProblem(f"${name}", f"section {section!r}", _one_of(sections), _did_you_mean(section, sections))
+
+
+def _problems_of(error: ValidationError, raw: dict[str, Any]) -> Iterator[ConfigProblem]:
+    for item in error.errors(include_url=False, include_context=False):
+        location = tuple(str(part) for part in item["loc"])
+        key = ".".join(location) or "file"
+        if item["type"] == "extra_forbidden":
+            known = sorted(_keys_at(Settings, location[:-1]))
+            yield ConfigProblem(key, "an unknown key", _one_of(known), _did_you_mean(location[-1], known))
+        else:
+            yield ConfigProblem(key, _found(raw, location), _expected(item["msg"]))
+
+
+def _found(raw: dict[str, Any], location: tuple[str, ...]) -> str:
+    """What stands at the place, shortened; nothing that could be a secret."""
+    if any(part in SECRET_KEYS or part in {"url", "receivers"} for part in location):
+        return "a value that is not shown, as it may hold a secret"
+    node: Any = raw
+    for part in location:
+        if isinstance(node, dict) and part in node:
+            node = node[part]
+        elif isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            node = node[int(part)]
+        else:
+            return "nothing in the file (see the environment)"
+    text = repr(node)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _expected(message: str) -> str:
+    return message.removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("expected ")
+
+
+def _keys_at(model: type[BaseModel], location: tuple[str, ...]) -> set[str]:
+    for part in location:
+        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
+        if field is None:
+            continue  # the name of a receiver, or an index
+        inner = _model_in(field.annotation)
+        if inner is None:
+            return set()
+        model = inner
+    return {key_of(name) for name in model.model_fields}
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for m in map(_model_in, get_args(annotation)) if m is not None), None)
+
+
+def _one_of(known: list[str]) -> str:
+    return f"one of {', '.join(known)}" if known else "nothing here"
+
+
+def _did_you_mean(found: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(found, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "bytes that are not UTF-8"
+
+
+def _yaml_reason(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    text = getattr(error, "problem", None) or "text that cannot be read"
+    return f"{text} at line {mark.line + 1}, column {mark.column + 1}" if mark else str(text)

@@ -1,0 +1,250 @@
+"""The settings as frozen typed models; `app.config` reads them from config.yaml and the environment.
+
+A field `interval_ms` is written `interval` in the file, with its unit: `interval: 15 s`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.durations import DurationMs, SizeBytes
+
+ENV_PREFIX = "CLUSTERCEP__"
+
+base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
+"""Relative paths in the file start here: the folder of the configuration file."""
+
+SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
+
+
+def key_of(field_name: str) -> str:
+    """The key of a field in the file: without its unit."""
+    return field_name.removesuffix("_ms").removesuffix("_bytes")
+
+
+def _anchored(path: Path) -> Path:
+    return base_directory.get() / path.expanduser()
+
+
+AnchoredPath = Annotated[Path, AfterValidator(_anchored)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=key_of, populate_by_name=True, hide_input_in_errors=True
+    )
+
+
+class Source(Section):
+    """What every source has."""
+
+    enabled: bool = False
+    interval_ms: DurationMs = Field(default=15_000, ge=100)
+    lateness_ms: DurationMs = Field(default=5_000, ge=0)
+
+
+class GangliaRrdSource(Source):
+    """Round-robin databases as gmetad writes them."""
+
+    directory: AnchoredPath | None = None
+    metrics: tuple[str, ...] = ()
+
+
+class JobHistorySource(Source):
+    """Folders in which the JobHistoryServer leaves `.jhist` files."""
+
+    directories: tuple[AnchoredPath, ...] = ()
+    time_zone: str = "UTC"
+
+
+class ContainerLogSource(Source):
+    """Folders of container logs, one below each host's name."""
+
+    directories: tuple[AnchoredPath, ...] = ()
+    time_zone: str = "UTC"
+
+
+class DaemonLogSource(Source):
+    """Log files of ResourceManager and NodeManagers."""
+
+    files: tuple[AnchoredPath, ...] = ()
+    time_zone: str = "UTC"
+
+
+class YarnRestSource(Source):
+    """REST interfaces of ResourceManager, MapReduce AM (through the proxy) and JobHistoryServer."""
+
+    resource_manager: str | None = None
+    history_server: str | None = None
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+
+
+class Sources(Section):
+    """Where events come from."""
+
+    silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
+    remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
+    precedence: tuple[SourceName, ...] = ("job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd")
+    ganglia_rrd: GangliaRrdSource = GangliaRrdSource()
+    job_history: JobHistorySource = JobHistorySource()
+    container_log: ContainerLogSource = ContainerLogSource()
+    daemon_log: DaemonLogSource = DaemonLogSource()
+    yarn_rest: YarnRestSource = YarnRestSource()
+
+    @model_validator(mode="after")
+    def _check_precedence(self) -> Sources:
+        if len(set(self.precedence)) != len(self.precedence):
+            raise ValueError("precedence names a source twice; expected each at most once")
+        return self
+
+
+class Load(Section):
+    """How LoadStd, Balance and Imbalance are derived from Metric."""
+
+    metric: str = "cpu_user"
+    busy_at: float = Field(default=20.0, ge=0)
+    low_ratio: float = Field(default=0.2, ge=0, le=1)
+    high_ratio: float = Field(default=0.8, ge=0, le=1)
+
+
+ParameterValue = bool | int | float | str
+
+
+class Queries(Section):
+    """Which queries run, and with which parameters."""
+
+    directory: AnchoredPath = Path("queries")
+    disabled: tuple[str, ...] = ()
+    parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
+
+
+class EngineLimits(Section):
+    """What one query may cost."""
+
+    max_buffered_events: int | None = Field(default=None, ge=1)
+
+
+class Severity(StrEnum):
+    """How urgent an alert is; the order is that of urgency."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for the least urgent."""
+        return list(Severity).index(self)
+
+
+class Receiver(Section):
+    """A webhook that is told of alerts."""
+
+    enabled: bool = True
+    url: SecretStr | None = None
+    url_file: AnchoredPath | None = None
+    authorization: SecretStr | None = None
+    authorization_file: AnchoredPath | None = None
+    timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    min_severity: Severity = Severity.INFO
+    send_resolved: bool = True
+    template: AnchoredPath | None = None
+    max_attempts: int = Field(default=8, ge=1, le=100)
+    first_retry_ms: DurationMs = Field(default=1_000, ge=1)
+    max_retry_ms: DurationMs = Field(default=300_000, ge=1)
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Receiver:
+        if self.url is not None and self.url_file is not None:
+            raise ValueError("url and url_file are both given; expected one of them")
+        if self.enabled and self.url is None and self.url_file is None:
+            raise ValueError("neither url nor url_file is given; expected one of them")
+        if self.authorization is not None and self.authorization_file is not None:
+            raise ValueError("authorization and authorization_file are both given; expected at most one")
+        return self
+
+
+class Alerting(Section):
+    """How matches become alerts and who is told."""
+
+    group_gap_ms: DurationMs = Field(default=60_000, ge=0)
+    max_evidence_events: int = Field(default=200, ge=1)
+    external_url: str = "http://127.0.0.1:8501"
+    receivers: dict[str, Receiver] = Field(default_factory=dict)
+
+
+class Retention(Section):
+    """How long the store keeps what is over."""
+
+    alerts_ms: DurationMs = Field(default=31_536_000_000, ge=0)
+    reports_ms: DurationMs = Field(default=31_536_000_000, ge=0)
+    evidence_ms: DurationMs = Field(default=7_776_000_000, ge=0)
+    notifications_ms: DurationMs = Field(default=2_592_000_000, ge=0)
+    late_events_ms: DurationMs = Field(default=604_800_000, ge=0)
+    problems_ms: DurationMs = Field(default=2_592_000_000, ge=0)
+
+
+class StoreSettings(Section):
+    """Where alerts, reports and checkpoints are kept."""
+
+    url: SecretStr | None = None
+    url_file: AnchoredPath | None = None
+    directory: AnchoredPath = Path("data")
+    retention: Retention = Retention()
+
+
+class Replay(Section):
+    """How recordings are replayed."""
+
+    speed: float | Literal["max"] = "max"
+    max_files: int = Field(default=200_000, ge=1)
+    max_size_bytes: SizeBytes = Field(default=2**31, ge=1)
+
+
+class Log(Section):
+    """What the process writes about itself."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["console", "json"] = "console"
+
+
+class Settings(BaseSettings):
+    """The whole configuration."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        hide_input_in_errors=True,
+        validate_default=True,
+    )
+
+    sources: Sources = Field(default_factory=Sources)
+    load: Load = Field(default_factory=Load)
+    queries: Queries = Field(default_factory=Queries)
+    engine: EngineLimits = Field(default_factory=EngineLimits)
+    alerting: Alerting = Field(default_factory=Alerting)
+    store: StoreSettings = Field(default_factory=StoreSettings)
+    replay: Replay = Field(default_factory=Replay)
+    log: Log = Field(default_factory=Log)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file; nothing else is read."""
+        return env_settings, init_settings

@@ -1,0 +1,1 @@
+"""Changes of the tables, in order; Alembic applies them when the store is opened."""

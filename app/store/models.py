@@ -1,0 +1,219 @@
+"""The tables. Times are milliseconds since the epoch; event times are the cluster's, others the pipeline's clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+AutoId = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite numbers rows by itself only in an INTEGER primary key."""
+
+
+class Base(DeclarativeBase):
+    """All tables, with constraint names that migrations can refer to."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map = {int: BigInteger, dict[str, Any]: JSON, list[Any]: JSON, str: Text}  # noqa: RUF012  # SQLAlchemy reads it so
+
+
+class AlertRow(Base):
+    """One episode of one query and key."""
+
+    __tablename__ = "alerts"
+    __table_args__ = (
+        Index("ix_alerts_query_key_start", "query", "key_text", "start_ms"),
+        Index("ix_alerts_state_severity", "state", "severity"),
+        Index("ix_alerts_start", "start_ms"),
+        Index("ix_alerts_open", "open", "query"),
+    )
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    query: Mapped[str]
+    query_hash: Mapped[str]
+    key: Mapped[dict[str, Any]]
+    key_text: Mapped[str]
+    severity: Mapped[str] = mapped_column(String(16))
+    state: Mapped[str] = mapped_column(String(16))
+    open: Mapped[bool]
+    """Whether matches can still join: false once the watermark has passed the end and the gap."""
+    start_ms: Mapped[int]
+    end_ms: Mapped[int]
+    group_gap_ms: Mapped[int]
+    revision: Mapped[int]
+    """Grows by one with every change of state."""
+    n_matches: Mapped[int]
+    n_matches_exact: Mapped[bool]
+    best_confidence: Mapped[float]
+    values: Mapped[dict[str, Any]]
+    summary: Mapped[str]
+    runbook: Mapped[str]
+    best_n_events: Mapped[int]
+    """Events of the match that is kept as evidence."""
+    lane: Mapped[str]
+    """'live', or 'history' for what a finished job's file was replayed to."""
+    merged_into: Mapped[str | None] = mapped_column(String(32))
+    created_ms: Mapped[int]
+    updated_ms: Mapped[int]
+    resolved_ms: Mapped[int | None]
+
+
+class AlertChangeRow(Base):
+    """One change of an alert's state; none is ever deleted before its alert."""
+
+    __tablename__ = "alert_changes"
+
+    alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
+    revision: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    from_state: Mapped[str | None] = mapped_column(String(16))
+    to_state: Mapped[str] = mapped_column(String(16))
+    at_ms: Mapped[int]
+    reason: Mapped[str]
+    actor: Mapped[str]
+
+
+class EvidenceRow(Base):
+    """One event of an alert's best match."""
+
+    __tablename__ = "evidence"
+
+    alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    variable: Mapped[str]
+    event_id: Mapped[str]
+    type: Mapped[str | None]
+    """Null, with all below, for an event that is no longer kept."""
+    t_lo_ms: Mapped[int | None]
+    t_hi_ms: Mapped[int | None]
+    attributes: Mapped[dict[str, Any]]
+    origin: Mapped[str | None]
+    raw: Mapped[str | None]
+
+
+class SilenceRow(Base):
+    """No notifications for alerts of a query (and key, unless null) until a time."""
+
+    __tablename__ = "silences"
+    __table_args__ = (Index("ix_silences_query_until", "query", "until_ms"),)
+
+    id: Mapped[int] = mapped_column(AutoId, primary_key=True)
+    query: Mapped[str]
+    key_text: Mapped[str | None]
+    until_ms: Mapped[int]
+    created_ms: Mapped[int]
+    reason: Mapped[str]
+    actor: Mapped[str]
+
+
+class ReportRow(Base):
+    """One row of a query with REPORT."""
+
+    __tablename__ = "reports"
+    __table_args__ = (Index("ix_reports_query_start", "query", "start_ms"), Index("ix_reports_start", "start_ms"))
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    query: Mapped[str]
+    query_hash: Mapped[str]
+    key: Mapped[dict[str, Any]]
+    key_text: Mapped[str]
+    start_ms: Mapped[int]
+    end_ms: Mapped[int]
+    confidence: Mapped[float]
+    n_matches: Mapped[int]
+    n_matches_exact: Mapped[bool]
+    values: Mapped[dict[str, Any]]
+    summary: Mapped[str]
+    lane: Mapped[str]
+    created_ms: Mapped[int]
+
+
+class NotificationRow(Base):
+    """One message to one receiver, written with the change it tells of."""
+
+    __tablename__ = "notifications"
+    __table_args__ = (
+        Index("ix_notifications_status_receiver", "status", "receiver", "sequence"),
+        Index("ix_notifications_alert", "alert_id"),
+    )
+
+    idempotency_key: Mapped[str] = mapped_column(String(64), primary_key=True)
+    receiver: Mapped[str] = mapped_column(String(100), primary_key=True)
+    sequence: Mapped[int]
+    """Order of writing: a receiver is told in this order."""
+    alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"))
+    state: Mapped[str] = mapped_column(String(16))
+    revision: Mapped[int]
+    payload: Mapped[dict[str, Any]]
+    """The alert as it was then; the body is rendered from it when it is sent."""
+    status: Mapped[str] = mapped_column(String(16))
+    n_attempts: Mapped[int]
+    next_attempt_ms: Mapped[int]
+    last_error: Mapped[str | None]
+    created_ms: Mapped[int]
+    finished_ms: Mapped[int | None]
+
+
+class ProblemRow(Base):
+    """Something that could not be read or done as expected; one row however often it happens."""
+
+    __tablename__ = "problems"
+    __table_args__ = (Index("ix_problems_last", "last_ms"),)
+
+    source: Mapped[str] = mapped_column(String(100), primary_key=True)
+    place: Mapped[str] = mapped_column(String(500), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(100), primary_key=True)
+    message: Mapped[str]
+    n_times: Mapped[int]
+    first_ms: Mapped[int]
+    last_ms: Mapped[int]
+
+
+class LateEventRow(Base):
+    """An event that came after the watermark: it took no part in matching."""
+
+    __tablename__ = "late_events"
+    __table_args__ = (Index("ix_late_events_seen", "seen_ms"),)
+
+    event_id: Mapped[str] = mapped_column(String(100), primary_key=True)
+    source: Mapped[str] = mapped_column(String(100), primary_key=True)
+    type: Mapped[str]
+    t_lo_ms: Mapped[int]
+    t_hi_ms: Mapped[int]
+    watermark_ms: Mapped[int]
+    attributes: Mapped[dict[str, Any]]
+    origin: Mapped[str | None]
+    seen_ms: Mapped[int]
+
+
+class CheckpointRow(Base):
+    """Which checkpoint belongs to what the other tables hold: written in the same transaction."""
+
+    __tablename__ = "checkpoints"
+
+    pipeline: Mapped[str] = mapped_column(String(100), primary_key=True)
+    number: Mapped[int]
+    file: Mapped[str]
+    digest: Mapped[str] = mapped_column(String(64))
+    version: Mapped[int]
+    state: Mapped[dict[str, Any]]
+    """Read positions, watermarks and counters."""
+    written_ms: Mapped[int]
+
+
+class StatisticRow(Base):
+    """A counter: how many events of a type came from a source, and what became of them."""
+
+    __tablename__ = "statistics"
+
+    name: Mapped[str] = mapped_column(String(100), primary_key=True)
+    source: Mapped[str] = mapped_column(String(100), primary_key=True)
+    type: Mapped[str] = mapped_column(String(100), primary_key=True)
+    value: Mapped[int]

@@ -1,0 +1,94 @@
+"""Opening a database and bringing its tables up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.util.exc import CommandError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from app.errors import StoreError
+from app.store.models import Base
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+BUSY_TIMEOUT_MS = 30_000
+
+
+def open_database(url: str, *, upgrade: bool = True) -> Engine:
+    """Connect and, with `upgrade`, migrate; raises StoreError that names the database without its password."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StoreError(
+            "store.url: not a database URL; expected e.g. sqlite:////var/lib/clustercep/store.db"
+        ) from None
+    shown = parsed.render_as_string(hide_password=True)
+    try:
+        if parsed.get_backend_name() == "sqlite":
+            _make_folder(parsed)
+        engine = create_engine(parsed, pool_pre_ping=True)
+        if engine.dialect.name == "sqlite":
+            event.listen(engine, "connect", _configure_sqlite)
+            event.listen(engine, "begin", _begin_immediate)
+        if upgrade:
+            with engine.begin() as connection:
+                command.upgrade(alembic_config(connection), "head")
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise StoreError(f"store.url: no driver for {shown}: {error}; install it beside clustercep") from None
+    except CommandError as error:
+        raise StoreError(
+            f"the store {shown} was written by another version of clustercep ({error}); use that version or a new store"
+        ) from None
+    except (SQLAlchemyError, OSError) as error:
+        raise StoreError(f"the store {shown} cannot be opened: {_first_line(error)}") from error
+    return engine
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Alembic's configuration for one connection, without an ini file."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def differences(engine: Engine) -> list[object]:
+    """What the models have that the database lacks, and the other way round; empty when they agree."""
+    with engine.connect() as connection:
+        return list(
+            compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), Base.metadata)
+        )
+
+
+def _make_folder(url: URL) -> None:
+    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+
+
+def _configure_sqlite(connection: object, _entry: ConnectionPoolEntry) -> None:
+    # The driver's own BEGIN comes too late (before the first write); ours is sent by _begin_immediate.
+    connection.isolation_level = None  # type: ignore[attr-defined]  # sqlite3.Connection behind the DBAPI
+    cursor = connection.cursor()  # type: ignore[attr-defined]
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.close()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    """Take the write lock at once where the caller will write: a lock that is taken later can fail half-way."""
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _first_line(error: BaseException) -> str:
+    original = getattr(error, "orig", None) or error
+    return str(original).splitlines()[0] if str(original) else type(original).__name__

@@ -1,0 +1,239 @@
+"""Writing, inside one transaction that `Store.transaction` opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from app.settings import Retention
+from app.store.models import (
+    AlertChangeRow,
+    AlertRow,
+    CheckpointRow,
+    EvidenceRow,
+    LateEventRow,
+    NotificationRow,
+    ProblemRow,
+    ReportRow,
+    SilenceRow,
+    StatisticRow,
+)
+
+MAX_PLACE_CHARS = 500
+MAX_MESSAGE_CHARS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewProblem:
+    """Something to be reported once."""
+
+    source: str
+    place: str
+    kind: str
+    message: str
+
+
+class Writer:
+    """The write operations of one transaction."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._sequence: int | None = None
+
+    # ------------------------------------------------------------- alerts
+
+    def alert(self, alert_id: str) -> AlertRow | None:
+        """By id."""
+        return self.session.get(AlertRow, alert_id)
+
+    def alerts_near(self, query: str, key_text: str, start_ms: int, end_ms: int, gap_ms: int) -> list[AlertRow]:
+        """Alerts of a query and key within the gap of a closed interval, the earliest first; not merged ones."""
+        statement = (
+            select(AlertRow)
+            .where(
+                AlertRow.query == query,
+                AlertRow.key_text == key_text,
+                AlertRow.start_ms <= end_ms + gap_ms,
+                AlertRow.end_ms >= start_ms - gap_ms,
+                AlertRow.merged_into.is_(None),
+            )
+            .order_by(AlertRow.start_ms, AlertRow.id)
+        )
+        return list(self.session.scalars(statement))
+
+    def open_alerts_over(self, watermark_ms: int) -> list[AlertRow]:
+        """Open alerts whose end and gap the watermark has passed."""
+        over = AlertRow.end_ms + AlertRow.group_gap_ms < watermark_ms
+        statement = select(AlertRow).where(AlertRow.open.is_(True), over)
+        return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
+
+    def open_alerts_of(self, query: str, key_text: str | None) -> list[AlertRow]:
+        """Open alerts of a query, and key unless None."""
+        statement = select(AlertRow).where(AlertRow.open.is_(True), AlertRow.query == query)
+        if key_text is not None:
+            statement = statement.where(AlertRow.key_text == key_text)
+        return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
+
+    def silenced_alerts(self) -> list[AlertRow]:
+        """Open alerts that are silenced."""
+        statement = select(AlertRow).where(AlertRow.state == "silenced").order_by(AlertRow.start_ms, AlertRow.id)
+        return list(self.session.scalars(statement))
+
+    def add_alert(self, alert: AlertRow) -> None:
+        """A new alert."""
+        self.session.add(alert)
+        self.session.flush()
+
+    def add_change(self, change: AlertChangeRow) -> None:
+        """A change of state that was made on its alert."""
+        self.session.add(change)
+
+    def replace_evidence(self, alert_id: str, rows: Sequence[EvidenceRow]) -> None:
+        """The events of the best match."""
+        self.session.execute(delete(EvidenceRow).where(EvidenceRow.alert_id == alert_id))
+        self.session.add_all(rows)
+
+    def add_report(self, report: ReportRow) -> bool:
+        """A report's row; False when it is there already."""
+        if self.session.get(ReportRow, report.id) is not None:
+            return False
+        self.session.add(report)
+        return True
+
+    # ----------------------------------------------------- silences, outbox
+
+    def silence_of(self, query: str, key_text: str, now_ms: int) -> SilenceRow | None:
+        """The silence that covers alerts of this query and key now."""
+        statement = select(SilenceRow).where(
+            SilenceRow.query == query,
+            SilenceRow.until_ms > now_ms,
+            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == key_text),
+        )
+        return self.session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id).limit(1)).first()
+
+    def add_silence(self, silence: SilenceRow) -> None:
+        """A new silence."""
+        self.session.add(silence)
+
+    def was_told(self, alert_id: str, receiver: str) -> bool:
+        """Whether a receiver is, or will be, told that an alert fires."""
+        statement = select(NotificationRow.idempotency_key).where(
+            NotificationRow.alert_id == alert_id,
+            NotificationRow.receiver == receiver,
+            NotificationRow.state == "firing",
+        )
+        return self.session.scalars(statement.limit(1)).first() is not None
+
+    def add_notification(self, notification: NotificationRow) -> bool:
+        """Put a message into the outbox; False when this very message is there already."""
+        identity = (notification.idempotency_key, notification.receiver)
+        if self.session.get(NotificationRow, identity) is not None:
+            return False
+        if self._sequence is None:
+            self._sequence = self.session.scalar(select(func.max(NotificationRow.sequence))) or 0
+        self._sequence += 1
+        notification.sequence = self._sequence
+        self.session.add(notification)
+        self.session.flush()
+        return True
+
+    def record_attempt(
+        self, key: str, receiver: str, *, status: str, error: str | None, next_attempt_ms: int, now_ms: int
+    ) -> None:
+        """What became of one attempt to deliver; status pending, delivered or failed."""
+        self.session.execute(
+            update(NotificationRow)
+            .where(NotificationRow.idempotency_key == key, NotificationRow.receiver == receiver)
+            .values(
+                status=status,
+                n_attempts=NotificationRow.n_attempts + 1,
+                last_error=error,
+                next_attempt_ms=next_attempt_ms,
+                finished_ms=None if status == "pending" else now_ms,
+            )
+        )
+
+    # ------------------------------------------- problems, counters, positions
+
+    def add_problems(self, problems: Iterable[NewProblem], now_ms: int) -> list[NewProblem]:
+        """Count problems; returns those that are new, for the log."""
+        new = []
+        for problem in problems:
+            place = problem.place[:MAX_PLACE_CHARS]
+            row = self.session.get(ProblemRow, (problem.source, place, problem.kind))
+            message = problem.message[:MAX_MESSAGE_CHARS]
+            if row is None:
+                row = ProblemRow(
+                    source=problem.source,
+                    place=place,
+                    kind=problem.kind,
+                    message=message,
+                    n_times=1,
+                    first_ms=now_ms,
+                    last_ms=now_ms,
+                )
+                self.session.add(row)
+                self.session.flush()
+                new.append(problem)
+            else:
+                row.n_times, row.last_ms, row.message = row.n_times + 1, now_ms, message
+        return new
+
+    def add_statistics(self, increments: Mapping[tuple[str, str, str], int]) -> None:
+        """Add to counters named (name, source, type)."""
+        for (name, source, event_type), n in sorted(increments.items()):
+            row = self.session.get(StatisticRow, (name, source, event_type))
+            if row is None:
+                self.session.add(StatisticRow(name=name, source=source, type=event_type, value=n))
+            else:
+                row.value += n
+
+    def add_late_events(self, rows: Iterable[LateEventRow]) -> None:
+        """Keep events that came too late; those that are there stay as they are."""
+        for row in rows:
+            if self.session.get(LateEventRow, (row.event_id, row.source)) is None:
+                self.session.add(row)
+                self.session.flush()
+
+    def put_checkpoint(self, checkpoint: CheckpointRow) -> None:
+        """This checkpoint belongs to what the transaction writes."""
+        self.session.merge(checkpoint)
+
+    def checkpoint(self, pipeline: str) -> CheckpointRow | None:
+        """The checkpoint so far."""
+        return self.session.get(CheckpointRow, pipeline)
+
+    # ------------------------------------------------------------- retention
+
+    def apply_retention(self, retention: Retention, now_ms: int) -> dict[str, int]:
+        """Delete what is over and older than its retention; returns how many rows went, by table."""
+        old_alerts = select(AlertRow.id).where(
+            AlertRow.open.is_(False), AlertRow.updated_ms < now_ms - retention.alerts_ms
+        )
+        finished = NotificationRow.status != "pending"
+        old_evidence = select(AlertRow.id).where(
+            AlertRow.open.is_(False), AlertRow.updated_ms < now_ms - retention.evidence_ms
+        )
+        statements: dict[str, Any] = {
+            "evidence": delete(EvidenceRow).where(EvidenceRow.alert_id.in_(old_evidence)),
+            "notifications": delete(NotificationRow).where(
+                finished, NotificationRow.created_ms < now_ms - retention.notifications_ms
+            ),
+            "alerts": delete(AlertRow).where(AlertRow.id.in_(old_alerts)),
+            "reports": delete(ReportRow).where(ReportRow.created_ms < now_ms - retention.reports_ms),
+            "late_events": delete(LateEventRow).where(LateEventRow.seen_ms < now_ms - retention.late_events_ms),
+            "problems": delete(ProblemRow).where(ProblemRow.last_ms < now_ms - retention.problems_ms),
+            "silences": delete(SilenceRow).where(SilenceRow.until_ms < now_ms - retention.alerts_ms),
+        }
+        removed = {}
+        for table, statement in statements.items():
+            result = self.session.execute(statement.execution_options(synchronize_session=False))
+            removed[table] = int(getattr(result, "rowcount", 0))
+        return removed
+
+
+__all__ = ["NewProblem", "Writer"]

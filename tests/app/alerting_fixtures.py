@@ -1,0 +1,48 @@
+"""Matches, queries and receivers for tests of alerting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.alerting.catalog import QueryInfo
+from app.alerting.recorder import AlertingOptions
+from app.settings import Receiver, Severity
+
+GAP_MS = 10
+
+
+@dataclass(frozen=True)
+class FakeMatch:
+    """What the engine returns, as far as alerting reads it."""
+
+    first_lo_ms: int
+    last_hi_ms: int
+    query: str = "slow"
+    key: tuple[tuple[str, object], ...] = (("task_id", "t1"),)
+    bindings: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"a": ("e1",), "b": ("e2", "e3")})
+    confidence: float = 1.0
+    values: Mapping[str, Any] = field(default_factory=lambda: {"task_id": "t1", "period_ms": 5})
+    count: int = 1
+    count_exact: bool = True
+
+
+def options(**receivers: Receiver) -> AlertingOptions:
+    """One alerting query `slow` and one report `times`."""
+    slow = QueryInfo("slow", "h1", Severity.WARNING, "{task_id} took {period_ms}", GAP_MS, "Look at the task.")
+    times = QueryInfo("times", "h2", None, "{task_id}: {period_ms}", GAP_MS)
+    return AlertingOptions({"slow": slow, "times": times}, receivers)
+
+
+def receiver(**settings: Any) -> Receiver:
+    """A receiver on loopback."""
+    return Receiver.model_validate({"url": "http://127.0.0.1:9/hook", **settings})
+
+
+def kept(ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Evidence for every id."""
+    return {
+        i: {"event_id": i, "type": "Mapper", "t_lo_ms": 1, "t_hi_ms": 2, "host": "h", "raw": f"line of {i}"}
+        for i in ids
+    }

@@ -1,0 +1,234 @@
+"""The life of alerts: grouping, states, evidence, the outbox; all in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.alerting import lifecycle
+from app.alerting.episodes import alert_id, canonical_key, group
+from app.alerting.lifecycle import State
+from app.alerting.recorder import Outcome, Recorder
+from app.store import Store
+from tests.app.alerting_fixtures import GAP_MS, FakeMatch, kept, options, receiver
+
+OPTIONS = options(ops=receiver())
+KEY = canonical_key((("task_id", "t1"),))
+
+
+def live(store: Store, matches: Sequence[FakeMatch], watermark_ms: int, now_ms: int = 1_000) -> Outcome:
+    with store.transaction() as writer:
+        return Recorder(OPTIONS, writer, kept, now_ms).live(matches, watermark_ms)
+
+
+def states(store: Store, alert: str) -> list[str]:
+    return [change.to_state for change in store.alert(alert).changes]
+
+
+def test_one_alert_per_episode_however_many_matches(store: Store) -> None:
+    live(store, [FakeMatch(10, 20, count=1_000_000), FakeMatch(15, 30, count=5), FakeMatch(12, 18)], 31)
+    (alert,) = store.alerts()
+    assert (alert.n_matches, alert.start_ms, alert.end_ms, alert.state) == (1_000_006, 10, 30, "firing")
+    assert alert.id == alert_id("slow", KEY, 10, "h1")
+    assert alert.summary == "t1 took 5"
+    assert alert.runbook == "Look at the task."
+
+
+def test_matches_beyond_the_gap_are_two_alerts(store: Store) -> None:
+    live(store, [FakeMatch(10, 20), FakeMatch(20 + GAP_MS, 40), FakeMatch(51, 60)], 0)
+    assert sorted((a.start_ms, a.end_ms) for a in store.alerts()) == [(10, 40), (51, 60)]
+
+
+def test_keys_do_not_mix(store: Store) -> None:
+    live(store, [FakeMatch(10, 20), FakeMatch(10, 20, key=(("task_id", "t2"),))], 0)
+    assert {a.key_text for a in store.alerts()} == {KEY, canonical_key((("task_id", "t2"),))}
+
+
+def test_late_match_that_extends_to_the_left_keeps_the_id(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 15)
+    (before,) = store.alerts()
+    live(store, [FakeMatch(3, 12)], 16)
+    (after,) = store.alerts()
+    assert (after.id, after.start_ms, after.n_matches) == (before.id, 3, 2)
+    assert states(store, after.id) == ["firing"]
+
+
+def test_a_lower_bound_stays_a_lower_bound(store: Store) -> None:
+    live(store, [FakeMatch(10, 20, count=7, count_exact=False)], 0)
+    live(store, [FakeMatch(12, 22, count=3)], 0)
+    assert [(a.n_matches, a.n_matches_exact) for a in store.alerts()] == [(10, False)]
+
+
+def test_resolves_exactly_when_the_watermark_passes_end_and_gap(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 20 + GAP_MS)
+    (alert,) = store.alerts()
+    assert alert.state == "firing"
+    live(store, [], 20 + GAP_MS + 1)
+    assert states(store, alert.id) == ["firing", "resolved"]
+    assert [(n.state, n.revision) for n in store.notifications()] == [("firing", 1), ("resolved", 2)]
+
+
+def test_a_match_and_its_resolution_in_one_step_are_both_told(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 1_000)
+    assert [n.state for n in store.notifications()] == ["firing", "resolved"]
+
+
+def test_late_match_of_a_resolved_episode_fires_again_only_when_it_is_not_over(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 31)
+    (alert,) = store.alerts()
+    live(store, [FakeMatch(12, 19)], 32)
+    assert states(store, alert.id) == ["firing", "resolved"]
+    live(store, [FakeMatch(25, 40)], 33)
+    assert states(store, alert.id) == ["firing", "resolved", "firing"]
+    live(store, [], 51)
+    assert states(store, alert.id) == ["firing", "resolved", "firing", "resolved"]
+    assert len({n.idempotency_key for n in store.notifications()}) == 4
+
+
+def test_a_match_that_bridges_two_episodes_joins_them(store: Store) -> None:
+    live(store, [FakeMatch(10, 20), FakeMatch(60, 70)], 5)
+    early, late = sorted(store.alerts(), key=lambda a: a.start_ms)
+    live(store, [FakeMatch(15, 65)], 6)
+    joined, gone = store.alert(early.id).alert, store.alert(late.id).alert
+    assert (joined.start_ms, joined.end_ms, joined.n_matches, joined.state) == (10, 70, 3, "firing")
+    assert (gone.state, gone.merged_into, gone.open) == ("resolved", early.id, False)
+
+
+def test_evidence_is_the_most_confident_match_then_the_longest(store: Store) -> None:
+    live(store, [FakeMatch(10, 20, confidence=0.6, bindings={"a": ("e1", "e2", "e3", "e4")})], 0)
+    live(
+        store, [FakeMatch(10, 20, confidence=0.9, bindings={"a": ("e5",)}, values={"task_id": "x", "period_ms": 9})], 0
+    )
+    live(store, [FakeMatch(10, 20, confidence=0.9, bindings={"a": ("e6", "e7")})], 0)
+    live(store, [FakeMatch(10, 20, confidence=0.9, bindings={"a": ("e8",)})], 0)
+    (alert,) = store.alerts()
+    details = store.alert(alert.id)
+    assert [(e.variable, e.event_id, e.raw) for e in details.evidence] == [
+        ("a", "e6", "line of e6"),
+        ("a", "e7", "line of e7"),
+    ]
+    assert details.evidence[0].attributes == {"host": "h"}
+    assert details.alert.best_confidence == 0.9
+
+
+def test_long_evidence_keeps_both_ends(store: Store) -> None:
+    ids = tuple(f"e{i}" for i in range(1_000))
+    live(store, [FakeMatch(10, 20, bindings={"a": ids})], 0)
+    found = [e.event_id for e in store.alert(store.alerts()[0].id).evidence]
+    assert len(found) == 200
+    assert (found[0], found[99], found[100], found[-1]) == ("e0", "e99", "e900", "e999")
+
+
+def test_report_rows_are_written_once(store: Store) -> None:
+    live(store, [FakeMatch(1, 2, query="times"), FakeMatch(1, 3, query="times", bindings={"a": ("e9",)})], 0)
+    live(store, [FakeMatch(1, 2, query="times")], 5)
+    assert sorted((r.end_ms, r.summary) for r in store.reports()) == [(2, "t1: 5"), (3, "t1: 5")]
+    assert store.alerts() == []
+
+
+def test_history_replayed_twice_changes_nothing(store: Store) -> None:
+    matches = [FakeMatch(10, 20), FakeMatch(15, 22), FakeMatch(100, 110), FakeMatch(1, 2, query="times")]
+    for _ in range(2):
+        with store.transaction() as writer:
+            Recorder(OPTIONS, writer, kept, 1_000).history(matches)
+    assert sorted((a.start_ms, a.n_matches, a.state, a.lane) for a in store.alerts()) == [
+        (10, 2, "resolved", "history"),
+        (100, 1, "resolved", "history"),
+    ]
+    assert len(store.reports()) == 1
+    assert len(store.notifications()) == 4
+
+
+def test_history_does_not_repeat_what_was_seen_live(store: Store) -> None:
+    live(store, [FakeMatch(12, 20)], 15)
+    with store.transaction() as writer:
+        Recorder(OPTIONS, writer, kept, 1_000).history([FakeMatch(10, 20)])
+    assert len(store.alerts()) == 1
+
+
+def test_old_history_is_no_news(store: Store) -> None:
+    with store.transaction() as writer:
+        Recorder(OPTIONS, writer, kept, 10 * 86_400_000).history([FakeMatch(10, 20)])
+    assert len(store.alerts()) == 1
+    assert store.notifications() == []
+
+
+def test_acknowledged_alert_resolves_without_further_ado(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 0)
+    (alert,) = store.alerts()
+    with store.transaction() as writer:
+        row = writer.alert(alert.id)
+        assert row is not None
+        Recorder(OPTIONS, writer, kept, 1_001).acknowledge(row, "mia", "looking")
+    live(store, [FakeMatch(12, 22)], 10)
+    live(store, [], 100)
+    changes = store.alert(alert.id).changes
+    assert [(c.to_state, c.actor) for c in changes] == [
+        ("firing", "clustercep"),
+        ("acknowledged", "mia"),
+        ("resolved", "clustercep"),
+    ]
+    with store.transaction() as writer:
+        row = writer.alert(alert.id)
+        assert row is not None
+        with pytest.raises(lifecycle.TransitionError, match="resolved"):
+            Recorder(OPTIONS, writer, kept, 1_002).acknowledge(row, "mia", "")
+
+
+def test_silence_holds_back_messages_until_it_ends(store: Store) -> None:
+    with store.transaction() as writer:
+        assert Recorder(OPTIONS, writer, kept, 100).silence("slow", None, 500, "mia", "maintenance") == 0
+    live(store, [FakeMatch(10, 20)], 0, now_ms=200)
+    (alert,) = store.alerts()
+    assert alert.state == "silenced"
+    assert store.notifications() == []
+    live(store, [], 0, now_ms=500)
+    assert states(store, alert.id) == ["silenced", "firing"]
+    assert [n.state for n in store.notifications()] == ["firing"]
+
+
+def test_resolved_is_not_told_to_those_who_never_heard_of_it(store: Store) -> None:
+    with store.transaction() as writer:
+        Recorder(OPTIONS, writer, kept, 100).silence("slow", KEY, 5_000, "mia", "")
+    live(store, [FakeMatch(10, 20)], 0)
+    live(store, [], 100)
+    assert [a.state for a in store.alerts()] == ["resolved"]
+    assert store.notifications() == []
+
+
+def test_silencing_a_firing_alert(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 0)
+    with store.transaction() as writer:
+        assert Recorder(OPTIONS, writer, kept, 100).silence("slow", KEY, 5_000, "mia", "") == 1
+    assert [a.state for a in store.alerts()] == ["silenced"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 15)), min_size=1, max_size=8),
+    st.integers(0, 6),
+)
+def test_grouping_is_the_transitive_closure_of_nearness(spans: list[tuple[int, int]], gap_ms: int) -> None:
+    matches = [FakeMatch(start, start + length) for start, length in spans]
+    found = group(matches, {"slow": gap_ms})
+    components: list[set[int]] = []
+    for i, match in enumerate(matches):  # by definition: connected components of "nearer than the gap"
+        near = [
+            part
+            for part in components
+            if any(
+                max(match.first_lo_ms, matches[j].first_lo_ms) - min(match.last_hi_ms, matches[j].last_hi_ms) <= gap_ms
+                for j in part
+            )
+        ]
+        components = [part for part in components if part not in near] + [{i}.union(*near)]
+    expected = sorted(
+        (min(matches[i].first_lo_ms for i in p), max(matches[i].last_hi_ms for i in p), len(p)) for p in components
+    )
+    assert [(e.start_ms, e.end_ms, e.n_matches) for e in found] == expected
+
+
+def test_state_machine_covers_every_state() -> None:
+    assert {s.value for s in State} == {"firing", "acknowledged", "silenced", "resolved"}

@@ -1,0 +1,146 @@
+"""The store: migrations agree with models, retention, filters, problems counted once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from app.errors import NotFoundError, StoreError
+from app.settings import Retention
+from app.store import Store, open_store
+from app.store.api import AlertFilter
+from app.store.schema import differences, open_database
+from app.store.writer import NewProblem
+from tests.app.alerting_fixtures import FakeMatch
+from tests.app.test_recorder import live
+
+
+def test_migrations_and_models_agree(tmp_path: Path) -> None:
+    engine = open_database(f"sqlite:///{tmp_path / 'x.db'}")
+    assert differences(engine) == []
+    engine.dispose()
+
+
+def test_a_table_that_is_missing_is_found(tmp_path: Path) -> None:
+    engine = open_database(f"sqlite:///{tmp_path / 'x.db'}")
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE reports"))
+    assert differences(engine)
+    engine.dispose()
+
+
+def test_sqlite_runs_in_wal(tmp_path: Path) -> None:
+    engine = open_database(f"sqlite:///{tmp_path / 'x.db'}")
+    with engine.connect() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert connection.execute(text("PRAGMA foreign_keys")).scalar() == 1
+    engine.dispose()
+
+
+def test_opening_twice_keeps_what_is_there(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'x.db'}"
+    with open_store(url) as store:
+        live(store, [FakeMatch(1, 2)], 0)
+    with open_store(url) as store:
+        assert store.n_alerts() == 1
+
+
+def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'x.db'}"
+    engine = open_database(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(StoreError, match="another version"):
+        open_store(url)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "oracle+nodriver://h/db"])
+def test_bad_urls_are_explained(url: str) -> None:
+    with pytest.raises(StoreError, match=r"store\.url"):
+        open_store(url)
+
+
+def test_password_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_store("postgresql+nodriver://user:hunter2@127.0.0.1/db")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_problems_are_one_row_each(store: Store) -> None:
+    problem = NewProblem("job_history", "x.jhist:3", "truncated", "cut in the middle")
+    with store.transaction() as writer:
+        assert writer.add_problems([problem, problem], 10) == [problem]
+    with store.transaction() as writer:
+        assert writer.add_problems([problem], 20) == []
+    (row,) = store.problems()
+    assert (row.n_times, row.first_ms, row.last_ms) == (3, 10, 20)
+
+
+def test_statistics_add_up(store: Store) -> None:
+    for n in (3, 4):
+        with store.transaction() as writer:
+            writer.add_statistics({("events", "yarn_rest", "Mapper"): n})
+    assert [(s.name, s.source, s.type, s.value) for s in store.statistics()] == [("events", "yarn_rest", "Mapper", 7)]
+
+
+def test_a_failing_transaction_leaves_nothing(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), store.transaction() as writer:
+        writer.add_statistics({("events", "s", "t"): 1})
+        raise ZeroDivisionError
+    assert store.statistics() == []
+
+
+def test_filters(store: Store) -> None:
+    live(store, [FakeMatch(10, 20), FakeMatch(100, 120)], 50)
+    found = lambda **w: sorted(a.start_ms for a in store.alerts(AlertFilter(**w)))  # noqa: E731  # a table of cases reads best
+    assert found() == [10, 100]
+    assert found(state="firing") == [100]
+    assert found(from_ms=21) == [100]
+    assert found(from_ms=20, to_ms=99) == [10]
+    assert found(query="other") == []
+    assert found(severity="warning", limit=1) == [100]
+    assert store.n_alerts(AlertFilter(state="resolved")) == 1
+
+
+def test_an_alert_is_found_by_a_beginning_of_its_id(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 0)
+    (alert,) = store.alerts()
+    assert store.alert(alert.id[:6]).alert.id == alert.id
+    for wrong in ("ffff0000", "%", "____", ""):
+        with pytest.raises(NotFoundError):
+            store.alert(wrong)
+
+
+def test_retention_spares_what_is_open_or_pending(store: Store) -> None:
+    live(store, [FakeMatch(10, 20), FakeMatch(500, 510, query="slow")], 100, now_ms=1_000)
+    live(store, [FakeMatch(1, 2, query="times")], 100, now_ms=1_000)
+    retention = Retention.model_validate(
+        dict.fromkeys(("alerts", "reports", "evidence", "notifications", "late_events", "problems"), "1 s")
+    )
+    with store.transaction() as writer:
+        writer.apply_retention(retention, 2_000)
+    assert (store.n_alerts(), len(store.reports())) == (2, 1)
+    with store.transaction() as writer:
+        removed = writer.apply_retention(retention, 2_001)
+    assert [a.start_ms for a in store.alerts()] == [500]
+    assert store.reports() == []
+    assert removed["alerts"] == 1
+    assert [n.alert_id for n in store.notifications()] == [store.alerts()[0].id]
+    assert len(store.alert(store.alerts()[0].id).evidence) == 3
+
+
+def test_retention_keeps_pending_messages_but_drops_finished_ones(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 0, now_ms=1_000)
+    retention = Retention.model_validate({"notifications": "1 s"})
+    with store.transaction() as writer:
+        writer.apply_retention(retention, 5_000)
+    (pending,) = store.notifications()
+    with store.transaction() as writer:
+        writer.record_attempt(
+            pending.idempotency_key, "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1_500
+        )
+        writer.apply_retention(retention, 5_000)
+    assert store.notifications() == []
