@@ -11,7 +11,6 @@ from enum import Enum
 
 from engine.errors import Span
 
-
 # ---------------------------------------------------------------- patterns
 
 

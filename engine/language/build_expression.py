@@ -151,7 +151,7 @@ def _duration(tree: Branch, source: Source) -> Expression:
     return Literal(source.duration_ms(tree), span_of(tree))
 
 
-def _string(tree: Branch, source: Source) -> Expression:
+def _string(tree: Branch, source: Source) -> Expression:  # noqa: ARG001 - the signature of all builders
     return Literal(string_value(_tokens(tree)[0]), span_of(tree))
 
 
@@ -265,7 +265,9 @@ def _refused_call(tree: Branch, source: Source) -> Expression:
     function = _tokens(tree)[0]
     if function.lower() == "next":
         raise source.unsupported(
-            tree, "NEXT(...) belongs to trend queries, which are not evaluated by this version", "compare b[i] to b[i-1]"
+            tree,
+            "NEXT(...) belongs to trend queries, which are not evaluated by this version",
+            "compare b[i].x to b[i-1].x",
         )
     raise source.syntax_error(
         tree,

@@ -174,7 +174,8 @@ def _parameters(clause: Branch, source: Source) -> Fields:
         if name in defaults:
             raise source.syntax_error(name, f"two defaults for the parameter {name}", "one default each")
         value = build_expression(_branches(branch)[0], source)
-        assert isinstance(value, Literal) and value.value is not None
+        assert isinstance(value, Literal)
+        assert value.value is not None  # the grammar allows no NULL here
         defaults[str(name)] = Default(str(name), value.value, span_of(branch))
     return {"parameters": tuple(defaults.values())}
 

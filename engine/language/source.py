@@ -19,7 +19,7 @@ MAX_QUERY_CHARS = 100_000
 """A longer text is refused unread: no query is that long."""
 
 MAX_DEPTH = 100
-"""Levels of nesting, also of a chain such as `a + b + c`, which nests to the left. Keeps every walk over a tree safe."""
+"""Levels of nesting, also of a chain such as `a + b + c`, which nests to the left. Keeps walks over a tree safe."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS = {

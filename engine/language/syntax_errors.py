@@ -82,7 +82,8 @@ def explain_syntax_error(error: UnexpectedInput, source: Source) -> QuerySyntaxE
 def _span(error: UnexpectedInput, source: Source) -> Span:
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         token = error.token
-        assert token.line is not None and token.column is not None
+        assert token.line is not None
+        assert token.column is not None
         return Span(token.line, token.column, token.end_line or token.line, token.end_column or token.column + 1)
     if isinstance(error, UnexpectedCharacters):
         return Span(error.line, error.column, error.line, error.column + 1)

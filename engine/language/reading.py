@@ -1,0 +1,72 @@
+"""On which events of a Kleene variable each conjunct of WHERE holds (SASE+'s begin and take, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.language.ast import Aggregate, Attribute, Expression, Index, walk
+from engine.language.printer import print_expression
+from engine.language.types import is_stepping
+
+
+class Start(Enum):
+    """The first i for which a conjunct holds."""
+
+    PER_MATCH = "once per match"  # it does not mention i
+    FROM_FIRST = "every i"
+    FROM_SECOND = "i > 1"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a conjunct is read: `variable` is the one whose events i counts (None: PER_MATCH); `sentence` says why."""
+
+    start: Start
+    variable: str | None
+    sentence: str
+
+
+def read_conjuncts(predicates: Sequence[Expression]) -> tuple[Reading, ...]:
+    """One Reading per predicate, in their order.
+
+    A conjunct with b[i-1] or an aggregate over b[..i-1] starts at the second event, where these exist. One on b's own
+    attributes alone starts there, too, when another conjunct constrains b[1] alone: the two are begin and take.
+    Every other conjunct with b[i] holds for all events of b.
+    """
+    firsts: dict[str, Expression] = {}
+    for predicate in predicates:
+        variable = _constrains_first_of(predicate)
+        if variable is not None:
+            firsts.setdefault(variable, predicate)
+    return tuple(_read(predicate, firsts) for predicate in predicates)
+
+
+def _references(predicate: Expression) -> list[Attribute | Aggregate]:
+    return [node for node in walk(predicate) if isinstance(node, (Attribute, Aggregate))]
+
+
+def _constrains_first_of(predicate: Expression) -> str | None:
+    """The variable b when every reference is to an attribute of b[1]."""
+    references = _references(predicate)
+    firsts = {r.variable for r in references if isinstance(r, Attribute) and r.index is Index.FIRST}
+    n_others = sum(not (isinstance(r, Attribute) and r.index is Index.FIRST) for r in references)
+    return firsts.pop() if len(firsts) == 1 and not n_others else None
+
+
+def _read(predicate: Expression, firsts: dict[str, Expression]) -> Reading:
+    references = _references(predicate)
+    stepping = [reference for reference in references if is_stepping(reference)]
+    text = print_expression(predicate)
+    if not stepping:
+        return Reading(Start.PER_MATCH, None, f"{text} holds once per match")
+    v = stepping[0].variable
+    before = [r for r in stepping if not (isinstance(r, Attribute) and r.index is Index.CURRENT)]
+    if before:
+        reason = f"{print_expression(before[0])} needs an event before"
+        return Reading(Start.FROM_SECOND, v, f"{text} holds from the second event of {v} on: {reason}")
+    if v in firsts and all(reference.variable == v for reference in references):
+        reason = f"the first is constrained by {print_expression(firsts[v])}"
+        return Reading(Start.FROM_SECOND, v, f"{text} holds from the second event of {v} on: {reason}")
+    return Reading(Start.FROM_FIRST, v, f"{text} holds for every event of {v}")

@@ -1,0 +1,186 @@
+"""Syntax tree, schema and parameters -> a query that can be planned: names known, operands of the right kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from engine.events import MAX_EXACT_INT, AttributeType, EventSchema
+from engine.language.ast import Parameter, Query, Strategy
+from engine.language.parameters import Value, parameter_values, substitute
+from engine.language.reading import Reading, read_conjuncts
+from engine.language.scopes import Checked, Scope, Variable, pattern_scope
+from engine.language.source import did_you_mean
+from engine.language.types import Kind, TypeChecker
+
+_NO_PARAMETERS: Mapping[str, Value] = MappingProxyType({})
+_RETURN_TYPES = {Kind.INT: AttributeType.INT, Kind.STRING: AttributeType.STRING}
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class ResolvedQuery:
+    """A checked query.
+
+    `query` has literals in place of parameters, and plain values for WITHIN and CONFIDENCE. `key` are the attributes
+    of the partition key: those of all `[x]` without a variable, in textual order. `keyed` gives for each variable the
+    key attributes that its type has, in key order; () for a broadcast variable. `reading` stands beside
+    `query.predicates`; `return_types` beside `query.returns`.
+    """
+
+    name: str
+    query: Query
+    schema: EventSchema
+    keyed: Mapping[str, tuple[str, ...]]
+    key: tuple[str, ...]
+    parameters: Mapping[str, Value]
+    variables: Mapping[str, Variable]
+    reading: tuple[Reading, ...]
+    return_types: tuple[AttributeType, ...]
+
+    @property
+    def within_ms(self) -> int | None:
+        """Length of the window in milliseconds, both ends inclusive; None for a window of events."""
+        assert not isinstance(self.query.within_ms, Parameter)
+        return self.query.within_ms
+
+    @property
+    def confidence(self) -> float | None:
+        """Least confidence of a match; None without a bound."""
+        assert not isinstance(self.query.confidence, Parameter)
+        return self.query.confidence
+
+
+def resolve(
+    query: Query,
+    schema: EventSchema,
+    parameters: Mapping[str, Value] = _NO_PARAMETERS,
+    *,
+    text: str | None = None,
+    name: str = "query",
+) -> ResolvedQuery:
+    """Check `query` against `schema` and fill in parameters.
+
+    `text` is the query's source, which errors quote; `name` what they call it. Raises QueryTypeError with the place
+    and the remedy.
+    """
+    checked = Checked(text, name)
+    values = parameter_values(query, parameters, checked)
+    scope = pattern_scope(query.pattern, schema, checked)
+    plain = _plain(query, values, checked)
+    predicates = TypeChecker(scope, schema, checked, per_match=False)
+    for predicate in plain.predicates:
+        predicates.condition(predicate)
+    key, keyed = _key(plain, scope, schema, checked)
+    _check_strategy(plain, checked)
+    return ResolvedQuery(
+        name=name,
+        query=plain,
+        schema=schema,
+        keyed=keyed,
+        key=key,
+        parameters=values,
+        variables=scope,
+        reading=read_conjuncts(plain.predicates),
+        return_types=_check_results(plain, scope, schema, checked),
+    )
+
+
+def _plain(query: Query, values: Mapping[str, Value], checked: Checked) -> Query:
+    """`query` without parameters."""
+    within_ms, confidence = query.within_ms, query.confidence
+    if isinstance(within_ms, Parameter):
+        within_ms = _duration_ms(within_ms, values[within_ms.name], checked)
+    if isinstance(confidence, Parameter):
+        confidence = _probability(confidence, values[confidence.name], checked)
+    return substitute(replace(query, within_ms=within_ms, confidence=confidence, parameters=()), values)
+
+
+def _duration_ms(parameter: Parameter, value: Value, checked: Checked) -> int:
+    if isinstance(value, str) or value != int(value) or not 0 <= value <= MAX_EXACT_INT:
+        raise checked.error(
+            parameter.span,
+            f"the parameter {parameter.name} is {value!r}",
+            "a duration: whole milliseconds, not negative",
+            f"write it with a unit in PARAMETERS, as in {parameter.name} = 10 minutes",
+        )
+    return int(value)
+
+
+def _probability(parameter: Parameter, value: Value, checked: Checked) -> float:
+    if isinstance(value, str) or not 0 <= value <= 1:
+        raise checked.error(
+            parameter.span, f"the parameter {parameter.name} is {value!r}", "a confidence: a number from 0 to 1"
+        )
+    return float(value)
+
+
+def _key(
+    query: Query, scope: Scope, schema: EventSchema, checked: Checked
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    key: list[str] = []
+    for equivalence in query.equivalences:
+        if equivalence.variable is not None and equivalence.variable not in scope:
+            raise checked.error(
+                equivalence.span,
+                f"the pattern has no variable {equivalence.variable}",
+                f"one of {', '.join(scope)}",
+                did_you_mean(equivalence.variable, scope),
+            )
+        limited = [scope[equivalence.variable]] if equivalence.variable else list(scope.values())
+        attributes = [schema.types[variable.event_type] for variable in limited]
+        if not any(equivalence.attribute in having for having in attributes):
+            raise checked.error(
+                equivalence.span,
+                f"no event of {'the pattern' if equivalence.variable is None else equivalence.variable} has the "
+                f"attribute {equivalence.attribute}",
+                "an attribute that at least one of its types has",
+                did_you_mean(equivalence.attribute, {name for having in attributes for name in having}),
+            )
+        if equivalence.variable is None and equivalence.attribute not in key:
+            key.append(equivalence.attribute)
+    keyed = {
+        name: tuple(attribute for attribute in key if attribute in schema.types[variable.event_type])
+        for name, variable in scope.items()
+    }
+    return tuple(key), keyed
+
+
+def _check_strategy(query: Query, checked: Checked) -> None:
+    if query.strategy is None:
+        raise checked.error(
+            query.pattern.span,
+            "the query names no event selection strategy",
+            ", ".join(strategy.value for strategy in Strategy),
+            "write WHERE skip_till_any_match { ... } (or another strategy)",
+        )
+    if query.within_ms is None and query.within_events is None:
+        raise checked.error(
+            query.pattern.span,
+            "the query has no WITHIN clause, so its matches would never be complete",
+            "WITHIN duration, as in WITHIN 10 minutes, or WITHIN n EVENTS",
+            "say how far apart the first and the last event of a match may be",
+        )
+
+
+def _check_results(query: Query, scope: Scope, schema: EventSchema, checked: Checked) -> tuple[AttributeType, ...]:
+    checker = TypeChecker(scope, schema, checked, per_match=True)
+    kinds = [checker.value(item.expression) for item in query.returns]
+    if query.having is not None:
+        checker.condition(query.having)
+    names = [item.name for item in query.returns]
+    if query.notice is not None:
+        for placeholder in _PLACEHOLDER.findall(query.notice.summary):
+            if placeholder not in names:
+                raise checked.error(
+                    query.notice.span,
+                    f"the text mentions {{{placeholder}}}, which is no value of RETURN",
+                    f"one of {', '.join(names)}" if names else "a RETURN clause with that value",
+                    did_you_mean(placeholder, names) or "add it to RETURN",
+                )
+    return tuple(_RETURN_TYPES.get(kind, AttributeType.FLOAT) for kind in kinds)
+
+
+__all__ = ["ResolvedQuery", "Value", "resolve"]
