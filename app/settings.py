@@ -247,4 +247,5 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment goes before the file; nothing else is read."""
+        del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings

@@ -87,9 +87,13 @@ def test_statistics_add_up(store: Store) -> None:
 
 
 def test_a_failing_transaction_leaves_nothing(store: Store) -> None:
-    with pytest.raises(ZeroDivisionError), store.transaction() as writer:
-        writer.add_statistics({("events", "s", "t"): 1})
-        raise ZeroDivisionError
+    def fail() -> None:
+        with store.transaction() as writer:
+            writer.add_statistics({("events", "s", "t"): 1})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert store.statistics() == []
 
 

@@ -1,0 +1,294 @@
+"""Delivering the outbox: one worker per receiver, so that one that hangs holds up nobody else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import requests
+import structlog
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
+from tenacity.stop import stop_base
+
+from app.alerting.notices import Snapshot
+from app.alerting.payload import alertmanager_payload, read_template, template_fields, templated_payload
+from app.alerting.text import plain
+from app.clock import Clock
+from app.config import read_secret
+from app.errors import StoreError
+from app.settings import Receiver
+from app.store.api import Store
+from app.store.models import NotificationRow
+from app.store.writer import NewProblem
+
+log = structlog.get_logger(__name__)
+
+MAX_RESPONSE_BYTES = 2**16
+RETRIED_STATUS = frozenset({408, 425, 429})
+"""Client errors that another attempt may cure; all of 5xx may."""
+
+
+class DeliveryError(Exception):
+    """An attempt that failed."""
+
+
+class TemporaryDeliveryError(DeliveryError):
+    """No answer, or one that may be better next time."""
+
+
+class PermanentDeliveryError(DeliveryError):
+    """The receiver refuses this message."""
+
+
+@dataclass(frozen=True, repr=False)
+class Endpoint:
+    """Where and how one receiver is told; its representation shows no secret."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str]
+    timeout_s: float
+    template: Any
+    external_url: str
+    max_attempts: int
+    first_retry_s: float
+    max_retry_s: float
+
+    def __repr__(self) -> str:
+        return f"Endpoint(name={self.name!r})"
+
+    def body(self, snapshot: Snapshot) -> bytes:
+        """The message."""
+        if self.template is None:
+            content = alertmanager_payload(snapshot, self.name, self.external_url)
+        else:
+            content = templated_payload(self.template, template_fields(snapshot, self.name, self.external_url))
+        return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
+    """Read the receiver's secrets and template; raises ConfigError naming the key."""
+    key = f"alerting.receivers.{name}"
+    url = read_secret(receiver.url, receiver.url_file, f"{key}.url_file")
+    assert url is not None, "settings demand one"
+    headers = {"Content-Type": "application/json", "User-Agent": "clustercep"}
+    authorization = read_secret(receiver.authorization, receiver.authorization_file, f"{key}.authorization_file")
+    if authorization is not None:
+        headers["Authorization"] = authorization.get_secret_value()
+    return Endpoint(
+        name=name,
+        url=url.get_secret_value(),
+        headers=headers,
+        timeout_s=receiver.timeout_ms / 1000,
+        template=None if receiver.template is None else read_template(receiver.template, f"{key}.template"),
+        external_url=external_url,
+        max_attempts=receiver.max_attempts,
+        first_retry_s=receiver.first_retry_ms / 1000,
+        max_retry_s=receiver.max_retry_ms / 1000,
+    )
+
+
+class Post(Protocol):
+    """Sends one message; raises the DeliveryError family."""
+
+    def __call__(self, endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
+        """Send."""
+        ...
+
+
+def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
+    """POST with time-outs, without redirects (a secret header must not travel), reading little of the answer."""
+    try:
+        with requests.post(
+            endpoint.url,
+            data=body,
+            headers={**endpoint.headers, "Idempotency-Key": idempotency_key},
+            timeout=(endpoint.timeout_s, endpoint.timeout_s),
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            status = response.status_code
+    except (requests.ConnectionError, requests.Timeout) as error:
+        raise TemporaryDeliveryError(_without_url(error)) from None
+    except (requests.RequestException, ValueError) as error:
+        raise PermanentDeliveryError(_without_url(error)) from None
+    if status >= 500 or status in RETRIED_STATUS:
+        raise TemporaryDeliveryError(f"answered {status}")
+    if not 200 <= status < 300:
+        raise PermanentDeliveryError(f"answered {status}")
+
+
+def _without_url(error: Exception) -> str:
+    """The kind of the failure: messages of `requests` hold the URL, and with it a token."""
+    return type(error).__name__
+
+
+class _StopAfterRecorded(stop_base):
+    """Counts attempts of earlier processes too."""
+
+    def __init__(self, n_before: int, max_attempts: int) -> None:
+        self._n_left = max(1, max_attempts - n_before)
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        return retry_state.attempt_number >= self._n_left
+
+
+class StoppedError(Exception):
+    """The process ends; what is pending stays pending."""
+
+
+class Courier:
+    """Tells one receiver, in order, at least once."""
+
+    def __init__(
+        self,
+        store: Store,
+        endpoint: Endpoint,
+        clock: Clock,
+        *,
+        post: Post = http_post,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        """`wait(seconds)` returns True when the process ends meanwhile."""
+        self._store = store
+        self._endpoint = endpoint
+        self._clock = clock
+        self._post = post
+        self._wait = wait or (lambda seconds: False)
+
+    def deliver_pending(self) -> int:
+        """Deliver, or finally fail, all that is pending; returns how many are done with. Raises StoppedError."""
+        n_done = 0
+        while batch := self._store.pending_notifications(self._endpoint.name):
+            for notification in batch:
+                self._deliver(notification)
+                n_done += 1
+        return n_done
+
+    def _deliver(self, notification: NotificationRow) -> None:
+        endpoint = self._endpoint
+        retrying = Retrying(
+            retry=retry_if_exception_type(TemporaryDeliveryError),
+            stop=_StopAfterRecorded(notification.n_attempts, endpoint.max_attempts),
+            wait=wait_exponential_jitter(initial=endpoint.first_retry_s, max=endpoint.max_retry_s, jitter=0.1),
+            before_sleep=lambda state: self._failed_for_now(notification, state),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            body = self._body(notification)
+            retrying(self._post, endpoint, body, notification.idempotency_key)
+        except DeliveryError as error:
+            self._failed_for_good(notification, error)
+        else:
+            self._record(notification, "delivered", None, 0)
+            log.info("told", receiver=endpoint.name, alert=notification.alert_id, state=notification.state)
+
+    def _body(self, notification: NotificationRow) -> bytes:
+        try:
+            return self._endpoint.body(Snapshot.from_json(notification.payload))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise PermanentDeliveryError(f"the message cannot be written: {error}") from error
+
+    def _sleep(self, seconds: float) -> None:
+        if self._wait(seconds):
+            raise StoppedError
+
+    def _failed_for_now(self, notification: NotificationRow, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        delay_ms = round((state.next_action.sleep if state.next_action else 0) * 1000)
+        self._record(notification, "pending", plain(error), self._clock.now_ms() + delay_ms)
+        log.warning("not told yet", receiver=self._endpoint.name, alert=notification.alert_id, error=plain(error))
+
+    def _failed_for_good(self, notification: NotificationRow, error: DeliveryError) -> None:
+        message = f"a message was given up: {plain(error)}"
+        with self._store.transaction() as writer:
+            writer.record_attempt(
+                notification.idempotency_key,
+                notification.receiver,
+                status="failed",
+                error=plain(error),
+                next_attempt_ms=0,
+                now_ms=self._clock.now_ms(),
+            )
+            problem = NewProblem("alerting", f"receiver {self._endpoint.name}", "undelivered", message)
+            writer.add_problems([problem], self._clock.now_ms())
+        log.error("given up", receiver=self._endpoint.name, alert=notification.alert_id, error=plain(error))
+
+    def _record(self, notification: NotificationRow, status: str, error: str | None, next_ms: int) -> None:
+        with self._store.transaction() as writer:
+            writer.record_attempt(
+                notification.idempotency_key,
+                notification.receiver,
+                status=status,
+                error=error,
+                next_attempt_ms=next_ms,
+                now_ms=self._clock.now_ms(),
+            )
+
+
+class Notifier:
+    """A thread per receiver that wakes when there is something to tell."""
+
+    POLL_S = 5.0
+    """How often the outbox is looked at unasked: commands of other processes write to it too."""
+
+    def __init__(
+        self, store: Store, endpoints: Mapping[str, Endpoint], clock: Clock, *, post: Post = http_post
+    ) -> None:
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._wake = {name: threading.Event() for name in endpoints}
+        self._idle = {name: threading.Event() for name in endpoints}
+        self._couriers = {
+            name: Courier(store, endpoint, clock, post=post, wait=self._stopping.wait)
+            for name, endpoint in endpoints.items()
+        }
+        self._threads = [
+            threading.Thread(target=self._work, args=(name,), name=f"notify-{name}", daemon=True) for name in endpoints
+        ]
+
+    def start(self) -> None:
+        """Begin with what is left in the outbox."""
+        self.wake()
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """There may be something new; returns at once."""
+        with self._lock:
+            for name, event in self._wake.items():
+                self._idle[name].clear()
+                event.set()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything is told or given up; False when the time is over first."""
+        return all(event.wait(timeout_s) for event in self._idle.values())
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Stop after the attempt under way; what is pending is told after the next start."""
+        self._stopping.set()
+        for event in self._wake.values():
+            event.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout_s)
+
+    def _work(self, name: str) -> None:
+        while not self._stopping.is_set():
+            self._wake[name].wait(self.POLL_S)
+            self._wake[name].clear()
+            try:
+                self._couriers[name].deliver_pending()
+            except StoppedError:
+                return
+            except StoreError as error:
+                log.error("the outbox cannot be read", receiver=name, error=str(error))
+                self._stopping.wait(self.POLL_S)
+                continue
+            with self._lock:
+                if not self._wake[name].is_set():
+                    self._idle[name].set()

@@ -1,0 +1,57 @@
+"""A webhook receiver on loopback that answers as told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Webhook:
+    """What came, and what is answered: statuses in order, then 200; "hang" waits for `release`."""
+
+    url: str = ""
+    answers: list[int | str] = field(default_factory=list)
+    received: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    release: threading.Event = field(default_factory=threading.Event)
+
+
+@contextmanager
+def webhook(*answers: int | str) -> Iterator[Webhook]:
+    """Listen on a free port of loopback."""
+    hook = Webhook(answers=list(answers))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            hook.received.append((self.headers["Idempotency-Key"], json.loads(body)))
+            hook.headers.append(dict(self.headers))
+            answer = hook.answers.pop(0) if hook.answers else 200
+            if answer == "hang":
+                hook.release.wait(30)
+                self.close_connection = True
+                return
+            self.send_response(int(answer))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Be quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    hook.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield hook
+    finally:
+        hook.release.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
