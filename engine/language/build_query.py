@@ -38,8 +38,8 @@ def build_query(tree: Branch, source: Source) -> Query:
     """The query whose clauses are the children of `tree`."""
     fields: Fields = {}
     seen: dict[str, Branch] = {}
-    for clause in tree.children:
-        assert not isinstance(clause, Token)
+    # Refused clauses first: a trend query is told what it is, not what its RETURN lacks as a match query.
+    for clause in sorted(_branches(tree), key=lambda branch: not branch.data.startswith("refused")):
         keyword, builder = _CLAUSES[clause.data]
         if keyword in seen:
             raise source.syntax_error(

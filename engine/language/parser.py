@@ -6,18 +6,22 @@ QueryError comes out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
+from typing import TypeVar
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
 
-from engine.errors import QueryError, QuerySyntaxError
+from engine.errors import QuerySyntaxError
 from engine.language.ast import Expression, Query
 from engine.language.build_expression import build_expression
 from engine.language.build_query import build_query
 from engine.language.source import MAX_DEPTH, MAX_QUERY_CHARS, Branch, Source
-from engine.language.syntax_errors import explain_syntax_error
+from engine.language.syntax_errors import explain_syntax_error, unknown_strategy
+
+_Built = TypeVar("_Built", Query, Expression)
 
 
 def parse(text: str, name: str = "query") -> Query:
@@ -26,27 +30,43 @@ def parse(text: str, name: str = "query") -> Query:
     `name` (a file or query name) is what errors call the text. Raises QuerySyntaxError, with the place and the
     remedy, for text that is not of the language, and UnsupportedQueryError for trend queries.
     """
-    return build_query(_tree(text, name, "start"), Source(text, name))
+    return _parse(text, name, "start", build_query)
 
 
 def parse_expression(text: str, name: str = "expression") -> Expression:
     """The syntax tree of one predicate or value, as it stands in WHERE, HAVING or RETURN; errors as `parse`."""
-    return build_expression(_tree(text, name, "expression"), Source(text, name))
+    return _parse(text, name, "expression", build_expression)
 
 
-def _tree(text: str, name: str, start: str) -> Branch:
-    if len(text) > MAX_QUERY_CHARS:
-        raise QuerySyntaxError(
-            f"a text of {len(text)} characters", None, f"at most {MAX_QUERY_CHARS} characters", None, None, name
-        )
-    if not text.strip():
-        raise QuerySyntaxError("the text is empty", None, "a query: PATTERN ... WHERE ... WITHIN ...", None, text, name)
+def _parse(text: str, name: str, start: str, build: Callable[[Branch, Source], _Built]) -> _Built:
+    _check_size(text, name)
     source = Source(text, name)
     try:
-        tree = _lark().parse(text, start=start)
+        tree = _tree(source, start)
+        _check_depth(tree, source)
+        return build(tree, source)
+    except QuerySyntaxError as error:
+        raise unknown_strategy(error, source) from None
+
+
+def _check_size(text: str, name: str) -> None:
+    if len(text) > MAX_QUERY_CHARS:
+        raise QuerySyntaxError(
+            f"a text of {len(text)} characters", None, f"at most {MAX_QUERY_CHARS} characters", name=name
+        )
+    if not text.strip():
+        raise QuerySyntaxError("the text is empty", None, "a query: PATTERN ... WHERE ... WITHIN ...", name=name)
+
+
+def _tree(source: Source, start: str) -> Branch:
+    # Step by step, because only this form can say afterwards what the parser would have accepted.
+    steps = _lark().parse_interactive(source.text, start=start)
+    try:
+        tokens = steps.exhaust_lexer()
+        tree: Branch = steps.feed_eof(tokens[-1] if tokens else None)  # type: ignore[no-untyped-call] # Lark's
     except UnexpectedInput as error:
-        raise explain_syntax_error(error, source) from None
-    _check_depth(tree, source)
+        possible: set[str] = steps.accepts()  # type: ignore[no-untyped-call] # Lark's
+        raise explain_syntax_error(error, possible, source) from None
     return tree
 
 
@@ -75,4 +95,4 @@ def _check_depth(tree: Branch, source: Source) -> None:
         pending += [(child, depth + 1) for child in branch.children if not isinstance(child, Token)]
 
 
-__all__ = ["QueryError", "parse", "parse_expression"]
+__all__ = ["parse", "parse_expression"]

@@ -126,7 +126,10 @@ class TypeChecker:
             if not self.per_match:
                 choices = f"{v}[i].{node.name} (each event), {choices}"
             raise self.checked.error(
-                node.span, f"{v} stands for several events, so {v}.{node.name} is not one value", choices
+                node.span,
+                f"{v} stands for several events, so {v}.{node.name} is not one value",
+                choices,
+                f"write count({v}[]) for their number" if node.name.lower() == "len" else None,
             )
         if not variable.kleene and node.index is not Index.SINGLE:
             raise self.checked.error(
