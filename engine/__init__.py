@@ -1,0 +1,1 @@
+"""The complex event processing library: parse, plan and evaluate SASE+ queries over columnar events."""

@@ -102,7 +102,7 @@ def evaluate(code, start, end, constants, columns, rows, aggregates, stack):
             elif op == DIVIDE:
                 stack[top] = left / right if right != 0.0 else np.nan
             elif op == MODULO:
-                stack[top] = math.fmod(left, right) if right != 0.0 else np.nan
+                stack[top] = np.fmod(left, right) if right != 0.0 else np.nan
             elif math.isnan(left) or math.isnan(right):
                 stack[top] = UNKNOWN
             else:

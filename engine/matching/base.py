@@ -17,8 +17,8 @@ class Limits:
     """Bounds that keep one query from taking the process.
 
     `max_rows`: rows that one `advance` may return per query (OUTPUT ALL, SETS); what is left out is reported as
-    `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row before
-    its count becomes a lower bound.
+    `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row
+    before its count becomes a lower bound.
     """
 
     max_rows: int = 100_000

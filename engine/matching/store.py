@@ -6,6 +6,7 @@ Rows stand in stream order: for precise events a smaller row number is earlier. 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -76,6 +77,11 @@ class EventStore:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def n_partitions(self) -> int:
+        """Partitions that have a row; their numbers are 0..n_partitions - 1."""
+        return len(self._keys)
+
     def _allocate(self, capacity: int) -> None:
         self.t_lo_ms: Int64Array = np.empty(capacity, np.int64)
         self.t_hi_ms: Int64Array = np.empty(capacity, np.int64)
@@ -114,7 +120,7 @@ class EventStore:
         self.ids += batch.table.column("event_id").to_pylist()
         return n_old, n_new
 
-    def key_of(self, partition: int) -> tuple[tuple[str, int | float | str], ...]:
+    def key_of(self, partition: int) -> tuple[tuple[str, int | float | str | None], ...]:
         """The key of a partition as (attribute, value) pairs."""
         if partition == BROADCAST:
             return ()
@@ -122,7 +128,7 @@ class EventStore:
         return tuple(
             (name, self.value(code, self.plan.attribute_types[name]))
             for name, code in zip(self.plan.key, codes, strict=True)
-        )  # type: ignore[misc]
+        )
 
     def value(self, number: float, kind: AttributeType) -> int | float | str | None:
         """A decoded double as the value that it stands for."""
@@ -149,23 +155,22 @@ class EventStore:
         return renumbered, self._forget_partitions()
 
     def save(self) -> pa.Table:
-        """The rows as an Arrow table (see `restore`); partitions are rebuilt from the key columns."""
+        """The rows as an Arrow table, with the keys of the partitions by number in its metadata."""
         n = len(self)
         data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._FLAT}
         data["id"] = pa.array(self.ids, pa.string())
         data["weights"] = pa.array([self.weights.get(row) for row in range(n)], pa.list_(pa.float64()))
-        keys = [list(self._keys[p]) if p != BROADCAST else None for p in self.partition[:n]]
-        data["key"] = pa.array(keys, pa.list_(pa.float64()))
         for number, name in enumerate(self.names):
             data[f"column.{name}"] = pa.array(self.columns[number, :n])
-        return pa.table(data).replace_schema_metadata({"version": str(_STATE_VERSION)})
+        metadata = {"version": str(_STATE_VERSION), "keys": json.dumps(self._keys)}
+        return pa.table(data).replace_schema_metadata(metadata)
 
     def restore(self, table: pa.Table) -> None:
         """Take over the rows that `save` wrote; raises StateError when they are of another version or query."""
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         if metadata.get(b"version") != str(_STATE_VERSION).encode():
             raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
-        expected = {*self._FLAT, "id", "weights", "key", *(f"column.{name}" for name in self.names)}
+        expected = {*self._FLAT, "id", "weights", *(f"column.{name}" for name in self.names)}
         if set(table.column_names) != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows
@@ -177,9 +182,8 @@ class EventStore:
         self.ids = table.column("id").to_pylist()
         given = table.column("weights").to_pylist()
         self.weights = {row: np.asarray(w, np.float64) for row, w in enumerate(given) if w is not None}
-        self._partitions, self._keys = {}, []
-        keys = table.column("key").to_pylist()
-        self.partition[:n] = [BROADCAST if k is None else self._partition_number(tuple(k)) for k in keys]
+        self._keys = [tuple(map(float, key)) for key in json.loads(metadata[b"keys"])]
+        self._partitions = {key: number for number, key in enumerate(self._keys)}
 
     # -------------------------------------------------------------- internals
 

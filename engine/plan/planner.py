@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from engine.errors import QueryTypeError, UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE, AttributeType
 from engine.language import ast
-from engine.language.resolver import Reading, ResolvedQuery
+from engine.language.reading import Start
+from engine.language.resolver import ResolvedQuery
 from engine.plan.consistency import classify
 from engine.plan.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, Plan, ReturnValue, Step
 from engine.plan.programs import ProgramBuilder
@@ -114,8 +115,8 @@ class _Planner:
             p.component.event_type for p in self.parts if not self.resolved.keyed.get(p.component.variable)
         )
 
-    def _residual_equivalences(self, key: tuple[str, ...]) -> list[tuple[ast.Expression, Reading]]:
-        conjuncts: list[tuple[ast.Expression, Reading]] = []
+    def _residual_equivalences(self, key: tuple[str, ...]) -> list[tuple[ast.Expression, Start]]:
+        conjuncts: list[tuple[ast.Expression, Start]] = []
         for attribute in self.resolved.key:
             if attribute not in key:
                 holders = [p for p in self.parts if attribute in self.resolved.keyed.get(p.component.variable, ())]
@@ -127,23 +128,24 @@ class _Planner:
                 conjuncts.append(
                     (
                         _same(ast.Attribute(v, ast.Index.CURRENT, x), ast.Attribute(v, ast.Index.FIRST, x)),
-                        Reading.FROM_SECOND,
+                        Start.FROM_SECOND,
                     )
                 )
         return conjuncts
 
-    def _conjuncts(self) -> list[tuple[ast.Expression, Reading]]:
-        return list(zip(self.query.predicates, self.resolved.reading, strict=True))
+    def _conjuncts(self) -> list[tuple[ast.Expression, Start]]:
+        starts = [reading.start for reading in self.resolved.reading]
+        return list(zip(self.query.predicates, starts, strict=True))
 
     # ------------------------------------------------------------- placement
 
-    def _place(self, conjuncts: Iterable[tuple[ast.Expression, Reading]]) -> list[tuple[_Placement, ast.Expression]]:
+    def _place(self, conjuncts: Iterable[tuple[ast.Expression, Start]]) -> list[tuple[_Placement, ast.Expression]]:
         placed: list[tuple[_Placement, ast.Expression]] = []
         for conjunct, reading in conjuncts:
             placed += [(placement, conjunct) for placement in self._placements(conjunct, reading)]
         return placed
 
-    def _placements(self, conjunct: ast.Expression, reading: Reading) -> list[_Placement]:
+    def _placements(self, conjunct: ast.Expression, reading: Start) -> list[_Placement]:
         terms = [n for n in ast.walk(conjunct) if isinstance(n, ast.Attribute | ast.Aggregate)]
         negated = {i for i, p in enumerate(self.negatives) for t in terms if t.variable == p.component.variable}
         if negated:
@@ -169,7 +171,7 @@ class _Planner:
             return [_Placement(Edge.BEGIN, latest, local, over, pairs)]
         alone = not earlier and all(isinstance(t, ast.Attribute) and t.index is ast.Index.CURRENT for t in own)
         take = _Placement(Edge.TAKE, latest, alone)
-        if reading is Reading.FROM_SECOND or any(_needs_previous(t) for t in own):
+        if reading is Start.FROM_SECOND or any(_needs_previous(t) for t in own):
             return [take]
         return [_Placement(Edge.BEGIN, latest, alone), take]
 
@@ -242,7 +244,7 @@ class _Planner:
             edge=edge,
         )
 
-    # --------------------------------------------------------------- returns
+    # -------------------------------------------------------------- RETURN
 
     def _return_value(self, item: ast.ReturnItem, key: tuple[str, ...]) -> ReturnValue:
         result, is_truth = self._type_of(item.expression)
@@ -313,9 +315,9 @@ def _flatten(pattern: ast.Pattern) -> list[_Part]:
     return parts
 
 
-def _equal_along(attribute: str, holders: list[_Part]) -> list[tuple[ast.Expression, Reading]]:
+def _equal_along(attribute: str, holders: list[_Part]) -> list[tuple[ast.Expression, Start]]:
     """Equality of `attribute` along the components that have it, each against the first."""
-    conjuncts: list[tuple[ast.Expression, Reading]] = []
+    conjuncts: list[tuple[ast.Expression, Start]] = []
     anchor = next((p for p in holders if not p.negated), None)
     for part in holders:
         if anchor is None:
@@ -325,9 +327,9 @@ def _equal_along(attribute: str, holders: list[_Part]) -> list[tuple[ast.Express
         w = part.component.variable
         if part is not anchor:
             index = ast.Index.CURRENT if part.component.kleene else ast.Index.SINGLE
-            conjuncts.append((_same(ast.Attribute(w, index, attribute), reference), Reading.FROM_FIRST))
+            conjuncts.append((_same(ast.Attribute(w, index, attribute), reference), Start.FROM_FIRST))
         elif part.component.kleene:
-            conjuncts.append((_same(ast.Attribute(w, ast.Index.CURRENT, attribute), reference), Reading.FROM_SECOND))
+            conjuncts.append((_same(ast.Attribute(w, ast.Index.CURRENT, attribute), reference), Start.FROM_SECOND))
     return conjuncts
 
 

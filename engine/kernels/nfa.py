@@ -1,0 +1,515 @@
+"""The run-based NFAb kernel for skip till next match over precise events (SASE+ sections 4.1 and 5).
+
+Runs live in flat arrays and are chained per partition. What a run has selected is a chain of nodes that share their
+prefixes: a run that proceeds and the looping self that it leaves behind point to the same nodes (the sharing that
+SASE+ section 5.2 gets from versioned buffers, without Dewey numbers).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from engine.kernels.opcodes import MAX_STACK, TRUE
+from engine.kernels.predicates import all_hold, evaluate, reset_aggregates, update_aggregates
+from engine.kernels.types import BoolArray, Float64Array, Int32Array, Int64Array
+
+FIRST_PROGRAM = 0  # columns of an edge: programs [first, last) are evaluated at once,
+LAST_PROGRAM = 1
+LAST_LOOP = 2  # programs [last, last_loop) for each event of an earlier Kleene component
+
+
+class PlanArrays(NamedTuple):
+    """A plan as arrays. n steps, m negations, k programs, r registers.
+
+    step_type int64 (n,), kleene bool (n,), begin/take/proceed int64 (n, 3): FIRST_PROGRAM, LAST_PROGRAM, LAST_LOOP;
+    code int32 (., 3), bounds int32 (k + 1,), constants float64; program_over int64 (k,) the component over whose events
+    a loop runs, program_pairs bool (k,) from its second event on; slot arrays int32 (n_slots,); negated_* int64 (m,),
+    negated_edge int64 (m, 2); returns int64 program numbers; having a program number or -1; within_ms.
+    """
+
+    step_type: Int64Array
+    kleene: BoolArray
+    begin: Int64Array
+    take: Int64Array
+    proceed: Int64Array
+    code: Int32Array
+    bounds: Int32Array
+    constants: Float64Array
+    program_over: Int64Array
+    program_pairs: BoolArray
+    slot_kind: Int32Array
+    slot_component: Int32Array
+    slot_column: Int32Array
+    slot_base: Int32Array
+    negated_type: Int64Array
+    negated_after: Int64Array
+    negated_decided: Int64Array
+    negated_edge: Int64Array
+    returns: Int64Array
+    having: int
+    n_registers: int
+    within_ms: int
+    strict_ties: bool
+
+
+class StoreArrays(NamedTuple):
+    """The columns of the store: t_ms, partition, type_index int64 (n,), columns float64 (n_columns, n)."""
+
+    t_ms: Int64Array
+    partition: Int64Array
+    type_index: Int64Array
+    columns: Float64Array
+
+
+class RunArrays(NamedTuple):
+    """Runs: state, head (node), partition, next (run) int64 (c,); rows int64 (c, r); aggregates float64 (c, n_slots).
+
+    `list_head` int64 (n_partitions + 1,): first run of each partition; the last entry chains the runs that started with
+    broadcast events and belong to every partition not known yet. `known` bool (n_partitions,).
+    """
+
+    state: Int64Array
+    head: Int64Array
+    partition: Int64Array
+    next: Int64Array
+    rows: Int64Array
+    aggregates: Float64Array
+    free: Int64Array
+    list_head: Int64Array
+    known: BoolArray
+
+
+class NodeArrays(NamedTuple):
+    """What runs have selected: row, parent (node, -1 at the start) and component, int64 (c,)."""
+
+    row: Int64Array
+    parent: Int64Array
+    component: Int64Array
+
+
+class MatchArrays(NamedTuple):
+    """Completed matches: head node, partition, first row, last row int64 (c,); values float64 (c, n_returns)."""
+
+    head: Int64Array
+    partition: Int64Array
+    first_row: Int64Array
+    last_row: Int64Array
+    rows: Int64Array
+    aggregates: Float64Array
+    values: Float64Array
+
+
+# Entries of the counters array.
+N_FREE = 0  # runs on the free stack
+N_NODES = 1
+N_MATCHES = 2
+N_LIVE = 3
+
+
+@njit(cache=True, nogil=True)
+def _loops_hold(plan, store, nodes, head, first, last, rows, aggregates, stack):
+    """The programs first..last-1 hold for CURRENT = each selected event of the component that they range over."""
+    current = plan.n_registers - 1
+    saved_current = rows[current]
+    holds = True
+    for program in range(first, last):
+        over = plan.program_over[program]
+        register = 2 * over + 1
+        saved_last = rows[register]
+        node = head
+        while node >= 0 and holds:
+            if nodes.component[node] == over:
+                parent = nodes.parent[node]
+                has_previous = parent >= 0 and nodes.component[parent] == over
+                if has_previous or not plan.program_pairs[program]:
+                    rows[current] = nodes.row[node]
+                    rows[register] = nodes.row[parent] if has_previous else -1
+                    value = evaluate(
+                        plan.code, plan.bounds[program], plan.bounds[program + 1],
+                        plan.constants, store.columns, rows, aggregates, stack,
+                    )  # fmt: skip
+                    holds = value == TRUE
+            node = nodes.parent[node]
+        rows[register] = saved_last
+        if not holds:
+            break
+    rows[current] = saved_current
+    return holds
+
+
+@njit(cache=True, nogil=True)
+def _edge_holds(plan, store, nodes, head, edge, rows, aggregates, stack):
+    """All predicates of one edge hold; `head` is the newest node whose events loops range over."""
+    return all_hold(
+        plan.code, plan.bounds, edge[FIRST_PROGRAM], edge[LAST_PROGRAM],
+        plan.constants, store.columns, rows, aggregates, stack,
+    ) and _loops_hold(
+        plan, store, nodes, head, edge[LAST_PROGRAM], edge[LAST_LOOP], rows, aggregates, stack
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def negation_fails(plan, store, negation, partition, n_rows, rows, aggregates, stack):
+    """True when an event of the negated component stands where it must not.
+
+    The place is strictly between the neighbours; for a leading negation [last - within, first), for a trailing one
+    (last, first + within] (DESIGN 3). Rows stand in stream order, so a place is a range of rows.
+    """
+    n_steps = plan.step_type.shape[0]
+    after = plan.negated_after[negation]
+    current = plan.n_registers - 1
+    t_first = store.t_ms[rows[0]]
+    if after < 0:
+        start, end = 0, rows[0]
+    elif after == n_steps - 1:
+        start, end = rows[2 * after + 1] + 1, n_rows
+    else:
+        start, end = rows[2 * after + 1] + 1, rows[2 * (after + 1)]
+    saved = rows[current]
+    found = False
+    for row in range(start, end):
+        if store.type_index[row] != plan.negated_type[negation]:
+            continue
+        if store.partition[row] != partition and store.partition[row] >= 0:
+            continue
+        t_ms = store.t_ms[row]
+        if after < 0 and t_ms < store.t_ms[rows[2 * n_steps - 1]] - plan.within_ms:
+            continue
+        if after == n_steps - 1 and t_ms > t_first + plan.within_ms:
+            break
+        if plan.strict_ties:
+            if after >= 0 and t_ms <= store.t_ms[rows[2 * after + 1]]:
+                continue
+            if after < n_steps - 1 and t_ms >= store.t_ms[rows[2 * (after + 1)]]:
+                continue
+        rows[current] = row
+        if all_hold(
+            plan.code, plan.bounds, plan.negated_edge[negation, 0], plan.negated_edge[negation, 1],
+            plan.constants, store.columns, rows, aggregates, stack,
+        ):  # fmt: skip
+            found = True
+            break
+    rows[current] = saved
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _negations_hold(plan, store, position, partition, n_rows, rows, aggregates, stack):
+    """No negation that is decided by binding `position` is violated."""
+    for negation in range(plan.negated_type.shape[0]):
+        if plan.negated_decided[negation] == position and negation_fails(
+            plan, store, negation, partition, n_rows, rows, aggregates, stack
+        ):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _bind_first(plan, store, component, row, rows, aggregates):
+    """Bind `row` as v or v[1] of `component` and start its aggregates."""
+    rows[2 * component] = row
+    rows[2 * component + 1] = row
+    reset_aggregates(plan.slot_kind, plan.slot_component, component, aggregates)
+    update_aggregates(
+        plan.slot_kind, plan.slot_component, plan.slot_column, plan.slot_base,
+        component, store.columns, row, aggregates,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _emit(plan, store, matches, counters, head, partition, row, rows, aggregates, stack):
+    """Record a match whose last event is `row`, with its RETURN values, unless HAVING rejects it."""
+    if plan.having >= 0:
+        value = evaluate(
+            plan.code, plan.bounds[plan.having], plan.bounds[plan.having + 1],
+            plan.constants, store.columns, rows, aggregates, stack,
+        )  # fmt: skip
+        if value != TRUE:
+            return
+    at = counters[N_MATCHES]
+    counters[N_MATCHES] += 1
+    matches.head[at] = head
+    matches.partition[at] = partition
+    matches.first_row[at] = rows[0]
+    matches.last_row[at] = row
+    matches.rows[at] = rows
+    matches.aggregates[at] = aggregates
+    for k in range(plan.returns.shape[0]):
+        program = plan.returns[k]
+        matches.values[at, k] = evaluate(
+            plan.code, plan.bounds[program], plan.bounds[program + 1],
+            plan.constants, store.columns, rows, aggregates, stack,
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _new_node(nodes, counters, row, parent, component):
+    node = counters[N_NODES]
+    counters[N_NODES] += 1
+    nodes.row[node] = row
+    nodes.parent[node] = parent
+    nodes.component[node] = component
+    return node
+
+
+@njit(cache=True, nogil=True)
+def _new_run(runs, counters, state, head, partition, rows, aggregates, chain):
+    counters[N_FREE] -= 1
+    counters[N_LIVE] += 1
+    run = runs.free[counters[N_FREE]]
+    runs.state[run] = state
+    runs.head[run] = head
+    runs.partition[run] = partition
+    runs.rows[run] = rows
+    runs.aggregates[run] = aggregates
+    runs.next[run] = runs.list_head[chain]
+    runs.list_head[chain] = run
+    return run
+
+
+@njit(cache=True, nogil=True)
+def _complete(plan, store, nodes, matches, counters, head, partition, n_rows, row, rows, aggregates, stack):
+    """If the last component may be left now, record the match."""
+    last = plan.step_type.shape[0] - 1
+    if not _edge_holds(plan, store, nodes, head, plan.proceed[last], rows, aggregates, stack):
+        return
+    # What depends on the last component as a whole is decided here; trailing negations wait for the watermark.
+    for negation in range(plan.negated_type.shape[0]):
+        waits = plan.negated_after[negation] == last
+        if (
+            plan.negated_decided[negation] == last + 1
+            and not waits
+            and negation_fails(plan, store, negation, partition, n_rows, rows, aggregates, stack)
+        ):
+            return
+    _emit(plan, store, matches, counters, head, partition, row, rows, aggregates, stack)
+
+
+@njit(cache=True, nogil=True)
+def _begin_next(plan, store, runs, nodes, matches, counters, run, row, partition, chain, rows, aggregates, stack):
+    """Follow the edge from a run's component to the next one with `row`; True when its formula holds."""
+    n_steps = plan.step_type.shape[0]
+    here = runs.state[run]
+    there = here + 1
+    if plan.step_type[there] != store.type_index[row]:
+        return False
+    rows[:] = runs.rows[run]
+    aggregates[:] = runs.aggregates[run]
+    head = runs.head[run]
+    if not _edge_holds(plan, store, nodes, head, plan.proceed[here], rows, aggregates, stack):
+        return False
+    rows[2 * there] = row
+    rows[2 * there + 1] = row
+    rows[plan.n_registers - 1] = row
+    if not _edge_holds(plan, store, nodes, head, plan.begin[there], rows, aggregates, stack):
+        return False
+    _bind_first(plan, store, there, row, rows, aggregates)
+    if not _negations_hold(plan, store, there, partition, row, rows, aggregates, stack):
+        return True  # the edge is followed; the match that would come of it is filtered
+    head = _new_node(nodes, counters, row, head, there)
+    if there == n_steps - 1:
+        _complete(plan, store, nodes, matches, counters, head, partition, row, row, rows, aggregates, stack)
+    if there < n_steps - 1 or plan.kleene[there]:
+        _new_run(runs, counters, there, head, partition, rows, aggregates, chain)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _take(plan, store, runs, nodes, matches, counters, run, row, partition, rows, aggregates, stack):
+    """Let a looping run take `row` as its next Kleene event; True when the take edge's formula holds."""
+    n_steps = plan.step_type.shape[0]
+    here = runs.state[run]
+    if not plan.kleene[here] or plan.step_type[here] != store.type_index[row]:
+        return False
+    rows[:] = runs.rows[run]
+    aggregates[:] = runs.aggregates[run]
+    rows[plan.n_registers - 1] = row
+    if not _edge_holds(plan, store, nodes, runs.head[run], plan.take[here], rows, aggregates, stack):
+        return False
+    rows[2 * here + 1] = row
+    update_aggregates(
+        plan.slot_kind, plan.slot_component, plan.slot_column, plan.slot_base,
+        here, store.columns, row, aggregates,
+    )  # fmt: skip
+    head = _new_node(nodes, counters, row, runs.head[run], here)
+    runs.head[run] = head
+    runs.rows[run] = rows
+    runs.aggregates[run] = aggregates
+    if here == n_steps - 1:
+        _complete(plan, store, nodes, matches, counters, head, partition, row, row, rows, aggregates, stack)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _start(plan, store, runs, nodes, matches, counters, row, partition, chain, rows, aggregates, stack):
+    """Start a run with `row` if it can begin the pattern (one run per such event)."""
+    if plan.step_type[0] != store.type_index[row]:
+        return
+    rows[:] = -1
+    aggregates[:] = np.nan
+    rows[0] = row
+    rows[1] = row
+    rows[plan.n_registers - 1] = row
+    if not _edge_holds(plan, store, nodes, -1, plan.begin[0], rows, aggregates, stack):
+        return
+    _bind_first(plan, store, 0, row, rows, aggregates)
+    if plan.step_type.shape[0] > 1 and not _negations_hold(plan, store, 0, partition, row, rows, aggregates, stack):
+        return
+    head = _new_node(nodes, counters, row, -1, 0)
+    is_last = plan.step_type.shape[0] == 1
+    if is_last and _negations_hold(plan, store, 0, partition, row, rows, aggregates, stack):
+        _complete(plan, store, nodes, matches, counters, head, partition, row, row, rows, aggregates, stack)
+    if not is_last or plan.kleene[0]:
+        _new_run(runs, counters, 0, head, partition, rows, aggregates, chain)
+
+
+@njit(cache=True, nogil=True)
+def _visit(plan, store, runs, nodes, matches, counters, row, partition, chain, rows, aggregates, stack):
+    """Offer `row` to every run of one chain that existed before it, then let it start a run of its own."""
+    t_ms = store.t_ms[row]
+    before = -1
+    run = runs.list_head[chain]
+    # New runs are put in front of the chain, so they are not offered the event that made them.
+    first_old = run
+    while run >= 0:
+        following = runs.next[run]
+        here = runs.state[run]
+        remove = t_ms - store.t_ms[runs.rows[run, 0]] > plan.within_ms
+        usable = not remove and not (plan.strict_ties and t_ms <= store.t_ms[runs.rows[run, 2 * here + 1]])
+        if usable:
+            begun = False
+            if here + 1 < plan.step_type.shape[0]:
+                begun = _begin_next(
+                    plan, store, runs, nodes, matches, counters, run, row, partition, chain, rows, aggregates, stack
+                )
+            if plan.kleene[here]:
+                _take(plan, store, runs, nodes, matches, counters, run, row, partition, rows, aggregates, stack)
+            else:
+                remove = begun
+        if remove:
+            if before >= 0:
+                runs.next[before] = following
+            elif runs.list_head[chain] == run:
+                runs.list_head[chain] = following
+            else:  # new runs stand in front of the first old one
+                front = runs.list_head[chain]
+                while runs.next[front] != run:
+                    front = runs.next[front]
+                runs.next[front] = following
+            runs.free[counters[N_FREE]] = run
+            counters[N_FREE] += 1
+            counters[N_LIVE] -= 1
+        else:
+            before = run
+        run = following
+    _start(plan, store, runs, nodes, matches, counters, row, partition, chain, rows, aggregates, stack)
+    return first_old
+
+
+@njit(cache=True, nogil=True)
+def _chain_length(runs, chain):
+    n = 0
+    run = runs.list_head[chain]
+    while run >= 0:
+        n += 1
+        run = runs.next[run]
+    return n
+
+
+@njit(cache=True, nogil=True)
+def advance(plan, store, runs, nodes, matches, counters, start, end):
+    """Process rows start..end-1 of the store; returns the first row not processed (end when all are).
+
+    It stops early when runs, nodes or matches might not hold what the next row needs: the caller empties or grows them
+    and calls again. Nothing of an unprocessed row is done.
+    """
+    n_partitions = runs.known.shape[0]
+    rows = np.empty(plan.n_registers, np.int64)
+    aggregates = np.empty(plan.slot_kind.shape[0], np.float64)
+    stack = np.empty(MAX_STACK, np.float64)
+    for row in range(start, end):
+        partition = store.partition[row]
+        if partition >= 0:
+            is_new = not runs.known[partition]
+            n_new = _chain_length(runs, n_partitions) if is_new else 0
+            n_offers = _chain_length(runs, partition) + n_new + 1
+        else:
+            n_new = 0
+            n_offers = counters[N_LIVE] + n_partitions + 1
+        if (
+            counters[N_FREE] < n_offers + n_new
+            or nodes.row.shape[0] - counters[N_NODES] < 2 * n_offers
+            or matches.head.shape[0] - counters[N_MATCHES] < 2 * n_offers
+        ):
+            return row
+        if partition >= 0:
+            if is_new:
+                # A partition seen for the first time has all runs that broadcast events have started so far.
+                runs.known[partition] = True
+                run = runs.list_head[n_partitions]
+                while run >= 0:
+                    _new_run(
+                        runs, counters, runs.state[run], runs.head[run], partition,
+                        runs.rows[run], runs.aggregates[run], partition,
+                    )  # fmt: skip
+                    run = runs.next[run]
+            _visit(plan, store, runs, nodes, matches, counters, row, partition, partition, rows, aggregates, stack)
+        else:
+            for known in range(n_partitions):
+                if runs.known[known]:
+                    _visit(plan, store, runs, nodes, matches, counters, row, known, known, rows, aggregates, stack)
+            # Runs of no partition yet: their matches would belong to partitions without a keyed event; none complete.
+            _visit(plan, store, runs, nodes, matches, counters, row, -1, n_partitions, rows, aggregates, stack)
+    return end
+
+
+@njit(cache=True, nogil=True)
+def expire(plan, store, runs, counters, watermark_ms):
+    """Remove every run that no event at or after the watermark can extend within the window."""
+    for chain in range(runs.list_head.shape[0]):
+        before = -1
+        run = runs.list_head[chain]
+        while run >= 0:
+            following = runs.next[run]
+            if store.t_ms[runs.rows[run, 0]] + plan.within_ms < watermark_ms:
+                if before >= 0:
+                    runs.next[before] = following
+                else:
+                    runs.list_head[chain] = following
+                runs.free[counters[N_FREE]] = run
+                counters[N_FREE] += 1
+                counters[N_LIVE] -= 1
+            else:
+                before = run
+            run = following
+
+
+@njit(cache=True, nogil=True)
+def mark_nodes(heads, parent, reachable):
+    """Mark in `reachable` (bool, per node) every node on a chain from one of `heads`."""
+    for k in range(heads.shape[0]):
+        node = heads[k]
+        while node >= 0 and not reachable[node]:
+            reachable[node] = True
+            node = parent[node]
+
+
+@njit(cache=True, nogil=True)
+def live_runs(runs, n_live):
+    """The numbers of all runs, chain after chain, each chain from its end so that re-inserting keeps its order."""
+    found = np.empty(n_live, np.int64)
+    chain_of = np.empty(n_live, np.int64)
+    n = 0
+    for chain in range(runs.list_head.shape[0]):
+        start = n
+        run = runs.list_head[chain]
+        while run >= 0:
+            found[n] = run
+            chain_of[n] = chain
+            n += 1
+            run = runs.next[run]
+        found[start:n] = found[start:n][::-1].copy()
+    return found, chain_of

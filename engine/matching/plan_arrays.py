@@ -1,0 +1,69 @@
+"""Plans and stores as the arrays that kernels take."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.nfa import PlanArrays, StoreArrays
+from engine.kernels.opcodes import TRUE, UNKNOWN
+from engine.language import ast
+from engine.matching.rows import Value
+from engine.matching.store import EventStore
+from engine.plan.model import EdgePredicates, Plan, ReturnValue
+
+
+def plan_arrays(plan: Plan, store: EventStore) -> PlanArrays:
+    """The arrays of `plan` with types and strings coded as in `store`."""
+    programs = plan.programs
+    constants = programs.with_strings({text: store.interner.code(text) for _, text in programs.string_constants})
+    type_codes = {name: number for number, name in enumerate(store.types)}
+    n_programs = len(programs.bounds) - 1
+    over = np.full(n_programs, -1, np.int64)
+    pairs = np.zeros(n_programs, np.bool_)
+    for step in plan.steps:
+        for edge in (step.begin, step.take, step.proceed):
+            for loop in edge.loops:
+                over[loop.program] = loop.over
+                pairs[loop.program] = loop.over_pairs
+    kinds, components, columns, bases = programs.slot_arrays()
+    return PlanArrays(
+        step_type=np.array([type_codes[s.event_type] for s in plan.steps], np.int64),
+        kleene=np.array([s.kleene for s in plan.steps], np.bool_),
+        begin=_edges([s.begin for s in plan.steps]),
+        take=_edges([s.take for s in plan.steps]),
+        proceed=_edges([s.proceed for s in plan.steps]),
+        code=programs.code,
+        bounds=programs.bounds,
+        constants=constants,
+        program_over=over,
+        program_pairs=pairs,
+        slot_kind=kinds,
+        slot_component=components,
+        slot_column=columns,
+        slot_base=bases,
+        negated_type=np.array([type_codes[n.event_type] for n in plan.negations], np.int64),
+        negated_after=np.array([n.after for n in plan.negations], np.int64),
+        negated_decided=np.array([n.decided_at for n in plan.negations], np.int64),
+        negated_edge=np.array([[n.edge.first, n.edge.last] for n in plan.negations], np.int64).reshape(-1, 2),
+        returns=np.array([r.program for r in plan.returns], np.int64),
+        having=-1 if plan.having is None else plan.having,
+        n_registers=programs.n_registers,
+        within_ms=plan.within_ms,
+        strict_ties=plan.ties is ast.Ties.STRICT,
+    )
+
+
+def store_arrays(store: EventStore) -> StoreArrays:
+    """The arrays of `store`; precise events only, so that one time is enough."""
+    return StoreArrays(store.t_lo_ms, store.partition, store.type_index, store.columns)
+
+
+def return_value(number: float, value: ReturnValue, store: EventStore) -> Value:
+    """What a RETURN program left on the stack, as a value of its type."""
+    if value.is_truth:
+        return None if number == UNKNOWN else int(number == TRUE)
+    return store.value(number, value.type)
+
+
+def _edges(edges: list[EdgePredicates]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return np.array([[e.first, e.last, e.last + len(e.loops)] for e in edges], np.int64).reshape(-1, 3)

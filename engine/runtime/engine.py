@@ -1,0 +1,178 @@
+"""The engine: many queries over one stream behind one watermark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from engine.errors import EngineError, QueryError, StateError
+from engine.events import FOREVER_MS, EventBatch, EventSchema
+from engine.language import ast
+from engine.matching.base import Limits, Runtime
+from engine.matching.nfa import NfaRuntime
+from engine.matching.postponed import PostponedRuntime
+from engine.matching.rows import MatchRow
+from engine.matching.store import Interner
+from engine.runtime.compiled import CompiledQuery
+
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatistics:
+    """What one query has done so far; `n_rejected`: events that its strategy cannot evaluate (imprecise ones)."""
+
+    n_events: int = 0
+    n_rows: int = 0
+    n_kept: int = 0
+    n_rejected: int = 0
+    seconds: float = 0.0
+
+
+class Engine:
+    """Runs queries over a stream that arrives in any order and is released by a watermark.
+
+    `process` buffers what the watermark has not passed yet. Events before an earlier watermark are late: counted in
+    `n_late` and handed out by `take_late`.
+    """
+
+    def __init__(
+        self,
+        queries: Sequence[CompiledQuery],
+        schema: EventSchema,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        names = [query.name for query in queries]
+        if len(set(names)) != len(names):
+            raise EngineError(f"two queries have one name: {sorted({n for n in names if names.count(n) > 1})}")
+        self.schema = schema
+        self.queries = tuple(queries)
+        self.watermark_ms = -FOREVER_MS
+        self.n_late = 0
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._interner = Interner()
+        self._runtimes = {query.name: self._runtime(query) for query in queries}
+        self._statistics = {query.name: QueryStatistics() for query in queries}
+        self._waiting = EventBatch.empty()
+        self._late: list[EventBatch] = []
+
+    def process(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+        """Take in events in any order; return the rows that are decided at `watermark_ms`, query by query.
+
+        Raises EventError for a batch that breaks the schema; nothing of it is taken in then. A watermark that is lower
+        than an earlier one counts as that one.
+        """
+        batch.validate()
+        watermark_ms = max(watermark_ms, self.watermark_ms)
+        on_time = self._without_late(batch)
+        waiting = EventBatch.concat([self._waiting, on_time])
+        ready = waiting.t_lo_ms < watermark_ms
+        released = waiting.where(ready).sorted()
+        self._waiting = waiting.where(~ready)
+        self.watermark_ms = watermark_ms
+        rows: list[MatchRow] = []
+        for query in self.queries:
+            rows += self._advance(query, released, watermark_ms)
+        return rows
+
+    def finish(self) -> list[MatchRow]:
+        """The stream has ended: what waits is decided."""
+        return self.process(EventBatch.empty(), FOREVER_MS)
+
+    def take_late(self) -> EventBatch:
+        """The late events since the last call."""
+        late, self._late = EventBatch.concat(self._late), []
+        return late
+
+    @property
+    def n_waiting(self) -> int:
+        """Events that wait for the watermark."""
+        return len(self._waiting)
+
+    @property
+    def statistics(self) -> Mapping[str, QueryStatistics]:
+        """Per query, since this engine was made."""
+        return {
+            name: replace(counted, n_kept=self._runtimes[name].n_rows, n_rejected=self._runtimes[name].n_rejected)
+            for name, counted in self._statistics.items()
+        }
+
+    def save(self) -> dict[str, pa.Table]:
+        """The whole state as Arrow tables; "QUERY/part" for the parts of a query."""
+        meta = {
+            "version": str(STATE_VERSION),
+            "watermark_ms": str(self.watermark_ms),
+            "n_late": str(self.n_late),
+            **{f"hash/{query.name}": query.hash for query in self.queries},
+        }
+        state = {
+            "engine": pa.table({"text": pa.array(self._interner.texts, pa.string())}).replace_schema_metadata(meta),
+            "waiting": self._waiting.table,
+        }
+        for name, runtime in self._runtimes.items():
+            state.update({f"{name}/{part}": table for part, table in runtime.save().items()})
+        return state
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned.
+
+        Raises StateError when the version or the meaning of a query differs; the engine is then unusable, make another.
+        """
+        if not {"engine", "waiting"} <= set(state):
+            raise StateError(f"saved state has no engine part; found {sorted(state)}")
+        meta = {k.decode(): v.decode() for k, v in (state["engine"].schema.metadata or {}).items()}
+        if meta.get("version") != str(STATE_VERSION):
+            raise StateError(f"saved state has version {meta.get('version')}, expected {STATE_VERSION}")
+        hashes = {query.name: query.hash for query in self.queries}
+        saved = {name.removeprefix("hash/"): value for name, value in meta.items() if name.startswith("hash/")}
+        if saved != hashes:
+            changed = sorted(name for name in {*saved, *hashes} if saved.get(name) != hashes.get(name))
+            raise StateError(f"saved state is of other queries; changed: {', '.join(changed)}")
+        for text in state["engine"].column("text").to_pylist():
+            self._interner.code(text)
+        if list(self._interner.texts) != state["engine"].column("text").to_pylist():
+            raise StateError("saved state codes strings otherwise than this engine's queries")
+        self._waiting = EventBatch(state["waiting"])
+        self.watermark_ms = int(meta["watermark_ms"])
+        self.n_late = int(meta["n_late"])
+        for name, runtime in self._runtimes.items():
+            parts = {k.removeprefix(f"{name}/"): table for k, table in state.items() if k.startswith(f"{name}/")}
+            runtime.restore(parts)
+
+    # -------------------------------------------------------------- internals
+
+    def _runtime(self, query: CompiledQuery) -> Runtime:
+        try:
+            if query.plan.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH:
+                return PostponedRuntime(query.plan, self._interner, self._limits)
+            return NfaRuntime(query.plan, self._interner, self._limits)
+        except QueryError as error:
+            error.name = query.name
+            raise
+
+    def _without_late(self, batch: EventBatch) -> EventBatch:
+        late = batch.t_lo_ms < self.watermark_ms
+        if not late.any():
+            return batch
+        self.n_late += int(late.sum())
+        self._late.append(batch.where(late))
+        return batch.where(~late)
+
+    def _advance(self, query: CompiledQuery, released: EventBatch, watermark_ms: int) -> list[MatchRow]:
+        started = self._clock()
+        events = released.of_types(query.types)
+        rows = self._runtimes[query.name].advance(events, watermark_ms)
+        counted = self._statistics[query.name]
+        self._statistics[query.name] = replace(
+            counted,
+            n_events=counted.n_events + len(events),
+            n_rows=counted.n_rows + len(rows),
+            seconds=counted.seconds + self._clock() - started,
+        )
+        return rows
