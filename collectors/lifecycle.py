@@ -99,17 +99,29 @@ class EventRows:
         return len(self.rows)
 
     def add(
-        self, event_type: str, event_id: str, t_ms: int, clock_id: str | None, origin: str, attributes: dict[str, Any]
+        self,
+        event_type: str,
+        event_id: str,
+        t_ms: int,
+        clock_id: str | None,
+        origin: str,
+        attributes: dict[str, Any],
+        *,
+        t_hi_ms: int | None = None,
+        source_seq: int | None = None,
+        raw: str | None = None,
     ) -> None:
-        """Append one precise event."""
+        """Append one event, precise unless `t_hi_ms` says otherwise; its place is the next one unless given."""
         row = {
             "event_id": event_id,
             "type": event_type,
             "t_lo_ms": t_ms,
+            "t_hi_ms": t_ms if t_hi_ms is None else t_hi_ms,
             "source_rank": self.source_rank,
-            "source_seq": self.next_seq,
+            "source_seq": self.next_seq if source_seq is None else source_seq,
             "clock_id": clock_id,
             "origin": origin,
+            "raw": raw,
         }
         self.next_seq += 1
         self.rows.append(row | attributes)
@@ -149,28 +161,22 @@ class EventRows:
         self.add(name, event_id, attempt.finish_ms, clock_id, origin, attempt.end_attributes() | dict(measured))
         queued = measured.get("materialized_bytes")
         if attempt.kind == "MAP" and attempt.status == "SUCCEEDED" and queued is not None:
-            self.data_io(
-                attempt.attempt_id,
-                lifecycle_id("DataIO", attempt.attempt_id),
-                attempt.finish_ms,
-                queued,
-                clock_id,
-                origin,
+            event_id = lifecycle_id("DataIO", attempt.attempt_id)
+            self.add(
+                "DataIO", event_id, attempt.finish_ms, clock_id, origin, data_io_attributes(attempt.attempt_id, queued)
             )
-
-    def data_io(
-        self, attempt_id: str, event_id: str, t_ms: int, size_bytes: int, clock_id: str | None, origin: str
-    ) -> None:
-        """Map output that came to wait (plus) or was fetched (minus)."""
-        attributes = {
-            "job_id": job_of(attempt_id),
-            "task_id": task_of(attempt_id),
-            "attempt_id": attempt_id,
-            "size_bytes": size_bytes,
-        }
-        self.add("DataIO", event_id, t_ms, clock_id, origin, attributes)
 
     def take_batch(self) -> EventBatch:
         """The rows as a batch; none are left."""
         rows, self.rows = self.rows, []
         return EventBatch.from_rows(rows, load_event_types())
+
+
+def data_io_attributes(attempt_id: str, size_bytes: int) -> dict[str, Any]:
+    """Of map output that came to wait (plus, the map's attempt) or was fetched (minus, the reducer's attempt)."""
+    return {
+        "job_id": job_of(attempt_id),
+        "task_id": task_of(attempt_id),
+        "attempt_id": attempt_id,
+        "size_bytes": size_bytes,
+    }

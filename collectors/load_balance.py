@@ -75,7 +75,7 @@ class LoadDeriver:
         self._clusters: dict[str, _Cluster] = {}
 
     def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
-        """Take samples in, give out the steps that start before `watermark_ms` (no sample with t_lo before it comes)."""
+        """Take samples in, give out the steps that start before `watermark_ms`: no sample of them can come any more."""
         self._take(metrics)
         rows: list[dict[str, Any]] = []
         for clock_id in sorted(self._clusters):

@@ -1,0 +1,70 @@
+"""Time stamps of Hadoop's log lines: `yyyy-MM-dd HH:mm:ss,SSS` and `yy/MM/dd HH:mm:ss`, both without a zone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from collectors.base import OptionError
+
+LONG = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[,.](\d{3})(?= )")
+SHORT = re.compile(r"(\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?= )")
+RECORD_REST = re.compile(r" +(?P<level>[A-Z]+) +(?:\[(?P<thread>[^\]]*)\] +)?(?P<logger>[\w.$]+): ?(?P<message>.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """The first line of a record; lines of a stack trace are no records."""
+
+    t_lo_ms: int
+    t_hi_ms: int
+    """Equal to t_lo_ms where milliseconds are printed, else the last one of the printed second."""
+    level: str
+    thread: str
+    logger: str
+    message: str
+
+
+def zone_named(name: str) -> tzinfo:
+    """The time zone of this name; raises OptionError for an unknown one."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise OptionError(f"unknown time zone {name!r}; expected a name such as 'UTC' or 'Europe/Paris'") from error
+
+
+def parse_time(line: str, zone: tzinfo) -> tuple[int, int, int] | None:
+    """(t_lo_ms, t_hi_ms, where the stamp ends), or None when the line does not start with a valid stamp.
+
+    In the hour that a change to winter time repeats, the first of the two is meant.
+    """
+    if match := LONG.match(line):
+        *date, millis = map(int, match.groups())
+        width_ms = 0
+    elif match := SHORT.match(line):
+        year, *rest = map(int, match.groups())
+        date, millis, width_ms = [2000 + year, *rest], 0, 999
+    else:
+        return None
+    try:
+        moment = datetime(*date, tzinfo=zone)  # type: ignore[misc, arg-type]
+    except ValueError:
+        return None
+    t_ms = round(moment.timestamp()) * 1000 + millis
+    return t_ms, t_ms + width_ms, match.end()
+
+
+def parse_record(line: str, zone: tzinfo) -> LogRecord | None:
+    """The record that starts on this line, or None for anything else."""
+    stamp = parse_time(line, zone)
+    if stamp is None:
+        return None
+    t_lo_ms, t_hi_ms, end = stamp
+    rest = RECORD_REST.match(line, end)
+    if rest is None:
+        return None
+    return LogRecord(
+        t_lo_ms, t_hi_ms, rest["level"], rest["thread"] or "", rest["logger"].rpartition(".")[2], rest["message"]
+    )
