@@ -82,7 +82,7 @@ def _condition(conjunct: ast.Expression, begins: set[str]) -> Condition:
     found = references(conjunct)
     variables = frozenset(reference.variable for reference in found)
     first_i = 2 if any(_place(reference) in _FROM_SECOND for reference in found) else 1
-    is_own = len(variables) == 1 and all(_place(reference) is ast.Index.CURRENT for reference in found)
+    is_own = len(variables) == 1 and any(_place(reference) is ast.Index.CURRENT for reference in found)
     if is_own and variables <= begins:
         first_i = 2
     return Condition(

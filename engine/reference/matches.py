@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
 from engine.language import ast
+from engine.language.resolver import ResolvedQuery
 from engine.reference.absence import Absence
 from engine.reference.any_match import Search, events_of
 from engine.reference.conditions import Keys, Placement, conditions_of, references
@@ -23,9 +23,6 @@ from engine.reference.returned import returned_values
 from engine.reference.runs import runs_matches
 from engine.reference.shape import PlainPattern, plain_patterns
 from engine.reference.worlds import confidence_of
-
-if TYPE_CHECKING:
-    from engine.language.resolver import ResolvedQuery
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,17 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, permutations, product
-from typing import TYPE_CHECKING
 
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
 from engine.language import ast
+from engine.language.resolver import ResolvedQuery
 from engine.reference.conditions import Keys
 from engine.reference.expressions import Binding
 from engine.reference.matches import FoundMatch, find_matches, listing_order
 from engine.reference.observed import ObservedEvent
 from engine.reference.returned import returned_values
 from engine.reference.worlds import can_be_before
-
-if TYPE_CHECKING:
-    from engine.language.resolver import ResolvedQuery
 
 
 @dataclass(frozen=True)

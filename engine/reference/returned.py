@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from engine.events import TIME_ATTRIBUTE, AttributeType
 from engine.language import ast
+from engine.language.resolver import ResolvedQuery
 from engine.reference.conditions import references
 from engine.reference.expressions import Binding, evaluate
 from engine.reference.observed import Value
-
-if TYPE_CHECKING:
-    from engine.language.resolver import ResolvedQuery
 
 
 def returned_values(resolved: ResolvedQuery, binding: Binding) -> dict[str, object]:

@@ -1,0 +1,357 @@
+"""`clustercep match` and `clustercep explain`: any query on any events, and what the planner makes of it.
+
+Exit 0 with matches (explain: when the query is valid), 1 without, 2 on a bad query or input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app.absent_types import with_absent_types
+from app.errors import AppError
+from app.event_columns import LoadedEvents, load_events, parse_number
+from app.event_file import EventFileError, read_event_file, shown
+from collectors.schema import load_event_types
+from engine.errors import EngineError, QueryError, UnsupportedQueryError
+from engine.events import FOREVER_MS, EventSchema
+from engine.language import ast
+from engine.language.parser import parse
+from engine.language.printer import print_query
+from engine.language.resolver import resolve
+from engine.matching.rows import MatchRow
+from engine.reference import ReferenceRow, reference_output
+
+EXIT_MATCHES, EXIT_NO_MATCH, EXIT_BAD = 0, 1, 2
+
+MAX_ORACLE_EVENTS = 2_000
+"""Above this, `--runtime auto` does not fall back to the oracle, which would not come to an end."""
+
+Parameters = dict[str, int | float | str]
+
+
+class RuntimeChoice(StrEnum):
+    """What evaluates the query."""
+
+    AUTO = "auto"
+    COMPILED = "compiled"
+    ORACLE = "oracle"
+
+
+class SchemaChoice(StrEnum):
+    """Where attribute types come from."""
+
+    INFER = "infer"
+    CLUSTER = "cluster"
+
+
+class OutputFormat(StrEnum):
+    """How matches are printed."""
+
+    JSONL = "jsonl"
+    TABLE = "table"
+
+
+class TiesChoice(StrEnum):
+    """How equal timestamps of precise events are ordered."""
+
+    SOURCE = "source"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True)
+class Override:
+    """Options that take the place of clauses of the query; None leaves the query's own."""
+
+    confidence: float | None = None
+    ties: ast.Ties | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A checked query and the events for it: what every runtime is given.
+
+    `text` is the query with the overrides filled in. `schema` knows the types of both.
+    """
+
+    name: str
+    text: str
+    schema: EventSchema
+    parameters: Parameters
+    events: LoadedEvents
+
+
+# ---------------------------------------------------------------- commands
+
+
+def match(
+    query: Annotated[Path, typer.Argument(metavar="QUERY.cep", help="File with the query.")],
+    events: Annotated[str, typer.Argument(metavar="EVENTS", help="JSON lines, CSV or Parquet; - is standard input.")],
+    runtime: Annotated[
+        RuntimeChoice, typer.Option(help="auto: compiled, and the oracle for what that refuses.")
+    ] = RuntimeChoice.AUTO,
+    confidence: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Least confidence, in place of the query's.")
+    ] = None,
+    ties: Annotated[
+        TiesChoice | None, typer.Option(help="Equal times of precise events: by row (source) or unordered (strict).")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many rows, in place of the query's.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value of a :name of the query; repeatable.")
+    ] = None,
+    schema: Annotated[
+        SchemaChoice, typer.Option(help="Attribute types: from the events, or those of a cluster's events.")
+    ] = SchemaChoice.INFER,
+    format_: Annotated[OutputFormat, typer.Option("--format", help="One JSON object per line, or a table.")] = (
+        OutputFormat.JSONL
+    ),
+) -> None:
+    """Print the matches of a query on the events of a file.
+
+    Every event has `type` and a time in ms: `t`, or `t_lo` and `t_hi` (both inclusive); `id` is the row number (from
+    1) unless given. The exit code is 0 with matches, 1 without, 2 on a bad query or input.
+    """
+    override = Override(confidence, None if ties is None else ast.Ties[ties.name], limit)
+    try:
+        job = prepare(query, events, override, param or [], schema)
+        rows = evaluate(job, runtime)
+    except (AppError, EventFileError, EngineError) as error:
+        _fail(error)
+    _PRINTERS[format_](rows)
+    _report_cut(rows)
+    raise typer.Exit(EXIT_MATCHES if rows else EXIT_NO_MATCH)
+
+
+def explain(
+    query: Annotated[Path, typer.Argument(metavar="QUERY.cep", help="File with the query.")],
+    events: Annotated[
+        str | None, typer.Argument(metavar="[EVENTS]", help="Events to infer the types from; else the cluster's.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value of a :name of the query; repeatable.")
+    ] = None,
+) -> None:
+    """Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost."""
+    from engine.runtime.compiled import compile_query  # on demand, as in _by_engine
+
+    try:
+        text = read_query(query)
+        if events is not None:
+            schema = _load(events, SchemaChoice.INFER).schema
+            schema, _ = with_absent_types(parse(text, str(query)), schema, load_event_types())
+        else:
+            schema = load_event_types()
+        compiled = compile_query(text, schema, _parameters(param or []), name=str(query))
+    except (AppError, EventFileError, EngineError) as error:
+        _fail(error)
+    typer.echo(compiled.explain())
+
+
+# ----------------------------------------------------------------- evaluation
+
+
+def read_query(path: Path) -> str:
+    """The text of a query file; raises AppError when it cannot be read as UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise AppError(f"{path}: byte {error.start + 1} is not UTF-8; expected the text of a query") from None
+    except OSError as error:
+        raise AppError(f"{path}: cannot be read: {error.strerror or error}; expected a file with a query") from None
+
+
+def prepare(query: Path, events: str, override: Override, param: Sequence[str], schema: SchemaChoice) -> Job:
+    """Read and check both files. Raises AppError, EventFileError or QueryError."""
+    text, name = read_query(query), str(query)
+    parsed = parse(text, name)
+    parameters = _parameters(param)
+    loaded = _load(events, schema)
+    known, absent = with_absent_types(parsed, loaded.schema, load_event_types())
+    for event_type in absent:
+        _warn(
+            f"no event has the type {shown(event_type)}; found {', '.join(map(shown, loaded.schema.types)) or 'none'}"
+        )
+    if override.ties is None and parsed.ties is None and loaded.equal_is_unordered:
+        override = replace(override, ties=ast.Ties.STRICT)
+    resolve(parsed, known, parameters, text=text, name=name)
+    changes: dict[str, Any] = {
+        field: value
+        for field, value in (("confidence", override.confidence), ("ties", override.ties), ("limit", override.limit))
+        if value is not None
+    }
+    return Job(name, print_query(replace(parsed, **changes)) if changes else text, known, parameters, loaded)
+
+
+def evaluate(job: Job, choice: RuntimeChoice) -> list[MatchRow] | list[ReferenceRow]:
+    """All rows. Raises UnsupportedQueryError when the chosen runtime does not evaluate the query."""
+    if choice is RuntimeChoice.ORACLE:
+        return _by_oracle(job)
+    try:
+        return _by_engine(job)
+    except UnsupportedQueryError as error:
+        if choice is RuntimeChoice.COMPILED or len(job.events.batch) > MAX_ORACLE_EVENTS:
+            raise
+        _warn(f"{error}\n  evaluated by the oracle instead")
+        return _by_oracle(job)
+
+
+def _by_oracle(job: Job) -> list[ReferenceRow]:
+    parsed = parse(job.text, job.name)
+    resolved = resolve(parsed, job.schema, job.parameters, text=job.text, name=job.name)
+    return reference_output(resolved, job.events.batch)
+
+
+def _by_engine(job: Job) -> list[MatchRow]:
+    # Here, not at the top: the compiled runtimes take seconds to load, which the oracle need not wait for.
+    from engine.runtime.compiled import compile_query
+    from engine.runtime.engine import Engine
+
+    compiled = compile_query(job.text, job.schema, job.parameters, name=job.name)
+    engine = Engine([compiled], job.schema)
+    rows = [*engine.process(job.events.batch, FOREVER_MS), *engine.finish()]
+    n_rejected = engine.statistics[compiled.name].n_rejected
+    if n_rejected:
+        strategy = compiled.resolved.query.strategy
+        assert strategy is not None
+        raise UnsupportedQueryError(
+            f"{strategy.value} is not defined over imprecise events; found {n_rejected}",
+            expected="events with t_lo = t_hi",
+            remedy="use skip_till_any_match",
+            name=job.name,
+        )
+    return rows
+
+
+def _load(events: str, choice: SchemaChoice) -> LoadedEvents:
+    raw, problems = read_event_file(events)
+    loaded = load_events(raw, problems, load_event_types() if choice is SchemaChoice.CLUSTER else None)
+    for event_type, n_events in loaded.skipped.items():
+        _warn(f"{problems.name}: {n_events} event(s) of the unknown type {shown(event_type)} left out")
+    return loaded
+
+
+def _parameters(param: Sequence[str]) -> Parameters:
+    """NAME=VALUE: a number, a number with a unit of time (45s), else text; '...' is always text."""
+    found: Parameters = {}
+    for item in param:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise AppError(f"--param {shown(item)}: expected NAME=VALUE, as in --param min_rise=5")
+        if name.strip() in found:
+            raise AppError(f"--param {shown(item)}: {name.strip()} is given twice")
+        found[name.strip()] = _parameter_value(value.strip())
+    return found
+
+
+def _parameter_value(value: str) -> int | float | str:
+    if len(value) > 1 and value[0] == value[-1] == "'":
+        return value[1:-1].replace("''", "'")
+    number = parse_number(value)
+    if not isinstance(number, str):
+        return number
+    try:  # the language knows the units of time
+        default = parse(f"PATTERN SEQ(A a) PARAMETERS value = {value}").parameters
+    except QueryError:
+        return value
+    is_duration = len(default) == 1 and not isinstance(default[0].value, str)
+    return default[0].value if is_duration else value
+
+
+# --------------------------------------------------------------------- output
+
+
+def _as_json(row: MatchRow | ReferenceRow) -> dict[str, Any]:
+    """A match as DESIGN 3 prints it, with what a row of several matches has besides."""
+    printed: dict[str, Any] = {
+        "bindings": {variable: list(ids) for variable, ids in row.bindings.items()},
+        "confidence": float(row.confidence),
+        "values": {name: _printable(value) for name, value in row.values.items()},
+    }
+    if row.count != 1 or not row.count_exact or row.candidates is not None:
+        printed |= {"count": row.count, "count_exact": row.count_exact}
+    if row.candidates is not None:
+        candidates = {variable: list(ids) for variable, ids in row.candidates.items()}
+        printed |= {"candidates": candidates, "exact": row.exact}
+    if row.capped:
+        printed["capped"] = True
+    return printed
+
+
+def _printable(value: object) -> object:
+    """JSON has no NaN and no infinity: text stands for the latter, null for the former."""
+    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone differs from itself
+        return None
+    return str(value) if value in (float("inf"), float("-inf")) else value
+
+
+def _print_json_lines(rows: Sequence[MatchRow | ReferenceRow]) -> None:
+    for row in rows:
+        sys.stdout.write(json.dumps(_as_json(row), allow_nan=False) + "\n")
+
+
+def _print_table(rows: Sequence[MatchRow | ReferenceRow]) -> None:
+    if not rows:
+        return
+    variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))
+    names = list(dict.fromkeys(name for row in rows for name in row.values))
+    has_counts = any(row.count != 1 or row.candidates is not None for row in rows)
+    table = Table()
+    for name in (*variables, "confidence", *names):
+        table.add_column(Text(shown_plain(name)))
+    if has_counts:
+        table.add_column("matches", justify="right")
+    for row in rows:
+        cells = [" ".join((row.candidates or row.bindings).get(variable, ())) for variable in variables]
+        cells.append(f"{float(row.confidence):.6g}")
+        cells += ["" if row.values.get(name) is None else str(row.values[name]) for name in names]
+        cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []
+        table.add_row(*[Text(shown_plain(cell)) for cell in cells])
+    Console(highlight=False).print(table)
+
+
+def shown_plain(text: str) -> str:
+    """Text for a terminal: control characters, which could move its cursor, as question marks."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+_PRINTERS: dict[OutputFormat, Callable[[Sequence[MatchRow | ReferenceRow]], None]] = {
+    OutputFormat.JSONL: _print_json_lines,
+    OutputFormat.TABLE: _print_table,
+}
+
+
+def _report_cut(rows: Sequence[MatchRow | ReferenceRow]) -> None:
+    if any(row.capped for row in rows):
+        _warn(f"the limit was reached: {len(rows)} row(s) are shown, there are more")
+
+
+def _warn(message: str) -> None:
+    typer.echo(f"clustercep: {message}", err=True)
+
+
+def _fail(error: Exception) -> NoReturn:
+    _warn(str(error))
+    raise typer.Exit(EXIT_BAD) from None
+
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+app.command()(match)
+app.command()(explain)
+
+if __name__ == "__main__":
+    app()
+
+
+__all__ = ["Job", "Override", "RuntimeChoice", "SchemaChoice", "evaluate", "explain", "match", "prepare"]
