@@ -1,0 +1,1 @@
+"""What is needed to install clustercep, and a cluster to try it on."""
