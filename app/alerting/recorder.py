@@ -73,8 +73,12 @@ class Recorder:
         self._report(matches, LIVE)
         return self.outcome
 
-    def history(self, matches: Sequence[Match]) -> Outcome:
-        """Matches of a finished job's file: complete, so each episode fires and resolves; known ones stay as they are."""
+    def history(self, matches: Sequence[Match], lookup: EvidenceLookup) -> Outcome:
+        """Matches of a finished job's file: complete, so each episode fires and resolves; known ones stay as they are.
+
+        Rows of reports replace what an incomplete live view gave for the same query and key.
+        """
+        self._lookup = lookup
         for episode in self._episodes(matches):
             info = self._options.queries[episode.query]
             near = self._writer.alerts_near(
@@ -84,6 +88,7 @@ class Recorder:
                 alert = self._create(episode, HISTORY)
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
+        self._correct(matches)
         self._report(matches, HISTORY)
         return self.outcome
 
@@ -278,6 +283,22 @@ class Recorder:
             info = self._options.queries[match.query]
             if info.is_report:
                 self.outcome.n_reports += self._writer.add_report(self._report_row(info, match, lane))
+
+    def _correct(self, matches: Sequence[Match]) -> None:
+        complete: dict[tuple[str, str], list[Match]] = {}
+        for match in matches:
+            if self._options.queries[match.query].is_report and match.key:
+                complete.setdefault((match.query, canonical_key(match.key)), []).append(match)
+        for (query, key_text), found in complete.items():
+            query_hash = self._options.queries[query].hash
+            self._writer.remove_reports(
+                query,
+                key_text,
+                LIVE,
+                min(match.first_lo_ms for match in found),
+                max(match.last_hi_ms for match in found),
+                keep={report_id(query, query_hash, match, key_text) for match in found},
+            )
 
     def _report_row(self, info: QueryInfo, match: Match, lane: str) -> ReportRow:
         key, key_text = dict(match.key), canonical_key(match.key)

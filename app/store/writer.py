@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,22 @@ class Writer:
             return False
         self.session.add(report)
         return True
+
+    def remove_reports(
+        self, query: str, key_text: str, lane: str, from_ms: int, to_ms: int, *, keep: Collection[str]
+    ) -> int:
+        """Remove rows of a report for one key within a closed interval, but those to keep; returns how many went."""
+        statement = select(ReportRow).where(
+            ReportRow.query == query,
+            ReportRow.key_text == key_text,
+            ReportRow.lane == lane,
+            ReportRow.start_ms >= from_ms,
+            ReportRow.end_ms <= to_ms,
+        )
+        rows = [row for row in self.session.scalars(statement) if row.id not in keep]
+        for row in rows:
+            self.session.delete(row)
+        return len(rows)
 
     # ----------------------------------------------------- silences, outbox
 

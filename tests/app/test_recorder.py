@@ -133,7 +133,7 @@ def test_history_replayed_twice_changes_nothing(store: Store) -> None:
     matches = [FakeMatch(10, 20), FakeMatch(15, 22), FakeMatch(100, 110), FakeMatch(1, 2, query="times")]
     for _ in range(2):
         with store.transaction() as writer:
-            Recorder(OPTIONS, writer, kept, 1_000).history(matches)
+            Recorder(OPTIONS, writer, kept, 1_000).history(matches, kept)
     assert sorted((a.start_ms, a.n_matches, a.state, a.lane) for a in store.alerts()) == [
         (10, 2, "resolved", "history"),
         (100, 1, "resolved", "history"),
@@ -145,13 +145,13 @@ def test_history_replayed_twice_changes_nothing(store: Store) -> None:
 def test_history_does_not_repeat_what_was_seen_live(store: Store) -> None:
     live(store, [FakeMatch(12, 20)], 15)
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 1_000).history([FakeMatch(10, 20)])
+        Recorder(OPTIONS, writer, kept, 1_000).history([FakeMatch(10, 20)], kept)
     assert len(store.alerts()) == 1
 
 
 def test_old_history_is_no_news(store: Store) -> None:
     with store.transaction() as writer:
-        Recorder(OPTIONS, writer, kept, 10 * 86_400_000).history([FakeMatch(10, 20)])
+        Recorder(OPTIONS, writer, kept, 10 * 86_400_000).history([FakeMatch(10, 20)], kept)
     assert len(store.alerts()) == 1
     assert store.notifications() == []
 

@@ -1,0 +1,130 @@
+"""Checkpoints: the pipeline's memory as one Arrow file, made current by a row in the store.
+
+The file is written, flushed and renamed first; the store's transaction that holds the step's alerts then names it. A
+process that dies in between leaves a file that nobody names. So memory and store always belong to the same step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from app.errors import CheckpointError
+from app.store.models import CheckpointRow
+
+VERSION = 1
+
+_CONTAINER = pa.schema(
+    [pa.field("name", pa.string(), nullable=False), pa.field("stream", pa.large_binary(), nullable=False)]
+)
+_FILE_NAME = re.compile(r"checkpoint-[0-9]{12}\.arrow(\.part)?")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything that a new process needs to go on."""
+
+    number: int
+    tables: Mapping[str, pa.Table]
+    state: Mapping[str, Any]
+    """JSON-able: read positions, watermarks."""
+
+
+class CheckpointFolder:
+    """Where one pipeline's checkpoints are."""
+
+    def __init__(self, folder: Path, pipeline: str) -> None:
+        self._folder = folder
+        self.pipeline = pipeline
+
+    def write(self, checkpoint: Checkpoint, now_ms: int) -> CheckpointRow:
+        """Write the file; returns the row that makes it current once its transaction commits."""
+        data = _pack(checkpoint.tables)
+        name = f"checkpoint-{checkpoint.number:012d}.arrow"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _write_atomically(self._folder / name, data)
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint {self._folder / name} cannot be written: {error.strerror}"
+            ) from error
+        return CheckpointRow(
+            pipeline=self.pipeline,
+            number=checkpoint.number,
+            file=name,
+            digest=_digest(data),
+            version=VERSION,
+            state=dict(checkpoint.state),
+            written_ms=now_ms,
+        )
+
+    def read(self, row: CheckpointRow) -> Checkpoint:
+        """The checkpoint a row names; raises CheckpointError when the file is not what was written."""
+        path = self._folder / row.file
+        remedy = "remove the row with 'clustercep run --forget-position' to start afresh"
+        if row.version != VERSION:
+            raise CheckpointError(f"{path}: a checkpoint of version {row.version}; expected {VERSION}; {remedy}")
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{path}: cannot be read: {error.strerror}; {remedy}") from error
+        if _digest(data) != row.digest:
+            raise CheckpointError(f"{path}: its content is not what was written; {remedy}")
+        return Checkpoint(row.number, _unpack(data, path), row.state)
+
+    def tidy(self, current: int) -> None:
+        """Remove files that are older than the current one, and halves of a file."""
+        if not self._folder.is_dir():
+            return
+        for path in self._folder.iterdir():
+            if _FILE_NAME.fullmatch(path.name) and path.name != f"checkpoint-{current:012d}.arrow":
+                path.unlink(missing_ok=True)
+
+
+def _pack(tables: Mapping[str, pa.Table]) -> bytes:
+    streams = []
+    for table in tables.values():
+        sink = pa.BufferOutputStream()
+        with ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        streams.append(sink.getvalue().to_pybytes())
+    container = pa.table({"name": list(tables), "stream": streams}, schema=_CONTAINER)
+    sink = pa.BufferOutputStream()
+    with ipc.new_file(sink, container.schema.with_metadata({"version": str(VERSION)})) as writer:
+        writer.write_table(container)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _unpack(data: bytes, path: Path) -> dict[str, pa.Table]:
+    try:
+        container = ipc.open_file(pa.BufferReader(data)).read_all()
+        names, streams = container.column("name").to_pylist(), container.column("stream")
+        return {name: ipc.open_stream(streams[i].as_buffer()).read_all() for i, name in enumerate(names)}
+    except (pa.ArrowInvalid, KeyError) as error:
+        raise CheckpointError(f"{path}: not a checkpoint: {error}") from error
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=32).hexdigest()

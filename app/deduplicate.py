@@ -1,0 +1,180 @@
+"""One event, one entry: copies from several sources are merged while they wait and counted afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.events import FOREVER_MS, HEADER, BoolArray, EventBatch, Int64Array
+
+PRECEDENCE = "precedence__"
+"""Column of waiting events: rank of the source the row came from, 0 first. Attributes have no such name."""
+
+RELEASED = pa.schema(
+    [pa.field("event_id", pa.string(), nullable=False), pa.field("t_hi_ms", pa.int64(), nullable=False)]
+)
+
+NEVER_MS = -FOREVER_MS
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What became of a batch."""
+
+    n_new: Counter[str]
+    """By event type; the others likewise."""
+    n_duplicate: Counter[str]
+    late: EventBatch
+    """Events before the watermark that had not been released: they take no part."""
+
+
+class Deduplicator:
+    """Holds events until the watermark has passed their start.
+
+    Of copies that wait, the one of the source that stands first in the precedence enters; attributes it lacks are
+    filled in from the others. Copies of released events are counted. Ids are remembered until `remember_ms` after the
+    watermark passed their end.
+    """
+
+    def __init__(self, precedence: Mapping[str, int], remember_ms: int) -> None:
+        self._precedence = dict(precedence)
+        self._remember_ms = remember_ms
+        self._waiting = _waiting_of(EventBatch.empty(), 0)
+        self._released = RELEASED.empty_table()
+        self.watermark_ms = NEVER_MS
+
+    def __len__(self) -> int:
+        return int(self._waiting.num_rows)
+
+    def offer(self, source: str, batch: EventBatch) -> Offered:
+        """Take in events of one source, in any order; raises EventError for a batch that breaks the schema."""
+        batch.validate()
+        known = self._is_released(batch)
+        duplicate = batch.where(known)
+        fresh = batch.where(~known)
+        is_late = fresh.t_lo_ms < self.watermark_ms
+        late = _distinct(fresh.where(is_late))
+        self._remember(late)
+        on_time = fresh.where(~is_late)
+        n_before = len(self)
+        rank = self._precedence.get(source, len(self._precedence))
+        merged, repeated = _merge(self._waiting, _waiting_of(on_time, rank))
+        self._waiting = merged
+        assert n_before + len(on_time) == len(self) + len(repeated)
+        n_duplicate = _by_type(duplicate)
+        n_duplicate.update(repeated)
+        n_duplicate.update(_by_type(fresh.where(is_late)) - _by_type(late))
+        return Offered(_by_type(on_time) - Counter(repeated), n_duplicate, late)
+
+    def release(self, watermark_ms: int) -> EventBatch:
+        """The events that start before `watermark_ms`; a lower one than before releases nothing."""
+        self.watermark_ms = max(self.watermark_ms, watermark_ms)
+        t_lo_ms = self._waiting.column("t_lo_ms")
+        ready = pc.less(t_lo_ms, self.watermark_ms)
+        released = EventBatch(self._waiting.filter(ready).drop_columns([PRECEDENCE]))
+        self._waiting = self._waiting.filter(pc.invert(ready)).combine_chunks()
+        self._remember(released)
+        self._forget()
+        return released
+
+    def knows(self, event_id: str) -> bool:
+        """True when an event of this id waits or was released and is still remembered."""
+        return any(
+            bool(pc.any(pc.equal(table.column("event_id"), event_id)).as_py())
+            for table in (self._waiting, self._released)
+        )
+
+    def save(self) -> dict[str, pa.Table]:
+        """Waiting events and remembered ids; the watermark travels as metadata."""
+        meta = {"watermark_ms": str(self.watermark_ms)}
+        return {"waiting": self._waiting.replace_schema_metadata(meta), "released": self._released}
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises KeyError or ValueError when it is something else."""
+        waiting = state["waiting"]
+        self.watermark_ms = int((waiting.schema.metadata or {})[b"watermark_ms"])
+        self._waiting = waiting.replace_schema_metadata(None)
+        self._released = state["released"].select(RELEASED.names)
+
+    def _is_released(self, batch: EventBatch) -> BoolArray:
+        ids = batch.table.column("event_id")
+        if not len(batch) or not self._released.num_rows:
+            return np.zeros(len(batch), np.bool_)
+        # The hash table is built over the few new ids, not over the many remembered ones.
+        seen = self._released.column("event_id").filter(
+            pc.is_in(self._released.column("event_id"), value_set=ids.combine_chunks())
+        )
+        return _mask(pc.is_in(ids, value_set=seen.combine_chunks()))
+
+    def _remember(self, events: EventBatch) -> None:
+        if len(events):
+            self._released = pa.concat_tables([self._released, events.table.select(RELEASED.names)])
+
+    def _forget(self) -> None:
+        if self.watermark_ms >= FOREVER_MS:
+            return
+        oldest_ms = self.watermark_ms - self._remember_ms
+        self._released = self._released.filter(
+            pc.greater_equal(self._released.column("t_hi_ms"), oldest_ms)
+        ).combine_chunks()
+
+
+def _waiting_of(batch: EventBatch, rank: int) -> pa.Table:
+    return batch.table.append_column(PRECEDENCE, pa.array(np.full(len(batch), rank, np.int32)))
+
+
+def _merge(waiting: pa.Table, new: pa.Table) -> tuple[pa.Table, list[str]]:
+    """One row per id, and the types of the new rows that were copies."""
+    if not new.num_rows:
+        return waiting, []
+    table = pa.concat_tables([waiting, new], promote_options="default").combine_chunks()
+    codes = table.column("event_id").combine_chunks().dictionary_encode().indices.to_numpy()
+    n_distinct = int(codes.max()) + 1
+    if n_distinct == len(codes):
+        return table, []
+    ranks = table.column(PRECEDENCE).to_numpy()
+    # Copies of one id side by side, the preferred source first, of equal ones the first that came.
+    order = np.lexsort((np.arange(len(codes)), ranks, codes))
+    sorted_codes = codes[order]
+    starts = np.flatnonzero(np.r_[True, sorted_codes[1:] != sorted_codes[:-1]])
+    merged = table.take(pa.array(order[starts]))
+    merged = _enrich(merged, table, order, starts)
+    _, first_seen = np.unique(codes, return_index=True)
+    is_copy = np.ones(len(codes), np.bool_)
+    is_copy[first_seen] = False
+    return merged, table.column("type").filter(pa.array(is_copy)).to_pylist()
+
+
+def _enrich(merged: pa.Table, table: pa.Table, order: Int64Array, starts: Int64Array) -> pa.Table:
+    """Fill attributes that the preferred copy lacks; its header stays as it is, for interval and clock belong together."""
+    counts = np.diff(np.r_[starts, len(order)])
+    attributes = [name for name in table.column_names if name not in HEADER.names and name != PRECEDENCE]
+    for nth in range(1, int(counts.max())):
+        has_nth = counts > nth
+        places = order[np.where(has_nth, starts + nth, 0)]
+        copies = table.select(attributes).take(pa.array(places, mask=~has_nth))
+        for name in attributes:
+            column = pc.coalesce(merged.column(name), copies.column(name))
+            merged = merged.set_column(merged.column_names.index(name), table.schema.field(name), column)
+    return merged
+
+
+def _distinct(batch: EventBatch) -> EventBatch:
+    if len(batch) < 2:
+        return batch
+    codes = batch.table.column("event_id").combine_chunks().dictionary_encode().indices.to_numpy()
+    _, first_seen = np.unique(codes, return_index=True)
+    return batch.take(np.sort(first_seen))
+
+
+def _by_type(batch: EventBatch) -> Counter[str]:
+    return Counter({item["values"]: item["counts"] for item in pc.value_counts(batch.strings("type")).to_pylist()})
+
+
+def _mask(values: pa.ChunkedArray) -> BoolArray:
+    return np.asarray(values.to_numpy(), np.bool_)

@@ -1,0 +1,120 @@
+"""What polls bring, queued until the pipeline's next step: a source that hangs holds up no other one."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import structlog
+
+from collectors.base import Collected, Collector, CollectorError, FinishedHistory, PositionError, Problem
+from engine.errors import EngineError
+from engine.events import EventBatch
+
+log = structlog.get_logger(__name__)
+
+
+class Deriver(Protocol):
+    """Derives further events from a source's own (LoadStd, Balance and Imbalance from Metric)."""
+
+    def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
+        """Take events in; return what is complete at the watermark."""
+        ...
+
+    def checkpoint(self) -> dict[str, Any]:
+        """State as JSON-able values."""
+        ...
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Take over what `checkpoint` returned."""
+        ...
+
+
+@dataclass(frozen=True)
+class Intake:
+    """One poll of one source. The read position is the one after it: events and position enter together or not at all."""
+
+    source: str
+    polled_ms: int
+    events: EventBatch = field(default_factory=EventBatch.empty)
+    watermark_ms: int | None = None
+    """None: the poll failed."""
+    problems: tuple[Problem, ...] = ()
+    finished: tuple[FinishedHistory, ...] = ()
+    position: Mapping[str, Any] | None = None
+
+
+class Source:
+    """A collector, with what is derived from its events."""
+
+    def __init__(self, collector: Collector, deriver: Deriver | None = None) -> None:
+        self.name = collector.name
+        self._collector = collector
+        self._deriver = deriver
+        self._lock = threading.Lock()
+
+    def poll(self, now_ms: int) -> Intake:
+        """Read what is new; a failure of the whole source is a problem like others."""
+        with self._lock:
+            try:
+                collected = self._collector.poll(now_ms)
+                events = self._with_derived(collected)
+            except CollectorError as error:
+                problem = Problem(self.name, self.name, "unavailable", str(error))
+                return Intake(self.name, now_ms, problems=(problem,))
+            except (EngineError, OSError, ValueError, KeyError, TypeError, ArithmeticError) as error:
+                # A defect of the collector must not stop the other sources; the log has the traceback.
+                log.exception("the collector failed", source=self.name)
+                problem = Problem(self.name, self.name, "collector_failed", f"{type(error).__name__}: {error}")
+                return Intake(self.name, now_ms, problems=(problem,))
+            return Intake(
+                self.name,
+                now_ms,
+                events,
+                collected.watermark_ms,
+                collected.problems,
+                collected.finished,
+                self._position(),
+            )
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Continue from a position of `Intake`; raises PositionError."""
+        with self._lock:
+            if not isinstance(position.get("collector"), Mapping):
+                raise PositionError(f"{self.name}: a read position without the collector's part")
+            self._collector.restore(position["collector"])
+            if self._deriver is not None and position.get("deriver") is not None:
+                self._deriver.restore(position["deriver"])
+
+    def _with_derived(self, collected: Collected) -> EventBatch:
+        if self._deriver is None:
+            return collected.events
+        derived = self._deriver.derive(collected.events, collected.watermark_ms)
+        return EventBatch.concat([collected.events, derived])
+
+    def _position(self) -> dict[str, Any]:
+        deriver = None if self._deriver is None else self._deriver.checkpoint()
+        return {"collector": self._collector.checkpoint(), "deriver": deriver}
+
+
+class IntakeQueue:
+    """Polls on one side, the pipeline's steps on the other."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._items: deque[Intake] = deque()
+
+    def put(self, intake: Intake) -> None:
+        """Add what a poll brought."""
+        with self._lock:
+            self._items.append(intake)
+
+    def drain(self) -> list[Intake]:
+        """All that waits, in order of arrival."""
+        with self._lock:
+            items = list(self._items)
+            self._items.clear()
+        return items

@@ -1,0 +1,168 @@
+"""Ordering: from what the sources brought to what the watermark has passed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from app.deduplicate import Deduplicator, Offered
+from app.intake import Intake
+from app.store.models import LateEventRow
+from app.store.writer import NewProblem
+from app.watermarks import Watermarks
+from collectors.base import FinishedHistory
+from engine.errors import EngineError
+from engine.events import HEADER, EventBatch
+
+JOB_HISTORY = "job_history"
+
+Statistic = tuple[str, str, str]
+"""(what is counted, source, event type)."""
+
+
+@dataclass
+class Ordered:
+    """What one step releases, and what has to be told about it."""
+
+    events: EventBatch
+    watermark_ms: int
+    histories: list[FinishedHistory] = field(default_factory=list)
+    """Finished jobs to be replayed as sources of their own."""
+    counters: Counter[Statistic] = field(default_factory=Counter)
+    late: list[LateEventRow] = field(default_factory=list)
+    problems: list[NewProblem] = field(default_factory=list)
+
+
+class Order:
+    """Deduplicates, waits for the watermark, and remembers read positions."""
+
+    def __init__(self, deduplicator: Deduplicator, watermarks: Watermarks) -> None:
+        self._deduplicator = deduplicator
+        self._watermarks = watermarks
+        self._positions: dict[str, Mapping[str, Any]] = {}
+
+    def advance(self, intakes: Sequence[Intake], now_ms: int) -> Ordered:
+        """Take in what polls brought; release what the combined watermark has passed."""
+        step = Ordered(EventBatch.empty(), self._watermarks.combined_ms)
+        for intake in intakes:
+            self._take(intake, step, now_ms)
+        advance = self._watermarks.combine(now_ms)
+        for source in advance.left_out:
+            message = "not heard of for longer than sources.silence_timeout; the others go on without it"
+            step.problems.append(NewProblem(source, source, "left_out", message))
+        step.watermark_ms = advance.watermark_ms
+        step.events = self._deduplicator.release(advance.watermark_ms)
+        return step
+
+    def end(self) -> Ordered:
+        """No source will send anything more: release everything."""
+        watermark_ms = self._watermarks.end()
+        return Ordered(self._deduplicator.release(watermark_ms), watermark_ms)
+
+    def save(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+        """Tables and JSON-able state."""
+        state = {"watermarks": self._watermarks.save(), "positions": dict(self._positions)}
+        return self._deduplicator.save(), state
+
+    def restore(self, tables: Mapping[str, pa.Table], state: Mapping[str, Any], now_ms: int) -> None:
+        """Take over what `save` returned."""
+        self._deduplicator.restore(tables)
+        self._watermarks.restore(state["watermarks"], now_ms)
+        self._positions = dict(state["positions"])
+
+    @property
+    def n_waiting(self) -> int:
+        """Events that wait for the watermark."""
+        return len(self._deduplicator)
+
+    def _take(self, intake: Intake, step: Ordered, now_ms: int) -> None:
+        step.problems += [NewProblem(p.source, p.place, p.kind, p.message) for p in intake.problems]
+        if intake.watermark_ms is None:
+            step.counters["failed_polls", intake.source, ""] += 1
+            return
+        step.counters["polls", intake.source, ""] += 1
+        self._offer(intake.source, intake.source, intake.events, step, now_ms)
+        for history in intake.finished:
+            self._take_history(history, step, now_ms)
+        self._watermarks.heard(intake.source, intake.watermark_ms, intake.polled_ms)
+        if intake.position is not None:
+            self._positions[intake.source] = intake.position
+
+    def _take_history(self, history: FinishedHistory, step: Ordered, now_ms: int) -> None:
+        """A job that was followed live gets its history as further copies; what the live view missed, or a job that was
+        never seen, is replayed from the file."""
+        if not any(map(self._deduplicator.knows, _first_ids(history))):
+            step.counters.update({("history", JOB_HISTORY, t): n for t, n in _count(history.events).items()})
+            step.histories.append(history)
+            return
+        n_late = self._offer(JOB_HISTORY, history.origin, history.events, step, now_ms)
+        if n_late:
+            step.histories.append(history)
+
+    def _offer(self, source: str, place: str, events: EventBatch, step: Ordered, now_ms: int) -> int:
+        if not len(events):
+            return 0
+        try:
+            offered = self._deduplicator.offer(source, events)
+        except EngineError as error:
+            step.problems.append(NewProblem(source, place, "rejected", str(error)))
+            step.counters["rejected", source, ""] += len(events)
+            return 0
+        _count_offered(offered, source, step.counters)
+        step.late += _late_rows(offered.late, source, self._deduplicator.watermark_ms, now_ms)
+        if len(offered.late):
+            message = f"{len(offered.late)} events came after the watermark; they are kept but take no part in matching"
+            step.problems.append(NewProblem(source, place, "late", message))
+        return len(offered.late)
+
+
+def _first_ids(history: FinishedHistory) -> list[str]:
+    """The id of the job's start; of a history without one, all ids."""
+    starts = history.events.of_types(["JobStart"])
+    return list((starts if len(starts) else history.events).strings("event_id").to_pylist())
+
+
+def _count(events: EventBatch) -> Counter[str]:
+    return Counter(events.strings("type").to_pylist())
+
+
+def _count_offered(offered: Offered, source: str, counters: Counter[Statistic]) -> None:
+    parts: Iterable[tuple[str, Counter[str]]] = (
+        ("events", offered.n_new),
+        ("duplicates", offered.n_duplicate),
+        ("late", _count(offered.late)),
+    )
+    for name, by_type in parts:
+        counters.update({(name, source, event_type): n for event_type, n in by_type.items()})
+
+
+def _late_rows(late: EventBatch, source: str, watermark_ms: int, now_ms: int) -> list[LateEventRow]:
+    return [
+        LateEventRow(
+            event_id=row["event_id"],
+            source=source,
+            type=row["type"],
+            t_lo_ms=row["t_lo_ms"],
+            t_hi_ms=row["t_hi_ms"],
+            watermark_ms=watermark_ms,
+            attributes=json_safe({name: value for name, value in row.items() if name not in HEADER.names}),
+            origin=row.get("origin"),
+            seen_ms=now_ms,
+        )
+        for row in late.rows()
+    ]
+
+
+def json_safe(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that databases accept as JSON: what is not finite becomes text."""
+    return {
+        name: value
+        if not isinstance(value, float) or json.dumps(value) not in ("NaN", "Infinity", "-Infinity")
+        else str(value)
+        for name, value in values.items()
+    }

@@ -1,0 +1,183 @@
+"""The main path: collect -> order -> match -> alert -> store -> notify.
+
+A step is one transaction: its alerts, reports, counters and the checkpoint that goes with them become current together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+import structlog
+
+from app.alerting.delivery import Notifier
+from app.alerting.match import Match
+from app.alerting.recorder import HISTORY, LIVE, AlertingOptions, Outcome, Recorder
+from app.checkpoint import Checkpoint, CheckpointFolder
+from app.errors import CheckpointError
+from app.histories import HistoryReplay, Replayed
+from app.intake import IntakeQueue
+from app.ordering import Order, Ordered, Statistic
+from app.recent import RecentEvents
+from app.store.api import Store
+from engine.errors import StateError
+from engine.events import EventBatch
+
+log = structlog.get_logger(__name__)
+
+
+class Matcher(Protocol):
+    """What the pipeline needs of engine.Engine."""
+
+    def process(self, batch: EventBatch, watermark_ms: int) -> Sequence[Match]:
+        """Matches that are decided at the watermark."""
+        ...
+
+    def save(self) -> dict[str, pa.Table]:
+        """State as Arrow tables."""
+        ...
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned."""
+        ...
+
+
+Boundary = Callable[[str], None]
+"""Called between any two parts of a step, with the name of what comes next; tests make it fail."""
+
+
+def no_boundary(_next: str) -> None:
+    """Go on."""
+
+
+def no_rewind(_events: EventBatch, _watermark_ms: int) -> None:
+    """Start without a past."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step did."""
+
+    watermark_ms: int
+    n_events: int
+    n_matches: Mapping[str, int]
+    """By query."""
+    outcome: Outcome
+
+
+@dataclass
+class Pipeline:
+    """The live path of one process."""
+
+    intake: IntakeQueue
+    order: Order
+    matcher: Matcher
+    histories: HistoryReplay
+    recent: RecentEvents
+    alerting: AlertingOptions
+    store: Store
+    checkpoints: CheckpointFolder
+    notifier: Notifier
+    rewind: Callable[[EventBatch, int], None] = no_rewind
+    """Bring a fresh matcher up to a watermark with the events that are kept; what it finds was decided before."""
+    number: int = 0
+    """Of the current checkpoint."""
+    boundary: Boundary = no_boundary
+
+    def step(self, now_ms: int) -> Step:
+        """Take in what the sources brought since the last step, to the end: a crash anywhere repeats or loses nothing."""
+        self.boundary("collect")
+        intakes = self.intake.drain()
+        return self._run(lambda: self.order.advance(intakes, now_ms), now_ms)
+
+    def finish(self, now_ms: int) -> Step:
+        """No source will send anything more: decide all that waits."""
+        return self._run(self.order.end, now_ms)
+
+    def _run(self, release: Callable[[], Ordered], now_ms: int) -> Step:
+        self.boundary("order")
+        ordered = release()
+        self.recent.add(ordered.events, ordered.watermark_ms)
+        self.boundary("match")
+        matches = self.matcher.process(ordered.events, ordered.watermark_ms)
+        from_histories = [self.histories.replay(history) for history in ordered.histories]
+        self.boundary("checkpoint")
+        row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms)
+        self.boundary("store")
+        with self.store.transaction() as writer:
+            recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms)
+            outcome = recorder.live(matches, ordered.watermark_ms)
+            for replayed in from_histories:
+                recorder.history(replayed.matches, replayed.lookup)
+            writer.add_statistics(_counters(ordered, matches, from_histories))
+            writer.add_late_events(ordered.late)
+            problems = writer.add_problems(ordered.problems, now_ms)
+            writer.put_checkpoint(row)
+            self.boundary("commit")
+        self.number = row.number
+        self.boundary("notify")
+        self.notifier.wake()
+        self.checkpoints.tidy(row.number)
+        for problem in problems:
+            log.warning("problem", source=problem.source, place=problem.place, kind=problem.kind, what=problem.message)
+        for query, alert, what in outcome.log:
+            log.info("alert", query=query, alert=alert, what=what)
+        return Step(ordered.watermark_ms, len(ordered.events), _by_query(matches), outcome)
+
+    # ------------------------------------------------------------- checkpoint
+
+    def restore(self, now_ms: int) -> Mapping[str, Any] | None:
+        """Go on where the store's checkpoint stands; returns the sources' read positions, None for a fresh start.
+
+        Raises CheckpointError.
+        """
+        row = self.store.checkpoint(self.checkpoints.pipeline)
+        if row is None:
+            return None
+        checkpoint = self.checkpoints.read(row)
+        order, matcher, recent = (_part(checkpoint.tables, name) for name in ("order", "matcher", "recent"))
+        try:
+            self.order.restore(order, checkpoint.state["order"], now_ms)
+            self.recent.restore(recent["events"], int(checkpoint.state["watermark_ms"]))
+            positions: Mapping[str, Any] = checkpoint.state["order"]["positions"]
+        except (KeyError, TypeError, ValueError, pa.ArrowInvalid) as error:
+            raise CheckpointError(f"checkpoint {row.number} lacks a part: {error}") from error
+        try:
+            self.matcher.restore(matcher)
+        except StateError as error:
+            log.warning("the queries changed: matching starts again from the events that are kept", reason=str(error))
+            self.rewind(self.recent.events, int(checkpoint.state["watermark_ms"]))
+        self.number = row.number
+        self.checkpoints.tidy(row.number)
+        return positions
+
+    def _checkpoint(self, watermark_ms: int) -> Checkpoint:
+        order_tables, order_state = self.order.save()
+        tables = {
+            **{f"order/{name}": table for name, table in order_tables.items()},
+            **{f"matcher/{name}": table for name, table in self.matcher.save().items()},
+            "recent/events": self.recent.save(),
+        }
+        return Checkpoint(self.number + 1, tables, {"order": order_state, "watermark_ms": watermark_ms})
+
+
+def _part(tables: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:
+    prefix = f"{name}/"
+    return {key.removeprefix(prefix): table for key, table in tables.items() if key.startswith(prefix)}
+
+
+def _by_query(matches: Iterable[Match]) -> Counter[str]:
+    return Counter(match.query for match in matches)
+
+
+def _counters(ordered: Ordered, matches: Sequence[Match], replayed: Sequence[Replayed]) -> Counter[Statistic]:
+    """The step's counters with those of its matches: (statistic, "live" or "history", query)."""
+    counters = Counter(ordered.counters)
+    for lane, found in ((LIVE, matches), *((HISTORY, history.matches) for history in replayed)):
+        for match in found:
+            counters["rows", lane, match.query] += 1
+            counters["matches", lane, match.query] += match.count
+    return counters

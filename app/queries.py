@@ -1,0 +1,123 @@
+"""The query files: compiled with their parameters, with their runbook; all that is wrong is found, not only the first."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.alerting.catalog import QueryInfo
+from app.alerting.text import placeholders, runbook_sections
+from app.errors import ConfigProblem
+from app.settings import Queries, Severity
+from collectors.schema import load_event_types
+from engine import CompiledQuery, compile_query
+from engine.errors import QueryError
+from engine.events import EventSchema
+
+RUNBOOK = "RUNBOOK.md"
+MAX_QUERY_BYTES = 2**16
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The queries of a folder."""
+
+    compiled: tuple[CompiledQuery, ...]
+    infos: Mapping[str, QueryInfo]
+    problems: tuple[str, ...]
+    """What is wrong, ready to print."""
+
+
+def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | None = None) -> Loaded:
+    """Compile every NAME.cep of the folder that is not disabled."""
+    schema = schema or load_event_types()
+    problems: list[str] = []
+    files = query_files(settings.directory, problems)
+    problems += _unknown_names("queries.disabled", settings.disabled, files)
+    problems += _unknown_names("queries.parameters", settings.parameters, files)
+    runbook = _read_runbook(settings.directory, problems) if files else {}
+    compiled, infos = [], {}
+    for name, path in files.items():
+        if name in settings.disabled:
+            continue
+        try:
+            text = read_query(path)
+            query = compile_query(text, schema, settings.parameters.get(name, {}), name=name)
+        except (QueryError, OSError, UnicodeDecodeError, ValueError) as error:
+            problems.append(f"{path}: {error}")
+            continue
+        info = describe(query, runbook.get(name, ""), group_gap_ms)
+        problems += [f"{path}: {text}" for text in _info_problems(query, info, f"{settings.directory / RUNBOOK}")]
+        compiled.append(query)
+        infos[name] = info
+    return Loaded(tuple(compiled), infos, tuple(problems))
+
+
+def query_files(directory: Path, problems: list[str]) -> dict[str, Path]:
+    """NAME -> path of NAME.cep, in order of name."""
+    if not directory.is_dir():
+        problems.append(str(ConfigProblem("queries.directory", f"no folder {directory}", "a folder with .cep files")))
+        return {}
+    files = {path.stem: path for path in sorted(directory.glob("*.cep"))}
+    if not files:
+        problems.append(str(ConfigProblem("queries.directory", f"no .cep file in {directory}", "at least one")))
+    return files
+
+
+def read_query(path: Path) -> str:
+    """The text of a query file; raises OSError, UnicodeDecodeError, or ValueError when it is too long."""
+    if path.stat().st_size > MAX_QUERY_BYTES:
+        raise ValueError(f"a query file of more than {MAX_QUERY_BYTES} bytes; expected a query")
+    return path.read_text(encoding="utf-8")
+
+
+def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo:
+    """What alerting needs to know; a query without a notice is a report."""
+    notice = query.notice
+    reported = notice is None or notice.severity.value == "report"
+    return QueryInfo(
+        name=query.name,
+        hash=query.hash,
+        severity=None if notice is None or reported else Severity(notice.severity.value),
+        summary="" if notice is None else notice.summary,
+        group_gap_ms=group_gap_ms if query.group_gap_ms is None else query.group_gap_ms,
+        runbook=runbook,
+        within_ms=query.within_ms,
+        types=query.types,
+    )
+
+
+def _read_runbook(directory: Path, problems: list[str]) -> dict[str, str]:
+    path = directory / RUNBOOK
+    try:
+        return runbook_sections(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{path}: cannot be read: {error}; expected a heading per query")
+        return {}
+
+
+def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[str]:
+    problems = []
+    if not info.runbook:
+        problems.append(f"no runbook paragraph; expected text below a heading {info.name!r} in {runbook}")
+    known = {item.name for item in query.resolved.query.returns} | set(query.resolved.key) | {"query"}
+    unknown = sorted(placeholders(info.summary) - known)
+    if unknown:
+        expected = ", ".join(sorted(known))
+        problems.append(f"the summary names {', '.join(unknown)}; expected names of RETURN or of the key: {expected}")
+    return problems
+
+
+def _unknown_names(key: str, names: Iterable[str], files: Mapping[str, Path]) -> list[str]:
+    problems = []
+    for name in names:
+        if files and name not in files:
+            close = difflib.get_close_matches(name, files, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else ""
+            problems.append(str(ConfigProblem(key, f"{name!r}", f"one of {', '.join(files)}", remedy)))
+    return problems
+
+
+__all__ = ["Loaded", "describe", "load_queries", "query_files", "read_query"]

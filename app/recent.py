@@ -1,0 +1,80 @@
+"""Events of the recent past, kept as columns: what an alert shows as its evidence is looked up here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.events import FOREVER_MS, EventBatch
+
+
+def longest_windows(queries: Iterable[tuple[frozenset[str], int | None]]) -> dict[str, int]:
+    """How long events of each type can be part of a match: the longest WITHIN of the queries that read it (ms)."""
+    longest: dict[str, int] = {}
+    for types, within_ms in queries:
+        for event_type in types:
+            longest[event_type] = max(longest.get(event_type, 0), within_ms or 0)
+    return longest
+
+
+class RecentEvents:
+    """Released events, for as long as a match may still bind them."""
+
+    def __init__(self, keep_ms: Mapping[str, int], slack_ms: int = 0) -> None:
+        """`keep_ms`: per event type, after the watermark has passed the event's end; other types are not kept."""
+        self._keep_ms = {event_type: duration + slack_ms for event_type, duration in keep_ms.items()}
+        self._events = EventBatch.empty()
+        self._watermark_ms = -FOREVER_MS
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def events(self) -> EventBatch:
+        """All that is kept."""
+        return self._events
+
+    def add(self, released: EventBatch, watermark_ms: int) -> None:
+        """Keep events of the types that queries read, up to a watermark.
+
+        What the watermark before this one had passed goes first: a step's matches find all their events, however far
+        the watermark jumped.
+        """
+        self._expire()
+        self._events = EventBatch.concat([self._events, released.of_types(self._keep_ms)])
+        self._watermark_ms = watermark_ms
+
+    def _expire(self) -> None:
+        if not len(self._events):
+            return
+        types = self._events.strings("type").dictionary_encode()
+        keep_ms = np.array([self._keep_ms.get(name, -1) for name in types.dictionary.to_pylist()], np.int64)
+        last_ms = self._events.t_hi_ms + keep_ms[types.indices.to_numpy()]
+        alive = last_ms >= self._watermark_ms
+        if not alive.all():
+            self._events = self._events.where(alive)
+
+    def lookup(self, event_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The events of these ids that are still kept, by id."""
+        return lookup(self._events, event_ids)
+
+    def save(self) -> pa.Table:
+        """The events."""
+        return self._events.table
+
+    def restore(self, table: pa.Table, watermark_ms: int) -> None:
+        """Take over what `save` returned, with the watermark at that time."""
+        self._events = EventBatch(table)
+        self._watermark_ms = watermark_ms
+
+
+def lookup(events: EventBatch, event_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Events by id, as mappings without nulls; ids that are not there are left out."""
+    if not event_ids or not len(events):
+        return {}
+    wanted = pc.is_in(events.table.column("event_id"), value_set=pa.array(sorted(set(event_ids)), pa.string()))
+    return {row["event_id"]: row for row in EventBatch(events.table.filter(wanted)).rows()}

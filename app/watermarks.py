@@ -1,0 +1,83 @@
+"""One watermark from many: the minimum over the sources that are alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.events import FOREVER_MS
+
+NEVER_MS = -FOREVER_MS
+
+
+@dataclass
+class _Source:
+    watermark_ms: int
+    heard_ms: int
+    """When it last polled with success; when it was taken in, at first."""
+    left_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The combined watermark, and which sources stopped or resumed counting."""
+
+    watermark_ms: int
+    left_out: tuple[str, ...]
+    back: tuple[str, ...]
+
+
+class Watermarks:
+    """Combines the promises of sources; a source that is not heard of for `timeout_ms` does not hold up the others.
+
+    Until a source has been heard of for the first time it promises nothing: events of the others wait for it, at most
+    as long as the timeout.
+    """
+
+    def __init__(self, sources: Iterable[str], timeout_ms: int, now_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._sources = {name: _Source(NEVER_MS, now_ms) for name in sources}
+        self._combined_ms = NEVER_MS
+
+    @property
+    def combined_ms(self) -> int:
+        """The watermark so far."""
+        return self._combined_ms
+
+    def heard(self, source: str, watermark_ms: int, now_ms: int) -> None:
+        """A poll succeeded, with or without data; a watermark never goes back."""
+        state = self._sources[source]
+        state.watermark_ms = max(state.watermark_ms, watermark_ms)
+        state.heard_ms = max(state.heard_ms, now_ms)
+
+    def combine(self, now_ms: int) -> Advance:
+        """The minimum over the live sources; with none alive it stands still."""
+        left_out, back = [], []
+        for name, state in self._sources.items():
+            silent = now_ms - state.heard_ms > self._timeout_ms
+            if silent != state.left_out:
+                (left_out if silent else back).append(name)
+                state.left_out = silent
+        live = [state.watermark_ms for state in self._sources.values() if not state.left_out]
+        if live:
+            self._combined_ms = max(self._combined_ms, min(live))
+        return Advance(self._combined_ms, tuple(left_out), tuple(back))
+
+    def end(self) -> int:
+        """No source will send anything more."""
+        self._combined_ms = FOREVER_MS
+        return FOREVER_MS
+
+    def save(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        sources = {name: [s.watermark_ms, s.heard_ms, s.left_out] for name, s in self._sources.items()}
+        return {"combined_ms": self._combined_ms, "sources": sources}
+
+    def restore(self, saved: Mapping[str, Any], now_ms: int) -> None:
+        """Take over what `save` returned, for the sources that still exist; each gets the timeout to be heard again."""
+        self._combined_ms = int(saved["combined_ms"])
+        for name, (watermark_ms, heard_ms, left_out) in saved["sources"].items():
+            if name in self._sources:
+                heard = heard_ms if left_out else max(int(heard_ms), now_ms)
+                self._sources[name] = _Source(int(watermark_ms), heard, bool(left_out))
