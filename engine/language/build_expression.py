@@ -24,11 +24,13 @@ from engine.language.ast import (
     OneOf,
     Parameter,
     Range,
+    Strategy,
 )
 from engine.language.source import Branch, Source, span_of
 
 TREND_REMEDY = "aggregate the events of one match with brackets, as in avg(b[].x) or count(b[])"
 
+_STRATEGIES = frozenset(strategy.value for strategy in Strategy)
 _COMPARISONS = {"==": "=", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="}
 _ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%"}
 
@@ -170,6 +172,13 @@ def _parameter(tree: Branch, source: Source) -> Expression:  # noqa: ARG001 - th
 
 def _bare_name(tree: Branch, source: Source) -> Expression:
     (name,) = _tokens(tree)
+    if name.lower() in _STRATEGIES:
+        raise source.syntax_error(
+            tree,
+            f"the strategy {name} stands among the predicates",
+            "the strategy, then the predicates",
+            f"the strategy stands first after WHERE: WHERE {name} {{ ... }} or WHERE {name} AND ...",
+        )
     raise source.syntax_error(
         tree,
         f"the name {name} stands alone",

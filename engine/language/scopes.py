@@ -130,13 +130,13 @@ def _check_negations(pattern: Pattern, checked: Checked, *, in_sequence: bool) -
                     "SEQ(A a, !B b, C c): absence before, between or after other parts",
                     "put it into a SEQ beside the events whose neighbourhood must be free of it",
                 )
+            _check_negations(inner, checked, in_sequence=False)
             if _nullable(inner):
                 raise checked.error(
                     span,
                     "the negated pattern can match without any event, so that no match would remain",
                     remedy="leave out its ? or *",
                 )
-            _check_negations(inner, checked, in_sequence=False)
         case Repeat(pattern=inner):
             _check_negations(inner, checked, in_sequence=False)
         case _:

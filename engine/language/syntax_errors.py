@@ -73,7 +73,7 @@ def explain_syntax_error(error: UnexpectedInput, possible: Iterable[str], source
     span, word = _found(error, source)
     names = frozenset(name.removeprefix("_") for name in possible)
     message = f"found {shown(word)!r}" if word else "the query ends here"
-    return source.syntax_error(span, message, _expected(names), _remedy(word, names, error))
+    return source.syntax_error(span, message, _expected(names), _remedy(word, names))
 
 
 def unknown_strategy(error: QuerySyntaxError, source: Source) -> QuerySyntaxError:
@@ -117,11 +117,9 @@ def _expected(possible: frozenset[str]) -> str | None:
     return " or ".join(words) or None
 
 
-def _remedy(word: str, possible: frozenset[str], error: UnexpectedInput) -> str | None:
+def _remedy(word: str, possible: frozenset[str]) -> str | None:
     if word in _SLIPS:
         return _SLIPS[word]
-    if isinstance(error, UnexpectedToken) and error.token.type == "STRATEGY":
-        return "the strategy stands first after WHERE: WHERE strategy { ... } or WHERE strategy AND ..."
     if not re.fullmatch(r"[A-Za-z_]\w*", word):
         return None
     if word.upper() in CLAUSES | _REFUSED_CLAUSES | _RESERVED and word.upper() not in possible:

@@ -1,0 +1,237 @@
+"""Checks against the schema, parameters, and the partition key."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import QueryTypeError
+from engine.events import AttributeType, EventSchema
+from engine.language.ast import Comparison, Literal, Parameter, walk
+from engine.language.parser import parse
+from engine.language.printer import print_query
+from engine.language.resolver import ResolvedQuery, Value, resolve
+
+INT, FLOAT, STRING = AttributeType.INT, AttributeType.FLOAT, AttributeType.STRING
+SCHEMA = EventSchema.of(
+    {
+        "JobStart": {"job_id": STRING, "user": STRING, "n_maps": INT},
+        "JobEnd": {"job_id": STRING, "status": STRING, "period_ms": INT},
+        "Mapper": {"job_id": STRING, "task_id": STRING, "period_ms": INT, "ratio": FLOAT},
+        "LoadStd": {"val": FLOAT},
+        "ReducerStart": {"job_id": STRING, "task_id": STRING},
+        "ReducerEnd": {"job_id": STRING, "task_id": STRING},
+    }
+)
+JOB = "PATTERN SEQ(JobStart a, !JobEnd n, Mapper+ b[], JobEnd c) "
+
+
+def _resolve(text: str, **parameters: Value) -> ResolvedQuery:
+    return resolve(parse(text), SCHEMA, parameters, text=text, name="q.cep")
+
+
+def _where(predicate: str, rest: str = "") -> str:
+    return f"{JOB}WHERE skip_till_any_match {{ {predicate} }} WITHIN 1 day {rest}"
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "a.user = 'root'",
+        "a.user IN ('root', NULL, 'hdfs')",
+        "NOT a.user = b[i].job_id",
+        "a.n_maps + 1 > count(b[]) * 2",
+        "b[i].ratio >= b[i-1].period_ms",
+        "b[i].ratio > avg(b[..i-1].ratio) AND b[1].ratio < 2",
+        "b[b.len].period_ms > 2 * avg(b[..b.len-1].period_ms)",
+        "first(b[].task_id) = last(b[].task_id)",
+        "count(b[].task_id) IN (1, 2.5)",
+        "c.timestamp - a.timestamp > 5 s",
+        "n.status = 'FAILED' AND n.period_ms > a.n_maps",
+        "a.n_maps = NULL OR a.n_maps % 2 = 0",
+        "[b.task_id] AND [job_id]",
+        "-b[i].ratio < -1",
+    ],
+)
+def test_well_typed_predicates(predicate: str) -> None:
+    _resolve(_where(predicate))
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "hint"),
+    [
+        ("PATTERN JobStrt a WITHIN 1", "no event type is called JobStrt", "did you mean JobStart?"),
+        ("PATTERN SEQ(JobStart a, JobEnd a) WITHIN 1", "variable a stands for two components", "a variable of its own"),
+        ("PATTERN SEQ(Mapper, Mapper) WITHIN 1", "variable Mapper stands for two", "a variable of its own"),
+        ("PATTERN OR(JobStart a, JobEnd a) WITHIN 1", "different things in the parts of an OR", "JobStart a"),
+        ("PATTERN SEQ(JobStart a?, (JobEnd b)*) WITHIN 1", "can match without any event", "mandatory"),
+        ("PATTERN OR(JobStart a, JobEnd b?) WITHIN 1", "can match without any event", "mandatory"),
+        ("PATTERN SEQ(!JobStart a) WITHIN 1", "only negated parts", "add the event"),
+        ("PATTERN !JobStart a WITHIN 1", "no part of a sequence", "put it into a SEQ"),
+        ("PATTERN AND(JobStart a, !JobEnd b) WITHIN 1", "no part of a sequence", "put it into a SEQ"),
+        ("PATTERN SEQ(JobStart a, !!JobEnd b) WITHIN 1", "no part of a sequence", "put it into a SEQ"),
+        ("PATTERN SEQ(JobStart a, !JobEnd b?) WITHIN 1", "the negated pattern can match without", "leave out"),
+        ("PATTERN SEQ(JobStart a, (Mapper b?)+) WITHIN 1", "a repeated pattern can match without", "leave out"),
+        ("PATTERN ANY(3, JobStart a, JobEnd b) WITHIN 1", "ANY(3, ...) of 2 components", "at most 2"),
+        ("PATTERN JobStart a WITHIN 1", "names no event selection strategy", "skip_till_any_match"),
+        ("PATTERN JobStart a WHERE skip_till_any_match", "no WITHIN clause", "how far apart"),
+        (_where("d.user = 'x'"), "no variable d", "one of a, n, b, c"),
+        (_where("a.usr = 'x'"), "JobStart have no attribute usr", "did you mean user?"),
+        (_where("a.task_id = 'x'"), "JobStart have no attribute task_id", "Mapper, ReducerEnd, ReducerStart have it"),
+        (_where("b.period_ms > 1"), "b stands for several events", "b[i].period_ms"),
+        (_where("b.len > 1"), "b stands for several events", "count(b[])"),
+        (_where("a[i].n_maps > 1"), "a is a single event and has no index", "write JobStart+ a[]"),
+        (_where("a[1].n_maps > 1"), "a is a single event and has no index", "a.n_maps"),
+        (_where("sum(a[].n_maps) > 1"), "sum aggregates several", "a.n_maps"),
+        (_where("sum(b[].task_id) > 1"), "sum of b's task_id, which is text", "a numeric attribute"),
+        (_where("max(b[].task_id) = 'x'"), "max of b's task_id, which is text", "a numeric attribute"),
+        (_where("maxx(b[].ratio) > 1"), "no aggregate is called maxx", "did you mean max?"),
+        (_where("a.user > 'x'"), "text has no order for >", "= or != or IN"),
+        (_where("a.user = 1"), "compares text with a whole number", "single quotes"),
+        (_where("a.user + 1 = 2"), "a.user is text", "a number for +"),
+        (_where("-a.user = 2"), "a.user is text", "a number for the sign"),
+        (_where("a.user IN ('x', 1)"), "1 is a whole number", "text, as a.user"),
+        (_where("a.n_maps IN (1, 'x')"), "'x' is text", "a whole number, as a.n_maps"),
+        (_where("a.n_maps"), "a.n_maps is a whole number", "compare it"),
+        (_where("NOT a.n_maps"), "a.n_maps is a whole number", "compare it"),
+        (_where("(a.n_maps = 1) = (a.n_maps = 2)"), "a.n_maps = 1 is a condition", "AND, OR, NOT"),
+        (_where("(a.n_maps = 1) + 1 = 2"), "a.n_maps = 1 is a condition", "a number for +"),
+        (_where("[rack]"), "no event of the pattern has the attribute rack", "at least one"),
+        (_where("[jobid]"), "no event of the pattern has the attribute jobid", "did you mean job_id?"),
+        (_where("[a.task_id]"), "no event of a has the attribute task_id", "at least one"),
+        (_where("[d.task_id]"), "no variable d", "one of a, n, b, c"),
+        (_where("a.n_maps > :k"), "the parameter k has no value", "write PARAMETERS k = value"),
+        (_where("", "RETURN b[i].ratio"), "b[i].ratio stands for each event in turn", "b[1].ratio"),
+        (_where("", "RETURN max(b[..i-1].ratio)"), "depends on i", "b[]"),
+        (_where("", "RETURN n.status"), "n is negated", "not negated"),
+        (_where("", "RETURN a.n_maps > 1 AS x"), "a.n_maps > 1 is a condition", "a number or text"),
+        (_where("", "HAVING count(b[])"), "count(b[]) is a whole number", "compare it"),
+        (_where("", "RETURN a.user ALERT info 'by {usr}'"), "mentions {usr}", "did you mean user?"),
+        (_where("", "REPORT '{user}'"), "mentions {user}", "a RETURN clause with that value"),
+        (
+            "PATTERN SEQ(Mapper+ a[], Mapper+ b[]) WHERE skip_till_any_match { a[i].ratio = b[i].ratio } WITHIN 1",
+            "step through two variables at once",
+            "b[1], b[b.len]",
+        ),
+        (
+            "PATTERN SEQ(Mapper+ a[], Mapper+ b[]) WHERE skip_till_any_match { a[i-1].ratio = b[i].ratio } WITHIN 1",
+            "step through two variables at once",
+            "b[1], b[b.len]",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong_and_what_to_write(text: str, found: str, hint: str) -> None:
+    with pytest.raises(QueryTypeError) as caught:
+        _resolve(text)
+    error = caught.value
+    assert found in error.message
+    assert hint in f"{error.expected} {error.remedy}"
+    assert error.span is not None
+    assert str(error).startswith(f"q.cep:{error.span.line}:{error.span.column}: ")
+    assert "^" in str(error)
+
+
+def test_key_is_what_every_variable_shares_and_other_types_are_broadcast() -> None:
+    resolved = _resolve(
+        "PATTERN SEQ(ReducerStart a, LoadStd+ b[], ReducerEnd c, JobEnd d) "
+        "WHERE skip_till_any_match { [task_id, job_id] AND [a.job_id] AND [task_id] } WITHIN 1"
+    )
+    assert resolved.key == ("task_id", "job_id")
+    both = ("task_id", "job_id")
+    assert resolved.keyed == {"a": both, "b": (), "c": both, "d": ("job_id",)}
+
+
+def test_an_equivalence_of_one_variable_is_no_key() -> None:
+    resolved = _resolve(_where("[b.task_id]"))
+    assert (resolved.key, resolved.keyed) == ((), {"a": (), "n": (), "b": (), "c": ()})
+    assert resolved.query.equivalences[0].variable == "b"
+
+
+def test_variables_know_type_kleene_and_negation() -> None:
+    variables = _resolve(_where("")).variables.values()
+    assert [(v.name, v.event_type, v.kleene, v.negated) for v in variables] == [
+        ("a", "JobStart", False, False),
+        ("n", "JobEnd", False, True),
+        ("b", "Mapper", True, False),
+        ("c", "JobEnd", False, False),
+    ]
+
+
+def test_a_component_inside_a_repetition_is_a_list() -> None:
+    text = "PATTERN (SEQ(JobStart a, JobEnd b))+ WHERE skip_till_any_match { %s } WITHIN 1"
+    assert all(v.kleene for v in _resolve(text % "a[i].n_maps > b[b.len].period_ms").variables.values())
+    with pytest.raises(QueryTypeError, match="a stands for several events"):
+        _resolve(text % "a.n_maps > 1")
+
+
+def test_parts_of_an_or_share_a_variable() -> None:
+    text = "PATTERN OR(SEQ(JobStart a, JobEnd b), SEQ(JobStart a, Mapper c)) WHERE skip_till_any_match {} WITHIN 1"
+    assert list(_resolve(text).variables) == ["a", "b", "c"]
+
+
+PARAMETERS = (
+    "PATTERN SEQ(JobStart a, JobEnd c) "
+    "WHERE skip_till_any_match { c.period_ms >= -:low AND a.user IN ('x', :who) AND a.n_maps = :n } "
+    "WITHIN :window CONFIDENCE >= :sure RETURN c.period_ms * :n AS scaled "
+    "PARAMETERS low = 5, who = 'root', n = 2, window = 10 minutes, sure = 0.9"
+)
+
+
+def test_defaults_become_literals_everywhere() -> None:
+    resolved = _resolve(PARAMETERS)
+    assert resolved.parameters == {"low": 5, "who": "root", "n": 2, "window": 600_000, "sure": 0.9}
+    assert (resolved.within_ms, resolved.confidence) == (600_000, 0.9)
+    assert not [node for node in walk(resolved.query) if isinstance(node, Parameter)]
+    first = resolved.query.predicates[0]
+    assert isinstance(first, Comparison)
+    assert first.right == Literal(-5)
+    assert parse(print_query(resolved.query)) == resolved.query
+
+
+def test_given_values_win_over_defaults() -> None:
+    resolved = _resolve(PARAMETERS, low=1.5, window=7, sure=1)
+    assert resolved.parameters == {"low": 1.5, "who": "root", "n": 2, "window": 7, "sure": 1}
+    assert (resolved.within_ms, resolved.confidence) == (7, 1.0)
+    assert "-1.5" in print_query(resolved.query)
+
+
+def test_a_parameter_without_default_is_given() -> None:
+    assert _resolve(_where("a.n_maps > :k"), k=3).parameters == {"k": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "hint"),
+    [
+        ({"loww": 1}, "parameter loww, which the query does not have", "did you mean low?"),
+        ({"low": "5"}, "low is given '5'", "a number, as its default"),
+        ({"who": 5}, "who is given 5", "a text, as its default"),
+        ({"low": True}, "low is given True (bool)", "a number or text"),
+        ({"low": None}, "low is given None (NoneType)", "a number or text"),
+        ({"low": float("nan")}, "low is given nan", "finite"),
+        ({"low": 2**53 + 1}, "low is given 9007199254740993", "2^53"),
+        ({"window": -1}, "window is -1", "a duration"),
+        ({"window": 1.5}, "window is 1.5", "a duration"),
+        ({"sure": 1.1}, "sure is 1.1", "from 0 to 1"),
+        ({"sure": -0.1}, "sure is -0.1", "from 0 to 1"),
+    ],
+)
+def test_parameters_are_refused_never_replaced(given: dict[str, Value], found: str, hint: str) -> None:
+    with pytest.raises(QueryTypeError) as caught:
+        _resolve(PARAMETERS, **given)
+    assert found in caught.value.message
+    assert hint in f"{caught.value.expected} {caught.value.remedy}"
+
+
+def test_a_parameter_of_the_wrong_kind_fails_where_it_is_used() -> None:
+    with pytest.raises(QueryTypeError, match="compares text with a whole number"):
+        _resolve(_where("a.user = :k"), k=3)
+
+
+def test_types_of_returned_values() -> None:
+    resolved = _resolve(
+        _where(
+            "",
+            "RETURN a.user, a.n_maps, avg(b[].period_ms), sum(b[].period_ms), max(b[].ratio), count(b[]), "
+            "last(b[].task_id) AS task, a.n_maps / 2 AS half, a.n_maps % 2 AS odd, a.timestamp, a.n_maps + 0.5 AS more",
+        )
+    )
+    assert resolved.return_types == (STRING, INT, FLOAT, INT, FLOAT, INT, STRING, FLOAT, INT, INT, FLOAT)
