@@ -1,1 +1,56 @@
-"""The complex event processing library: parse, plan and evaluate SASE+ queries over columnar events."""
+"""The complex event processing library: parse, plan and evaluate SASE+ queries over columnar events.
+
+The names below are loaded on first use, so that those who only build events (`engine.events`) do not wait for the
+compiled kernels.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.language.parser import parse
+    from engine.language.printer import print_query
+    from engine.language.resolver import ResolvedQuery, resolve
+    from engine.matching.base import Limits
+    from engine.matching.rows import MatchRow
+    from engine.reference import reference_matches, reference_output
+    from engine.runtime.compiled import CompiledQuery, compile_query
+    from engine.runtime.engine import Engine, QueryStatistics
+
+_HOMES = {
+    "CompiledQuery": "engine.runtime.compiled",
+    "Engine": "engine.runtime.engine",
+    "Limits": "engine.matching.base",
+    "MatchRow": "engine.matching.rows",
+    "QueryStatistics": "engine.runtime.engine",
+    "ResolvedQuery": "engine.language.resolver",
+    "compile_query": "engine.runtime.compiled",
+    "parse": "engine.language.parser",
+    "print_query": "engine.language.printer",
+    "reference_matches": "engine.reference",
+    "reference_output": "engine.reference",
+    "resolve": "engine.language.resolver",
+}
+
+__all__ = [
+    "CompiledQuery",
+    "Engine",
+    "Limits",
+    "MatchRow",
+    "QueryStatistics",
+    "ResolvedQuery",
+    "compile_query",
+    "parse",
+    "print_query",
+    "reference_matches",
+    "reference_output",
+    "resolve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'engine' has no attribute {name!r}")

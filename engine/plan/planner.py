@@ -228,7 +228,8 @@ class _Planner:
         self, index: int, part: _Part, placed: list[tuple[_Placement, ast.Expression]], broadcast: frozenset[str]
     ) -> NegatedStep:
         edge = self._edge(Edge.NEGATION, index, placed)
-        decided_at = part.position + 1
+        # A leading negation looks back from the last event: [last - WITHIN, first).
+        decided_at = part.position + 1 if part.position >= 0 else len(self.positives)
         for predicate in edge.predicates:
             for term in ast.walk(predicate.conjunct):
                 if isinstance(term, ast.Attribute | ast.Aggregate) and term.variable in self.positions:
