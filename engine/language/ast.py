@@ -269,10 +269,15 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`ALERT severity 'summary'` or `REPORT 'summary'`; `{name}` in the summary stands for a RETURN value."""
+    """`ALERT severity 'summary' PER name, ...` or `REPORT 'summary'`.
+
+    `{name}` in the summary stands for a RETURN value. PER names RETURN values that tell alerts of one partition apart:
+    one alert per partition key and these values.
+    """
 
     severity: Severity
     summary: str
+    per: tuple[str, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

@@ -181,7 +181,7 @@ def _parameters(clause: Branch, source: Source) -> Fields:
 
 
 def _alert(clause: Branch, source: Source) -> Fields:
-    severity, summary = _tokens(clause)
+    severity, summary, *per = _tokens(clause)
     if severity.lower() not in _SEVERITIES:
         raise source.syntax_error(
             severity,
@@ -189,11 +189,12 @@ def _alert(clause: Branch, source: Source) -> Fields:
             ", ".join(_SEVERITIES),
             did_you_mean(severity, _SEVERITIES),
         )
-    return {"notice": Notice(_SEVERITIES[severity.lower()], string_value(summary), span_of(clause))}
+    notice = Notice(_SEVERITIES[severity.lower()], string_value(summary), tuple(map(str, per)), span_of(clause))
+    return {"notice": notice}
 
 
 def _report(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
-    return {"notice": Notice(Severity.REPORT, string_value(_tokens(clause)[0]), span_of(clause))}
+    return {"notice": Notice(Severity.REPORT, string_value(_tokens(clause)[0]), span=span_of(clause))}
 
 
 def _group_gap(clause: Branch, source: Source) -> Fields:

@@ -112,7 +112,8 @@ def _alerting(query: Query) -> list[str]:
     if query.notice is not None:
         summary = _value(query.notice.summary)
         severity = query.notice.severity
-        lines.append(f"REPORT {summary}" if severity is Severity.REPORT else f"ALERT {severity.value} {summary}")
+        per = f" PER {', '.join(query.notice.per)}" if query.notice.per else ""
+        lines.append(f"REPORT {summary}" if severity is Severity.REPORT else f"ALERT {severity.value} {summary}{per}")
     if query.group_gap_ms is not None:
         lines.append(f"GROUP_GAP {duration_text(query.group_gap_ms)}")
     return lines

@@ -172,13 +172,15 @@ def _check_results(query: Query, scope: Scope, schema: EventSchema, checked: Che
         checker.condition(query.having)
     names = [item.name for item in query.returns]
     if query.notice is not None:
-        for placeholder in _PLACEHOLDER.findall(query.notice.summary):
-            if placeholder not in names:
+        mentioned = [(name, f"the text mentions {{{name}}}") for name in _PLACEHOLDER.findall(query.notice.summary)]
+        mentioned += [(name, f"PER names {name}") for name in query.notice.per]
+        for name, where in mentioned:
+            if name not in names:
                 raise checked.error(
                     query.notice.span,
-                    f"the text mentions {{{placeholder}}}, which is no value of RETURN",
+                    f"{where}, which is no value of RETURN",
                     f"one of {', '.join(names)}" if names else "a RETURN clause with that value",
-                    did_you_mean(placeholder, names) or "add it to RETURN",
+                    did_you_mean(name, names) or "add it to RETURN",
                 )
     return tuple(_RETURN_TYPES.get(kind, AttributeType.FLOAT) for kind in kinds)
 

@@ -80,6 +80,15 @@ def _compound(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Express
 
 
 EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(LEAVES, _compound, max_leaves=12)
+NOTICES = st.one_of(
+    st.builds(Notice, st.just(Severity.REPORT), TEXTS),
+    st.builds(
+        Notice,
+        st.sampled_from([s for s in Severity if s is not Severity.REPORT]),
+        TEXTS,
+        st.lists(NAMES, max_size=2).map(tuple),
+    ),
+)
 COMPONENTS = st.builds(Component, TYPES, NAMES, st.booleans())
 
 
@@ -133,7 +142,7 @@ def queries(draw: st.DrawFn) -> Query:
         having=draw(st.none() | EXPRESSIONS),
         returns=tuple(draw(st.lists(st.builds(ReturnItem, EXPRESSIONS, NAMES), **_unique("name")))),
         parameters=tuple(draw(st.lists(st.builds(Default, NAMES, NUMBERS | TEXTS), **_unique("name")))),
-        notice=draw(st.none() | st.builds(Notice, st.sampled_from(Severity), TEXTS)),
+        notice=draw(st.none() | NOTICES),
         group_gap_ms=draw(st.none() | INTEGERS),
     )
 
