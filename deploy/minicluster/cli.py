@@ -159,9 +159,9 @@ def _start(options: argparse.Namespace) -> int:
     log = Path("build/minicluster.log")
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )  # noqa: S603
+        )
     print(f"starting as process {process.pid}; it tells about itself in {log}")
     return 0
 

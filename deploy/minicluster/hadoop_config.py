@@ -73,6 +73,7 @@ def jvm_options(settings: Settings, heap_mib: int) -> list[str]:
         f"-Djdk.net.hosts.file={settings.work_dir / 'conf' / 'hosts'}",
         "-Duser.timezone=UTC",
         "-Duser.name=hadoop",
+        f"-Duser.home={settings.work_dir / 'home'}",
         f"-Djava.io.tmpdir={settings.work_dir / 'tmp'}",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in ADD_OPENS),
     ]

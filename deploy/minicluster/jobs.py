@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def streaming(
     reducer: str,
     *,
     name: str = "",
-    options: dict[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
     healthy: bool = True,
     fault: str = "",
     expected: str = "SUCCEEDED",
@@ -126,7 +126,7 @@ def _killed(work: Path) -> Job:
 def _mapper_straggler(work: Path) -> Job:
     tasks: list[dict[str, Any]] = [{"sleep_s": 11, "n_records": 20, "seed": i} for i in range(10)]
     tasks[2] |= {"sleep_s": 120, "truth": f"{work}/jobs/mapper_straggler.truth"}
-    options = {"mapreduce.job.running.map.limit": 4}
+    options = {"mapreduce.job.running.map.limit": 5}
     return streaming(
         work, "mapper_straggler", tasks, 1, "9 0", options=options, healthy=False, fault="mapper_straggler"
     )

@@ -27,7 +27,7 @@ DONE_STATES = {"SUCCEEDED", "FAILED", "KILLED"}
 
 
 class JsonLines:
-    """An open gzip file that takes one JSON object a line; the stamp is left out so that equal input gives equal bytes."""
+    """An open gzip file that takes one JSON object a line; it holds no stamp: equal input gives equal bytes."""
 
     def __init__(self, path: Path) -> None:
         """Create `path`."""
