@@ -1,0 +1,173 @@
+"""One poll's REST documents of jobs -> the events that have not gone out yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from collectors.base import ProblemLog
+from collectors.counters import COUNTER_OF, missing_counters
+from collectors.http import Answer
+from collectors.identity import lifecycle_id, record_id
+from collectors.lifecycle import AttemptFacts, EventRows
+from collectors.rest_documents import (
+    ENDED_ATTEMPT,
+    ENDED_JOB,
+    ENDED_TASK,
+    LIVE_ATTEMPT,
+    AttemptDocument,
+    DocumentError,
+    JobDocument,
+    parse_attempt_counters,
+    parse_attempts,
+    parse_tasks,
+)
+from collectors.rest_jobs import AttemptState, JobState
+
+_T = TypeVar("_T")
+
+MAX_COUNTER_FAILURES = 3
+"""So often the counters of an ended attempt are asked for; then its summary goes out without them."""
+
+SAMPLE_CLOCK = "poll:yarn_rest"
+"""Samples are stamped by the process that polls."""
+
+
+class Ask(Protocol):
+    """Gets and parses one document."""
+
+    def __call__(self, url: str, path: str, parse: Callable[[Answer], _T], /) -> _T:
+        """Raises DocumentError or SourceUnavailableError."""
+        ...
+
+
+class JobTeller:
+    """Adds to `rows` what a poll at `now_ms` finds new about jobs, and notes in each JobState what has been told."""
+
+    def __init__(self, rows: EventRows, problems: ProblemLog, ask: Ask, now_ms: int, *, sample_counters: bool) -> None:
+        self._rows = rows
+        self._problems = problems
+        self._ask = ask
+        self._now_ms = now_ms
+        self._sample_counters = sample_counters
+
+    def job(self, job: JobState, document: JobDocument) -> None:
+        """JobStart and JobEnd as soon as the document has their times."""
+        queue = job.facts.queue
+        job.facts = document.facts
+        job.facts.queue = document.facts.queue or queue
+        origin = f"rest:{job.job_id}"
+        if document.start_ms is not None and not job.start_told:
+            job.start_told = True
+            self._rows.job_start(job.facts, document.start_ms, job.clock_id, origin)
+        if document.state in ENDED_JOB and document.finish_ms is not None and not job.end_told:
+            job.end_told = True
+            start_ms, finish_ms = document.start_ms, document.finish_ms
+            self._rows.job_end(job.facts, start_ms, finish_ms, document.state, job.clock_id, origin)
+
+    def tasks(self, job: JobState, url: str, base: str, *, sample: bool) -> bool:
+        """All tasks below `base`; False when something of an ended attempt could not be had yet."""
+        is_complete = True
+        for task in self._ask(url, f"{base}/tasks", parse_tasks):
+            has_ended = task.state in ENDED_TASK
+            if task.state in ("NEW", "SCHEDULED") or (has_ended and task.task_id in job.tasks_done):
+                continue
+            job.tasks_done.discard(task.task_id)  # a map whose output was lost runs again
+            path = f"{base}/tasks/{task.task_id}/attempts"
+            attempts = self._ask(url, path, parse_attempts)
+            for attempt in attempts:
+                self._attempt(job, attempt, url, path, sample=sample)
+            states = [(a.facts.status in ENDED_ATTEMPT, job.attempt(a.facts.attempt_id)) for a in attempts]
+            is_complete = is_complete and all(state.summarised for ended, state in states if ended)
+            if has_ended and all(ended and state.summarised for ended, state in states):
+                job.tasks_done.add(task.task_id)
+                for attempt in attempts:
+                    job.attempts.pop(attempt.facts.attempt_id, None)
+        return is_complete
+
+    def inferred_end(self, job: JobState) -> None:
+        """JobEnd somewhere between the last poll that saw the job run and the first that did not."""
+        gone_ms = self._now_ms if job.gone_ms is None else job.gone_ms
+        t_hi_ms = max(job.covered_ms, min(gone_ms, job.finish_known_ms or gone_ms))
+        attributes = job.facts.attributes() | {"status": job.final_status, "period_ms": None}
+        event_id, origin = lifecycle_id("JobEnd", job.job_id), f"rest:{job.job_id}"
+        self._rows.add("JobEnd", event_id, job.covered_ms, job.clock_id, origin, attributes, t_hi_ms=t_hi_ms)
+        job.end_told = True
+
+    def _attempt(self, job: JobState, attempt: AttemptDocument, url: str, path: str, *, sample: bool) -> None:
+        facts, state = attempt.facts, job.attempt(attempt.facts.attempt_id)
+        origin = f"rest:{facts.attempt_id}"
+        if facts.start_ms is not None and not state.started:
+            state.started = True
+            self._rows.attempt_start(facts, job.clock_id, origin)
+        if facts.status in ENDED_ATTEMPT:
+            if facts.finish_ms is None:
+                state.summarised = True
+                message = f"{facts.attempt_id} ended without a finishTime: no end is made up"
+                self._problems.report(f"{url}{path}", "missing_time", message, key=(facts.attempt_id, "missing_time"))
+                return
+            if not state.ended:
+                state.ended = True
+                self._rows.attempt_end(facts, job.clock_id, origin)
+            if not state.summarised:
+                self._summarise(job, attempt, state, url, path)
+        elif sample and facts.status in LIVE_ATTEMPT and facts.start_ms is not None and facts.start_ms <= self._now_ms:
+            self._sample(attempt, url, path)
+
+    def _summarise(self, job: JobState, attempt: AttemptDocument, state: AttemptState, url: str, path: str) -> None:
+        facts = attempt.facts
+        measured: dict[str, int | None] = dict.fromkeys(COUNTER_OF[facts.kind])
+        try:
+            measured.update(self._counters(facts, url, path))
+        except DocumentError as error:
+            state.n_failures += 1
+            if state.n_failures < MAX_COUNTER_FAILURES:
+                return
+            place = f"{url}{path}/{facts.attempt_id}/counters"
+            self._problems.report(place, "missing_counter", f"no counters: {error}; they are left empty")
+        else:
+            self._report_lacking(job, facts, measured, f"{url}{path}")
+        if job.facts.n_reduces == 0 and facts.kind == "MAP":
+            measured["materialized_bytes"] = None  # nobody will fetch it
+        state.summarised = True
+        origin = f"rest:{facts.attempt_id}"
+        self._rows.attempt_summary(facts, {**measured, **attempt.phases}, job.clock_id, origin)
+
+    def _report_lacking(self, job: JobState, facts: AttemptFacts, measured: dict[str, int | None], place: str) -> None:
+        if facts.status != "SUCCEEDED":
+            return
+        found = {name: value for name, value in measured.items() if value is not None}
+        for attribute in missing_counters(facts.kind, found, job.facts.n_reduces):
+            message = f"{facts.attempt_id} (and perhaps others of its job) has no counter for {attribute}: left empty"
+            self._problems.report(
+                place, "missing_counter", message, key=(job.job_id, "missing_counter", facts.kind, attribute)
+            )
+
+    def _counters(self, facts: AttemptFacts, url: str, path: str) -> dict[str, int | None]:
+        def parse(answer: Answer) -> dict[str, int | None]:
+            return parse_attempt_counters(answer, facts.kind)
+
+        return self._ask(url, f"{path}/{facts.attempt_id}/counters", parse)
+
+    def _sample(self, attempt: AttemptDocument, url: str, path: str) -> None:
+        facts = attempt.facts
+        assert facts.start_ms is not None
+        cpu_ms = None
+        if self._sample_counters:
+            try:
+                cpu_ms = self._counters(facts, url, path)["cpu_ms"]
+            except DocumentError as error:
+                self._problems.report(error.url, "missing_counter", f"no counters of a running attempt: {error}")
+        elapsed_ms = self._now_ms - facts.start_ms
+        attributes = facts.attributes()
+        del attributes["rack"]
+        attributes |= {
+            "task_type": facts.kind,
+            "elapsed_ms": elapsed_ms,
+            "progress": attempt.progress,
+            "cpu_ms": cpu_ms,
+        }
+        values = (elapsed_ms, attempt.progress)
+        event_id = record_id(("yarn_rest", facts.attempt_id), "TaskSample", self._now_ms, values, 0)
+        origin = f"rest:{facts.attempt_id}"
+        self._rows.add("TaskSample", event_id, self._now_ms, SAMPLE_CLOCK, origin, attributes)

@@ -1,0 +1,264 @@
+"""REST: jobs while they run, from the ResourceManager and, through its proxy, from MapReduce ApplicationMasters.
+
+Starts and finishes are the exact times that the documents carry, with the ids that job history gives them. A running
+attempt yields a TaskSample per poll. When an application has ended, the rest comes from the JobHistoryServer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from collectors.base import Collected, OptionError, ProblemLog, SourceUnavailableError, read_position
+from collectors.hadoop_ids import application_of_job, job_of_application
+from collectors.http import Answer, HttpOptions, HttpTransport, Transport, check_url
+from collectors.lifecycle import EventRows, JobFacts
+from collectors.rest_documents import AppFacts, DocumentError, parse_apps, parse_job, parse_jobs
+from collectors.rest_jobs import JobState
+from collectors.rest_teller import JobTeller
+
+POSITION_VERSION = 1
+DAY_MS = 86_400_000
+
+OPEN_APPS = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=ACCEPTED,RUNNING"
+ENDED_APPS = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=FINISHED,FAILED,KILLED"
+MASTER = "/proxy/{application}/ws/v1/mapreduce/jobs"
+HISTORY = "/ws/v1/history/mapreduce/jobs"
+
+ENDED_APP = frozenset({"FINISHED", "FAILED", "KILLED"})
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class YarnRestOptions:
+    """Which servers to ask, and how much."""
+
+    resource_manager_urls: tuple[str, ...] = ("http://127.0.0.1:8088",)
+    """With high availability all of them: the first that answers as the active one serves."""
+    history_url: str = "http://127.0.0.1:19888"
+    lateness_ms: int = 5_000
+    source_rank: int = 0
+    lookback_ms: int = 0
+    """Jobs that ended up to this long before the first poll are told too."""
+    history_wait_ms: int = 180_000
+    """How long an ended job waits for the JobHistoryServer to know it; then it is left out and reported."""
+    max_requests_per_poll: int = 2_000
+    sample_counters: bool = False
+    """Ask for the counters of running attempts as well (one request each), for the processor time of TaskSample."""
+    http: HttpOptions = field(default_factory=HttpOptions)
+
+    def __post_init__(self) -> None:
+        if not self.resource_manager_urls:
+            raise OptionError("yarn: no address of a ResourceManager given")
+        for url in (*self.resource_manager_urls, self.history_url):
+            check_url(url)
+        for name in ("lateness_ms", "lookback_ms", "history_wait_ms", "max_requests_per_poll"):
+            if getattr(self, name) < 0:
+                raise OptionError(f"yarn: {name} is {getattr(self, name)}; expected 0 or more")
+
+
+class _BudgetSpentError(Exception):
+    """This poll has asked often enough."""
+
+
+class YarnRestCollector:
+    """Life-cycle events, counters and samples of running attempts."""
+
+    name = "yarn_rest"
+
+    def __init__(self, options: YarnRestOptions, transport: Transport | None = None) -> None:
+        self._options = options
+        urls = (*options.resource_manager_urls, options.history_url)
+        self._transport: Transport = transport or HttpTransport(urls, options.http)
+        self._problems = ProblemLog(self.name)
+        self._jobs: dict[str, JobState] = {}
+        self._told: dict[str, int] = {}
+        """Jobs told to their end, and when."""
+        self._first_poll_ms: int | None = None
+        self._last_poll_ms: int | None = None
+        self._watermark_ms: int | None = None
+        self._manager_url = options.resource_manager_urls[0]
+        self._n_requests = 0
+        self._now_ms = 0
+        self._history_down: str | None = None
+        """Why the JobHistoryServer is not asked any more at this poll."""
+
+    def poll(self, now_ms: int) -> Collected:
+        """Ask once; raises SourceUnavailableError when no ResourceManager answers as one."""
+        self._now_ms, self._n_requests, self._history_down = now_ms, 0, None
+        apps = self._applications()
+        if self._first_poll_ms is None:
+            self._first_poll_ms = now_ms
+        rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
+        self._note_running(apps)
+        self._note_ended(apps)
+        teller = JobTeller(rows, self._problems, self._ask, now_ms, sample_counters=self._options.sample_counters)
+        try:
+            # Those that were not asked for longest come first, so that a limit on requests starves none.
+            for job in sorted(self._jobs.values(), key=lambda job: job.covered_ms):
+                if job.gone_ms is None:
+                    self._tell_running(job, teller)
+                else:
+                    self._tell_ended(job, teller)
+        except _BudgetSpentError:
+            pass  # what was not asked keeps the watermark until a later poll asks it
+        self._last_poll_ms = now_ms
+        return Collected(rows.take_batch(), self._advance(), self._problems.drain())
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Open jobs with what has been told of them."""
+        return {
+            "version": POSITION_VERSION,
+            "first_poll_ms": self._first_poll_ms,
+            "last_poll_ms": self._last_poll_ms,
+            "watermark_ms": self._watermark_ms,
+            "told": dict(self._told),
+            "jobs": {job_id: job.to_json() for job_id, job in self._jobs.items()},
+        }
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Take up a position; raises PositionError when it is not one of this collector's."""
+
+        def read(saved: Mapping[str, Any]) -> tuple[list[int | None], dict[str, int], dict[str, JobState]]:
+            times = [saved[name] for name in ("first_poll_ms", "last_poll_ms", "watermark_ms")]
+            told = {str(job_id): int(t_ms) for job_id, t_ms in saved["told"].items()}
+            jobs = {str(job_id): JobState.from_json(job) for job_id, job in saved["jobs"].items()}
+            return [None if t is None else int(t) for t in times], told, jobs
+
+        times, self._told, self._jobs = read_position(position, POSITION_VERSION, read)
+        self._first_poll_ms, self._last_poll_ms, self._watermark_ms = times
+
+    # ---- which jobs --------------------------------------------------------------------------------------------
+
+    def _applications(self) -> list[AppFacts]:
+        """Applications of MapReduce, one entry each, from the first ResourceManager that answers as the active one."""
+        failures: list[str] = []
+        for url in dict.fromkeys((self._manager_url, *self._options.resource_manager_urls)):
+            try:
+                ended_apps = parse_apps(self._transport.get(url, ENDED_APPS, self._now_ms))
+                open_apps = parse_apps(self._transport.get(url, OPEN_APPS, self._now_ms))
+            except DocumentError as error:
+                failures.append(f"{error.url}: {error}")
+                continue
+            except SourceUnavailableError as error:
+                failures.append(str(error))
+                continue
+            self._manager_url = url
+            # One that ended between the two answers stands in neither; the next poll finds it.
+            apps = {app.application_id: app for app in (*open_apps, *ended_apps)}
+            return [app for app in apps.values() if app.application_type in (None, "MAPREDUCE")]
+        raise SourceUnavailableError("no ResourceManager answers: " + "; ".join(failures))
+
+    def _note_running(self, apps: list[AppFacts]) -> None:
+        for app in apps:
+            job_id = job_of_application(app.application_id)
+            if app.state != "RUNNING" or job_id in self._told:
+                continue
+            job = self._jobs.get(job_id) or self._new_job(job_id, app)
+            job.facts.queue = app.queue or job.facts.queue
+            job.am_host = app.am_host or job.am_host
+
+    def _note_ended(self, apps: list[AppFacts]) -> None:
+        assert self._first_poll_ms is not None
+        by_job = {job_of_application(app.application_id): app for app in apps}
+        since_ms = self._first_poll_ms - self._options.lookback_ms
+        for job_id, app in by_job.items():
+            is_new = job_id not in self._jobs and job_id not in self._told
+            if app.state in ENDED_APP and is_new and app.finished_ms is not None and app.finished_ms > since_ms:
+                self._new_job(job_id, app)
+        for job_id, job in self._jobs.items():
+            found = by_job.get(job_id)
+            if found is not None and found.state not in ENDED_APP:
+                job.gone_ms = None  # an application whose master is started again is ACCEPTED for a while
+            elif job.gone_ms is None:
+                job.gone_ms, job.n_failures = self._now_ms, 0
+            if found is not None and found.state in ENDED_APP:
+                job.finish_known_ms = found.finished_ms
+                job.final_status = found.final_status if found.state == "FINISHED" else found.state
+        oldest_ms = self._now_ms - DAY_MS
+        self._told = {job_id: t for job_id, t in self._told.items() if t >= oldest_ms or job_id in by_job}
+
+    def _new_job(self, job_id: str, app: AppFacts) -> JobState:
+        """Nothing of it is known yet since the last poll; at the first poll, since its application started."""
+        since_ms = app.started_ms if self._last_poll_ms is None else self._last_poll_ms
+        covered_ms = min(self._now_ms, self._now_ms if since_ms is None else since_ms)
+        job = self._jobs[job_id] = JobState(JobFacts(job_id, queue=app.queue), covered_ms, app.am_host)
+        return job
+
+    # ---- what is new of them -----------------------------------------------------------------------------------
+
+    def _tell_running(self, job: JobState, teller: JobTeller) -> None:
+        base = MASTER.format(application=application_of_job(job.job_id))
+        try:
+            documents = [d for d in self._ask(self._manager_url, base, parse_jobs) if d.facts.job_id == job.job_id]
+            if not documents:
+                return  # it has registered and not initialised its job yet
+            teller.job(job, documents[0])
+            is_complete = teller.tasks(job, self._manager_url, f"{base}/{job.job_id}", sample=True)
+        except (DocumentError, SourceUnavailableError) as error:
+            # The first failure may be the master's end; the ResourceManager will say so at the next poll.
+            job.n_failures += 1
+            if job.n_failures > 1:
+                kind = error.kind if isinstance(error, DocumentError) else "unavailable"
+                self._problems.report(f"{self._manager_url}{base}", kind, str(error))
+            return
+        job.n_failures = 0
+        if is_complete:
+            job.covered_ms = self._now_ms
+
+    def _tell_ended(self, job: JobState, teller: JobTeller) -> None:
+        url, base = self._options.history_url, f"{HISTORY}/{job.job_id}"
+        if self._history_down is not None:
+            self._give_up_when_overdue(job, self._history_down, teller)
+            return
+        try:
+            teller.job(job, self._ask(url, base, parse_job))
+            is_complete = teller.tasks(job, url, base, sample=False)
+            self._problems.forget((url, "unavailable"))
+        except SourceUnavailableError as error:
+            self._history_down = "the JobHistoryServer does not answer"
+            self._problems.report(url, "unavailable", str(error), key=(url, "unavailable"))
+            self._give_up_when_overdue(job, self._history_down, teller)
+        except DocumentError as error:
+            self._give_up_when_overdue(job, str(error), teller)
+        else:
+            if is_complete:
+                if not job.end_told:
+                    teller.inferred_end(job)
+                self._close(job)
+
+    def _give_up_when_overdue(self, job: JobState, reason: str, teller: JobTeller) -> None:
+        assert job.gone_ms is not None
+        if self._now_ms - job.gone_ms < self._options.history_wait_ms:
+            return
+        message = f"{job.job_id} ended and its history is not to be had ({reason}); what was not seen of it is left out"
+        self._problems.report(f"{self._options.history_url}{HISTORY}/{job.job_id}", "no_history", message)
+        if not job.end_told and job.start_told:
+            teller.inferred_end(job)
+        self._close(job)
+
+    def _close(self, job: JobState) -> None:
+        del self._jobs[job.job_id]
+        self._told[job.job_id] = self._now_ms
+
+    # ---- requests and watermark --------------------------------------------------------------------------------
+
+    def _ask(self, url: str, path: str, parse: Callable[[Answer], _T]) -> _T:
+        if self._n_requests >= self._options.max_requests_per_poll:
+            raise _BudgetSpentError
+        self._n_requests += 1
+        return parse(self._transport.get(url, path, self._now_ms))
+
+    def _advance(self) -> int:
+        """The last poll that succeeded for every open job; one that has failed for too long holds it no more."""
+        oldest_ms = self._now_ms - self._options.history_wait_ms
+        covered = [job.covered_ms for job in self._jobs.values() if job.covered_ms >= oldest_ms]
+        covered_ms = min([self._now_ms, *covered])
+        watermark_ms = covered_ms - self._options.lateness_ms
+        self._watermark_ms = max(watermark_ms, self._watermark_ms or watermark_ms)
+        return self._watermark_ms
+
+
+__all__ = ["YarnRestCollector", "YarnRestOptions"]
