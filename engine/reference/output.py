@@ -5,7 +5,7 @@ The rows have the fields of the engine's MatchRow, so that any runtime can be co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, permutations, product
@@ -113,7 +113,8 @@ def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Ref
     for row, group in zip(rows, groups, strict=True):
         candidates = _candidates(group)
         ids = {variable: tuple(event.event_id for event in events) for variable, events in candidates.items()}
-        n_orders = _n_in_order(candidates, group, strict_ties=strict_ties)
+        kleene = {variable for variable in candidates if resolved.variables[variable].kleene}
+        n_orders = _n_in_order(candidates, kleene, strict_ties=strict_ties)
         full.append(replace(row, candidates=ids, exact=n_orders == len(group)))
     return full
 
@@ -151,12 +152,11 @@ def _candidates(group: Sequence[FoundMatch]) -> dict[str, list[ObservedEvent]]:
     }
 
 
-def _n_in_order(candidates: Binding, group: Sequence[FoundMatch], *, strict_ties: bool) -> int:
+def _n_in_order(candidates: Binding, kleene: Collection[str], *, strict_ties: bool) -> int:
     """How many combinations of candidates, one or (Kleene) some per variable, can be in order in some world."""
-    is_kleene = {variable: any(len(match.binding[variable]) > 1 for match in group) for variable in candidates}
     choices = []
     for variable, events in candidates.items():
-        sizes = range(1, len(events) + 1) if is_kleene[variable] else range(1, 2)
+        sizes = range(1, len(events) + 1) if variable in kleene else range(1, 2)
         choices.append(list(chain.from_iterable(permutations(events, size) for size in sizes)))
     n_in_order = 0
     for chosen in product(*choices):
