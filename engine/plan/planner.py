@@ -158,13 +158,9 @@ class _Planner:
         over, pairs = self._loop(conjunct, earlier)
         closing = any(_is_closing(t) for t in own)
         iterating = any(_is_iterating(t) for t in own)
-        if closing or (iterating and over >= 0):
-            if iterating and over < 0:
+        if closing:
+            if iterating:
                 over, pairs = latest, any(_needs_previous(t) for t in own)
-            elif iterating:
-                raise _unsupported(
-                    conjunct, "it compares every event of one Kleene component with every one of another"
-                )
             return [_Placement(Edge.PROCEED, latest, False, over, pairs)]
         if not iterating:
             local = not earlier and over < 0
@@ -178,8 +174,6 @@ class _Planner:
     def _loop(self, conjunct: ast.Expression, earlier: list[ast.Attribute | ast.Aggregate]) -> tuple[int, bool]:
         """The earlier Kleene component over whose events the conjunct must hold, -1 without one."""
         looped = {self.positions[t.variable] for t in earlier if _is_iterating(t)}
-        if len(looped) > 1:
-            raise _unsupported(conjunct, "it ranges over the events of two Kleene components")
         if any(isinstance(t, ast.Aggregate) and _needs_previous(t) for t in earlier):
             raise _unsupported(conjunct, "it compares a running aggregate with a later component")
         return (looped.pop(), any(_needs_previous(t) for t in earlier)) if looped else (-1, False)

@@ -1,0 +1,27 @@
+"""Settings of all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Compiling a kernel takes seconds once, so single examples have no deadline; failures print how to reproduce them.
+settings.register_profile(
+    "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=100
+)
+settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `external` are skipped where the shared real inputs are not beside the project."""
+    if SHARED.is_dir():
+        return
+    for item in items:
+        if item.get_closest_marker("external"):
+            item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))

@@ -1,0 +1,89 @@
+"""Schema and batches of events."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.errors import EventError
+from engine.events import AttributeType, EventBatch, EventSchema
+
+SCHEMA = EventSchema.of(
+    {
+        "A": {"x": AttributeType.INT, "name": AttributeType.STRING},
+        "B": {"x": AttributeType.INT, "ratio": AttributeType.FLOAT},
+    }
+)
+
+
+def test_one_attribute_has_one_type_in_the_whole_schema() -> None:
+    with pytest.raises(EventError, match="x is int in A but string in B"):
+        EventSchema.of({"A": {"x": AttributeType.INT}, "B": {"x": AttributeType.STRING}})
+
+
+def test_header_names_are_reserved() -> None:
+    with pytest.raises(EventError, match="origin is reserved"):
+        EventSchema.of({"A": {"origin": AttributeType.STRING}})
+
+
+def test_rows_become_columns_with_nulls_where_a_type_lacks_the_attribute() -> None:
+    batch = EventBatch.from_rows(
+        [
+            {"event_id": "1", "type": "A", "t_lo_ms": 5, "x": 7, "name": "n"},
+            {"event_id": "2", "type": "B", "t_lo_ms": 3, "t_hi_ms": 4, "ratio": 0.5},
+        ],
+        SCHEMA,
+    )
+    assert batch.t_hi_ms.tolist() == [5, 4]
+    assert batch.numbers("x")[0] == 7
+    assert np.isnan(batch.numbers("x")[1])
+    assert batch.strings("name").to_pylist() == ["n", None]
+    assert np.isnan(batch.numbers("absent")).all()
+    assert [row["event_id"] for row in batch.sorted().rows()] == ["2", "1"]
+    assert "ratio" not in next(iter(batch.rows()))
+
+
+def test_stream_order_breaks_ties_by_rank_then_place_then_id() -> None:
+    rows = [(3, 0, 0, "d"), (2, 1, 0, "c"), (2, 0, 9, "b"), (2, 0, 1, "a"), (2, 0, 1, "0")]
+    batch = EventBatch.from_rows(
+        [
+            {"event_id": name, "type": "A", "t_lo_ms": t, "source_rank": rank, "source_seq": seq}
+            for t, rank, seq, name in rows
+        ],
+        SCHEMA,
+    )
+    assert batch.sorted().strings("event_id").to_pylist() == ["0", "a", "b", "c", "d"]
+
+
+def test_a_reversed_interval_is_refused_with_the_event() -> None:
+    with pytest.raises(EventError, match="event 9: its interval starts at 5 ms, after its end at 4 ms"):
+        EventBatch.from_rows([{"event_id": "9", "type": "A", "t_lo_ms": 5, "t_hi_ms": 4}], SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"event_id": "1", "type": "A", "t_lo_ms": 1, "x": "seven"}, "column x: expected int64"),
+        ({"event_id": "1", "type": "A", "t_lo_ms": 1, "other": 1}, "other"),
+        ({"event_id": None, "type": "A", "t_lo_ms": 1}, "row 0: event_id is missing"),
+        ({"type": "A", "t_lo_ms": 1}, "lack 'event_id'"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(row: dict[str, object], message: str) -> None:
+    with pytest.raises(EventError, match=message):
+        EventBatch.from_rows([row], SCHEMA)
+
+
+def test_integers_that_doubles_cannot_hold_are_refused() -> None:
+    batch = EventBatch.from_rows([{"event_id": "1", "type": "A", "t_lo_ms": 1, "x": 2**53 + 1}], SCHEMA)
+    with pytest.raises(EventError, match="beyond 2\\^53"):
+        batch.numbers("x")
+
+
+def test_concat_unites_attribute_columns() -> None:
+    one = EventBatch.from_rows([{"event_id": "1", "type": "A", "t_lo_ms": 1, "x": 1}], SCHEMA)
+    two = EventBatch.from_rows([{"event_id": "2", "type": "B", "t_lo_ms": 1, "ratio": 0.5}], SCHEMA)
+    both = EventBatch.concat([one, EventBatch.empty(), two])
+    assert both.table.column("x").to_pylist() == [1, None]
+    assert both.of_types(["B"]).strings("event_id").to_pylist() == ["2"]
+    assert len(both.where(np.array([True, False]))) == 1
