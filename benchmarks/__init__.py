@@ -1,0 +1,1 @@
+"""Benchmarks: figures against a baseline of the same run, never tests."""

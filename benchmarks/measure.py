@@ -1,0 +1,44 @@
+"""What all benchmarks share: medians over runs, peak memory, tables."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+
+def median_seconds(work: Callable[[], object], repeats: int = 3, warm_up: int = 1) -> float:
+    """Median wall-clock seconds of `repeats` runs after `warm_up` runs that are not counted."""
+    for _ in range(warm_up):
+        work()
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
+
+
+def peak_memory_mib() -> float:
+    """Largest resident set of this process so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table; numbers right-aligned and grouped by thousands."""
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*(_text(value) for value in row))
+    Console().print(table)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
