@@ -55,10 +55,10 @@ class QueryError(EngineError):
 
     @staticmethod
     def _excerpt(span: Span, text: str, width: int = 110) -> list[str]:
-        source = text.splitlines()
+        source = text.split("\n")  # the lines that spans count; splitlines() also splits at other characters
         if not 1 <= span.line <= len(source):
             return []
-        line = source[span.line - 1].replace("\t", " ")
+        line = "".join(c if c.isprintable() else " " for c in source[span.line - 1])
         start = max(0, span.column - 1 - width // 2) if len(line) > width else 0
         shown = line[start : start + width]
         last = span.end_column if span.end_line == span.line else len(line) + 1

@@ -61,7 +61,7 @@ def _any_of(tree: Branch, source: Source) -> AnyOf:
     parts: list[Component] = []
     for branch in _branches(tree):
         part = build_pattern(branch, source)
-        if not isinstance(part, Component):
+        if not isinstance(part, Component) or part.kleene:
             raise source.syntax_error(branch, "a repeated component inside ANY", "ANY(n, Type v, ...)")
         parts.append(part)
     return AnyOf(source.integer(number, "how many of ANY's components", 1), tuple(parts), span_of(tree))

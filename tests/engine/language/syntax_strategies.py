@@ -90,6 +90,7 @@ NOTICES = st.one_of(
     ),
 )
 COMPONENTS = st.builds(Component, TYPES, NAMES, st.booleans())
+SINGLES = st.builds(Component, TYPES, NAMES)
 
 
 def _bounds(pattern: Pattern) -> st.SearchStrategy[tuple[int, int | None]]:
@@ -111,7 +112,7 @@ def _patterns(inner: st.SearchStrategy[Pattern]) -> st.SearchStrategy[Pattern]:
         st.builds(Sequence, parts),
         st.builds(Alternative, parts),
         st.builds(Conjunction, parts),
-        st.builds(AnyOf, st.integers(1, 3), st.lists(COMPONENTS, min_size=1, max_size=3).map(tuple)),
+        st.builds(AnyOf, st.integers(1, 3), st.lists(SINGLES, min_size=1, max_size=3).map(tuple)),
     )
 
 

@@ -132,6 +132,7 @@ P = "PATTERN SEQ(A a, B+ b[]) "
         ("PATTERN SEQ(A{0} a)", (1, 14), "from 0 to 0", "m at least 1"),
         ("PATTERN SEQ(A{9999} a)", (1, 14), "9999 repetitions", "at most 1000"),
         ("PATTERN ANY(0, A a)", (1, 13), "found 0", "at least 1"),
+        ("PATTERN ANY(1, A+ a[])", (1, 16), "inside ANY", "ANY(n, Type v, ...)"),
         ("PATTERN ANY(1, A? a)", (1, 16), "inside ANY", "ANY(n, Type v, ...)"),
         (P + "WHRE a.x = 1", (1, 26), "found 'WHRE'", "did you mean WHERE?"),
         (P + "WHERE skip_till_any { a.x = 1 }", (1, 32), "no strategy is called skip_till_any", "skip_till_any_match"),
@@ -198,6 +199,12 @@ def test_error_prints_line_and_caret() -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         parse("PATTERN SEQ(A a,\n  B b\n  WITHIN 3", "q.cep")
     assert str(caught.value).splitlines()[:3] == ["q.cep:3:3: found 'WITHIN'", "  |   WITHIN 3", "  |   ^^^^^^"]
+
+
+def test_control_characters_reach_no_terminal_and_move_no_line() -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse("PATTERN A a -- \x1b[31m\u2028\x0c\nALERT '\x1b[0m\r' x", "q.cep")
+    assert str(caught.value).splitlines()[:2] == ["q.cep:2:7: found \"'?[0m?'\"", "  | ALERT ' [0m ' x"]
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def test_well_typed_predicates(predicate: str) -> None:
         (_where("", "RETURN a.n_maps > 1 AS x"), "a.n_maps > 1 is a condition", "a number or text"),
         (_where("", "HAVING count(b[])"), "count(b[]) is a whole number", "compare it"),
         (_where("", "RETURN a.user ALERT info 'by {usr}'"), "mentions {usr}", "did you mean user?"),
+        (_where("", "RETURN a.user ALERT info 'x' PER user, usr"), "PER names usr", "did you mean user?"),
         (_where("", "REPORT '{user}'"), "mentions {user}", "a RETURN clause with that value"),
         (
             "PATTERN SEQ(Mapper+ a[], Mapper+ b[]) WHERE skip_till_any_match { a[i].ratio = b[i].ratio } WITHIN 1",
