@@ -23,14 +23,13 @@ from collectors.identity import SAMPLE_BYTES, SeriesIdentity, pack_samples
 from collectors.lifecycle import clean_text
 from collectors.rrd_file import (
     Rows,
-    RrdError,
     RrdLayout,
     has_known_before,
-    last_update_s,
+    layout_of,
     oldest_start_s,
-    read_layout,
     read_rows,
 )
+from collectors.rrd_header import RrdError, read_header
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 
@@ -137,7 +136,6 @@ class GangliaRrdCollector:
             try:
                 self._read(series, file, now_ms, samples)
             except RrdError as error:
-                series.refused = series.consumed_s is None
                 kind = "not_rrd" if series.layout is None else "corrupt"
                 self._problems.report(file.path, kind, f"{error}; the file is skipped until it changes")
         events = self._events(samples)
@@ -191,11 +189,10 @@ class GangliaRrdCollector:
     def _read(self, series: _Series, file: FoundFile, now_ms: int, samples: _Samples) -> None:
         stamp = (file.inode, file.n_bytes, file.mtime_ns)
         if stamp != series.stamp:
-            if series.stamp is None or series.stamp[:2] != stamp[:2] or series.layout is None:
-                series.layout = None
-                series.layout = read_layout(file.path)
-            series.updated_s = last_update_s(file.path)
-            series.stamp, series.refused = stamp, False
+            series.stamp, series.refused = stamp, True
+            header = read_header(file.path)
+            series.layout = layout_of(header)
+            series.updated_s, series.refused = header.updated_s, False
             self._problems.forget((file.path, "corrupt"))
         if series.refused or series.layout is None:
             return

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import rrdtool
+
+from collectors.rrd_header import RrdError, RrdHeader, read_header
 
 VALUE_SOURCE = "sum"
 """gmetad's data source of a host's metric; summaries have "num" beside it."""
 
 MAX_TORN_READS = 4
 
-
-class RrdError(Exception):
-    """A file that is no RRD, is damaged, or is not one that gmetad writes; the message says which."""
+RRDTOOL_ERRORS = (rrdtool.OperationalError, rrdtool.ProgrammingError, UnicodeError, SystemError)
+"""SystemError: what the binding raises when the text in a file is not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +46,18 @@ class Rows:
     values: Sequence[float | None]
 
 
-def last_update_s(path: str) -> int:
-    """Seconds since the epoch of the file's last update."""
-    try:
-        return int(rrdtool.last(path))
-    except (rrdtool.OperationalError, rrdtool.ProgrammingError, UnicodeError) as error:
-        raise RrdError(str(error)) from error
-
-
-def read_layout(path: str) -> RrdLayout:
-    """The file's data source and archives of averages."""
-    try:
-        info: dict[str, Any] = rrdtool.info(path)
-    except (rrdtool.OperationalError, rrdtool.ProgrammingError, UnicodeError) as error:
-        raise RrdError(str(error)) from error
-    sources = {
-        key[3:-7]: int(index) for key, index in info.items() if key.startswith("ds[") and key.endswith("].index")
-    }
-    if VALUE_SOURCE in sources:
-        value_idx = sources[VALUE_SOURCE]
-    elif len(sources) == 1:
-        (value_idx,) = sources.values()
+def layout_of(header: RrdHeader) -> RrdLayout:
+    """The data source and the archives of averages; raises RrdError when gmetad has not written the file."""
+    if VALUE_SOURCE in header.sources:
+        value_idx = header.sources.index(VALUE_SOURCE)
+    elif len(header.sources) == 1:
+        value_idx = 0
     else:
-        raise RrdError(f"data sources {sorted(sources)}; expected 'sum' or a single one: not written by gmetad")
-    step_s = int(info["step"])
-    averages = [key[: -len(".cf")] for key, value in info.items() if key.endswith(".cf") and value == "AVERAGE"]
-    archives = [Archive(step_s * int(info[f"{rra}.pdp_per_row"]), int(info[f"{rra}.rows"])) for rra in averages]
-    if not archives or step_s <= 0:
+        raise RrdError(f"data sources {sorted(header.sources)}; expected 'sum' or a single one: not written by gmetad")
+    archives = [Archive(header.step_s * steps, rows) for name, steps, rows in header.archives if name == "AVERAGE"]
+    if not archives:
         raise RrdError("no archive of averages; not written by gmetad")
-    return RrdLayout(step_s, value_idx, tuple(sorted(archives, key=lambda archive: archive.step_s)))
+    return RrdLayout(header.step_s, value_idx, tuple(sorted(archives, key=lambda archive: archive.step_s)))
 
 
 def oldest_start_s(archive: Archive, updated_s: int) -> int:
@@ -109,7 +92,7 @@ def read_rows(path: str, layout: RrdLayout, updated_s: int, start_s: int, end_s:
     """
     for _ in range(MAX_TORN_READS):
         rows = [_fetch(path, layout.value_idx, *read) for read in plan_reads(layout, updated_s, start_s, end_s)]
-        now_updated_s = last_update_s(path)
+        now_updated_s = read_header(path).updated_s
         if now_updated_s == updated_s:
             return rows
         updated_s = now_updated_s
@@ -132,7 +115,7 @@ def _fetch(path: str, value_idx: int, step_s: int, start_s: int, end_s: int) -> 
         (from_s, _, found_step_s), _, rows = rrdtool.fetch(
             path, "AVERAGE", "-r", str(step_s), "-s", str(start_s), "-e", str(end_s)
         )
-    except (rrdtool.OperationalError, rrdtool.ProgrammingError, UnicodeError) as error:
+    except RRDTOOL_ERRORS as error:
         raise RrdError(str(error)) from error
     if found_step_s != step_s:
         raise RrdError(

@@ -137,8 +137,8 @@ class YarnRestCollector:
         failures: list[str] = []
         for url in dict.fromkeys((self._manager_url, *self._options.resource_manager_urls)):
             try:
-                ended_apps = parse_apps(self._transport.get(url, ENDED_APPS, self._now_ms))
                 open_apps = parse_apps(self._transport.get(url, OPEN_APPS, self._now_ms))
+                ended_apps = parse_apps(self._transport.get(url, ENDED_APPS, self._now_ms))
             except DocumentError as error:
                 failures.append(f"{error.url}: {error}")
                 continue
@@ -146,7 +146,7 @@ class YarnRestCollector:
                 failures.append(str(error))
                 continue
             self._manager_url = url
-            # One that ended between the two answers stands in neither; the next poll finds it.
+            # Asked in this order, one that ended in between stands in both; the later answer counts.
             apps = {app.application_id: app for app in (*open_apps, *ended_apps)}
             return [app for app in apps.values() if app.application_type in (None, "MAPREDUCE")]
         raise SourceUnavailableError("no ResourceManager answers: " + "; ".join(failures))
