@@ -103,13 +103,15 @@ def _run(options: argparse.Namespace) -> int:
     return _report(outcome, talk)
 
 
-def _workload(cluster: Cluster, talk: Talk) -> Outcome:
-    talk(
-        f"healthy; ResourceManager at http://{cluster.settings.master_address}:{cluster.ports['resourcemanager_http']}"
-    )
+def _workload(cluster: Cluster, talk: Talk, *, repeat: bool = False) -> Outcome:
+    port = cluster.ports["resourcemanager_http"]
+    talk(f"healthy; ResourceManager at http://{cluster.settings.master_address}:{port}")
     workload = Workload(cluster, talk)
     try:
-        return workload.run()
+        outcome = workload.run()
+        while repeat:
+            outcome = workload.run()
+        return outcome
     finally:
         workload.stop()
 
@@ -146,8 +148,8 @@ def _serve(options: argparse.Namespace) -> int:
     loaded = _settings(options)
     with Cluster(loaded) as cluster:
         (loaded.work_dir / PID_FILE).write_text(str(os.getpid()), encoding="ascii")
-        while True:
-            _workload(cluster, talk)
+        _workload(cluster, talk, repeat=True)
+    return 0
 
 
 def _start(options: argparse.Namespace) -> int:

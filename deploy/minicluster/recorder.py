@@ -62,9 +62,10 @@ class Periodic:
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait for the call in progress and end."""
+        """Wait for the call in progress and end; nothing happens when it was never started."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         due = time.monotonic()

@@ -84,6 +84,7 @@ class Workload:
     def run(self) -> Outcome:
         """Run all phases; a job that goes wrong is told and does not stop the others."""
         self._round += 1
+        self.outcome = Outcome()
         for phase in planned_jobs(self.cluster.settings):
             threads = [threading.Thread(target=self._run_planned, args=pair, daemon=True) for pair in phase]
             for thread in threads:
@@ -125,7 +126,9 @@ class Workload:
         work = self.cluster.settings.work_dir
         log = work / "jobs" / f"{job.kind}-{self._round}.log"
         class_path = hadoop_config.class_path(work, "console")
-        command = [*self.cluster.java_command(CLIENT_HEAP_MIB, class_path, job.main_class), *job.arguments]
+        # Hadoop refuses to write into a folder that exists: every round gets its own.
+        arguments = [word.replace("/out/", f"/out/{self._round}/") for word in job.arguments]
+        command = [*self.cluster.java_command(CLIENT_HEAP_MIB, class_path, job.main_class), *arguments]
         client = processes.start(f"client of {job.kind}", command, log, self.cluster.environment, cwd=work)
         with self._lock:
             self._clients.append(client)
