@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from deploy.minicluster import ganglia, hadoop_config, ports, processes
 from deploy.minicluster.errors import StartError
@@ -55,6 +57,18 @@ def prepare_work_dir(settings: Settings) -> None:
         shutil.copy(script, work / "tasks")
 
 
+def lock_work_dir(work: Path) -> IO[str]:
+    """Hold the folder for this run. The lock ends with the process, however it ends."""
+    work.parent.mkdir(parents=True, exist_ok=True)
+    lock = work.with_name(f"{work.name}.lock").open("a", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise StartError(f"another mini cluster is running in {work}; stop it or choose another work_dir") from error
+    return lock
+
+
 def link_or_copy(source: Path, target: Path) -> None:
     """A hard link where the file system allows it, else a copy."""
     try:
@@ -74,6 +88,7 @@ class Cluster:
         self.nodes: dict[Host, Process] = {}
         self.java = find_java()
         self._sampler: Sampler | None = None
+        self._lock: IO[str] | None = None
 
     def __enter__(self) -> Cluster:
         try:
@@ -111,6 +126,9 @@ class Cluster:
         processes.stop_all(self.processes)
         self.master.clear()
         self.nodes.clear()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def check_running(self) -> None:
         """Raise StartError when a daemon has ended."""
@@ -122,6 +140,7 @@ class Cluster:
         settings = self.settings
         for program in ganglia.PROGRAMS:
             ganglia.find_program(program)
+        self._lock = lock_work_dir(settings.work_dir)
         prepare_work_dir(settings)
         preferred = {name: port for name, port in settings.ports.items() if name != "shuffle"}
         addresses = [settings.master_address, *(host.address for host in settings.hosts)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -67,14 +66,6 @@ class HadoopApi:
             for task in tasks
             for attempt in _listed(self.history(f"{base}/{task['id']}/attempts"), "taskAttempts", "taskAttempt")
         ]
-
-    def kill(self, job_id: str) -> None:
-        """Kill a job through the ResourceManager."""
-        path = f"/ws/v1/cluster/apps/{application_of(job_id)}/state?user.name={USER}"
-        body = json.dumps({"state": "KILLED"}).encode()
-        answer = request(self.address, self.ports["resourcemanager_http"], path, method="PUT", body=body)
-        if answer.status not in {200, 202}:
-            raise MiniClusterError(f"could not kill {job_id}: HTTP {answer.status}: {answer.body[:300]}")
 
     def _webhdfs(self, method: str, path: str, operation: str, body: bytes | None = None) -> Answer:
         url = f"/webhdfs/v1{quote(path)}?op={operation}&user.name={USER}"

@@ -19,6 +19,7 @@ from deploy.minicluster.jobs import CATALOGUE, Job
 from deploy.minicluster.processes import Process
 from deploy.minicluster.settings import PlannedJob, Settings
 
+JOB_CLIENT = "org.apache.hadoop.mapred.JobClient"
 CLIENT_HEAP_MIB = 160
 SUBMIT_TIMEOUT_S = 120.0
 JOB_TIMEOUT_S = 600.0
@@ -173,8 +174,20 @@ class Workload:
             if time.monotonic() > deadline:
                 raise JobError(f"{job_id}: still running after {JOB_TIMEOUT_S:.0f} s")
             if time.monotonic() > kill_at and self.api.application(job_id).get("state") == "RUNNING":
-                self.api.kill(job_id)
+                self._kill(job_id)
                 kill_at = float("inf")
+
+    def _kill(self, job_id: str) -> None:
+        """Ask the job's ApplicationMaster: it writes the history, which it could not if the RM killed it."""
+        work = self.cluster.settings.work_dir
+        log = work / "jobs" / f"kill-{job_id}.log"
+        class_path = hadoop_config.class_path(work, "console")
+        command = [*self.cluster.java_command(CLIENT_HEAP_MIB, class_path, JOB_CLIENT), "-kill", job_id]
+        killer = processes.start(f"kill of {job_id}", command, log, self.cluster.environment, cwd=work)
+        status = killer.wait(SUBMIT_TIMEOUT_S)
+        processes.stop_all([killer])
+        if status != 0:
+            raise JobError(str(killer.failure(f"ended with status {status}")))
 
     def _finish(self, job: Job, job_id: str) -> None:
         deadline = time.monotonic() + HISTORY_TIMEOUT_S
