@@ -22,8 +22,8 @@ from deploy.minicluster.settings import Host
 HOG_RAMP_S = 50.0
 HOG_HOLD_S = 30.0
 HOG_LEVELS = (0.05, 0.95)
-PAUSE_S = 4.0
-RUN_S = 0.004
+PAUSE_S = 10.0
+RUN_S = 0.003
 SLOW_AT_MOST_S = 75.0
 CONDITION_TIMEOUT_S = 180.0
 
@@ -59,10 +59,10 @@ class Injection:
     truths: list[Truth] = field(default_factory=list)
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Poll twice a second. Raises JobError when the job ends first or time is up."""
+        """Poll four times a second. Raises JobError when the job ends first or time is up."""
         deadline = time.monotonic() + CONDITION_TIMEOUT_S
         while not condition():
-            if self.job_ended.wait(0.5):
+            if self.job_ended.wait(0.25):
                 raise JobError(f"{self.job_id} ended before {what}; no fault was injected")
             if time.monotonic() > deadline:
                 raise JobError(f"{self.job_id}: not {what} within {CONDITION_TIMEOUT_S:.0f} s; no fault was injected")
@@ -98,6 +98,12 @@ def now_ms() -> int:
 def all_reducers_run(injection: Injection) -> bool:
     """Whether every reducer of the job has a running attempt."""
     return 0 < injection.n_reduces() == len(injection.running("REDUCE"))
+
+
+def all_maps_are_done(injection: Injection) -> bool:
+    """Whether every map of the job has succeeded."""
+    states = {task["state"] for task in injection.api.live_tasks(injection.job_id) if task["type"] == "MAP"}
+    return states == {"SUCCEEDED"}
 
 
 def starve_processors(injection: Injection) -> None:
@@ -175,8 +181,10 @@ def has_left_shuffle(injection: Injection) -> bool:
 
 def slow_down_host(injection: Injection) -> None:
     """A NodeManager gets a few milliseconds every few seconds while its map outputs are fetched."""
-    injection.wait(lambda: all_reducers_run(injection), "all reducers were started")
+    injection.wait(lambda: all_maps_are_done(injection), "all maps were done")
     outputs = map_outputs(injection)
+    # From here it is a race with the reducers' start-up: their first fetch comes two to three seconds after it.
+    injection.wait(lambda: all_reducers_run(injection), "all reducers were started")
     host = choose_slow_host(injection, outputs)
     pid = nodemanager_pid(injection.cluster, host)
     reducers = injection.running("REDUCE")

@@ -178,9 +178,6 @@ def mapred_site(settings: Settings, ports: Mapping[str, int], node: Host | None)
         "mapreduce.map.speculative": False,
         "mapreduce.reduce.speculative": False,
         "mapreduce.job.running.map.limit": 6,
-        # Map outputs leave a NodeManager piece by piece, as they do with an encrypted shuffle.
-        "mapreduce.shuffle.transferTo.allowed": False,
-        "mapreduce.shuffle.transfer.buffer.size": 8192,
         # Without the class path (ten kilobytes a container) and the kernel of the machine.
         "mapreduce.jvm.system-properties-to-log": "os.name,java.version,java.vm.name,java.io.tmpdir,user.dir,user.name",
         "mapreduce.job.ubertask.enable": False,
