@@ -1,0 +1,74 @@
+"""The strategies themselves: drawn queries resolve, every construct is reached, streams and deliveries are sound."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from engine.events import EventBatch
+from engine.language.parser import parse
+from engine.language.resolver import resolve
+from tests.engine.strategies import (
+    CONSTRUCTS,
+    IMPRECISE,
+    PRECISE,
+    SCHEMA,
+    WEIGHTED,
+    deliveries,
+    queries,
+    streams,
+)
+
+N_COUNTED = 1_000
+
+
+def has(construct: str, text: str) -> bool:
+    test = CONSTRUCTS[construct]
+    return re.search(test, text) is not None if isinstance(test, str) else test(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(queries())
+def test_every_query_resolves(text: str) -> None:
+    resolve(parse(text), SCHEMA, text=text)
+
+
+def test_every_construct_is_reached() -> None:
+    counts: Counter[str] = Counter()
+
+    @seed(1)
+    @settings(max_examples=N_COUNTED, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(queries())
+    def count(text: str) -> None:
+        counts.update(construct for construct in CONSTRUCTS if has(construct, text))
+
+    count()
+    rare = {construct: counts[construct] for construct in CONSTRUCTS if counts[construct] < N_COUNTED // 200}
+    assert not rare, rare
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from([PRECISE, IMPRECISE, WEIGHTED]).flatmap(lambda scope: st.tuples(st.just(scope), streams(scope))))
+def test_streams_keep_to_their_scope(drawn: tuple[object, EventBatch]) -> None:
+    scope, batch = drawn
+    widths = batch.t_hi_ms - batch.t_lo_ms + 1
+    assert len(batch) <= scope.max_events  # type: ignore[attr-defined]
+    assert all(1 <= width <= scope.width_ms for width in widths)  # type: ignore[attr-defined]
+    ids = batch.table.column("event_id").to_pylist()
+    assert len(set(ids)) == len(ids)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_deliveries_are_the_stream_without_late_events(data: st.DataObject) -> None:
+    batch = data.draw(streams(IMPRECISE))
+    parts = data.draw(deliveries(batch))
+    delivered = [event_id for part in parts for event_id in part.batch.table.column("event_id").to_pylist()]
+    assert sorted(delivered) == sorted(batch.table.column("event_id").to_pylist())
+    watermarks = [part.watermark_ms for part in parts]
+    assert watermarks == sorted(watermarks)
+    for number, part in enumerate(parts[1:], start=1):
+        assert all(lo_ms >= watermarks[number - 1] for lo_ms in part.batch.t_lo_ms)
