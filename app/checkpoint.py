@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.ipc as ipc
+from pyarrow import ipc
 
 from app.errors import CheckpointError
 from app.store.models import CheckpointRow
@@ -41,7 +41,9 @@ class Checkpoint:
 class CheckpointFolder:
     """Where one pipeline's checkpoints are."""
 
-    def __init__(self, folder: Path, pipeline: str) -> None:
+    def __init__(self, folder: Path, pipeline: str, *, durable: bool = True) -> None:
+        """Not `durable`: a power cut may lose the file; the death of the process does not."""
+        self._durable = durable
         self._folder = folder
         self.pipeline = pipeline
 
@@ -51,7 +53,7 @@ class CheckpointFolder:
         name = f"checkpoint-{checkpoint.number:012d}.arrow"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write_atomically(self._folder / name, data)
+            _write_atomically(self._folder / name, data, durable=self._durable)
         except OSError as error:
             raise CheckpointError(
                 f"the checkpoint {self._folder / name} cannot be written: {error.strerror}"
@@ -112,13 +114,16 @@ def _unpack(data: bytes, path: Path) -> dict[str, pa.Table]:
         raise CheckpointError(f"{path}: not a checkpoint: {error}") from error
 
 
-def _write_atomically(path: Path, data: bytes) -> None:
+def _write_atomically(path: Path, data: bytes, *, durable: bool) -> None:
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     part.replace(path)
+    if not durable:
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

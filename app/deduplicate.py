@@ -151,7 +151,7 @@ def _merge(waiting: pa.Table, new: pa.Table) -> tuple[pa.Table, list[str]]:
 
 
 def _enrich(merged: pa.Table, table: pa.Table, order: Int64Array, starts: Int64Array) -> pa.Table:
-    """Fill attributes that the preferred copy lacks; its header stays as it is, for interval and clock belong together."""
+    """Fill attributes that the preferred copy lacks; its header stays: interval and clock belong together."""
     counts = np.diff(np.r_[starts, len(order)])
     attributes = [name for name in table.column_names if name not in HEADER.names and name != PRECEDENCE]
     for nth in range(1, int(counts.max())):

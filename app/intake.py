@@ -35,7 +35,7 @@ class Deriver(Protocol):
 
 @dataclass(frozen=True)
 class Intake:
-    """One poll of one source. The read position is the one after it: events and position enter together or not at all."""
+    """One poll of one source, with the read position after it: both enter together or not at all."""
 
     source: str
     polled_ms: int

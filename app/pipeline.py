@@ -53,10 +53,6 @@ def no_boundary(_next: str) -> None:
     """Go on."""
 
 
-def no_rewind(_events: EventBatch, _watermark_ms: int) -> None:
-    """Start without a past."""
-
-
 @dataclass(frozen=True)
 class Step:
     """What one step did."""
@@ -81,14 +77,14 @@ class Pipeline:
     store: Store
     checkpoints: CheckpointFolder
     notifier: Notifier
-    rewind: Callable[[EventBatch, int], None] = no_rewind
-    """Bring a fresh matcher up to a watermark with the events that are kept; what it finds was decided before."""
+    rewind: Callable[[EventBatch, int], Matcher] | None = None
+    """A fresh matcher, brought up to a watermark with the events that are kept; what it finds was decided before."""
     number: int = 0
     """Of the current checkpoint."""
     boundary: Boundary = no_boundary
 
     def step(self, now_ms: int) -> Step:
-        """Take in what the sources brought since the last step, to the end: a crash anywhere repeats or loses nothing."""
+        """Take in what the sources brought since the last step; a crash anywhere repeats or loses nothing."""
         self.boundary("collect")
         intakes = self.intake.drain()
         return self._run(lambda: self.order.advance(intakes, now_ms), now_ms)
@@ -148,8 +144,10 @@ class Pipeline:
         try:
             self.matcher.restore(matcher)
         except StateError as error:
+            if self.rewind is None:
+                raise CheckpointError(f"checkpoint {row.number} is of other queries: {error}") from error
             log.warning("the queries changed: matching starts again from the events that are kept", reason=str(error))
-            self.rewind(self.recent.events, int(checkpoint.state["watermark_ms"]))
+            self.matcher = self.rewind(self.recent.events, int(checkpoint.state["watermark_ms"]))
         self.number = row.number
         self.checkpoints.tidy(row.number)
         return positions

@@ -1,4 +1,4 @@
-"""The query files: compiled with their parameters, with their runbook; all that is wrong is found, not only the first."""
+"""The query files, compiled with their parameters; all that is wrong is found, not only the first."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import engine
 from app.alerting.catalog import QueryInfo
 from app.alerting.text import placeholders, runbook_sections
 from app.errors import ConfigProblem
 from app.settings import Queries, Severity
 from collectors.schema import load_event_types
-from engine import CompiledQuery, compile_query
 from engine.errors import QueryError
 from engine.events import EventSchema
+
+if TYPE_CHECKING:
+    from engine import CompiledQuery
 
 RUNBOOK = "RUNBOOK.md"
 MAX_QUERY_BYTES = 2**16
@@ -44,7 +48,7 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
             continue
         try:
             text = read_query(path)
-            query = compile_query(text, schema, settings.parameters.get(name, {}), name=name)
+            query = engine.compile_query(text, schema, settings.parameters.get(name, {}), name=name)
         except (QueryError, OSError, UnicodeDecodeError, ValueError) as error:
             problems.append(f"{path}: {error}")
             continue
@@ -83,6 +87,7 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         severity=None if notice is None or reported else Severity(notice.severity.value),
         summary="" if notice is None else notice.summary,
         group_gap_ms=group_gap_ms if query.group_gap_ms is None else query.group_gap_ms,
+        per=() if notice is None else notice.per,
         runbook=runbook,
         within_ms=query.within_ms,
         types=query.types,

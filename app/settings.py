@@ -20,7 +20,7 @@ ENV_PREFIX = "CLUSTERCEP__"
 base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
 """Relative paths in the file start here: the folder of the configuration file."""
 
-SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
+SourceName = Literal["job_history", "container_log", "yarn_rest", "ganglia_rrd"]
 
 
 def key_of(field_name: str) -> str:
@@ -56,35 +56,43 @@ class GangliaRrdSource(Source):
 
     directory: AnchoredPath | None = None
     metrics: tuple[str, ...] = ()
+    backfill_ms: DurationMs = Field(default=3_600_000, ge=0)
+    silent_ms: DurationMs = Field(default=120_000, ge=0)
 
 
 class JobHistorySource(Source):
     """Folders in which the JobHistoryServer leaves `.jhist` files."""
 
     directories: tuple[AnchoredPath, ...] = ()
-    time_zone: str = "UTC"
+    quiet_ms: DurationMs = Field(default=3_600_000, ge=0)
+    hold_future: bool = True
 
 
 class ContainerLogSource(Source):
-    """Folders of container logs, one below each host's name."""
+    """Container logs below a folder."""
 
-    directories: tuple[AnchoredPath, ...] = ()
+    directory: AnchoredPath | None = None
+    layout: str = "{host}/{application}/{container}/{role}"
+    roles: tuple[str, ...] = Field(default=("syslog", "syslog.shuffle"), min_length=1)
+    host: str | None = None
     time_zone: str = "UTC"
-
-
-class DaemonLogSource(Source):
-    """Log files of ResourceManager and NodeManagers."""
-
-    files: tuple[AnchoredPath, ...] = ()
-    time_zone: str = "UTC"
+    hold_ms: DurationMs = Field(default=60_000, ge=0)
+    abandon_ms: DurationMs = Field(default=600_000, ge=0)
+    hold_future: bool = True
 
 
 class YarnRestSource(Source):
     """REST interfaces of ResourceManager, MapReduce AM (through the proxy) and JobHistoryServer."""
 
-    resource_manager: str | None = None
-    history_server: str | None = None
+    resource_managers: tuple[str, ...] = ("http://127.0.0.1:8088",)
+    history_server: str = "http://127.0.0.1:19888"
     timeout_ms: DurationMs = Field(default=10_000, ge=100)
+    n_attempts: int = Field(default=3, ge=1, le=10)
+    lookback_ms: DurationMs = Field(default=0, ge=0)
+    history_wait_ms: DurationMs = Field(default=180_000, ge=0)
+    sample_counters: bool = False
+    verify_tls: bool = True
+    certificates: AnchoredPath | None = None
 
 
 class Sources(Section):
@@ -92,11 +100,11 @@ class Sources(Section):
 
     silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
-    precedence: tuple[SourceName, ...] = ("job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd")
+    precedence: tuple[SourceName, ...] = ("job_history", "container_log", "yarn_rest", "ganglia_rrd")
+    hosts: dict[str, str] = Field(default_factory=dict)
     ganglia_rrd: GangliaRrdSource = GangliaRrdSource()
     job_history: JobHistorySource = JobHistorySource()
     container_log: ContainerLogSource = ContainerLogSource()
-    daemon_log: DaemonLogSource = DaemonLogSource()
     yarn_rest: YarnRestSource = YarnRestSource()
 
     @model_validator(mode="after")
@@ -110,7 +118,7 @@ class Load(Section):
     """How LoadStd, Balance and Imbalance are derived from Metric."""
 
     metric: str = "cpu_user"
-    busy_at: float = Field(default=20.0, ge=0)
+    busy_percent: float = Field(default=20.0, ge=0)
     low_ratio: float = Field(default=0.2, ge=0, le=1)
     high_ratio: float = Field(default=0.8, ge=0, le=1)
 
@@ -129,7 +137,8 @@ class Queries(Section):
 class EngineLimits(Section):
     """What one query may cost."""
 
-    max_buffered_events: int | None = Field(default=None, ge=1)
+    max_rows: int = Field(default=100_000, ge=1)
+    work_budget: int = Field(default=2_000_000, ge=1)
 
 
 class Severity(StrEnum):
@@ -177,6 +186,7 @@ class Alerting(Section):
 
     group_gap_ms: DurationMs = Field(default=60_000, ge=0)
     max_evidence_events: int = Field(default=200, ge=1)
+    max_age_ms: DurationMs = Field(default=86_400_000, ge=0)
     external_url: str = "http://127.0.0.1:8501"
     receivers: dict[str, Receiver] = Field(default_factory=dict)
 

@@ -19,6 +19,8 @@ class QueryInfo:
     summary: str
     """Template; `{name}` stands for a RETURN value or a key attribute."""
     group_gap_ms: int
+    per: tuple[str, ...] = ()
+    """RETURN values that tell alerts apart, beside the partition key."""
     runbook: str = ""
     within_ms: int | None = None
     types: frozenset[str] = frozenset()

@@ -140,6 +140,10 @@ class StoppedError(Exception):
     """The process ends; what is pending stays pending."""
 
 
+def _never_stops(_seconds: float) -> bool:
+    return False
+
+
 class Courier:
     """Tells one receiver, in order, at least once."""
 
@@ -157,7 +161,7 @@ class Courier:
         self._endpoint = endpoint
         self._clock = clock
         self._post = post
-        self._wait = wait or (lambda seconds: False)
+        self._wait = wait or _never_stops
 
     def deliver_pending(self) -> int:
         """Deliver, or finally fail, all that is pending; returns how many are done with. Raises StoppedError."""

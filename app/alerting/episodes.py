@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app.alerting.catalog import QueryInfo
 from app.alerting.match import Match
 
 Key = tuple[tuple[str, object], ...]
@@ -33,6 +34,12 @@ class Episode:
         return canonical_key(self.key)
 
 
+def alert_key(match: Match, per: Sequence[str]) -> Key:
+    """What an alert is about: the partition key and the values that the query's PER names."""
+    named = {name for name, _ in match.key}
+    return (*match.key, *((name, match.values.get(name)) for name in per if name not in named))
+
+
 def canonical_key(key: Key) -> str:
     """A partition key as JSON text: equal keys give equal text."""
     return json.dumps(dict(key), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
@@ -43,9 +50,9 @@ def n_events(match: Match) -> int:
     return sum(len(ids) for ids in match.bindings.values())
 
 
-def episode_of(match: Match) -> Episode:
-    """One match alone."""
-    return Episode(match.query, match.key, match.first_lo_ms, match.last_hi_ms, match.count, match.count_exact, match)
+def episode_of(match: Match, key: Key) -> Episode:
+    """One match alone, with the key of its alert."""
+    return Episode(match.query, key, match.first_lo_ms, match.last_hi_ms, match.count, match.count_exact, match)
 
 
 def join(earlier: Episode, later: Episode) -> Episode:
@@ -65,15 +72,16 @@ def within_gap(start_ms: int, end_ms: int, other_start_ms: int, other_end_ms: in
     return start_ms <= other_end_ms + gap_ms and other_start_ms <= end_ms + gap_ms
 
 
-def group(matches: Iterable[Match], gaps_ms: dict[str, int]) -> list[Episode]:
-    """Episodes by query and key, in order of (query, key, start); `gaps_ms` by query name."""
-    by_key: dict[tuple[str, str], list[Match]] = {}
+def group(matches: Iterable[Match], queries: Mapping[str, QueryInfo]) -> list[Episode]:
+    """Episodes by query and key, in order of (query, key, start)."""
+    by_key: dict[tuple[str, str], list[Episode]] = {}
     for match in matches:
-        by_key.setdefault((match.query, canonical_key(match.key)), []).append(match)
-    episodes: list[Episode] = []
+        episode = episode_of(match, alert_key(match, queries[match.query].per))
+        by_key.setdefault((episode.query, episode.key_text), []).append(episode)
+    grouped: list[Episode] = []
     for query, key_text in sorted(by_key):
-        episodes += _sweep(by_key[query, key_text], gaps_ms[query])
-    return episodes
+        grouped += _sweep(by_key[query, key_text], queries[query].group_gap_ms)
+    return grouped
 
 
 def alert_id(query: str, key_text: str, start_ms: int, query_hash: str) -> str:
@@ -93,8 +101,8 @@ def digest(*parts: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _sweep(matches: Sequence[Match], gap_ms: int) -> list[Episode]:
-    ordered = sorted(map(episode_of, matches), key=lambda e: (e.start_ms, e.end_ms))
+def _sweep(episodes: Iterable[Episode], gap_ms: int) -> list[Episode]:
+    ordered = sorted(episodes, key=lambda e: (e.start_ms, e.end_ms))
     joined = [ordered[0]]
     for episode in ordered[1:]:
         last = joined[-1]

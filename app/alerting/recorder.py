@@ -113,7 +113,7 @@ class Recorder:
     def _episodes(self, matches: Sequence[Match]) -> list[Episode]:
         queries = self._options.queries
         alerting = [match for match in matches if not queries[match.query].is_report]
-        return group(alerting, {name: info.group_gap_ms for name, info in queries.items()})
+        return group(alerting, queries)
 
     def _id(self, episode: Episode) -> str:
         info = self._options.queries[episode.query]

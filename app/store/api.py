@@ -204,9 +204,12 @@ class Store:
             return {row[0]: row[1] for row in session.execute(statement)}
 
 
-def open_store(url: str) -> Store:
-    """Open (and make or migrate) the database at `url`; raises StoreError."""
-    return Store(open_database(url))
+def open_store(url: str, *, durable: bool = True) -> Store:
+    """Open (and make or migrate) the database at `url`; raises StoreError.
+
+    Not `durable`: a power cut may damage an SQLite file (for replays that can be repeated).
+    """
+    return Store(open_database(url, durable=durable))
 
 
 def find_alert(session: Session, alert_id: str) -> AlertRow:

@@ -20,7 +20,7 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_TIMEOUT_MS = 30_000
 
 
-def open_database(url: str, *, upgrade: bool = True) -> Engine:
+def open_database(url: str, *, upgrade: bool = True, durable: bool = True) -> Engine:
     """Connect and, with `upgrade`, migrate; raises StoreError that names the database without its password."""
     try:
         parsed = make_url(url)
@@ -34,10 +34,10 @@ def open_database(url: str, *, upgrade: bool = True) -> Engine:
             _make_folder(parsed)
         engine = create_engine(parsed, pool_pre_ping=True)
         if engine.dialect.name == "sqlite":
-            event.listen(engine, "connect", _configure_sqlite)
+            event.listen(engine, "connect", _configure_sqlite if durable else _configure_fast_sqlite)
             event.listen(engine, "begin", _begin_immediate)
         if upgrade:
-            with engine.begin() as connection:
+            with engine.execution_options(writes=True).begin() as connection:
                 command.upgrade(alembic_config(connection), "head")
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise StoreError(f"store.url: no driver for {shown}: {error}; install it beside clustercep") from None
@@ -80,6 +80,13 @@ def _configure_sqlite(connection: object, _entry: ConnectionPoolEntry) -> None:
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.close()
+
+
+def _configure_fast_sqlite(connection: object, entry: ConnectionPoolEntry) -> None:
+    _configure_sqlite(connection, entry)
+    cursor = connection.cursor()  # type: ignore[attr-defined]  # as above
+    cursor.execute("PRAGMA synchronous = OFF")
     cursor.close()
 
 

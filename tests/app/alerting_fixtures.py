@@ -30,7 +30,7 @@ class FakeMatch:
 
 def options(**receivers: Receiver) -> AlertingOptions:
     """One alerting query `slow` and one report `times`."""
-    slow = QueryInfo("slow", "h1", Severity.WARNING, "{task_id} took {period_ms}", GAP_MS, "Look at the task.")
+    slow = QueryInfo("slow", "h1", Severity.WARNING, "{task_id} took {period_ms}", GAP_MS, runbook="Look at the task.")
     times = QueryInfo("times", "h2", None, "{task_id}: {period_ms}", GAP_MS)
     return AlertingOptions({"slow": slow, "times": times}, receivers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -45,6 +46,17 @@ def test_matches_beyond_the_gap_are_two_alerts(store: Store) -> None:
 def test_keys_do_not_mix(store: Store) -> None:
     live(store, [FakeMatch(10, 20), FakeMatch(10, 20, key=(("task_id", "t2"),))], 0)
     assert {a.key_text for a in store.alerts()} == {KEY, canonical_key((("task_id", "t2"),))}
+
+
+def test_per_tells_alerts_of_one_key_apart(store: Store) -> None:
+    per_host = replace(OPTIONS, queries={"slow": replace(OPTIONS.queries["slow"], per=("host",))})
+    with store.transaction() as writer:
+        matches = [FakeMatch(10, 20, values={"host": host}) for host in ("n1", "n2", "n1")]
+        Recorder(per_host, writer, kept, 1_000).live(matches, 0)
+    assert sorted((a.key["task_id"], a.key["host"], a.n_matches) for a in store.alerts()) == [
+        ("t1", "n1", 2),
+        ("t1", "n2", 1),
+    ]
 
 
 def test_late_match_that_extends_to_the_left_keeps_the_id(store: Store) -> None:
@@ -212,7 +224,7 @@ def test_silencing_a_firing_alert(store: Store) -> None:
 )
 def test_grouping_is_the_transitive_closure_of_nearness(spans: list[tuple[int, int]], gap_ms: int) -> None:
     matches = [FakeMatch(start, start + length) for start, length in spans]
-    found = group(matches, {"slow": gap_ms})
+    found = group(matches, {"slow": replace(OPTIONS.queries["slow"], group_gap_ms=gap_ms)})
     components: list[set[int]] = []
     for i, match in enumerate(matches):  # by definition: connected components of "nearer than the gap"
         near = [

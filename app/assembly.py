@@ -1,0 +1,141 @@
+"""Putting the live path together from settings; again after a failure, from the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+import engine
+from app.alerting.delivery import Endpoint, Notifier, endpoint_of
+from app.alerting.recorder import AlertingOptions
+from app.checkpoint import CheckpointFolder
+from app.config import read_secret
+from app.deduplicate import Deduplicator
+from app.errors import AppError
+from app.histories import FreshMatcher, HistoryReplay
+from app.intake import IntakeQueue
+from app.ordering import Order
+from app.pipeline import Matcher, Pipeline
+from app.queries import Loaded, load_queries
+from app.recent import RecentEvents, longest_windows
+from app.settings import Settings
+from app.sources import ConfiguredSource, build_sources, source_ranks
+from app.store.api import Store, open_store
+from app.watermarks import Watermarks
+from collectors.base import PositionError
+from collectors.schema import complete_from, load_event_types
+from engine.events import EventBatch
+
+log = structlog.get_logger(__name__)
+
+LIVE_PIPELINE = "live"
+
+
+class QueryFilesError(AppError):
+    """Query files that cannot run; the message holds everything that is wrong."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """A pipeline with its sources."""
+
+    pipeline: Pipeline
+    sources: Mapping[str, ConfiguredSource]
+
+    def poll(self, name: str, now_ms: int) -> None:
+        """Poll one source into the queue of the next step."""
+        self.pipeline.intake.put(self.sources[name].source.poll(now_ms))
+
+
+def store_url(settings: Settings) -> str:
+    """Where the store is: as configured, else a file in store.directory."""
+    url = read_secret(settings.store.url, settings.store.url_file, "store.url_file")
+    return f"sqlite:///{settings.store.directory / 'clustercep.db'}" if url is None else url.get_secret_value()
+
+
+def open_configured_store(settings: Settings, *, durable: bool = True) -> Store:
+    """The store of the settings; raises StoreError."""
+    return open_store(store_url(settings), durable=durable)
+
+
+def checked_queries(settings: Settings) -> Loaded:
+    """The queries of the settings; raises QueryFilesError with all that is wrong."""
+    loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
+    if loaded.problems:
+        raise QueryFilesError("\n".join(loaded.problems))
+    return loaded
+
+
+def endpoints_of(settings: Settings) -> dict[str, Endpoint]:
+    """The enabled receivers; raises ConfigError."""
+    return {
+        name: endpoint_of(name, receiver, settings.alerting.external_url)
+        for name, receiver in settings.alerting.receivers.items()
+        if receiver.enabled
+    }
+
+
+def assemble(
+    settings: Settings, queries: Loaded, store: Store, notifier: Notifier, now_ms: int, *, durable: bool = True
+) -> Live:
+    """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError."""
+    sources = build_sources(settings)
+    limits = engine.Limits(max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget)
+    schema = load_event_types()
+    infos = queries.infos.values()
+
+    def new_matcher() -> engine.Engine:
+        return engine.Engine(queries.compiled, schema, limits=limits)
+
+    def rewound(events: EventBatch, watermark_ms: int) -> Matcher:
+        matcher = new_matcher()
+        matcher.process(events, watermark_ms)
+        return matcher
+
+    complete = complete_from("job_history")
+    for_histories = [query for query in queries.compiled if query.types <= complete]
+
+    def history_matcher() -> FreshMatcher | None:
+        return engine.Engine(for_histories, schema, limits=limits) if for_histories else None
+
+    pipeline = Pipeline(
+        intake=IntakeQueue(),
+        order=Order(
+            Deduplicator(source_ranks(settings), settings.sources.remember_ids_ms),
+            Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
+        ),
+        matcher=new_matcher(),
+        histories=HistoryReplay(history_matcher),
+        recent=RecentEvents(longest_windows((info.types, info.within_ms) for info in infos)),
+        alerting=AlertingOptions(
+            queries=queries.infos,
+            receivers=settings.alerting.receivers,
+            max_evidence_events=settings.alerting.max_evidence_events,
+            max_age_ms=settings.alerting.max_age_ms,
+        ),
+        store=store,
+        checkpoints=CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE, durable=durable),
+        notifier=notifier,
+        rewind=rewound,
+    )
+    for name, position in (pipeline.restore(now_ms) or {}).items():
+        _restore_position(sources, name, position)
+    return Live(pipeline, sources)
+
+
+def checkpoint_folder(settings: Settings) -> Path:
+    """Where checkpoints are."""
+    return settings.store.directory / "checkpoints"
+
+
+def _restore_position(sources: Mapping[str, ConfiguredSource], name: str, position: object) -> None:
+    """A source that cannot use its position reads from the start: its events are known by their ids."""
+    if name not in sources or not isinstance(position, dict):
+        return
+    try:
+        sources[name].source.restore(position)
+    except PositionError as error:
+        log.warning("read position refused; the source is read from its start", source=name, reason=str(error))

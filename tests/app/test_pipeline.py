@@ -1,0 +1,253 @@
+"""The path from sources to store: restart at any point, duplicates, late events, silent sources, finished jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from app.errors import CheckpointError
+from app.store import Store, open_store
+from collectors.base import FinishedHistory
+from engine.events import EventBatch
+from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, start
+
+BOUNDARIES = ("collect", "order", "match", "checkpoint", "store", "commit", "notify")
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+def task(name: str, start_ms: int, end_ms: int, seen_after_ms: int = 3) -> list[tuple[int, dict[str, Any]]]:
+    """A task's two events and when a source shows them."""
+    return [
+        (start_ms + seen_after_ms, event(f"{name}-start", start_ms, "MapStart", task_id=name)),
+        (end_ms + seen_after_ms, event(f"{name}-end", end_ms, task_id=name, period_ms=end_ms - start_ms)),
+    ]
+
+
+def scripts() -> list[Script]:
+    """Two sources that see the same tasks, one later and in more detail; one of them fails at times."""
+    quick = [*task("t1", 5, 40), *task("t2", 12, 55), *task("t3", 90, 120)]
+    slow = [*task("t1", 5, 40, 25), *task("t4", 33, 61, 9), *task("t3", 90, 120, 12)]
+    lone = batch(event("h-start", 1, "MapStart", task_id="h"), event("h-end", 30, task_id="h"))
+    histories = [(70, FinishedHistory("job_h", "h.jhist", lone))]
+    return [
+        Script("yarn_rest", quick, 30, failing=(50,)),
+        Script("job_history", slow, 30, histories=histories),
+    ]
+
+
+def content(store: Store) -> dict[str, Any]:
+    """Everything that a user or a receiver can see, without the clock of the run."""
+    return {
+        "alerts": [
+            (a.id, a.state, a.start_ms, a.end_ms, a.n_matches, a.revision, a.values, a.lane)
+            for a in sorted(store.alerts(), key=lambda a: a.id)
+        ],
+        "changes": [(c.alert_id, c.revision, c.to_state) for a in store.alerts() for c in store.alert(a.id).changes],
+        "evidence": sorted(
+            (e.alert_id, e.event_id, e.type) for a in store.alerts() for e in store.alert(a.id).evidence
+        ),
+        "reports": sorted((r.id, r.summary) for r in store.reports()),
+        "keys": sorted((n.idempotency_key, n.receiver) for n in store.notifications()),
+        "statistics": [(s.name, s.source, s.type, s.value) for s in store.statistics()],
+        "late": sorted(late.event_id for late in store.late_events()),
+    }
+
+
+def uninterrupted(folder: Path) -> dict[str, Any]:
+    with open_store(f"sqlite:///{folder / 'whole.db'}", durable=False) as store:
+        start(store, folder / "whole", scripts()).run(0, 200)
+        return content(store)
+
+
+def test_the_whole_path(tmp_path: Path) -> None:
+    found = uninterrupted(tmp_path)
+    assert [
+        (state, start_ms, end_ms) for _, state, start_ms, end_ms, *_ in sorted(found["alerts"], key=lambda a: a[2])
+    ] == [
+        ("resolved", 1, 30),
+        ("resolved", 5, 40),
+        ("resolved", 12, 55),
+        ("resolved", 33, 61),
+        ("resolved", 90, 120),
+    ]
+    assert len(found["reports"]) == 5
+    assert len(found["keys"]) == 10
+    assert found["late"] == []
+    statistics = {(name, source): value for name, source, kind, value in found["statistics"] if kind in ("MapEnd", "")}
+    assert statistics["events", "yarn_rest"] == 3
+    assert statistics["duplicates", "job_history"] == 2
+    assert statistics["events", "job_history"] == 1
+    assert statistics["history", "job_history"] == 1
+    assert statistics["failed_polls", "yarn_rest"] == 1
+
+
+@pytest.mark.parametrize("name", BOUNDARIES)
+def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, name: str) -> None:
+    expected = uninterrupted(tmp_path)
+    for at_step in (0, 3, 5, 7, 13):
+        folder = tmp_path / f"{name}-{at_step}"
+        crash_and_go_on(folder, name, [at_step])
+        with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
+            assert without_polls(content(store)) == without_polls(expected), f"killed before {name} of step {at_step}"
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from(BOUNDARIES), st.integers(0, 6)), min_size=1, max_size=5))
+def test_any_series_of_kills(tmp_path_factory: pytest.TempPathFactory, kills: list[tuple[str, int]]) -> None:
+    folder = tmp_path_factory.mktemp("kills")
+    expected = uninterrupted(folder)
+    now_ms = 0
+    for name, after in kills:
+        now_ms = until_killed(folder, name, after, now_ms)
+    with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
+        start(store, folder / "checkpoints", scripts(), now_ms=now_ms).run(now_ms, 200)
+        assert without_polls(content(store)) == without_polls(expected)
+
+
+def without_polls(found: dict[str, Any]) -> dict[str, Any]:
+    """Polls that were lost with the process are made again, so their number differs."""
+    statistics = [s for s in found["statistics"] if s[0] not in ("polls", "failed_polls")]
+    return {**found, "statistics": statistics}
+
+
+def crash_and_go_on(folder: Path, name: str, at_steps: list[int]) -> None:
+    now_ms = 0
+    for at_step in at_steps:
+        now_ms = until_killed(folder, name, at_step, now_ms)
+    with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
+        start(store, folder / "checkpoints", scripts(), now_ms=now_ms).run(now_ms, 200)
+
+
+def until_killed(folder: Path, name: str, after: int, from_ms: int) -> int:
+    """Run until the boundary is reached for the (after + 1)-th time; returns when that was."""
+    folder.mkdir(exist_ok=True)
+    n_left = after
+
+    def boundary(reached: str) -> None:
+        nonlocal n_left
+        if reached == name:
+            if n_left == 0:
+                raise Killed
+            n_left -= 1
+
+    with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
+        process = start(store, folder / "checkpoints", scripts(), now_ms=from_ms, boundary=boundary)
+        with pytest.raises(Killed):
+            process.run(from_ms, 1_000)
+    return from_ms + 10 * after
+
+
+def test_an_event_of_two_sources_enters_once_with_the_better_copy(store: Store, tmp_path: Path) -> None:
+    rest = event("e", 50, task_id="t", status="SUCCEEDED", host="from-rest")
+    history = event("e", 50, task_id="t", host="from-history", rack="r1")
+    sources = [
+        Script("job_history", [(0, event("s", 10, "MapStart", task_id="t")), (60, history)], 30),
+        Script("yarn_rest", [(55, rest), (56, rest)], 30),
+    ]
+    start(store, tmp_path, sources).run(0, 200)
+    (alert,) = store.alerts()
+    (_, end) = store.alert(alert.id).evidence
+    assert alert.n_matches == 1
+    assert end.attributes == {"task_id": "t", "host": "from-history", "rack": "r1", "status": "SUCCEEDED"}
+    counted = {(s.name, s.source): s.value for s in store.statistics() if s.type == "MapEnd" and s.name != "rows"}
+    assert sum(n for (name, _), n in counted.items() if name == "events") == 1
+    assert sum(n for (name, _), n in counted.items() if name == "duplicates") == 2
+
+
+def test_late_events_are_kept_and_take_no_part(store: Store, tmp_path: Path) -> None:
+    late = event("e", 10, task_id="t")
+    start(store, tmp_path, [Script("yarn_rest", [(0, event("s", 5, "MapStart", task_id="t")), (90, late)])]).run(0, 100)
+    assert store.alerts() == []
+    (kept,) = store.late_events()
+    assert (kept.event_id, kept.t_lo_ms, kept.watermark_ms, kept.attributes) == ("e", 10, 80, {"task_id": "t"})
+    assert [p.kind for p in store.problems()] == ["late"]
+
+
+def test_a_silent_source_is_left_out_after_its_timeout(store: Store, tmp_path: Path) -> None:
+    dead = Script("ganglia_rrd", [], failing=range(0, 10_000))
+    process = start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20)), dead], timeout_ms=50)
+    process.run(0, 50)
+    assert store.alerts() == []
+    process.run(60, 60)
+    assert len(store.alerts()) == 1
+    problems = {(p.source, p.kind): p.n_times for p in store.problems()}
+    assert problems == {("ganglia_rrd", "unavailable"): 7, ("ganglia_rrd", "left_out"): 1}
+
+
+def test_finished_history_of_a_job_seen_live_is_a_copy(store: Store, tmp_path: Path) -> None:
+    seen = [(10, event("job", 4, "JobStart", job_id="j")), *task("t", 5, 20)]
+    history = batch(*(row for _, row in seen))
+    script = Script("job_history", seen, histories=[(100, FinishedHistory("j", "j.jhist", history))])
+    start(store, tmp_path, [script]).run(0, 200)
+    assert [a.lane for a in store.alerts()] == ["live"]
+    assert {s.type: s.value for s in store.statistics("duplicates")} == {"JobStart": 1, "MapStart": 1, "MapEnd": 1}
+
+
+def test_history_replaces_what_the_live_view_missed(store: Store, tmp_path: Path) -> None:
+    seen = [(10, event("job", 4, "JobStart", job_id="j")), (10, event("s", 5, "MapStart", task_id="t"))]
+    whole = [*(row for _, row in seen), event("e", 20, task_id="t")]
+    script = Script("job_history", seen, histories=[(100, FinishedHistory("j", "j.jhist", batch(*whole)))])
+    start(store, tmp_path, [script]).run(0, 200)
+    assert [(a.lane, a.start_ms, a.end_ms) for a in store.alerts()] == [("history", 5, 20)]
+    assert [late.event_id for late in store.late_events()] == ["e"]
+
+
+def test_a_damaged_checkpoint_is_refused(store: Store, tmp_path: Path) -> None:
+    start(store, tmp_path, scripts()).run(0, 50)
+    (file,) = tmp_path.glob("checkpoint-*.arrow")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match="not what was written"):
+        start(store, tmp_path, scripts())
+
+
+def test_only_the_current_checkpoint_is_kept(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-000000000099.arrow.part").write_bytes(b"half")
+    start(store, tmp_path, scripts()).run(0, 50)
+    assert [p.name for p in tmp_path.glob("checkpoint*")] == ["checkpoint-000000000006.arrow"]
+
+
+def test_changed_queries_start_again_from_kept_events(store: Store, tmp_path: Path) -> None:
+    start(store, tmp_path, scripts()).run(0, 50)
+    found: list[int] = []
+    fresh = PairMatcher()
+
+    def rewind(events: EventBatch, _watermark_ms: int) -> PairMatcher:
+        found.append(len(events))
+        return fresh
+
+    process = start(store, tmp_path, scripts())
+    process.pipeline.matcher.save = lambda: {}  # type: ignore[method-assign]  # as an engine with other queries
+    process.run(60, 60)
+    again = start(store, tmp_path, scripts(), rewind=rewind)
+    assert found == [len(again.pipeline.recent)]
+    assert again.pipeline.matcher is fresh
+
+
+def test_a_store_that_refuses_leaves_the_step_undone(store: Store, tmp_path: Path) -> None:
+    process = start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20))])
+    with store.transaction() as writer:
+        writer.session.execute(
+            text("CREATE TRIGGER no BEFORE INSERT ON alerts BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+        )
+    with pytest.raises(Exception, match="disk full"):
+        process.run(0, 100)
+    with store.transaction() as writer:
+        writer.session.execute(text("DROP TRIGGER no"))
+    start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20))], now_ms=100).run(100, 200)
+    assert [a.state for a in store.alerts()] == ["resolved"]
+
+
+def test_the_boundaries_of_a_step_are_those_that_are_tested(store: Store, tmp_path: Path) -> None:
+    reached: list[str] = []
+    start(store, tmp_path, scripts(), boundary=reached.append).run(0, 0)
+    assert tuple(reached) == BOUNDARIES
