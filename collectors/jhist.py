@@ -216,7 +216,7 @@ class JhistParser:
 
     def _check_name(self, job_id: str) -> None:
         name = self.place.rpartition("/")[2]
-        if not name.startswith(job_id + ("-" if "-" in name else ".")):
+        if not name.startswith(job_id) or name[len(job_id) :][:1].isdigit():
             self._problems.report(
                 self.place, "name_disagrees", f"its records are of {job_id}, its name says otherwise; the records count"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
@@ -18,14 +19,12 @@ MAX_TIME_MS = 253_402_300_799_999
 """End of the year 9999: a later time is no time."""
 
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
 def clean_text(text: str) -> str:
     """`text` as valid Unicode: undecodable bytes of file names and lone surrogates of JSON become U+FFFD."""
-    return text.encode("utf-8", "surrogateescape" if _has_escapes(text) else "replace").decode("utf-8", "replace")
-
-
-def _has_escapes(text: str) -> bool:
-    surrogates = [c for c in text if "\ud800" <= c <= "\udfff"]
-    return bool(surrogates) and all("\udc80" <= c <= "\udcff" for c in surrogates)
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def is_time_ms(value: object) -> TypeGuard[int]:

@@ -111,6 +111,8 @@ def has_known_before(path: str, layout: RrdLayout, updated_s: int, before_s: int
 
 
 def _fetch(path: str, value_idx: int, step_s: int, start_s: int, end_s: int) -> Rows:
+    if not _is_utf8(path):
+        raise RrdError("its path is not UTF-8, which rrdtool cannot open: rename the folder or file")
     try:
         (from_s, _, found_step_s), _, rows = rrdtool.fetch(
             path, "AVERAGE", "-r", str(step_s), "-s", str(start_s), "-e", str(end_s)
@@ -123,3 +125,12 @@ def _fetch(path: str, value_idx: int, step_s: int, start_s: int, end_s: int) -> 
         )
     first, last = (start_s - from_s) // step_s, (end_s - from_s) // step_s
     return Rows(start_s + step_s, step_s, [row[value_idx] for row in rows[first:last]])
+
+
+def _is_utf8(path: str) -> bool:
+    """The binding crashes the process on a path that cannot be encoded."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

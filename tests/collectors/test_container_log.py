@@ -1,0 +1,256 @@
+"""Fetches of reducers: periods, hosts, sizes; logs that grow, rotate, shrink, lie or break off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.base import Collected, OptionError, PositionError, SourceUnavailableError
+from collectors.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.identity import lifecycle_id
+from collectors.log_time import parse_record, parse_time, zone_named
+from tests.collectors import reducer_logs as logs
+
+NOW = logs.DAY_MS + 60_000
+
+
+def collector(root: Path, **options: object) -> ContainerLogCollector:
+    return ContainerLogCollector(ContainerLogOptions(root, **options))  # type: ignore[arg-type]
+
+
+def collect(root: Path, **options: object) -> Collected:
+    return collector(root, **options).poll(NOW)
+
+
+def pulls(*polls: Collected) -> list[tuple[Any, ...]]:
+    found = []
+    for polled in polls:
+        for row in polled.events.rows():
+            if row["type"] == "DataPull":
+                number = int(row["map_attempt_id"].split("_")[4])
+                values = (row.get("source_host"), row.get("bytes"), row["t_lo_ms"] - logs.DAY_MS, row.get("period_ms"))
+                found.append((number, *values))
+    return sorted(found)
+
+
+def of_type(polled: Collected, event_type: str) -> list[dict[str, Any]]:
+    return [row for row in polled.events.rows() if row["type"] == event_type]
+
+
+def ids(*polls: Collected) -> list[str]:
+    return sorted(i for polled in polls for i in polled.events.strings("event_id").to_pylist())
+
+
+def test_pulls_of_interleaved_fetchers(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    polled = collect(tmp_path)
+    assert pulls(polled) == logs.PULLS
+    assert polled.problems == ()
+    assert polled.watermark_ms == NOW - 5_000
+    for row in of_type(polled, "DataPull"):
+        assert row["attempt_id"] == logs.REDUCER
+        assert row["task_id"] == "task_1700000000000_0007_r_000000"
+        assert row["job_id"] == "job_1700000000000_0007"
+        assert row["clock_id"] == "host:node4"
+        assert row["t_lo_ms"] == row["t_hi_ms"]
+        assert "from map-output for" in row["raw"]
+
+
+def test_logs_without_assignments_give_the_same(tmp_path: Path) -> None:
+    for role, text in logs.hadoop3_logs().items():
+        logs.write_log(tmp_path, text, role)
+    polled = collect(tmp_path)
+    assert pulls(polled) == logs.PULLS
+    assert len(of_type(polled, "ReducerEnd")) == 1
+
+
+def test_every_fetch_takes_its_bytes_from_the_queue(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    rows = of_type(collect(tmp_path), "DataIO")
+    assert sorted(row["size_bytes"] for row in rows) == [-5_000, -400, -300]
+    assert {row["attempt_id"] for row in rows} == {logs.REDUCER}
+
+
+def test_start_and_end_that_the_log_proves(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    polled = collect(tmp_path)
+    ((start,), (end,)) = of_type(polled, "ReducerStart"), of_type(polled, "ReducerEnd")
+    assert (start["event_id"], start["t_lo_ms"]) == (lifecycle_id("ReducerStart", logs.REDUCER), logs.DAY_MS + 1_000)
+    assert (end["event_id"], end["t_lo_ms"]) == (lifecycle_id("ReducerEnd", logs.REDUCER), logs.DAY_MS + 12_000)
+    assert (end["status"], end["period_ms"], end["host"]) == ("SUCCEEDED", 11_000, "node4")
+    assert of_type(collect(tmp_path, life_cycle=False), "ReducerEnd") == []
+
+
+def test_a_master_that_names_attempts_is_no_attempt(tmp_path: Path) -> None:
+    text = logs.line(5, "IPC", "org.apache.hadoop.mapred.TaskAttemptListenerImpl", f"Done from {logs.REDUCER}") + "\n"
+    logs.write_log(tmp_path, text)
+    assert len(collect(tmp_path).events) == 0
+
+
+@pytest.mark.parametrize("hadoop", [2, 3])
+def test_bytes_by_bytes_and_restarts_change_nothing(tmp_path: Path, hadoop: int) -> None:
+    texts = {"syslog": logs.hadoop2_log()} if hadoop == 2 else logs.hadoop3_logs()
+    for role, text in texts.items():
+        logs.write_log(tmp_path / "whole", text, role)
+    expected = collect(tmp_path / "whole", life_cycle=False)
+    reader, polls = collector(tmp_path / "slow", life_cycle=False), []
+    for role, text in texts.items():
+        for size in range(0, len(text) + 60, 61):
+            logs.write_log(tmp_path / "slow", text[:size], role)
+            polls.append(reader.poll(NOW))
+            again = collector(tmp_path / "slow", life_cycle=False)
+            again.restore(json.loads(json.dumps(reader.checkpoint())))
+            reader = again
+    assert pulls(*polls) == logs.PULLS
+    assert ids(*polls) == ids(expected)
+    assert [p for polled in polls for p in polled.problems] == []
+
+
+def test_crlf(tmp_path: Path) -> None:
+    logs.write_log(tmp_path / "a", logs.hadoop2_log())
+    logs.write_log(tmp_path / "b", logs.hadoop2_log().replace("\n", "\r\n"))
+    assert pulls(collect(tmp_path / "b")) == logs.PULLS
+    assert ids(collect(tmp_path / "a")) == ids(collect(tmp_path / "b"))
+
+
+def test_rotation_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    lines = logs.hadoop2_log().splitlines(keepends=True)
+    path = logs.write_log(tmp_path, "".join(lines[:7]))
+    reader = collector(tmp_path)
+    polls = [reader.poll(NOW)]
+    with path.open("a") as file:
+        file.write("".join(lines[7:9]))  # not read yet when it is renamed
+    path.rename(path.with_name("syslog.1"))
+    logs.write_log(tmp_path, "".join(lines[9:]))
+    polls.append(reader.poll(NOW))
+    assert [p[0] for p in pulls(*polls)] == [0, 1, 2]
+    assert len(ids(*polls)) == len(set(ids(*polls)))
+
+
+def test_a_file_that_was_cut_is_read_again(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    reader = collector(tmp_path)
+    first = reader.poll(NOW)
+    logs.write_log(tmp_path, logs.hadoop2_log()[:-400])
+    second = reader.poll(NOW)
+    assert [p.kind for p in second.problems] == ["truncated"]
+    assert set(ids(second)) <= set(ids(first))  # the same events have the same ids
+    assert [p.kind for p in reader.poll(NOW).problems] == []
+
+
+def test_a_file_that_was_replaced_by_a_longer_one_is_read_again(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log()[:500])
+    reader = collector(tmp_path)
+    reader.poll(NOW)
+    logs.write_log(tmp_path, "x" * 600 + "\n" + logs.hadoop2_log())
+    polled = reader.poll(NOW)
+    assert [p.kind for p in polled.problems] == ["truncated"]
+    assert pulls(polled) == logs.PULLS
+
+
+def test_records_wait_until_the_reducer_is_known(tmp_path: Path) -> None:
+    lines = logs.hadoop2_log().splitlines(keepends=True)
+    nameless = "".join(text for text in lines[:-1] if "EventFetcher" not in text)
+    logs.write_log(tmp_path, nameless)
+    reader = collector(tmp_path)
+    now_ms = logs.DAY_MS + 12_000
+    waiting = reader.poll(now_ms)
+    assert len(waiting.events) == 0
+    assert waiting.watermark_ms == logs.DAY_MS + 2_720  # nothing that waits may come late
+    logs.write_log(tmp_path, nameless + lines[-1])
+    assert pulls(reader.poll(now_ms)) == logs.PULLS
+    other = collector(tmp_path, hold_ms=1_000)
+    logs.write_log(tmp_path, nameless)
+    assert other.poll(now_ms).watermark_ms == now_ms - 5_000
+
+
+def test_a_reducer_that_is_never_named_is_reported(tmp_path: Path) -> None:
+    lines = logs.hadoop2_log().splitlines(keepends=True)
+    logs.write_log(tmp_path, "".join(text for text in lines[:-1] if "EventFetcher" not in text))
+    reader = collector(tmp_path, abandon_ms=1_000)
+    reader.poll(NOW)
+    polled = reader.poll(NOW + 1_000)
+    assert [(p.kind, p.place) for p in polled.problems] == [("unattributed", logs.CONTAINER)]
+    assert len(polled.events) == 0
+
+
+def test_a_log_that_breaks_off_has_no_invented_periods(tmp_path: Path) -> None:
+    text = "".join(f"{t}\n" for part in logs.fetches()[:6] for t in part if "ssign" not in t and "#1 freed" not in t)
+    logs.write_log(tmp_path, text)
+    reader = collector(tmp_path, abandon_ms=1_000)
+    assert pulls(reader.poll(NOW)) == [logs.PULLS[2]]
+    assert pulls(reader.poll(NOW + 1_000)) == [(0, None, 300, 9_010, None)]
+
+
+def test_replay_does_not_read_ahead_of_the_clock(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    reader, polls = collector(tmp_path), []
+    for now_ms in range(logs.DAY_MS, logs.DAY_MS + 13_000, 500):
+        polls.append(reader.poll(now_ms))
+        assert all(row["t_hi_ms"] <= now_ms for row in polls[-1].events.rows())
+    assert pulls(*polls) == logs.PULLS
+    assert pulls(collector(tmp_path, hold_future=False).poll(logs.DAY_MS)) == logs.PULLS
+
+
+def test_size_that_was_not_logged(tmp_path: Path) -> None:
+    text = "\n".join([logs.named(1), *logs.assigned(2, 1, "n"), logs.read(9, 1, 0, 77)]) + "\n"
+    logs.write_log(tmp_path, text)
+    polled = collect(tmp_path)
+    assert pulls(polled) == [(0, "n", None, 9, 7)]
+    assert of_type(polled, "DataIO") == []
+    assert [p.kind for p in polled.problems] == ["missing_len"]
+
+
+def test_binary_and_endless_lines(tmp_path: Path) -> None:
+    path = logs.write_log(tmp_path, "")
+    path.write_bytes(b"\x00\xff" * 3_000_000 + b"\n" + logs.hadoop2_log().encode())
+    polled = collect(tmp_path)
+    assert pulls(polled) == logs.PULLS
+    assert [p.kind for p in polled.problems] == ["oversized_record"]
+
+
+def test_layouts(tmp_path: Path) -> None:
+    path = tmp_path / logs.APPLICATION / f"{logs.CONTAINER}.log"
+    path.parent.mkdir()
+    path.write_text(logs.hadoop2_log())
+    polled = collect(tmp_path, layout="{application}/{container}.log", host="here")
+    assert pulls(polled) == logs.PULLS
+    assert of_type(polled, "ReducerStart")[0]["host"] == "here"
+    logs.write_log(tmp_path / "by_host", logs.hadoop2_log(), host="127.0.0.9")
+    renamed = collect(tmp_path / "by_host", hosts={"127.0.0.9": "node9"})
+    assert of_type(renamed, "ReducerStart")[0]["host"] == "node9"
+    for layout in ("{application}/{role}", "{container}/{container}", "{container}/{nobody}"):
+        with pytest.raises(OptionError, match="layout"):
+            collect(tmp_path, layout=layout)
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    for role in ("stdout", "syslog.gz", "prelaunch.out"):
+        logs.write_log(tmp_path, logs.hadoop2_log(), role)
+    (tmp_path / "syslog").write_text(logs.hadoop2_log())
+    assert len(collect(tmp_path).events) == 0
+
+
+def test_bad_positions_and_roots(tmp_path: Path) -> None:
+    with pytest.raises(PositionError):
+        collector(tmp_path).restore({"version": 1, "files": {"1:2": [1]}, "containers": {}, "watermark_ms": None})
+    with pytest.raises(SourceUnavailableError, match="nowhere"):
+        collect(tmp_path / "nowhere")
+    with pytest.raises(OptionError, match="time zone"):
+        collector(tmp_path, zone="Mars/Phobos")
+
+
+def test_time_stamps() -> None:
+    utc, paris = zone_named("UTC"), zone_named("Europe/Paris")
+    assert parse_time("2023-11-15 00:00:01,250 INFO", utc) == (logs.DAY_MS + 1_250, logs.DAY_MS + 1_250, 23)
+    assert parse_time("23/11/15 00:00:01 INFO", utc) == (logs.DAY_MS + 1_000, logs.DAY_MS + 1_999, 17)
+    assert parse_time("2023-11-15 01:00:01,250 INFO", paris) == (logs.DAY_MS + 1_250, logs.DAY_MS + 1_250, 23)
+    assert parse_time("2023-07-15 02:00:00,000 INFO", paris) == (1_689_379_200_000, 1_689_379_200_000, 23)
+    assert parse_time("2023-02-30 00:00:01,250 INFO", utc) is None
+    assert parse_time("\tat x.Y(Z.java:1)", utc) is None
+    short = parse_record("17/04/22 12:48:51 INFO client.RMProxy: Connecting to ResourceManager at x:1", utc)
+    assert short is not None
+    assert (short.logger, short.thread, short.message[:10]) == ("RMProxy", "", "Connecting")

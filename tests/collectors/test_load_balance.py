@@ -1,0 +1,111 @@
+"""LoadStd, Balance and Imbalance against their definitions."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+import pytest
+
+from collectors.base import OptionError, PositionError
+from collectors.load_balance import LoadDeriver, LoadOptions
+from collectors.schema import load_event_types
+from engine.events import EventBatch
+
+
+def metrics(step: int, values: dict[str, float], name: str = "cpu_user", cluster: str = "c") -> EventBatch:
+    rows = [
+        {
+            "event_id": f"{cluster}/{host}/{step}", "type": "Metric", "t_lo_ms": step * 15_000 - 14_999,
+            "t_hi_ms": step * 15_000, "clock_id": cluster, "host": host, "name": name, "value": value,
+        }
+        for host, value in values.items()
+    ]  # fmt: skip
+    return EventBatch.from_rows(rows, load_event_types())
+
+
+def rows(batch: EventBatch) -> list[dict[str, Any]]:
+    return list(batch.rows())
+
+
+def test_population_standard_deviation() -> None:
+    values = {"a": 3.0, "b": 7.0, "c": 7.0, "d": 19.0}
+    std, balance = rows(LoadDeriver().derive(metrics(1, values), 15_001))
+    assert std["val"] == pytest.approx(statistics.pstdev(values.values()))  # 6, not the sample's 6.9
+    assert (std["type"], std["n_hosts"], std["n_missing"], std["name"]) == ("LoadStd", 4, 0, "cpu_user")
+    assert (std["t_lo_ms"], std["t_hi_ms"]) == (1, 15_000)
+    assert balance["type"] == "Balance"
+    assert std["clock_id"] == balance["clock_id"] == "load:c"
+    assert std["source_seq"] < balance["source_seq"]
+
+
+@pytest.mark.parametrize(
+    ("n_busy", "event_type"),
+    [
+        (0, "Balance"),
+        (1, "Balance"),
+        (2, "Imbalance"),
+        (5, "Imbalance"),
+        (8, "Imbalance"),
+        (9, "Balance"),
+        (10, "Balance"),
+    ],
+)
+def test_imbalance_between_the_shares_both_included(n_busy: int, event_type: str) -> None:
+    values = {f"h{i}": 20.0 if i < n_busy else 19.999 for i in range(10)}
+    _, balance = rows(LoadDeriver().derive(metrics(1, values), 15_001))
+    assert (balance["type"], balance["busy_ratio"]) == (event_type, n_busy / 10)
+
+
+def test_thresholds_are_options() -> None:
+    values = {"a": 60.0, "b": 10.0, "c": 10.0}
+    options = LoadOptions(busy_percent=50.0, low_ratio=0.4, high_ratio=0.6)
+    assert rows(LoadDeriver(options).derive(metrics(1, values), 15_001))[1]["type"] == "Balance"
+    with pytest.raises(OptionError, match="low_ratio"):
+        LoadOptions(low_ratio=0.9, high_ratio=0.1)
+
+
+def test_a_step_waits_for_the_watermark_and_is_never_late() -> None:
+    deriver = LoadDeriver()
+    assert rows(deriver.derive(metrics(1, {"a": 1.0}), 1)) == []  # b's sample of this step may still come
+    std, _ = rows(deriver.derive(metrics(1, {"b": 3.0}), 2))
+    assert std["n_hosts"] == 2
+    assert std["t_lo_ms"] >= 1  # not before the watermark that was promised when it was not out yet
+    assert rows(deriver.derive(metrics(1, {"c": 9.0}), 3)) == []  # late: its step is out
+
+
+def test_missing_hosts_are_counted_for_a_few_steps() -> None:
+    deriver = LoadDeriver(LoadOptions(remember_steps=2))
+    found = []
+    for step in range(1, 6):
+        values = {"a": 1.0, "b": 2.0} if step == 1 else {"a": 1.0}
+        found += [r["n_missing"] for r in rows(deriver.derive(metrics(step, values), step * 15_000 + 1)) if "val" in r]
+    assert found == [0, 1, 1, 0, 0]
+
+
+def test_other_metrics_and_clusters_stay_apart() -> None:
+    batch = EventBatch.concat(
+        [
+            metrics(1, {"a": 1.0, "b": 3.0}, cluster="x"),
+            metrics(1, {"a": 5.0}, cluster="y"),
+            metrics(1, {"a": 99.0, "z": 7.0}, name="load_one", cluster="x"),
+        ]
+    )
+    found = [r for r in rows(LoadDeriver().derive(batch, 15_001)) if r["type"] == "LoadStd"]
+    assert [(r["clock_id"], r["val"], r["n_hosts"]) for r in found] == [("load:x", 1.0, 2), ("load:y", 0.0, 1)]
+
+
+def test_batches_and_restarts_change_nothing() -> None:
+    steps = [metrics(step, {"a": 10.0 * step, "b": 5.0, "c": 1.0}) for step in range(1, 6)]
+    at_once = LoadDeriver().derive(EventBatch.concat(steps), 100_000)
+    deriver, found = LoadDeriver(), []
+    for step, batch in enumerate(steps, 1):
+        found.append(deriver.derive(batch, step * 15_000 - 20_000))
+        restored = LoadDeriver()
+        restored.restore(json.loads(json.dumps(deriver.checkpoint())))
+        deriver = restored
+    found.append(deriver.derive(EventBatch.empty(), 100_000))
+    assert EventBatch.concat(found).table.equals(at_once.table.combine_chunks())
+    with pytest.raises(PositionError):
+        deriver.restore({"version": 1, "clusters": {"c": {}}})

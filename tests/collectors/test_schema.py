@@ -1,0 +1,81 @@
+"""events.csv, and that the collectors' code and the table say the same."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from collectors import schema
+from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.load_balance import LoadDeriver
+from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from engine.events import HEADER, AttributeType, EventBatch
+from tests.collectors import histories, rest_server, rrds
+from tests.collectors.reducer_logs import hadoop2_log, write_log
+from tests.collectors.test_container_log import collect as collect_log
+from tests.collectors.test_job_history import collect as collect_history
+
+TYPES = {
+    "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
+    "DataPull", "DataIO", "Metric", "LoadStd", "Balance", "Imbalance", "NodeLost", "NodeUnhealthy", "ContainerKilled",
+}  # fmt: skip
+
+
+def emitted(tmp_path: Path) -> list[EventBatch]:
+    """Batches of every collector."""
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "job_1700000000000_0007.jhist").write_bytes(histories.whole_history())
+    history = collect_history(tmp_path / "history").finished[0].events
+    write_log(tmp_path / "logs", hadoop2_log())
+    logs = collect_log(tmp_path / "logs").events
+    rrds.write_rrd(tmp_path / "rrd" / "c" / "h1" / "cpu_user.rrd", [1.0, 90.0, 2.0])
+    metrics = GangliaRrdCollector(GangliaRrdOptions(tmp_path / "rrd")).poll(rrds.T0_MS + 60_000)
+    load = LoadDeriver().derive(metrics.events, metrics.watermark_ms)
+    script = rest_server.running_job()
+    rest = YarnRestCollector(YarnRestOptions(), script).poll(rest_server.NOW_MS).events
+    return [history, logs, metrics.events, load, rest]
+
+
+def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
+    declared = schema.load_event_types().types
+    seen: dict[str, set[str]] = {}
+    for batch in emitted(tmp_path):
+        for row in batch.rows():
+            seen.setdefault(row["type"], set()).update(set(row) - set(HEADER.names))
+    for event_type, attributes in seen.items():
+        assert attributes <= set(declared[event_type]), event_type
+    not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled"}
+    assert set(seen) >= TYPES - not_here - {"Imbalance"}
+    for event_type, attributes in seen.items():
+        lacking = set(declared[event_type]) - attributes
+        # What these inputs leave empty: no rack in a log or at a history's start, no counters of running attempts.
+        assert lacking <= {"rack", "cpu_ms"}, (event_type, lacking)
+
+
+def test_every_type_of_the_design_is_there() -> None:
+    assert set(schema.load_event_types().types) == TYPES
+
+
+def test_table_is_well_formed() -> None:
+    with schema.EVENTS_CSV.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["type", "attribute", "kind", "unit", "sources", "source_field", "meaning"]
+    assert all(len(row) == 7 for row in rows)
+    assert len({(row[0], row[1]) for row in rows}) == len(rows)
+    sources = {"job_history", "yarn_rest", "container_log", "ganglia_rrd", "daemon_log"}
+    for row in schema.event_table():
+        assert row.sources <= sources
+        assert row.source_field
+        assert row.meaning
+        assert (row.attribute[-3:] != "_ms") or row.unit == "ms"
+        assert (row.attribute[-6:] != "_bytes") or row.unit == "bytes"
+        assert row.kind is not AttributeType.STRING or not row.unit
+
+
+def test_complete_from() -> None:
+    jobs = {"JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer"}
+    assert schema.complete_from("job_history") == jobs
+    assert schema.complete_from("yarn_rest") == jobs | {"TaskSample"}
+    assert schema.complete_from("container_log") == {"DataPull"}
+    assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
+    assert schema.complete_from("nobody") == frozenset()
