@@ -210,7 +210,7 @@ def _unpack(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    findings = verification.verify(options.folder)
+    findings = verification.verify(options.folder, verification.this_machine())
     for finding in findings:
         print(f"{'ok  ' if finding.holds else 'FAIL'} {finding.text}")
     return 0 if all(finding.holds for finding in findings) else 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -29,8 +30,8 @@ class Finding:
     text: str
 
 
-def verify(folder: Path) -> list[Finding]:
-    """All checks of an unpacked recording."""
+def verify(folder: Path, foreign: Iterable[str]) -> list[Finding]:
+    """All checks of an unpacked recording; none of the words `foreign` may stand in it (see this_machine)."""
     path = folder / "manifest.yaml"
     try:
         manifest = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def verify(folder: Path) -> list[Finding]:
     findings = [_faults_present(manifest), _no_problems(manifest), _samples_complete(manifest, samples)]
     for job in manifest["jobs"]:
         findings += _check_job(folder, manifest, job, samples)
-    findings.append(_no_foreign_text(folder))
+    findings.append(_no_foreign_text(folder, foreign))
     return findings
 
 
@@ -124,13 +125,20 @@ def _balance(label: str, reducer: evidence.Attempt, samples: dict[int, dict[str,
     return Finding(rising < MIN_RISING_SAMPLES - 1 and n_unbalanced < MIN_UNBALANCED - 1, text)
 
 
-def _no_foreign_text(folder: Path) -> Finding:
-    """Nothing in the recording names this machine, the user or the folders of the project."""
-    words = {socket.gethostname(), str(Path.home()), str(Path.cwd()), os.environ.get("USER", "")}
-    needles = [word.encode() for word in words if len(word) > 3]
+def this_machine() -> set[str]:
+    """Words that tell about this machine and its user, without those that are the cluster's own."""
+    words = {socket.gethostname(), os.environ.get("USER", ""), str(Path.home()), str(Path.cwd())}
+    return {word for word in words if len(word) > 1} - {"hadoop", "master", "localhost"}
+
+
+def _no_foreign_text(folder: Path, foreign: Iterable[str]) -> Finding:
+    words = sorted(set(foreign))
+    alternatives = b"|".join(re.escape(word.encode()) for word in words)
+    pattern = re.compile(rb"(?<![\w.-])(?:" + alternatives + rb")(?![\w-]|\.\w)")
     found = []
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != "manifest.yaml":
+        if words and path.is_file() and path.name != "manifest.yaml" and path.suffix != ".rrd":
             content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            found += [f"{path.relative_to(folder)}: {needle.decode()}" for needle in needles if needle in content]
-    return Finding(not found, f"nothing names this machine; found: {found[:5] or 'nothing'}")
+            if match := pattern.search(content):
+                found.append(f"{path.relative_to(folder)}: {match.group().decode()}")
+    return Finding(not found, f"nothing says {', '.join(words)}; found: {found[:5] or 'nothing'}")
