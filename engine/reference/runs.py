@@ -70,8 +70,8 @@ class _Automaton:
     def matches_from(self, events: Sequence[ObservedEvent], start: int) -> Iterator[Binding]:
         """Matches of the run that begins at events[start], if one does."""
         begun = self._begin(0, {}, None, events[start])
-        runs = [begun] if begun is not None else []
-        yield from self._accepted(runs)
+        yield from self._accepted([begun] if begun is not None else [])
+        runs = [begun] if begun is not None and not self._is_final(begun) else []
         for event in events[start + 1 :]:
             moved = [self._step(run, event) for run in runs]
             yield from self._accepted([run for new, _ in moved for run in new])

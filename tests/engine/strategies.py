@@ -13,6 +13,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from engine.events import AttributeType, EventBatch, EventSchema
+from engine.language import ast
+from engine.language.parser import parse
 
 _INT, _FLOAT, _STRING = AttributeType.INT, AttributeType.FLOAT, AttributeType.STRING
 _KEYED = {"k": _STRING, "j": _INT, "x": _INT, "y": _FLOAT, "s": _STRING}
@@ -77,7 +79,7 @@ class StreamScope:
     width_ms: int = 1
     clocks: bool = False
     weights: bool = False
-    null_share: int = 8  # one value in so many is NULL
+    null_share: int = 12  # one value in so many is NULL
 
 
 PRECISE = StreamScope()
@@ -113,7 +115,9 @@ def queries(draw: st.DrawFn, scope: QueryScope = EVERYTHING) -> str:
     """The text of a query over SCHEMA that resolves."""
     strategy = draw(st.sampled_from(scope.strategies))
     parts = draw(_patterns(scope))
-    conjuncts = draw(st.lists(_conjuncts(parts), max_size=3)) + draw(_equivalences(parts, scope))
+    conjuncts = draw(st.lists(_conjuncts(parts), max_size=draw(st.sampled_from([0, 1, 1, 2, 3])))) + draw(
+        _equivalences(parts, scope)
+    )
     where = f"WHERE {strategy}" + (f" {{ {' AND '.join(conjuncts)} }}" if conjuncts else "")
     output = draw(st.sampled_from(scope.outputs))
     clauses = [f"PATTERN SEQ({', '.join(part.text for part in parts)})", where, draw(_windows(scope))]
@@ -151,8 +155,9 @@ def _patterns(draw: st.DrawFn, scope: QueryScope) -> list[_Part]:
 
 
 def _windows(scope: QueryScope) -> st.SearchStrategy[str]:
-    by_time = st.integers(0, 14).map(lambda ms: f"WITHIN {ms} ms")
-    return st.one_of(by_time, st.integers(1, 5).map("WITHIN {} EVENTS".format)) if scope.within_events else by_time
+    by_time = st.sampled_from([0, 3, 5, 6, 8, 10, 12, 15, 20]).map("WITHIN {} ms".format)
+    by_count = st.integers(1, 8).map("WITHIN {} EVENTS".format)
+    return st.one_of(by_time, by_time, by_count) if scope.within_events else by_time
 
 
 @st.composite
@@ -247,9 +252,13 @@ def _values(draw: st.DrawFn, parts: Sequence[_Part]) -> str:
 
 
 @st.composite
-def streams(draw: st.DrawFn, scope: StreamScope = PRECISE) -> EventBatch:
-    """Events over SCHEMA in no particular order; ids are e0, e1, ... in stream order of their nominal times."""
-    rows = draw(st.lists(_rows(scope), max_size=scope.max_events))
+def streams(draw: st.DrawFn, scope: StreamScope = PRECISE, favoured: Sequence[str] = ()) -> EventBatch:
+    """Events over SCHEMA in no particular order; ids are e0, e1, ... in stream order of their nominal times.
+
+    Types in `favoured` come up three times as often as all others together.
+    """
+    least = draw(st.sampled_from([0, scope.max_events // 2, scope.max_events]))
+    rows = draw(st.lists(_rows(scope, tuple(favoured)), min_size=least, max_size=scope.max_events))
     rows.sort(key=lambda row: (row["t_hi_ms"], row["t_lo_ms"]))
     for number, row in enumerate(rows):
         row |= {"event_id": f"e{number}", "source_seq": number}
@@ -257,8 +266,9 @@ def streams(draw: st.DrawFn, scope: StreamScope = PRECISE) -> EventBatch:
 
 
 @st.composite
-def _rows(draw: st.DrawFn, scope: StreamScope) -> dict[str, Any]:
-    event_type = draw(st.sampled_from(["A", "A", "B", "B", "B", "C", "C", "N", "L", "P"]))
+def _rows(draw: st.DrawFn, scope: StreamScope, favoured: tuple[str, ...]) -> dict[str, Any]:
+    is_favoured = bool(favoured) and draw(st.integers(0, 3)) > 0
+    event_type = draw(st.sampled_from(favoured if is_favoured else ["A", "B", "B", "C", "N", "L", "P"]))
     lo_ms = draw(st.integers(0, scope.horizon_ms))
     width_ms = draw(st.integers(1, scope.width_ms))
     row: dict[str, Any] = {
@@ -314,8 +324,10 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, query: QueryScope = EVERYTHING, stream: StreamScope = PRECISE) -> Case:
-    """A query and a stream."""
-    return Case(draw(queries(query)), draw(streams(stream)))
+    """A query and a stream in which the query's positive types are frequent."""
+    text = draw(queries(query))
+    favoured = [part.event_type for part, negated in ast.components(parse(text).pattern) if not negated]
+    return Case(text, draw(streams(stream, favoured)))
 
 
 CONSTRUCTS: dict[str, Callable[[str], bool] | str] = {
