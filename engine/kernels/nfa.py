@@ -513,3 +513,21 @@ def live_runs(runs, n_live):
             run = runs.next[run]
         found[start:n] = found[start:n][::-1].copy()
     return found, chain_of
+
+
+@njit(cache=True, nogil=True)
+def selected_rows(nodes, head):
+    """Rows and components on the chain that ends in `head`, in the order in which they were selected."""
+    n = 0
+    node = head
+    while node >= 0:
+        n += 1
+        node = nodes.parent[node]
+    rows = np.empty(n, np.int64)
+    components = np.empty(n, np.int64)
+    node = head
+    for at in range(n - 1, -1, -1):
+        rows[at] = nodes.row[node]
+        components[at] = nodes.component[node]
+        node = nodes.parent[node]
+    return rows, components

@@ -139,18 +139,16 @@ class NfaRuntime:
 
     def _row(self, matches: _Completed, at: int) -> MatchRow:
         store = self.store
-        selected: list[list[str]] = [[] for _ in self.plan.steps]
-        node = int(matches.head[at])
-        while node >= 0:
-            selected[self._nodes.component[node]].append(store.ids[self._nodes.row[node]])
-            node = int(self._nodes.parent[node])
+        selected, components = kernel.selected_rows(self._nodes, matches.head[at])
+        ids = store.ids.of(selected)
+        ends = np.searchsorted(components, np.arange(self.plan.n_steps + 1))
         partition = int(matches.partition[at])
         return MatchRow(
             query=self.plan.name,
             key=store.key_of(partition),
             first_lo_ms=int(store.t_lo_ms[matches.rows[at, 0]]),
             last_hi_ms=int(store.t_hi_ms[matches.last_row[at]]),
-            bindings={s.variable: tuple(reversed(selected[s.position])) for s in self.plan.steps},
+            bindings={s.variable: ids[ends[s.position] : ends[s.position + 1]] for s in self.plan.steps},
             confidence=1.0,
             values={r.name: return_value(matches.values[at, k], r, store) for k, r in enumerate(self.plan.returns)},
         )

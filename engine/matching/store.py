@@ -7,10 +7,11 @@ Rows stand in stream order: for precise events a smaller row number is earlier. 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
@@ -55,6 +56,46 @@ class Interner:
         return codes[np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)]
 
 
+class IdColumn:
+    """Event ids by row, kept as Arrow so that no Python string per event is made until one is asked for."""
+
+    def __init__(self, ids: pa.Array | None = None) -> None:
+        self._chunks: list[pa.Array] = [] if ids is None else [ids]
+        self._n = 0 if ids is None else len(ids)
+        self._column: pa.ChunkedArray | None = None
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, row: int) -> str:
+        return str(self._whole()[int(row)].as_py())
+
+    def of(self, rows: Int64Array) -> tuple[str, ...]:
+        """The ids of these rows, in their order."""
+        return tuple(self._whole().take(pa.array(rows, pa.int64())).to_pylist())
+
+    def append(self, ids: pa.Array) -> None:
+        """Add the ids of a batch."""
+        self._chunks.append(ids)
+        self._n += len(ids)
+        self._column = None
+
+    def take(self, rows: Int64Array) -> IdColumn:
+        """The ids of these rows, in their order."""
+        return IdColumn(self._whole().take(pa.array(rows, pa.int64())).combine_chunks())
+
+    def array(self) -> pa.Array:
+        """All ids."""
+        return self._whole().combine_chunks()
+
+    def _whole(self) -> pa.ChunkedArray:
+        if self._column is None:
+            if len(self._chunks) > 64:
+                self._chunks = [pa.chunked_array(self._chunks).combine_chunks()]
+            self._column = pa.chunked_array(self._chunks, pa.string())
+        return self._column
+
+
 class EventStore:
     """Growing columns of the rows that one query keeps.
 
@@ -68,7 +109,7 @@ class EventStore:
         self.interner = interner
         self.types: tuple[str, ...] = tuple(sorted(plan.types))
         self.names: tuple[str, ...] = plan.programs.columns
-        self.ids: list[str] = []
+        self.ids = IdColumn()
         self.weights: dict[int, Float64Array] = {}
         self._partitions: dict[tuple[float, ...], int] = {}
         self._keys: list[tuple[float, ...]] = []
@@ -105,8 +146,7 @@ class EventStore:
         self.t_lo_ms[rows] = batch.t_lo_ms
         self.t_hi_ms[rows] = batch.t_hi_ms
         self.source_seq[rows] = batch.source_seq
-        type_codes = {name: number for number, name in enumerate(self.types)}
-        self.type_index[rows] = [type_codes[name] for name in batch.table.column("type").to_pylist()]
+        self.type_index[rows] = self._type_codes(batch)
         clocks = self.interner.encode(batch.strings("clock_id"))
         self.clock[rows] = np.where(np.isnan(clocks), -1, clocks).astype(np.int64)
         for number, name in enumerate(self.names):
@@ -117,7 +157,7 @@ class EventStore:
             for at, given in enumerate(weights.to_pylist()):
                 if given is not None:
                     self.weights[n_old + at] = np.asarray(given, np.float64)
-        self.ids += batch.table.column("event_id").to_pylist()
+        self.ids.append(batch.strings("event_id"))
         return n_old, n_new
 
     def key_of(self, partition: int) -> tuple[tuple[str, int | float | str | None], ...]:
@@ -150,7 +190,7 @@ class EventStore:
             array = getattr(self, name)
             array[: len(kept)] = array[kept]
         self.columns[:, : len(kept)] = self.columns[:, kept]
-        self.ids = [self.ids[row] for row in kept]
+        self.ids = self.ids.take(kept)
         self.weights = {int(renumbered[row]): w for row, w in self.weights.items() if mask[row]}
         return renumbered, self._forget_partitions()
 
@@ -158,7 +198,7 @@ class EventStore:
         """The rows as an Arrow table, with the keys of the partitions by number in its metadata."""
         n = len(self)
         data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._FLAT}
-        data["id"] = pa.array(self.ids, pa.string())
+        data["id"] = self.ids.array()
         data["weights"] = pa.array([self.weights.get(row) for row in range(n)], pa.list_(pa.float64()))
         for number, name in enumerate(self.names):
             data[f"column.{name}"] = pa.array(self.columns[number, :n])
@@ -179,7 +219,7 @@ class EventStore:
             getattr(self, name)[:n] = table.column(name).to_numpy()
         for number, name in enumerate(self.names):
             self.columns[number, :n] = table.column(f"column.{name}").to_numpy()
-        self.ids = table.column("id").to_pylist()
+        self.ids = IdColumn(table.column("id").combine_chunks())
         given = table.column("weights").to_pylist()
         self.weights = {row: np.asarray(w, np.float64) for row, w in enumerate(given) if w is not None}
         self._keys = [tuple(map(float, key)) for key in json.loads(metadata[b"keys"])]
@@ -213,20 +253,26 @@ class EventStore:
             missing |= np.isnan(self._decode(batch, name))
         return batch.where(~missing | self._is_broadcast(batch)) if missing.any() else batch
 
+    def _type_codes(self, batch: EventBatch) -> Int64Array:
+        codes = pc.index_in(batch.table.column("type"), value_set=pa.array(self.types, pa.string()))
+        return np.asarray(codes.to_numpy(), np.int64)
+
     def _is_broadcast(self, batch: EventBatch) -> BoolArray:
-        types: Sequence[str] = batch.table.column("type").to_pylist()
-        return np.array([name in self.plan.broadcast for name in types], np.bool_)
+        codes = [number for number, name in enumerate(self.types) if name in self.plan.broadcast]
+        return np.isin(self._type_codes(batch), codes)
 
     def _partition_numbers(self, batch: EventBatch) -> Int64Array:
         if not self.plan.key:
             return np.full(len(batch), self._partition_number(()), np.int64)
-        keys = zip(*(self._decode(batch, name) for name in self.plan.key), strict=True)
-        broadcast = self._is_broadcast(batch)
-        numbers = [
-            BROADCAST if shared else self._partition_number(tuple(map(float, key)))
-            for key, shared in zip(keys, broadcast, strict=True)
-        ]
-        return np.array(numbers, np.int64)
+        numbers = np.full(len(batch), BROADCAST, np.int64)
+        keyed = ~self._is_broadcast(batch)
+        keys = np.stack([self._decode(batch, name)[keyed] for name in self.plan.key], axis=1)
+        distinct, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        known = np.empty(len(distinct), np.int64)
+        for at in np.argsort(first):  # new partitions are numbered in order of arrival
+            known[at] = self._partition_number(tuple(distinct[at].tolist()))
+        numbers[keyed] = known[inverse.ravel()]
+        return numbers
 
     def _partition_number(self, key: tuple[float, ...]) -> int:
         number = self._partitions.setdefault(key, len(self._keys))

@@ -1,0 +1,136 @@
+"""Rows that stand for all matches of one pair: existence, number, best match and candidates (COLLAPSED, COUNT)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.events import BoolArray, Int64Array
+from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
+from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, search
+from engine.matching.postponed_context import Context, Neighbourhood, refused_negation
+from engine.matching.postponed_listing import Pair
+
+_LABELS_PER_TRIPLE = 16
+"""Steps allowed per triple of candidates where the work is polynomial: three events and a bounded count."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The matches of one pair: how many (a lower bound unless `count_exact`), the best one, who takes part.
+
+    used: bool (n_steps, n_candidates) over `near.candidates`; `exact`: every combination in order is a match.
+    """
+
+    near: Neighbourhood
+    n_matches: int
+    count_exact: bool
+    confidence: float
+    chain: Int64Array
+    steps: Int64Array
+    used: BoolArray
+    exact: bool
+
+
+class Counting:
+    """Counts pairs of one context."""
+
+    def __init__(self, context: Context, threshold: float, work_budget: int, with_candidates: bool) -> None:
+        self.context = context
+        self.threshold = threshold
+        self.work_budget = work_budget
+        self.with_candidates = with_candidates
+        self.n_work = 0
+        self.n_unfinished = 0
+        self._scratch: BoolArray = np.zeros(context.masks.begin.shape, np.bool_)
+
+    def of_pair(self, pair: Pair) -> Counted | None:
+        """The row of one pair, None without a match.
+
+        A pair whose work ends before its first match is found counts in `n_unfinished`.
+        """
+        near = self.context.neighbourhood(*pair)
+        counted = self._by_labels(near) if self.context.compiled.countable else None
+        if counted is None or (counted.n_matches == 0 and not counted.count_exact):
+            counted = self._by_search(near)
+        if counted.n_matches == 0:
+            self.n_unfinished += not counted.count_exact
+            return None
+        return counted
+
+    def _by_labels(self, near: Neighbourhood) -> Counted | None:
+        context = self.context
+        budget = self.work_budget
+        if context.compiled.polynomial:
+            budget = max(budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
+        masks = context.masks
+        status, n, work, confidence, chain, steps, used, used_exact = count(
+            context.compiled.tables, context.events, masks.begin, masks.take, masks.negated, near.candidates,
+            near.blocks, near.negated, near.first, near.last, self.threshold, budget, near.precise,
+            self.with_candidates,
+        )  # fmt: skip
+        self.n_work += work
+        if status == NEEDS_SEARCH:
+            return None
+        count_exact = status == COMPLETE and n < MOST
+        exact = False
+        if self.with_candidates and used_exact and n:
+            exact = self._all_in_order(near, used, n) if n < MOST else self._nothing_depends(near, used)
+        return Counted(near, n, count_exact, confidence, chain, steps, used, exact)
+
+    def _by_search(self, near: Neighbourhood) -> Counted:
+        context = self.context
+        masks = context.masks
+        status, n, work, confidences, _, chain, steps, used = search(
+            context.compiled.tables, context.events, masks.begin, masks.take, masks.negated, near.candidates,
+            near.blocks, near.negated, near.first, near.last, self.threshold, self.work_budget, 0, False,
+        )  # fmt: skip
+        self.n_work += work
+        if status == REFUSED:
+            raise refused_negation(context.plan)
+        finished = status == COMPLETE
+        if status == OUT_OF_BUDGET:
+            used = self._acceptable(near)
+        exact = finished and n > 0 and self.with_candidates and self._all_in_order(near, used, n)
+        confidence = float(confidences[0]) if n else 0.0
+        return Counted(near, n, finished, confidence, chain, steps, used, exact)
+
+    def _acceptable(self, near: Neighbourhood) -> BoolArray:
+        """Candidates by component as far as their own attributes go."""
+        masks = self.context.masks
+        used: BoolArray = masks.begin[:, near.candidates] | masks.take[:, near.candidates]
+        return used
+
+    def _all_in_order(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
+        """Whether the used candidates have no combination in order beside the matches."""
+        context = self.context
+        n_steps = len(context.plan.steps)
+        mask = self._scratch
+        mask[:, near.candidates] = used
+        mask[0, near.first] = True
+        mask[n_steps - 1, near.last] = True
+        try:
+            _, n_orders, *_ = count(
+                context.compiled.sequence_only, context.events, mask, mask, context.masks.negated, near.candidates,
+                near.blocks, np.empty(0, np.int64), near.first, near.last, 0.0, 1 << 62, near.precise, False,
+            )  # fmt: skip
+        finally:
+            mask[:, near.candidates] = False
+            mask[0, near.first] = False
+            mask[n_steps - 1, near.last] = False
+        return bool(n_orders == n_matches)
+
+    def _nothing_depends(self, near: Neighbourhood, used: BoolArray) -> bool:
+        """For more matches than are counted: precise events and no predicate but local ones, alike on both edges."""
+        context = self.context
+        alike = True
+        for step in context.plan.steps:
+            if step.kleene:
+                rows = near.candidates[used[step.position]]
+                begin = context.masks.begin[step.position, rows]
+                alike &= bool((begin == context.masks.take[step.position, rows]).all())
+        return near.precise and not context.compiled.has_predicates and alike
+
+
+__all__ = ["Counted", "Counting"]

@@ -1,0 +1,184 @@
+"""Matches one by one: listing them, merging equal sets, the most confident ones, the ones that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.events import Int64Array
+from engine.kernels.ordering import may_precede
+from engine.kernels.postponed_search import COMPLETE, REFUSED, TOLERANCE, search
+from engine.matching.postponed_context import Context, refused_negation
+
+_BUDGET_FACTOR = 50
+"""Listing may take this many times the steps of counting one pair before it stops and says so."""
+
+Pair = tuple[int, int, int]
+"""First row, last row, partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One match: its events in order (row numbers), the component of each, its confidence.
+
+    `n_orders`: matches that were merged into it (SETS).
+    """
+
+    partition: int
+    chain: tuple[int, ...]
+    steps: tuple[int, ...]
+    confidence: float
+    n_orders: int = 1
+
+    @property
+    def sets(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Partition and, without order, which event stands in which component."""
+        return self.partition, tuple(sorted(zip(self.steps, self.chain, strict=True)))
+
+
+@dataclass
+class Listing:
+    """Lists the matches of pairs; `unfinished` is set when a bound stopped it."""
+
+    context: Context
+    threshold: float
+    max_matches: int
+    work_budget: int
+    unfinished: bool = False
+
+    def matches(self, pairs: Sequence[Pair]) -> list[Listed]:
+        """The matches of all pairs, at most `max_matches`."""
+        found: list[Listed] = []
+        for pair in pairs:
+            if len(found) >= self.max_matches:
+                self.unfinished = True
+                break
+            found += self.of_pair(pair, self.max_matches - len(found))
+        return found
+
+    def of_pair(self, pair: Pair, capacity: int) -> list[Listed]:
+        """The matches of one pair, at most `capacity`."""
+        context = self.context
+        near = context.neighbourhood(*pair)
+        status, n, _, confidences, offsets, chain, steps, _ = search(
+            context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.masks.negated,
+            near.candidates, near.blocks, near.negated, near.first, near.last, self.threshold,
+            self.work_budget * _BUDGET_FACTOR, capacity, True,
+        )  # fmt: skip
+        if status == REFUSED:
+            raise refused_negation(context.plan)
+        self.unfinished |= status != COMPLETE
+        bounds, rows, parts = offsets.tolist(), chain.tolist(), steps.tolist()
+        return [
+            Listed(
+                near.partition,
+                tuple(rows[bounds[k] : bounds[k + 1]]),
+                tuple(parts[bounds[k] : bounds[k + 1]]),
+                float(confidences[k]),
+            )
+            for k in range(n)
+        ]
+
+
+def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: _PairsOf, threshold: float) -> list[Listed]:
+    """OUTPUT SETS: one match per event set, with the most confident order and the sum of all orders' confidences.
+
+    A set is decided with the event of its last component that is latest in (t_hi, row): `lasts` are those. The other
+    orders of the set may end in events that overlap it.
+    """
+    result: list[Listed] = []
+    for owner in lasts:
+        groups: dict[object, list[Listed]] = {}
+        pairs = pairs_of(_rivals(listing.context, int(owner)))
+        for match in listing.matches(pairs):
+            if _owner(listing.context, match) == owner:
+                groups.setdefault(match.sets, []).append(match)
+        for group in groups.values():
+            total = sum(match.confidence for match in group)
+            if total >= threshold - TOLERANCE:
+                best = best_of(listing.context, group)
+                result.append(Listed(best.partition, best.chain, best.steps, min(total, 1.0), len(group)))
+    return result
+
+
+class _PairsOf:
+    """The type of a function from last rows to the pairs that end in them."""
+
+    def __call__(self, lasts: Int64Array) -> list[Pair]:
+        raise NotImplementedError
+
+
+def _rivals(context: Context, owner: int) -> Int64Array:
+    """`owner` and the rows decided before it that may be last in an order of a set with it."""
+    rows = [owner]
+    if context.plan.steps[-1].kleene:
+        ends = np.flatnonzero(context.masks.ends(context.n_rows))
+        events = context.events
+        rows += [
+            int(row)
+            for row in ends
+            if row != owner
+            and (events.hi_ms[row], row) < (events.hi_ms[owner], owner)
+            and may_precede(events, owner, row)
+        ]
+    return np.array(sorted(rows), np.int64)
+
+
+def _owner(context: Context, match: Listed) -> int:
+    hi = context.events.hi_ms
+    final = match.steps[-1]
+    rows = [row for row, step in zip(match.chain, match.steps, strict=True) if step == final]
+    return max(rows, key=lambda row: (hi[row], row))
+
+
+def best_of(context: Context, group: Sequence[Listed]) -> Listed:
+    """The most confident match, of these the longest, of these the first in listing order."""
+    top = max(match.confidence for match in group)
+    close = [match for match in group if match.confidence > top - TOLERANCE]
+    longest = max(len(match.chain) for match in close)
+    return min((m for m in close if len(m.chain) == longest), key=lambda m: listing_order(context, m))
+
+
+def listing_order(context: Context, match: Listed) -> tuple[object, ...]:
+    """Sort key: last event, first event, then the ids by variable in pattern order."""
+    return match.chain[-1], match.chain[0], tuple(bound_ids(context, match.chain, match.steps).items())
+
+
+def bound_ids(context: Context, chain: Sequence[int], steps: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """Event ids by variable."""
+    ids = context.store.ids
+    bound: list[list[str]] = [[] for _ in context.plan.steps]
+    for row, step in zip(chain, steps, strict=True):
+        bound[step].append(ids[row])
+    return {step.variable: tuple(bound[step.position]) for step in context.plan.steps}
+
+
+def non_overlapping(
+    listing: Listing, lasts: Int64Array, pairs_of: _PairsOf, ends_ms: dict[int, int]
+) -> Iterator[Listed]:
+    """OUTPUT NON_OVERLAPPING: per partition the earliest end, then earliest start, longest, ids.
+
+    ends_ms: end of the match chosen last by partition, updated; the next one starts strictly later.
+    """
+    context = listing.context
+    lo, hi = context.events.lo_ms, context.events.hi_ms
+    for last in sorted(lasts.tolist(), key=lambda row: (hi[row], row)):
+        by_partition: dict[int, list[Pair]] = {}
+        for pair in pairs_of(np.array([last], np.int64)):
+            by_partition.setdefault(pair[2], []).append(pair)
+        for partition, pairs in by_partition.items():
+            for pair in sorted(pairs, key=lambda p: (lo[p[0]], p[0])):
+                if lo[pair[0]] <= ends_ms.get(partition, -(2**62)):
+                    continue
+                found = listing.of_pair(pair, listing.max_matches)
+                if found:
+                    longest = max(len(match.chain) for match in found)
+                    candidates = [match for match in found if len(match.chain) == longest]
+                    ends_ms[partition] = int(hi[last])
+                    yield min(candidates, key=lambda match: listing_order(context, match))
+                    break
+
+
+__all__ = ["Listed", "Listing", "Pair", "best_of", "bound_ids", "listing_order", "merged_sets", "non_overlapping"]
