@@ -107,6 +107,9 @@ class IntakeQueue:
         self._lock = threading.Lock()
         self._items: deque[Intake] = deque()
 
+    def __len__(self) -> int:
+        return len(self._items)
+
     def put(self, intake: Intake) -> None:
         """Add what a poll brought."""
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import structlog
@@ -25,6 +25,9 @@ log = structlog.get_logger(__name__)
 
 RETENTION_INTERVAL_S = 3_600
 FAILURES_BEFORE_GIVING_UP = 10
+
+IDLE_STEP_MS = 5_000
+"""How often a step is made without anything new: silences end, and sources fall silent."""
 
 
 class Runner:
@@ -48,6 +51,7 @@ class Runner:
         self._durable = durable
         self._step_lock = threading.Lock()
         self._n_failures = 0
+        self._stepped_ms: int | None = None
         self.live = self._assemble()
 
     def poll(self, name: str) -> None:
@@ -58,9 +62,13 @@ class Runner:
     def step(self) -> None:
         """One step; after a failure everything goes back to the checkpoint. Raises AppError after many in a row."""
         with self._step_lock:
+            now_ms = self._clock.now_ms()
+            idle = self._stepped_ms is not None and now_ms - self._stepped_ms < IDLE_STEP_MS
+            if idle and not len(self.live.pipeline.intake):
+                return
             try:
-                self.live.pipeline.step(self._clock.now_ms())
-                self._n_failures = 0
+                self.live.pipeline.step(now_ms)
+                self._n_failures, self._stepped_ms = 0, now_ms
             except Exception as error:  # the one boundary: whatever failed, memory no longer agrees with the store
                 self._n_failures += 1
                 log.exception("a step failed; going back to the checkpoint", n_in_a_row=self._n_failures)
@@ -135,14 +143,14 @@ def schedule(runner: Runner, step: Callable[[], None]) -> BackgroundScheduler:
 @contextmanager
 def only_process(directory: Path) -> Iterator[None]:
     """Hold the folder's lock: two processes on one store would undo each other's checkpoints. Raises AppError."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with (directory / "lock").open("w") as file:
+    with ExitStack() as held:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            file = held.enter_context((directory / "lock").open("w"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-    except BlockingIOError:
-        raise AppError(f"another clustercep runs with store.directory {directory}; stop it first") from None
-    except OSError as error:
-        raise AppError(
-            f"store.directory {directory}: {error.strerror}; expected a folder that can be written"
-        ) from error
+        except BlockingIOError:
+            raise AppError(f"another clustercep runs with store.directory {directory}; stop it first") from None
+        except OSError as error:
+            found = f"store.directory {directory}: {error.strerror}"
+            raise AppError(f"{found}; expected a folder that can be written") from error
+        yield

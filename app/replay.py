@@ -1,0 +1,113 @@
+"""`clustercep replay`: a recording through the same collectors, pipeline, store and webhooks as `clustercep run`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from app.alerting.delivery import Notifier
+from app.assembly import checked_queries, endpoints_of, open_configured_store
+from app.clock import SetClock
+from app.recorded_rest import RecordedRest, serve
+from app.recording import Recording
+from app.runner import Runner
+from app.settings import Settings
+from app.spool import HISTORY, RRDS, USERLOGS, Spool
+from app.store.api import Store
+
+DRAIN_TIMEOUT_S = 60.0
+
+Speed = float | Literal["max"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a replay is."""
+
+    now_ms: int
+    started_ms: int
+    ended_ms: int
+
+
+def replay(
+    recording: Recording,
+    settings: Settings,
+    folder: Path,
+    *,
+    speed: Speed = "max",
+    watch: Callable[[Progress], None] = lambda progress: None,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> None:
+    """Replay into the settings' store; `folder` takes the spool. Raises AppError."""
+    manifest = recording.manifest
+    queries = checked_queries(settings)
+    clock = SetClock(manifest.started_ms)
+    with ExitStack() as opened:
+        spool = Spool(recording, folder)
+        base_url = opened.enter_context(serve(RecordedRest(recording.folder / "rest.jsonl.gz"), clock))
+        settings = settings_for(recording, settings, folder, base_url)
+        store: Store = opened.enter_context(open_configured_store(settings, durable=False))
+        notifier = Notifier(store, endpoints_of(settings), clock)
+        opened.callback(notifier.stop)
+        runner = Runner(settings, queries, store, notifier, clock, durable=False)
+        notifier.start()
+        started_s = monotonic()
+        for now_ms in range(
+            manifest.started_ms, manifest.ended_ms + manifest.poll_interval_ms, manifest.poll_interval_ms
+        ):
+            _wait(now_ms - manifest.started_ms, started_s, speed, sleep, monotonic)
+            clock.advance_to(now_ms)
+            spool.advance(now_ms)
+            for name in runner.live.sources:
+                runner.poll(name)
+            runner.step()
+            watch(Progress(now_ms, manifest.started_ms, manifest.ended_ms))
+        runner.live.pipeline.finish(clock.now_ms())
+        notifier.wake()
+        notifier.drain(DRAIN_TIMEOUT_S)
+
+
+def settings_for(recording: Recording, settings: Settings, folder: Path, base_url: str) -> Settings:
+    """The settings with every source pointed at the replay; all else stays as configured."""
+    manifest = recording.manifest
+    interval = {"enabled": True, "interval_ms": manifest.poll_interval_ms}
+    sources = settings.sources
+
+    def changed(section: Any, values: Mapping[str, Any]) -> Any:
+        return section.model_copy(update={**interval, **values})
+
+    return settings.model_copy(
+        update={
+            "sources": sources.model_copy(
+                update={
+                    "hosts": {**{host.address: host.name for host in manifest.hosts if host.address}, **sources.hosts},
+                    "job_history": changed(sources.job_history, {"directories": (folder / HISTORY,)}),
+                    "container_log": changed(
+                        sources.container_log, {"directory": folder / USERLOGS, "time_zone": manifest.timezone}
+                    ),
+                    "ganglia_rrd": changed(sources.ganglia_rrd, {"directory": folder / RRDS}),
+                    # A recorded failure stays one however often it is asked.
+                    "yarn_rest": changed(
+                        sources.yarn_rest,
+                        {"resource_managers": (base_url,), "history_server": base_url, "n_attempts": 1},
+                    ),
+                }
+            )
+        }
+    )
+
+
+def _wait(
+    elapsed_ms: int, started_s: float, speed: Speed, sleep: Callable[[float], None], monotonic: Callable[[], float]
+) -> None:
+    """Until the wall clock has come to the replay's time."""
+    if speed == "max":
+        return
+    left_s = elapsed_ms / 1000 / speed - (monotonic() - started_s)
+    if left_s > 0:
+        sleep(left_s)

@@ -1,0 +1,197 @@
+"""Configuration: as shipped, from the environment, and every kind of mistake with its key path."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.config import load_settings, read_secret
+from app.durations import format_duration, parse_duration_ms, parse_size_bytes
+from app.errors import ConfigError
+from app.settings import Section, Settings, key_of
+
+SHIPPED = Path(__file__).parents[2] / "config.yaml"
+
+
+def settings_of(folder: Path, text: str, **environment: str) -> Settings:
+    path = folder / "config.yaml"
+    path.write_text(text)
+    return load_settings(path, environment)
+
+
+def complaints(folder: Path, text: str, **environment: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        settings_of(folder, text, **environment)
+    return str(caught.value)
+
+
+def test_the_shipped_file_says_what_the_defaults_are() -> None:
+    shipped = load_settings(SHIPPED, {})
+    from_nothing = Settings()
+    assert shipped.alerting == from_nothing.alerting
+    assert shipped.load == from_nothing.load
+    assert shipped.engine == from_nothing.engine
+    assert shipped.store.retention == from_nothing.store.retention
+    assert shipped.replay == from_nothing.replay
+    assert shipped.sources.precedence == from_nothing.sources.precedence
+    assert shipped.sources.yarn_rest.model_copy(update={"interval_ms": 15_000}) == from_nothing.sources.yarn_rest
+
+
+def test_the_shipped_file_mentions_every_key() -> None:
+    text = SHIPPED.read_text()
+
+    def missing(model: type[Section] | type[Settings]) -> list[str]:
+        names = [key_of(name) for name in model.model_fields]
+        absent = [name for name in names if f"{name}:" not in text]
+        for field in model.model_fields.values():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+                absent += missing(field.annotation)
+        return absent
+
+    assert [key for key in missing(Settings) if key != "url_file"] == []
+
+
+def test_paths_start_at_the_files_folder(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "queries: {directory: q}\nstore: {directory: /abs}")
+    assert settings.queries.directory == tmp_path / "q"
+    assert settings.store.directory == Path("/abs")
+
+
+def test_the_environment_goes_first(tmp_path: Path) -> None:
+    text = "sources: {yarn_rest: {interval: 10 s, lateness: 3 s}}\nlog: {level: debug}"
+    settings = settings_of(
+        tmp_path,
+        text,
+        CLUSTERCEP__SOURCES__YARN_REST__INTERVAL="20 s",
+        CLUSTERCEP__ALERTING__RECEIVERS__OPS__URL="http://127.0.0.1:9/x",
+        CLUSTERCEP__ALERTING__RECEIVERS__OPS__AUTHORIZATION="Bearer hunter2",
+        UNRELATED="1",
+    )
+    assert (settings.sources.yarn_rest.interval_ms, settings.sources.yarn_rest.lateness_ms) == (20_000, 3_000)
+    assert settings.log.level == "debug"
+    ops = settings.alerting.receivers["ops"]
+    assert ops.authorization is not None
+    assert ops.authorization.get_secret_value() == "Bearer hunter2"
+    assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sources: {yarn_rst: {}}", ["sources.yarn_rst", "an unknown key", "did you mean 'yarn_rest'?"]),
+        ("sources: {yarn_rest: {intervall: 1 s}}", ["sources.yarn_rest.intervall", "did you mean 'interval'?"]),
+        ("stor: {}", ["stor: found an unknown key", "did you mean 'store'?"]),
+        ("sources: {yarn_rest: {interval: 15}}", ["sources.yarn_rest.interval", "found 15", "a unit of time"]),
+        ("sources: {yarn_rest: {interval: soon}}", ["sources.yarn_rest.interval", "found 'soon'"]),
+        ("sources: {yarn_rest: {interval: 1 ms}}", ["sources.yarn_rest.interval", "greater than or equal to 100"]),
+        ("sources: {yarn_rest: {enabled: maybe}}", ["sources.yarn_rest.enabled", "found 'maybe'", "boolean"]),
+        ("sources: {precedence: [yarn]}", ["sources.precedence.0", "found 'yarn'", "'job_history'"]),
+        ("sources: {precedence: [yarn_rest, yarn_rest]}", ["sources", "names a source twice"]),
+        ("sources: 3", ["sources", "found 3"]),
+        ("load: {low_ratio: 2}", ["load.low_ratio", "found 2", "less than or equal to 1"]),
+        ("log: {level: loud}", ["log.level", "found 'loud'", "'debug'"]),
+        ("alerting: {receivers: {ops: {}}}", ["alerting.receivers.ops", "neither url nor url_file"]),
+        ("alerting: {receivers: {ops: {url: x, tmeout: 1 s}}}", ["alerting.receivers.ops.tmeout", "'timeout'"]),
+        (
+            "alerting: {receivers: {ops: {url: x, authorization: Bearer hunter2}}}",
+            ["a secret in the file", "authorization_file", "CLUSTERCEP__ALERTING__RECEIVERS__OPS__AUTHORIZATION"],
+        ),
+        ("- 1", ["expected a mapping of sections"]),
+        ("a: [", ["expected YAML", "line"]),
+        ("!!python/object/apply:os.getcwd []", ["expected YAML"]),
+    ],
+)
+def test_mistakes_name_key_found_and_expected(tmp_path: Path, text: str, expected: list[str]) -> None:
+    found = complaints(tmp_path, text)
+    assert [part for part in expected if part not in found] == []
+    assert "hunter2" not in found
+
+
+def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
+    found = complaints(tmp_path, "log: {level: loud}\nload: {low_ratio: 2}\nextra: 1", CLUSTERCEP__STOR__URL="x")
+    assert len(found.splitlines()) == 4
+    assert "$CLUSTERCEP__STOR__URL" in found
+
+
+def test_a_secret_is_not_shown_when_its_receiver_is_wrong(tmp_path: Path) -> None:
+    found = complaints(tmp_path, "alerting: {receivers: {ops: {url: 'http://x/hunter2', url_file: y}}}")
+    assert "hunter2" not in found
+
+
+def test_a_missing_file_says_how_to_name_another(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--config"):
+        load_settings(tmp_path / "no.yaml", {})
+
+
+def test_secrets_from_files(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("hunter2\n")
+    secret = read_secret(None, file, "key")
+    assert secret is not None
+    assert secret.get_secret_value() == "hunter2"
+    assert "hunter2" not in repr(secret)
+    file.write_text("one\ntwo")
+    with pytest.raises(ConfigError, match="several lines"):
+        read_secret(None, file, "key")
+    with pytest.raises(ConfigError, match="key: found No such file"):
+        read_secret(None, tmp_path / "none", "key")
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().log = None  # type: ignore[assignment,misc]  # must be refused
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("500 ms", 500),
+        ("15 s", 15_000),
+        ("15s", 15_000),
+        ("2 min", 120_000),
+        ("1.5 h", 5_400_000),
+        ("30 days", 2_592_000_000),
+    ],
+)
+def test_durations(text: str, expected_ms: int) -> None:
+    assert parse_duration_ms(text) == expected_ms
+
+
+@pytest.mark.parametrize("text", ["", "15", "s", "-1 s", "1 parsec", "1 s 2", "1e3 s", "٣ s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="unit of time"):
+        parse_duration_ms(text)
+
+
+def test_sizes() -> None:
+    assert parse_size_bytes("64 MiB") == 64 * 2**20
+    assert parse_size_bytes("3 kB") == 3_000
+
+
+@given(st.integers(1, 10**6), st.sampled_from(["ms", "s", "min", "h", "d"]))
+def test_a_formatted_duration_of_one_unit_reads_back(n: int, unit: str) -> None:
+    duration_ms = parse_duration_ms(f"{n} {unit}")
+    shown = format_duration(duration_ms)
+    parts = shown.split()
+    read = sum(parse_duration_ms(f"{a} {b}") for a, b in zip(parts[::2], parts[1::2], strict=True))
+    assert read <= duration_ms
+    assert duration_ms - read < duration_ms * 0.05 + 1_000
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c)
+    )
+)
+def test_no_content_breaks_the_reader(content: object) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(ConfigError):
+        path = Path(folder) / "config.yaml"
+        path.write_text(yaml.safe_dump(json.loads(json.dumps(content)), allow_unicode=False))
+        load_settings(path, {})
