@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, permutations, product
+from itertools import chain, pairwise, permutations, product
 
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
@@ -114,7 +114,7 @@ def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Ref
         candidates = _candidates(group)
         ids = {variable: tuple(event.event_id for event in events) for variable, events in candidates.items()}
         kleene = {variable for variable in candidates if resolved.variables[variable].kleene}
-        n_orders = _n_in_order(candidates, kleene, strict_ties=strict_ties)
+        n_orders = _n_in_order(candidates, kleene, _ends(group[0]), strict_ties=strict_ties)
         full.append(replace(row, candidates=ids, exact=n_orders == len(group)))
     return full
 
@@ -152,8 +152,8 @@ def _candidates(group: Sequence[FoundMatch]) -> dict[str, list[ObservedEvent]]:
     }
 
 
-def _n_in_order(candidates: Binding, kleene: Collection[str], *, strict_ties: bool) -> int:
-    """How many combinations of candidates, one or (Kleene) some per variable, can be in order in some world."""
+def _n_in_order(candidates: Binding, kleene: Collection[str], ends: tuple[str, str], *, strict_ties: bool) -> int:
+    """How many combinations of candidates, one or (Kleene) some per variable, have these ends and a possible order."""
     choices = []
     for variable, events in candidates.items():
         sizes = range(1, len(events) + 1) if variable in kleene else range(1, 2)
@@ -161,9 +161,9 @@ def _n_in_order(candidates: Binding, kleene: Collection[str], *, strict_ties: bo
     n_in_order = 0
     for chosen in product(*choices):
         sequence = tuple(chain.from_iterable(chosen))
-        if len(set(sequence)) == len(sequence) and all(
-            can_be_before(sequence[k], sequence[k + 1], strict_ties=strict_ties) for k in range(len(sequence) - 1)
-        ):
+        if (sequence[0].event_id, sequence[-1].event_id) != ends or len(set(sequence)) < len(sequence):
+            continue
+        if all(can_be_before(before, after, strict_ties=strict_ties) for before, after in pairwise(sequence)):
             n_in_order += 1
     return n_in_order
 

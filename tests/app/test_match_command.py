@@ -1,0 +1,317 @@
+"""`clustercep match` and `explain`: what they read, print and refuse."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from app.match_command import app
+
+QUERY = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] } WITHIN 100 RETURN a.k, avg(b[].x) AS mean"
+ROWS: list[dict[str, Any]] = [
+    {"id": "a1", "type": "A", "t": 1, "k": "p"},
+    {"id": "b1", "type": "B", "t": 2, "k": "p", "x": 4},
+    {"id": "b2", "type": "B", "t": 3, "k": "q", "x": 5},
+]
+MATCH = {"bindings": {"a": ["a1"], "b": ["b1"]}, "confidence": 1.0, "values": {"k": "p", "mean": 4.0}}
+
+
+def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    result = CliRunner().invoke(app, list(arguments), input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def match(folder: Path, data: str | bytes, query: str = QUERY, options: Sequence[str] = ()) -> Result:
+    """The command by the oracle on an events file with this content."""
+    (folder / "q.cep").write_text(query, encoding="utf-8")
+    (folder / "events").write_bytes(data.encode() if isinstance(data, str) else data)
+    return run("match", str(folder / "q.cep"), str(folder / "events"), "--runtime", "oracle", *options)
+
+
+def rows_of(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code in (0, 1), result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def json_lines(rows: Sequence[object]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def parquet_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist([{name: row.get(name) for name in (*ROWS[0], "x")} for row in rows]), out)
+    return out.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("write", [json_lines, csv_text, parquet_bytes])
+def test_every_format_reads_the_same(write: Any, tmp_path: Path) -> None:
+    assert rows_of(match(tmp_path, write(ROWS))) == [MATCH]
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "q.cep").write_text(QUERY)
+    result = run("match", str(tmp_path / "q.cep"), "-", "--runtime", "oracle", stdin=json_lines(ROWS))
+    assert rows_of(result) == [MATCH]
+
+
+def test_exit_code_1_without_matches(tmp_path: Path) -> None:
+    result = match(tmp_path, json_lines(ROWS[:1] + ROWS[2:]))
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "")
+
+
+@pytest.mark.parametrize("data", ["", "\n", "type,t\n"])
+def test_no_events_are_no_matches(data: str, tmp_path: Path) -> None:
+    result = match(tmp_path, data, "PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 1")
+    assert result.exit_code == 1
+    assert "no event has the type 'A'; found none" in result.stderr
+
+
+def test_ids_default_to_the_row_number_and_ties_to_its_order(tmp_path: Path) -> None:
+    rows = [{"type": "B", "t": 5}, {"type": "A", "t": 5}, {"type": "B", "t": 5}]
+    query = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9"
+    assert [row["bindings"] for row in rows_of(match(tmp_path, json_lines(rows), query))] == [{"a": ["2"], "b": ["3"]}]
+    assert match(tmp_path, json_lines(rows), query, ["--ties", "strict"]).exit_code == 1
+
+
+def test_options_take_the_place_of_clauses(tmp_path: Path) -> None:
+    rows = [{"id": "a", "type": "A", "t_lo": 0, "t_hi": 1}] + [
+        {"id": f"b{n}", "type": "B", "t_lo": n, "t_hi": n + 1} for n in (0, 1, 2)
+    ]
+    query = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9 CONFIDENCE >= 0.9 LIMIT 9 TIES SOURCE"
+    data = json_lines(rows)
+
+    def shares(*options: str) -> list[float]:
+        return [row["confidence"] for row in rows_of(match(tmp_path, data, query, options))]
+
+    assert shares() == [1.0]
+    assert shares("--confidence", "0.5") == [0.75, 1.0]
+    assert shares("--confidence", "0") == [0.25, 0.75, 1.0]
+    limited = match(tmp_path, data, query, ["--confidence", "0", "--limit", "1"])
+    assert len(rows_of(limited)) == 1
+    assert "limit was reached: 1 row(s) are shown" in limited.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("5", ["b2"]), ("5.5", []), ("3 ms", ["b1", "b2"]), ("1s", []), ("-1", ["b1", "b2"])]
+)
+def test_parameters(given: str, expected: list[str], tmp_path: Path) -> None:
+    rows = [{"id": "b1", "type": "B", "t": 1, "x": 4}, {"id": "b2", "type": "B", "t": 2, "x": 5}]
+    query = "PATTERN SEQ(B b) WHERE skip_till_any_match { b.x >= :least } WITHIN 9 PARAMETERS least = 100"
+    result = match(tmp_path, json_lines(rows), query, ["--param", f"least={given}"])
+    assert [row["bindings"]["b"][0] for row in rows_of(result)] == expected
+
+
+def test_text_parameters(tmp_path: Path) -> None:
+    rows = [{"id": "b1", "type": "B", "t": 1, "s": "5"}, {"id": "b2", "type": "B", "t": 2, "s": "it's"}]
+    query = "PATTERN SEQ(B b) WHERE skip_till_any_match { b.s = :s } WITHIN 9"
+    for given, expected in (("'5'", "b1"), ("it's", "b2"), ("'it''s'", "b2")):
+        (row,) = rows_of(match(tmp_path, json_lines(rows), query, ["--param", f"s={given}"]))
+        assert row["bindings"] == {"b": [expected]}
+
+
+def test_table(tmp_path: Path) -> None:
+    hostile = [{**ROWS[0], "id": "[red]a\x1b[2J"}, *ROWS[1:]]
+    result = match(tmp_path, json_lines(hostile), options=["--format", "table"])
+    assert result.exit_code == 0
+    assert "[red]a?[2J" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "mean" in result.stdout
+
+
+def test_collapsed_rows_say_more(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match WITHIN 100 OUTPUT COLLAPSED"
+    rows = rows_of(match(tmp_path, json_lines(ROWS), query))
+    assert rows[-1] | {"bindings": {}} == {
+        "bindings": {},
+        "confidence": 1.0,
+        "values": {},
+        "count": 2,
+        "count_exact": True,
+        "candidates": {"a": ["a1"], "b": ["b1", "b2"]},
+        "exact": True,
+    }
+
+
+# ------------------------------------------------------------------- types
+
+
+def test_whole_and_real_numbers_make_a_real_attribute(tmp_path: Path) -> None:
+    rows = [{"type": "B", "t": 1, "x": 4}, {"type": "B", "t": 2, "x": 4.5}]
+    query = "PATTERN SEQ(B b) WHERE skip_till_any_match WITHIN 9 RETURN b.x"
+    assert [row["values"]["x"] for row in rows_of(match(tmp_path, json_lines(rows), query))] == [4.0, 4.5]
+
+
+def test_a_type_that_does_not_occur_has_no_match_and_a_warning(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a, Z z) WHERE skip_till_any_match { [k] AND z.status = 'x' AND z.n > 1 } WITHIN 9"
+    result = match(tmp_path, json_lines(ROWS), query)
+    assert result.exit_code == 1
+    assert "no event has the type 'Z'; found 'A', 'B'" in result.stderr
+
+
+def test_a_negated_type_that_does_not_occur_forbids_nothing(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a, !Z z, B b) WHERE skip_till_any_match { [k] AND z.s = a.k } WITHIN 9"
+    assert [row["bindings"] for row in rows_of(match(tmp_path, json_lines(ROWS), query))] == [
+        {"a": ["a1"], "b": ["b1"]}
+    ]
+
+
+def test_an_attribute_that_a_type_lacks_is_an_error_with_its_place(tmp_path: Path) -> None:
+    result = match(tmp_path, json_lines(ROWS), "PATTERN SEQ(A a) WHERE skip_till_any_match { a.z = 1 } WITHIN 9")
+    assert result.exit_code == 2
+    assert "q.cep:1:46: events of type A have no attribute z" in result.stderr
+    assert "^" in result.stderr
+
+
+def test_the_schema_of_the_cluster(tmp_path: Path) -> None:
+    rows = [
+        {"id": "s", "type": "JobStart", "t": 1, "job_id": "17", "n_maps": "4"},
+        {"id": "u", "type": "Unheard", "t": 2, "job_id": "17", "n_maps": ""},
+    ]
+    query = "PATTERN SEQ(JobStart a) WHERE skip_till_any_match { a.job_id = '17' AND a.n_maps > 3 } WITHIN 9"
+    result = match(tmp_path, csv_text(rows), query, ["--schema", "cluster"])
+    assert [row["bindings"] for row in rows_of(result)] == [{"a": ["s"]}]
+    assert "1 event(s) of the unknown type 'Unheard' left out" in result.stderr
+    bad = match(tmp_path, csv_text([{**rows[0], "n_maps": "many", "colour": "red"}]), query, ["--schema", "cluster"])
+    assert bad.exit_code == 2
+    assert "no event type has the attribute 'colour'" in bad.stderr
+    assert "row 1 (line 2): attribute 'n_maps' is 'many'; expected a whole number" in bad.stderr
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ('{"type": "A", "t": 1}\n{"type": "A", \n', "row 2 (line 2): no JSON (Expecting property name"),
+        ('\n{"type": "A", "t": 1}\n\n[1]\n', "row 2 (line 4): found [1]; expected one JSON object per line"),
+        (b'{"type": "A", "t": 1, "s": "\xff\xfe"}\n', "row 1 (line 1): byte 29 (0xff) is not UTF-8"),
+        ('{"type": "A", "t": 1, "s": "\\ud800"}\n', "row 1 (line 1): s is '\\ud800', which is no Unicode text"),
+        ('{"type": "A"}\n', "row 1 (line 1): no time; expected t, or t_lo and t_hi"),
+        ('{"t": 1}\n', "row 1 (line 1): type is missing"),
+        ('{"type": 7, "t": 1}\n', "row 1 (line 1): type is 7; expected the name"),
+        ('{"type": "A", "t": "soon"}\n', "row 1 (line 1): t is 'soon'; expected a whole number of milliseconds"),
+        ('{"type": "A", "t": 1.5}\n', "row 1 (line 1): t is 1.5; expected a whole number"),
+        ('{"type": "A", "t": 1e300}\n', "row 1 (line 1): t is 1e+300; expected a whole number"),
+        ('{"type": "A", "t": true}\n', "row 1 (line 1): t is True; expected a whole number"),
+        ('{"type": "A", "t_lo": 1}\n', "row 1 (line 1): t_lo without t_hi; give both"),
+        ('{"type": "A", "t_lo": 5, "t_hi": 1}\n', "row 1 (line 1): its interval starts at 5 ms, after its end at 1"),
+        ('{"type": "A", "t": 1, "x": [1]}\n', "row 1 (line 1): attribute 'x' is [1]; expected a number or text"),
+        ('{"type": "A", "t": 1, "x": true}\n', "row 1 (line 1): attribute 'x' is True; expected a number or text"),
+        (
+            '{"type": "A", "t": 1, "x": 1}\n{"type": "B", "t": 2, "x": "one"}\n',
+            "row 2 (line 2): attribute 'x' is text ('one'), but a number (1) in row 1 (line 1)",
+        ),
+        ('{"type": "A", "t": 1, "x": 9007199254740993}\n', "row 1 (line 1): attribute 'x' is 9007199254740993"),
+        ('{"type": "A", "t": 1, "id": "e"}\n{"type": "A", "t": 1, "id": "e"}\n', "id 'e' is that of row 1 (line 1)"),
+        ('{"type": "A", "t": 1, "id": 1.5}\n', "row 1 (line 1): id is 1.5; expected a text or a whole number"),
+        ('{"type": "A", "t": 1, "timestamp": 5}\n', "the column 'timestamp' is reserved; name the time t"),
+        ('{"type": "A", "t_lo": 1, "t_hi": 2, "weights": [-1, 2]}\n', "row 1 (line 1): weights is [-1, 2]; expected"),
+        ('{"type": "A", "t_lo": 1, "t_hi": 2, "weights": [1]}\n', "do not fit its interval of 2 ms"),
+        ('{"type": "A", "t": 1, "source_seq": -1}\n', "row 1 (line 1): source_seq is -1; expected a whole number"),
+        ('{"a": ' * 100_000, "row 1 (line 1): no JSON"),
+        ('{"type": "A", "t": ' + "9" * 10_000 + "}", "row 1 (line 1): no JSON"),
+        ("type,t\nA,1\nA\n", "row 2 (line 3): found 1 cells; expected 2"),
+        ("type,t,t\nA,1,1\n", "line 1: two columns have one name: 't'"),
+        ('type,t\nA,"1\n', "no CSV (unexpected end of data)"),
+        ("type,t,x\nA,1,5\nA,2,five\n", "row 2 (line 3): attribute 'x' is text ('five'), but a number ('5') in row 1"),
+        (b"type,t\nA,\x80\n", "line 2: byte 10 (0x80) is not UTF-8; expected JSON lines, CSV or Parquet"),
+        (b"\x00\x01\x02\x03", "row"),
+        (b"PAR1 and nothing else", "a damaged Parquet file"),
+    ],
+)
+def test_bad_events_are_named(data: str | bytes, message: str, tmp_path: Path) -> None:
+    if data == b"\x00\x01\x02\x03":
+        data, message = data + b"\n\xff", "is not UTF-8"
+    result = match(tmp_path, data, "PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 9")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_all_problems_are_counted_and_the_first_shown(tmp_path: Path) -> None:
+    result = match(tmp_path, "{\n" * 20)
+    assert result.exit_code == 2
+    assert "20 problem(s)" in result.stderr
+    assert "row 5 (line 5)" in result.stderr
+    assert "row 6" not in result.stderr
+    assert "and 15 more problems" in result.stderr
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "q.cep").write_text(QUERY)
+    missing = run("match", str(tmp_path / "q.cep"), str(tmp_path / "none"))
+    assert missing.exit_code == 2
+    assert "none: cannot be read: No such file or directory; expected a file of JSON lines" in missing.stderr
+    folder = run("match", str(tmp_path), str(tmp_path / "q.cep"))
+    assert folder.exit_code == 2
+    assert "Is a directory" in folder.stderr
+    (tmp_path / "bad.cep").write_bytes(b"PATTERN \xff")
+    bad = run("match", str(tmp_path / "bad.cep"), str(tmp_path / "q.cep"))
+    assert bad.exit_code == 2
+    assert "bad.cep: byte 9 is not UTF-8" in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        ("PATTERN SEQ(A a", [], "q.cep:1:16"),
+        ("PATTERN SEQ(A a) WITHIN 9", [], "names no event selection strategy"),
+        (QUERY, ["--param", "rise"], "expected NAME=VALUE"),
+        (QUERY, ["--param", "rise=1", "--param", "rise=2"], "rise is given twice"),
+        (QUERY, ["--param", "rise=1"], "the parameter rise, which the query does not have"),
+        ("PATTERN (SEQ(A a, B b))+ WHERE skip_till_any_match WITHIN 9", [], "the oracle does not evaluate repetition"),
+    ],
+)
+def test_bad_queries_and_parameters(query: str, options: list[str], message: str, tmp_path: Path) -> None:
+    result = match(tmp_path, json_lines(ROWS), query, options)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+
+
+def test_lo_and_hi_are_attributes_beside_t(tmp_path: Path) -> None:
+    rows = [{"type": "A", "t": 1, "lo": 5, "hi": 3}]
+    query = "PATTERN SEQ(A a) WHERE skip_till_any_match { a.lo > a.hi } WITHIN 9"
+    assert len(rows_of(match(tmp_path, json_lines(rows), query))) == 1
+
+
+def test_rows_of_points_and_intervals_mix(tmp_path: Path) -> None:
+    rows = [{"id": "a", "type": "A", "t": 1}, {"id": "b", "type": "B", "t_lo": 1, "t_hi": 2}]
+    query = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9"
+    (row,) = rows_of(match(tmp_path, csv_text(rows), query))
+    assert row["confidence"] == 0.5
+
+
+def test_explain(tmp_path: Path) -> None:
+    (tmp_path / "q.cep").write_text(QUERY)
+    (tmp_path / "events").write_text(json_lines(ROWS))
+    result = run("explain", str(tmp_path / "q.cep"), str(tmp_path / "events"))
+    assert result.exit_code == 0
+    assert "skip_till_any_match" in result.stdout
+    (tmp_path / "bad.cep").write_text("PATTERN")
+    bad = run("explain", str(tmp_path / "bad.cep"))
+    assert bad.exit_code == 2
+    assert "bad.cep:1:8" in bad.stderr
