@@ -67,7 +67,8 @@ class Collector(Protocol):
     """One source of events.
 
     `poll` never raises for bad input (that is a `Problem`); it raises the `CollectorError` family when the source as a
-    whole is unusable. The clock is its argument, in milliseconds since the epoch; nothing later than it is returned.
+    whole is unusable. The clock is its argument, in milliseconds since the epoch: files are read as if what is dated
+    later were not written yet, so that a recording is replayed by moving the clock.
     `checkpoint` gives the read position as JSON-able values, `restore` takes it up again in a new process.
     """
 

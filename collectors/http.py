@@ -50,6 +50,8 @@ class Answer:
     status: int
     content_type: str
     body: bytes
+    t_ms: int = 0
+    """The state it tells of is that of this time or later."""
     location: str = ""
     """Where a redirect that was not followed points to."""
 
@@ -102,11 +104,11 @@ class HttpTransport:
             reraise=True,
         )
 
-    def get(self, base_url: str, path: str, now_ms: int) -> Answer:  # noqa: ARG002 - the network knows the time
+    def get(self, base_url: str, path: str, now_ms: int) -> Answer:
         """As Transport; a status that passes is given as the answer when it stays."""
         url = base_url.rstrip("/") + path
         try:
-            return self._retrying(self._follow, url)
+            return self._retrying(self._follow, url, now_ms)
         except _PassingStatusError as error:
             return error.answer
         except (requests.RequestException, _TooLongError) as error:
@@ -114,17 +116,17 @@ class HttpTransport:
                 f"{url}: {error}; check that the server runs and the address is right"
             ) from error
 
-    def _follow(self, url: str) -> Answer:
-        answer = self._once(url)
+    def _follow(self, url: str, now_ms: int) -> Answer:
+        answer = self._once(url, now_ms)
         for _ in range(self._options.max_redirects):
             if answer.status not in REDIRECTS or _server(answer.location) not in self._servers:
                 break
-            answer = self._once(answer.location)
+            answer = self._once(answer.location, now_ms)
         if answer.status in PASSING_STATUSES:
             raise _PassingStatusError(answer)
         return answer
 
-    def _once(self, url: str) -> Answer:
+    def _once(self, url: str, now_ms: int) -> Answer:
         options = self._options
         deadline_s = self._monotonic_s() + options.total_timeout_s
         with self._session.get(
@@ -149,6 +151,7 @@ class HttpTransport:
                 response.status_code,
                 response.headers.get("Content-Type", ""),
                 b"".join(pieces),
+                now_ms,
                 urljoin(url, location) if location else "",
             )
 

@@ -53,11 +53,11 @@ class RecordedTransport:
         history = self._histories.get(path) or self._histories.get(path.partition("?")[0])
         idx = bisect_right(history.t_ms, now_ms) - 1 if history else -1
         if history is None or idx < 0:
-            return Answer(url, 404, "", b"")
+            return Answer(url, 404, "", b"", now_ms)
         status, content_type, body = history.answers[idx]
         if status == 0:
             raise SourceUnavailableError(f"{url}: there was no answer when {self._place} was recorded")
-        return Answer(url, status, content_type, body)
+        return Answer(url, status, content_type, body, history.t_ms[idx])
 
     def _add(self, line: str, number: int) -> None:
         try:

@@ -18,6 +18,7 @@ class AttemptState:
     summarised: bool = False
     n_failures: int = 0
     """How often its counters could not be had."""
+    sampled_ms: int | None = None
 
 
 @dataclass
@@ -38,6 +39,8 @@ class JobState:
     n_failures: int = 0
     """Polls in a row at which its documents could not be had."""
     attempts: dict[str, AttemptState] = field(default_factory=dict)
+    attempts_done: set[str] = field(default_factory=set)
+    """Attempts of which everything has been told."""
     tasks_done: set[str] = field(default_factory=set)
     """Tasks that have ended and of whose attempts everything has been told."""
 
@@ -53,11 +56,20 @@ class JobState:
 
     def attempt(self, attempt_id: str) -> AttemptState:
         """The state of an attempt, new when it was not seen before."""
+        if attempt_id in self.attempts_done:
+            return AttemptState(started=True, ended=True, summarised=True)
         return self.attempts.setdefault(attempt_id, AttemptState())
+
+    def close_task(self, task_id: str, attempt_ids: list[str]) -> None:
+        """Everything of this task has been told; a map whose output is lost may still be run again."""
+        self.tasks_done.add(task_id)
+        self.attempts_done.update(attempt_ids)
+        for attempt_id in attempt_ids:
+            self.attempts.pop(attempt_id, None)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able values."""
-        return asdict(self) | {"tasks_done": sorted(self.tasks_done)}
+        return asdict(self) | {name: sorted(getattr(self, name)) for name in ("tasks_done", "attempts_done")}
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> JobState:
@@ -68,5 +80,6 @@ class JobState:
                 "facts": JobFacts(**saved["facts"]),
                 "attempts": {str(key): AttemptState(**state) for key, state in saved["attempts"].items()},
                 "tasks_done": set(saved["tasks_done"]),
+                "attempts_done": set(saved["attempts_done"]),
             }
         )

@@ -36,8 +36,8 @@ SAMPLE_CLOCK = "poll:yarn_rest"
 class Ask(Protocol):
     """Gets and parses one document."""
 
-    def __call__(self, url: str, path: str, parse: Callable[[Answer], _T], /) -> _T:
-        """Raises DocumentError or SourceUnavailableError."""
+    def __call__(self, url: str, path: str, parse: Callable[[Answer], _T], /) -> tuple[_T, int]:
+        """The document and the time whose state it tells; raises DocumentError or SourceUnavailableError."""
         ...
 
 
@@ -65,25 +65,29 @@ class JobTeller:
             start_ms, finish_ms = document.start_ms, document.finish_ms
             self._rows.job_end(job.facts, start_ms, finish_ms, document.state, job.clock_id, origin)
 
-    def tasks(self, job: JobState, url: str, base: str, *, sample: bool) -> bool:
-        """All tasks below `base`; False when something of an ended attempt could not be had yet."""
+    def tasks(self, job: JobState, url: str, base: str, *, sample: bool) -> int | None:
+        """All tasks below `base`.
+
+        Returns the time until which everything has been told, or None when something of an ended attempt could not
+        be had yet.
+        """
         is_complete = True
-        for task in self._ask(url, f"{base}/tasks", parse_tasks):
+        tasks, covered_ms = self._ask(url, f"{base}/tasks", parse_tasks)
+        for task in tasks:
             has_ended = task.state in ENDED_TASK
             if task.state in ("NEW", "SCHEDULED") or (has_ended and task.task_id in job.tasks_done):
                 continue
             job.tasks_done.discard(task.task_id)  # a map whose output was lost runs again
             path = f"{base}/tasks/{task.task_id}/attempts"
-            attempts = self._ask(url, path, parse_attempts)
+            attempts, t_ms = self._ask(url, path, parse_attempts)
+            covered_ms = min(covered_ms, t_ms)
             for attempt in attempts:
-                self._attempt(job, attempt, url, path, sample=sample)
+                self._attempt(job, attempt, url, path, t_ms, sample=sample)
             states = [(a.facts.status in ENDED_ATTEMPT, job.attempt(a.facts.attempt_id)) for a in attempts]
             is_complete = is_complete and all(state.summarised for ended, state in states if ended)
             if has_ended and all(ended and state.summarised for ended, state in states):
-                job.tasks_done.add(task.task_id)
-                for attempt in attempts:
-                    job.attempts.pop(attempt.facts.attempt_id, None)
-        return is_complete
+                job.close_task(task.task_id, [attempt.facts.attempt_id for attempt in attempts])
+        return covered_ms if is_complete else None
 
     def inferred_end(self, job: JobState) -> None:
         """JobEnd somewhere between the last poll that saw the job run and the first that did not."""
@@ -94,7 +98,9 @@ class JobTeller:
         self._rows.add("JobEnd", event_id, job.covered_ms, job.clock_id, origin, attributes, t_hi_ms=t_hi_ms)
         job.end_told = True
 
-    def _attempt(self, job: JobState, attempt: AttemptDocument, url: str, path: str, *, sample: bool) -> None:
+    def _attempt(
+        self, job: JobState, attempt: AttemptDocument, url: str, path: str, t_ms: int, *, sample: bool
+    ) -> None:
         facts, state = attempt.facts, job.attempt(attempt.facts.attempt_id)
         origin = f"rest:{facts.attempt_id}"
         if facts.start_ms is not None and not state.started:
@@ -110,15 +116,18 @@ class JobTeller:
                 state.ended = True
                 self._rows.attempt_end(facts, job.clock_id, origin)
             if not state.summarised:
-                self._summarise(job, attempt, state, url, path)
-        elif sample and facts.status in LIVE_ATTEMPT and facts.start_ms is not None and facts.start_ms <= self._now_ms:
-            self._sample(attempt, url, path)
+                self._summarise(job, attempt, state, url, path, t_ms)
+        elif sample and facts.status in LIVE_ATTEMPT and state.started and state.sampled_ms != t_ms:
+            state.sampled_ms = t_ms
+            self._sample(attempt, url, path, t_ms)
 
-    def _summarise(self, job: JobState, attempt: AttemptDocument, state: AttemptState, url: str, path: str) -> None:
+    def _summarise(
+        self, job: JobState, attempt: AttemptDocument, state: AttemptState, url: str, path: str, t_ms: int
+    ) -> None:
         facts = attempt.facts
         measured: dict[str, int | None] = dict.fromkeys(COUNTER_OF[facts.kind])
         try:
-            measured.update(self._counters(facts, url, path))
+            measured.update(self._counters(facts, url, path, t_ms))
         except DocumentError as error:
             state.n_failures += 1
             if state.n_failures < MAX_COUNTER_FAILURES:
@@ -143,22 +152,29 @@ class JobTeller:
                 place, "missing_counter", message, key=(job.job_id, "missing_counter", facts.kind, attribute)
             )
 
-    def _counters(self, facts: AttemptFacts, url: str, path: str) -> dict[str, int | None]:
+    def _counters(self, facts: AttemptFacts, url: str, path: str, t_ms: int) -> dict[str, int | None]:
+        """The counters as they are at `t_ms` or later: those of before its end are not an ended attempt's."""
+
         def parse(answer: Answer) -> dict[str, int | None]:
             return parse_attempt_counters(answer, facts.kind)
 
-        return self._ask(url, f"{path}/{facts.attempt_id}/counters", parse)
+        full_path = f"{path}/{facts.attempt_id}/counters"
+        measured, counted_ms = self._ask(url, full_path, parse)
+        if counted_ms < t_ms:
+            raise DocumentError(f"{url}{full_path}", "stale", "the counters are older than the attempt's state")
+        return measured
 
-    def _sample(self, attempt: AttemptDocument, url: str, path: str) -> None:
+    def _sample(self, attempt: AttemptDocument, url: str, path: str, t_ms: int) -> None:
         facts = attempt.facts
-        assert facts.start_ms is not None
+        if facts.start_ms is None or facts.start_ms > t_ms:
+            return  # its clock is ahead: it would have run for less than nothing
         cpu_ms = None
         if self._sample_counters:
             try:
-                cpu_ms = self._counters(facts, url, path)["cpu_ms"]
+                cpu_ms = self._counters(facts, url, path, t_ms)["cpu_ms"]
             except DocumentError as error:
                 self._problems.report(error.url, "missing_counter", f"no counters of a running attempt: {error}")
-        elapsed_ms = self._now_ms - facts.start_ms
+        elapsed_ms = t_ms - facts.start_ms
         attributes = facts.attributes()
         del attributes["rack"]
         attributes |= {
@@ -168,6 +184,6 @@ class JobTeller:
             "cpu_ms": cpu_ms,
         }
         values = (elapsed_ms, attempt.progress)
-        event_id = record_id(("yarn_rest", facts.attempt_id), "TaskSample", self._now_ms, values, 0)
+        event_id = record_id(("yarn_rest", facts.attempt_id), "TaskSample", t_ms, values, 0)
         origin = f"rest:{facts.attempt_id}"
-        self._rows.add("TaskSample", event_id, self._now_ms, SAMPLE_CLOCK, origin, attributes)
+        self._rows.add("TaskSample", event_id, t_ms, SAMPLE_CLOCK, origin, attributes)

@@ -42,8 +42,10 @@ class YarnRestOptions:
     source_rank: int = 0
     lookback_ms: int = 0
     """Jobs that ended up to this long before the first poll are told too."""
-    history_wait_ms: int = 180_000
+    history_wait_ms: int = 60_000
     """How long an ended job waits for the JobHistoryServer to know it; then it is left out and reported."""
+    stall_ms: int = 60_000
+    """A running job whose master has not answered for this long no longer holds the watermark."""
     max_requests_per_poll: int = 2_000
     sample_counters: bool = False
     """Ask for the counters of running attempts as well (one request each), for the processor time of TaskSample."""
@@ -54,7 +56,7 @@ class YarnRestOptions:
             raise OptionError("yarn: no address of a ResourceManager given")
         for url in (*self.resource_manager_urls, self.history_url):
             check_url(url)
-        for name in ("lateness_ms", "lookback_ms", "history_wait_ms", "max_requests_per_poll"):
+        for name in ("lateness_ms", "lookback_ms", "history_wait_ms", "stall_ms", "max_requests_per_poll"):
             if getattr(self, name) < 0:
                 raise OptionError(f"yarn: {name} is {getattr(self, name)}; expected 0 or more")
 
@@ -78,6 +80,8 @@ class YarnRestCollector:
         """Jobs told to their end, and when."""
         self._first_poll_ms: int | None = None
         self._last_poll_ms: int | None = None
+        """Time of the last list of applications: none that started later can be known."""
+        self._listed_ms = 0
         self._watermark_ms: int | None = None
         self._manager_url = options.resource_manager_urls[0]
         self._n_requests = 0
@@ -104,7 +108,7 @@ class YarnRestCollector:
                     self._tell_ended(job, teller)
         except _BudgetSpentError:
             pass  # what was not asked keeps the watermark until a later poll asks it
-        self._last_poll_ms = now_ms
+        self._last_poll_ms = self._listed_ms
         return Collected(rows.take_batch(), self._advance(), self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:
@@ -137,7 +141,8 @@ class YarnRestCollector:
         failures: list[str] = []
         for url in dict.fromkeys((self._manager_url, *self._options.resource_manager_urls)):
             try:
-                open_apps = parse_apps(self._transport.get(url, OPEN_APPS, self._now_ms))
+                answer = self._transport.get(url, OPEN_APPS, self._now_ms)
+                open_apps = parse_apps(answer)
                 ended_apps = parse_apps(self._transport.get(url, ENDED_APPS, self._now_ms))
             except DocumentError as error:
                 failures.append(f"{error.url}: {error}")
@@ -145,7 +150,7 @@ class YarnRestCollector:
             except SourceUnavailableError as error:
                 failures.append(str(error))
                 continue
-            self._manager_url = url
+            self._manager_url, self._listed_ms = url, answer.t_ms
             # Asked in this order, one that ended in between stands in both; the later answer counts.
             apps = {app.application_id: app for app in (*open_apps, *ended_apps)}
             return [app for app in apps.values() if app.application_type in (None, "MAPREDUCE")]
@@ -192,11 +197,12 @@ class YarnRestCollector:
     def _tell_running(self, job: JobState, teller: JobTeller) -> None:
         base = MASTER.format(application=application_of_job(job.job_id))
         try:
-            documents = [d for d in self._ask(self._manager_url, base, parse_jobs) if d.facts.job_id == job.job_id]
+            jobs, job_ms = self._ask(self._manager_url, base, parse_jobs)
+            documents = [document for document in jobs if document.facts.job_id == job.job_id]
             if not documents:
                 return  # it has registered and not initialised its job yet
             teller.job(job, documents[0])
-            is_complete = teller.tasks(job, self._manager_url, f"{base}/{job.job_id}", sample=True)
+            covered_ms = teller.tasks(job, self._manager_url, f"{base}/{job.job_id}", sample=True)
         except (DocumentError, SourceUnavailableError) as error:
             # The first failure may be the master's end; the ResourceManager will say so at the next poll.
             job.n_failures += 1
@@ -205,8 +211,8 @@ class YarnRestCollector:
                 self._problems.report(f"{self._manager_url}{base}", kind, str(error))
             return
         job.n_failures = 0
-        if is_complete:
-            job.covered_ms = self._now_ms
+        if covered_ms is not None:
+            job.covered_ms = max(job.covered_ms, min(job_ms, covered_ms))
 
     def _tell_ended(self, job: JobState, teller: JobTeller) -> None:
         url, base = self._options.history_url, f"{HISTORY}/{job.job_id}"
@@ -214,8 +220,9 @@ class YarnRestCollector:
             self._give_up_when_overdue(job, self._history_down, teller)
             return
         try:
-            teller.job(job, self._ask(url, base, parse_job))
-            is_complete = teller.tasks(job, url, base, sample=False)
+            document, _ = self._ask(url, base, parse_job)
+            teller.job(job, document)
+            covered_ms = teller.tasks(job, url, base, sample=False)
             self._problems.forget((url, "unavailable"))
         except SourceUnavailableError as error:
             self._history_down = "the JobHistoryServer does not answer"
@@ -224,7 +231,7 @@ class YarnRestCollector:
         except DocumentError as error:
             self._give_up_when_overdue(job, str(error), teller)
         else:
-            if is_complete:
+            if covered_ms is not None:
                 if not job.end_told:
                     teller.inferred_end(job)
                 self._close(job)
@@ -245,17 +252,19 @@ class YarnRestCollector:
 
     # ---- requests and watermark --------------------------------------------------------------------------------
 
-    def _ask(self, url: str, path: str, parse: Callable[[Answer], _T]) -> _T:
+    def _ask(self, url: str, path: str, parse: Callable[[Answer], _T]) -> tuple[_T, int]:
         if self._n_requests >= self._options.max_requests_per_poll:
             raise _BudgetSpentError
         self._n_requests += 1
-        return parse(self._transport.get(url, path, self._now_ms))
+        answer = self._transport.get(url, path, self._now_ms)
+        return parse(answer), answer.t_ms
 
     def _advance(self) -> int:
-        """The last poll that succeeded for every open job; one that has failed for too long holds it no more."""
-        oldest_ms = self._now_ms - self._options.history_wait_ms
-        covered = [job.covered_ms for job in self._jobs.values() if job.covered_ms >= oldest_ms]
-        covered_ms = min([self._now_ms, *covered])
+        """The last poll that succeeded for every open job; a master that is silent for too long holds it no more."""
+        oldest_ms = self._now_ms - self._options.stall_ms
+        # An ended job holds it as long as its history is waited for.
+        covered = [j.covered_ms for j in self._jobs.values() if j.gone_ms is not None or j.covered_ms >= oldest_ms]
+        covered_ms = min([self._listed_ms, *covered])
         watermark_ms = covered_ms - self._options.lateness_ms
         self._watermark_ms = max(watermark_ms, self._watermark_ms or watermark_ms)
         return self._watermark_ms
