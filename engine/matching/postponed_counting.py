@@ -61,9 +61,7 @@ class Counting:
 
     def _by_labels(self, near: Neighbourhood) -> Counted | None:
         context = self.context
-        budget = self.work_budget
-        if context.compiled.polynomial:
-            budget = max(budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
+        budget = self._polynomial_budget(near) if context.compiled.polynomial else self.work_budget
         masks = context.masks
         status, n, work, confidence, chain, steps, used, used_exact = count(
             context.compiled.tables, context.events, masks.begin, masks.take, masks.negated, near.candidates,
@@ -111,15 +109,19 @@ class Counting:
         mask[0, near.first] = True
         mask[n_steps - 1, near.last] = True
         try:
-            _, n_orders, *_ = count(
+            status, n_orders, *_ = count(
                 context.compiled.sequence_only, context.events, mask, mask, context.masks.negated, near.candidates,
-                near.blocks, np.empty(0, np.int64), near.first, near.last, 0.0, 1 << 62, near.precise, False,
+                near.blocks, np.empty(0, np.int64), near.first, near.last, 0.0, self._polynomial_budget(near),
+                near.precise, False,
             )  # fmt: skip
         finally:
             mask[:, near.candidates] = False
             mask[0, near.first] = False
             mask[n_steps - 1, near.last] = False
-        return bool(n_orders == n_matches)
+        return bool(status == COMPLETE and n_orders == n_matches)
+
+    def _polynomial_budget(self, near: Neighbourhood) -> int:
+        return max(self.work_budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
 
     def _nothing_depends(self, near: Neighbourhood, used: BoolArray) -> bool:
         """For more matches than are counted: precise events and no predicate but local ones, alike on both edges."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,9 @@ _BUDGET_FACTOR = 50
 
 Pair = tuple[int, int, int]
 """First row, last row, partition."""
+
+PairsOf = Callable[[Int64Array], list[Pair]]
+"""From rows that may be last to the pairs that end in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Listing:
         ]
 
 
-def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: _PairsOf, threshold: float) -> list[Listed]:
+def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshold: float) -> list[Listed]:
     """OUTPUT SETS: one match per event set, with the most confident order and the sum of all orders' confidences.
 
     A set is decided with the event of its last component that is latest in (t_hi, row): `lasts` are those. The other
@@ -101,13 +104,6 @@ def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: _PairsOf, thresho
                 best = best_of(listing.context, group)
                 result.append(Listed(best.partition, best.chain, best.steps, min(total, 1.0), len(group)))
     return result
-
-
-class _PairsOf:
-    """The type of a function from last rows to the pairs that end in them."""
-
-    def __call__(self, lasts: Int64Array) -> list[Pair]:
-        raise NotImplementedError
 
 
 def _rivals(context: Context, owner: int) -> Int64Array:
@@ -156,7 +152,7 @@ def bound_ids(context: Context, chain: Sequence[int], steps: Sequence[int]) -> d
 
 
 def non_overlapping(
-    listing: Listing, lasts: Int64Array, pairs_of: _PairsOf, ends_ms: dict[int, int]
+    listing: Listing, lasts: Int64Array, pairs_of: PairsOf, ends_ms: dict[int, int]
 ) -> Iterator[Listed]:
     """OUTPUT NON_OVERLAPPING: per partition the earliest end, then earliest start, longest, ids.
 
@@ -181,4 +177,14 @@ def non_overlapping(
                     break
 
 
-__all__ = ["Listed", "Listing", "Pair", "best_of", "bound_ids", "listing_order", "merged_sets", "non_overlapping"]
+__all__ = [
+    "Listed",
+    "Listing",
+    "Pair",
+    "PairsOf",
+    "best_of",
+    "bound_ids",
+    "listing_order",
+    "merged_sets",
+    "non_overlapping",
+]

@@ -13,9 +13,7 @@ from engine.matching.store import Interner
 from engine.plan.model import Consistency, EdgePredicates, PlacedPredicate, Plan
 from engine.plan.programs import first_register, last_register
 
-_AGGREGATES_OF_SETS = frozenset(
-    {op.AGG_COUNT_EVENTS, op.AGG_COUNT, op.AGG_MIN, op.AGG_MAX, op.AGG_LAG}
-)
+_AGGREGATES_OF_SETS = frozenset({op.AGG_COUNT_EVENTS, op.AGG_COUNT, op.AGG_MIN, op.AGG_MAX, op.AGG_LAG})
 """Aggregates with at most as many values as events: prefixes that differ in nothing else are few."""
 
 _COMPARISONS = frozenset({op.EQ, op.NE, op.LT, op.LE, op.GT, op.GE})
@@ -243,7 +241,7 @@ class _Compiler:
         counts |= {n for n, s in enumerate(slots) if s.kind == op.AGG_LAG and s.base in counts}
         highest: dict[int, float] = {}
         free: set[int] = set()
-        for program in range(len(self.programs.bounds) - 1):
+        for program in sorted(set(range(len(self.programs.bounds) - 1)) - {v.program for v in self.plan.returns}):
             code = self._code(program)
             for at, (operation, slot, _) in enumerate(code):
                 if operation != op.AGGREGATE or slot not in counts:
@@ -278,6 +276,7 @@ class _Compiler:
     def _without_predicates(self, tables: Tables) -> Tables:
         n_steps, n_registers = tables.key_registers.shape
         return tables._replace(
+            within_ms=2**61,
             kinds=np.empty(0, np.int32),
             owners=np.empty(0, np.int32),
             slot_columns=np.empty(0, np.int32),

@@ -1,0 +1,149 @@
+"""The pairs of first and last event between which matches may lie, and the events around each pair."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from engine.kernels.ordering import may_precede, one_clock
+from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
+
+BROADCAST = -1
+
+
+@njit(cache=True, nogil=True)
+def decided_ms(events, first, last, within_ms, holds_back):
+    """The time that the watermark must pass before the matches of a pair are known.
+
+    holds_back: 0, all that may precede the last event is there; 1, a trailing negation looks up to first + WITHIN; 2, up
+    to the latest such time of any match with this last event.
+    """
+    if holds_back == 0:
+        return events.hi_ms[last]
+    if holds_back == 1:
+        return max(events.hi_ms[last], events.hi_ms[first] + within_ms)
+    return events.hi_ms[last] + within_ms
+
+
+@njit(cache=True, nogil=True)
+def pairs(events, lasts, partition, firsts, starts, within_ms, longest_ms, n_steps, holds_back, after_ms, before_ms):
+    """All (first, last, partition) in reach of each other that are decided in [after_ms, before_ms).
+
+    lasts: int64, rows that can end a match, ascending. firsts, starts: rows that can start one, grouped by partition
+    (`grouped`), each group in stream order (ascending lo_ms). partition: int64 (n_rows,). longest_ms: length of the
+    longest interval. Returns int64 (n_pairs, 3), ordered by last, partition, first.
+    """
+    found = np.empty((64, 3), np.int64)
+    n_found = 0
+    n_groups = starts.shape[0] - 2  # partitions, beside BROADCAST
+    for last in lasts:
+        own = partition[last]
+        low = own if own != BROADCAST else 0
+        high = own + 1 if own != BROADCAST else n_groups
+        for key in range(low, high):
+            for shared in range(2):
+                group = BROADCAST if shared else key
+                start = starts[group + 1]
+                end = starts[group + 2]
+                at = _first_from(events, firsts, start, end, events.lo_ms[last] - within_ms - longest_ms)
+                while at < end and events.lo_ms[firsts[at]] <= events.hi_ms[last]:
+                    first = firsts[at]
+                    at += 1
+                    if first == last:
+                        if n_steps > 1:
+                            continue
+                    elif not may_precede(events, first, last):
+                        continue
+                    if events.lo_ms[last] - events.hi_ms[first] > within_ms:
+                        continue
+                    known = decided_ms(events, first, last, within_ms, holds_back)
+                    if known < after_ms or known >= before_ms:
+                        continue
+                    if n_found == found.shape[0]:
+                        found = np.concatenate((found, np.empty_like(found)))
+                    found[n_found, 0] = first
+                    found[n_found, 1] = last
+                    found[n_found, 2] = key
+                    n_found += 1
+    return found[:n_found]
+
+
+@njit(cache=True, nogil=True)
+def around(events, members, starts, key, first, last, longest_ms, before_ms, after_ms):
+    """The rows of a group and of BROADCAST that may lie in [first - before_ms, last + after_ms], without the two."""
+    earliest = events.lo_ms[first] - before_ms
+    latest = events.hi_ms[last] + after_ms
+    found = np.empty(16, np.int64)
+    n_found = 0
+    for shared in range(2):
+        group = BROADCAST if shared else key
+        start = starts[group + 1]
+        end = starts[group + 2]
+        at = _first_from(events, members, start, end, earliest - longest_ms)
+        while at < end and events.lo_ms[members[at]] <= latest:
+            row = members[at]
+            at += 1
+            if events.hi_ms[row] < earliest or row == first or row == last:
+                continue
+            if n_found == found.shape[0]:
+                found = np.concatenate((found, np.empty_like(found)))
+            found[n_found] = row
+            n_found += 1
+    return found[:n_found]
+
+
+@njit(cache=True, nogil=True)
+def inside(events, rows, first, last):
+    """Those rows that may come after `first` and before `last`."""
+    kept = np.empty(rows.shape[0], np.int64)
+    n_kept = 0
+    for row in rows:
+        after = may_precede(events, first, row) or one_clock(events, first, row)
+        if after and (may_precede(events, row, last) or one_clock(events, row, last)):
+            kept[n_kept] = row
+            n_kept += 1
+    return kept[:n_kept]
+
+
+@njit(cache=True, nogil=True)
+def _first_from(events, rows, start, end, time_ms):
+    """The first place in rows[start:end] whose lo_ms is not before time_ms (rows are in that order)."""
+    while start < end:
+        middle = (start + end) // 2
+        if events.lo_ms[rows[middle]] < time_ms:
+            start = middle + 1
+        else:
+            end = middle
+    return start
+
+
+@njit(cache=True, nogil=True)
+def replay(tables, columns, chain, steps, programs, stack):
+    """The values of `programs` for a complete match: float64 (n_programs,).
+
+    chain, steps: int64 (n,), the events in order and the component of each.
+    """
+    rows = np.full(2 * tables.kleene.shape[0] + 1, -1, np.int64)
+    aggregates = np.full(tables.kinds.shape[0], np.nan)
+    previous = np.int64(-1)
+    for at in range(chain.shape[0]):
+        step = steps[at]
+        if step != previous:
+            rows[2 * step] = chain[at]
+            reset_aggregates(tables.kinds, tables.owners, step, aggregates)
+        rows[2 * step + 1] = chain[at]
+        rows[rows.shape[0] - 1] = chain[at]
+        if tables.kinds.shape[0]:
+            update_aggregates(
+                tables.kinds, tables.owners, tables.slot_columns, tables.bases, step, columns, chain[at], aggregates
+            )
+        previous = step
+    values = np.empty(programs.shape[0], np.float64)
+    for k in range(programs.shape[0]):
+        start = tables.bounds[programs[k]]
+        end = tables.bounds[programs[k] + 1]
+        values[k] = evaluate(tables.code, start, end, tables.constants, columns, rows, aggregates, stack)
+    return values
+
+
+__all__ = ["BROADCAST", "around", "decided_ms", "inside", "pairs", "replay"]

@@ -1,0 +1,209 @@
+"""Skip till any match over precise and imprecise events by postponing (SASE++ section 5.1).
+
+Pattern matching is one shared pass that stores events by what their local predicates allow them to be (early filters,
+section 5.2); nothing is built until the watermark decides a last event. Then matches are constructed, or only counted,
+for each pair of a first and a last event.
+
+A last event e is decided when t_hi(e) < watermark: whatever may precede it has an earlier t_lo and is there. A trailing
+negation waits for first + WITHIN. Events are dropped once nothing undecided can reach back to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import StateError, UnsupportedQueryError
+from engine.events import FOREVER_MS, EventBatch, Int64Array
+from engine.kernels.postponed_pairs import pairs
+from engine.language import ast
+from engine.matching.base import Limits
+from engine.matching.postponed_context import Context, Groups, Masks, check_weights
+from engine.matching.postponed_counting import Counting
+from engine.matching.postponed_listing import Listed, Listing, Pair, listing_order, merged_sets, non_overlapping
+from engine.matching.postponed_rows import Rows
+from engine.matching.postponed_tables import compile_tables
+from engine.matching.rows import MatchRow
+from engine.matching.store import EventStore, Interner
+from engine.plan.model import Plan
+
+_STATE_VERSION = 1
+_COMPACT_AT = 1024
+"""Below this many rows everything unneeded is dropped at once; above, when half of the rows are unneeded."""
+
+
+class PostponedRuntime:
+    """Run state of one skip_till_any_match query; implements `engine.matching.base.Runtime`.
+
+    LIMIT and `limits.max_rows` bound the rows of one `advance`; the last row says so. TOP k: `advance` returns those of
+    its matches that are among the k most confident of the stream so far.
+    """
+
+    def __init__(self, plan: Plan, interner: Interner, limits: Limits | None = None) -> None:
+        if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+            raise UnsupportedQueryError(
+                f"{plan.strategy.value} is not evaluated by postponing",
+                plan.query.span,
+                "skip_till_any_match",
+                "use the runtime of that strategy",
+            )
+        self.plan = plan
+        self.limits = limits or Limits()
+        self.store = EventStore(plan, interner)
+        self.n_rejected = 0
+        self.n_unfinished = 0
+        self.n_work = 0
+        self._interner = interner
+        self._compiled = compile_tables(plan, interner)
+        self._masks = Masks(plan, len(self.store.t_lo_ms))
+        self._watermark_ms = -FOREVER_MS
+        self._ends_ms: dict[int, int] = {}
+        self._best: list[float] = []
+        self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
+        trailing = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
+        whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS)
+        self._holds_back = (2 if whole_ends else 1) if trailing else 0
+
+    @property
+    def n_rows(self) -> int:
+        """Events kept."""
+        return len(self.store)
+
+    def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+        """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
+        check_weights(batch)
+        start, end = self.store.append(batch)
+        self._masks.add(self.store, self._compiled.tables, start, end)
+        context = Context(self.plan, self.store, self._masks, self._compiled)
+        rows = self._decide(context, self._watermark_ms, watermark_ms)
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
+        self._forget(context)
+        return rows
+
+    # --------------------------------------------------------------- deciding
+
+    def _decide(self, context: Context, after_ms: int, before_ms: int) -> list[MatchRow]:
+        n = context.n_rows
+        hi = self.store.t_hi_ms[:n]
+        reach_ms = self.plan.within_ms if self._holds_back else 0
+        ends = self._masks.ends(n) & (hi < before_ms) & (hi + reach_ms >= after_ms)
+        lasts = np.flatnonzero(ends).astype(np.int64)
+        firsts = Groups.of(self._masks.begin[0, :n], self.store)
+
+        def between(of: Int64Array, after: int, before: int) -> list[Pair]:
+            found = pairs(
+                context.events, of, self.store.partition, firsts.rows, firsts.starts, self.plan.within_ms,
+                context.longest_ms, len(self.plan.steps), self._holds_back, after, before,
+            )  # fmt: skip
+            return [(first, last, partition) for first, last, partition in found.tolist()]
+
+        if not len(lasts) or not len(firsts.rows):
+            return []
+        rows = Rows(self.plan, context)
+        output = self.plan.output
+        if output in (ast.Output.COLLAPSED, ast.Output.COUNT):
+            return self._counted(context, rows, between(lasts, after_ms, before_ms))
+        threshold = 0.0 if output is ast.Output.SETS else self._threshold
+        listing = Listing(context, threshold, self.limits.max_rows + 1, self.limits.work_budget)
+        if output in (ast.Output.SETS, ast.Output.NON_OVERLAPPING):
+            due = hi[lasts] + reach_ms
+            lasts = lasts[(due >= after_ms) & (due < before_ms)]
+
+            def all_of(of: Int64Array) -> list[Pair]:
+                return between(of, -(2**62), 2**63 - 1)
+
+            if output is ast.Output.SETS:
+                found = merged_sets(listing, lasts, all_of, self._threshold)
+            else:
+                found = list(non_overlapping(listing, lasts, all_of, self._ends_ms))
+        else:
+            found = listing.matches(between(lasts, after_ms, before_ms))
+        self.n_unfinished += listing.unfinished
+        found.sort(key=lambda match: listing_order(context, match))
+        if output is ast.Output.TOP:
+            found = self._top(found)
+        return rows.limited([rows.of_match(match) for match in found], self.limits, listing.unfinished)
+
+    def _counted(self, context: Context, rows: Rows, decided: list[Pair]) -> list[MatchRow]:
+        collapsed = self.plan.output is ast.Output.COLLAPSED
+        counting = Counting(context, self._threshold, self.limits.work_budget, collapsed)
+        result: list[MatchRow] = []
+        for pair in decided:
+            counted = counting.of_pair(pair)
+            if counted is not None:
+                result.append(rows.of_pair(counted, collapsed))
+        self.n_unfinished += counting.n_unfinished
+        self.n_work += counting.n_work
+        return rows.limited(result, self.limits, False)
+
+    def _top(self, found: list[Listed]) -> list[Listed]:
+        """The matches among the k most confident of the stream so far, most confident first."""
+        k = self.plan.limit or 1
+        ranked = sorted(found, key=lambda match: -match.confidence)[:k]
+        # A match that only equals one decided earlier comes after it.
+        best = sorted([(-c, 0) for c in self._best] + [(-m.confidence, 1) for m in ranked])[:k]
+        n_new = sum(is_new for _, is_new in best)
+        self._best = [-negative for negative, _ in best]
+        return ranked[:n_new]
+
+    # -------------------------------------------------------------- retention
+
+    def _forget(self, context: Context) -> None:
+        """Drop the rows that no undecided or future match can contain, or be denied by."""
+        n = context.n_rows
+        if n == 0:
+            return
+        lo, hi = self.store.t_lo_ms[:n], self.store.t_hi_ms[:n]
+        earliest = self._watermark_ms
+        if self._holds_back:
+            earliest -= context.longest_ms + self.plan.within_ms * (self._holds_back - 1)
+        else:
+            undecided = hi >= self._watermark_ms
+            if undecided.any():
+                earliest = min(earliest, int(lo[undecided].min()))
+        kept = (hi + self.plan.within_ms >= earliest) & self._masks.wanted(n)
+        n_kept = int(kept.sum())
+        if n_kept == n or (n > _COMPACT_AT and 2 * n_kept > n):
+            return
+        self._masks.keep(kept)
+        _, partitions = self.store.keep(kept)
+        self._ends_ms = {int(partitions[p]): end for p, end in self._ends_ms.items() if partitions[p] >= 0}
+
+    # ------------------------------------------------------------------ state
+
+    def save(self) -> dict[str, pa.Table]:
+        """Tables "events", "ends" (row of a partition, its last end: NON_OVERLAPPING) and "best" (TOP)."""
+        n = len(self.store)
+        some_row = {int(p): row for row, p in enumerate(self.store.partition[:n])}
+        ends = {some_row[p]: end for p, end in self._ends_ms.items() if p in some_row}
+        meta = {"version": str(_STATE_VERSION), "watermark_ms": str(self._watermark_ms)}
+        return {
+            "events": self.store.save(),
+            "ends": pa.table(
+                {"row": pa.array(list(ends), pa.int64()), "end_ms": pa.array(list(ends.values()), pa.int64())}
+            ).replace_schema_metadata(meta),
+            "best": pa.table({"confidence": pa.array(self._best, pa.float64())}),
+        }
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises StateError when parts are missing or of another version."""
+        if set(state) != {"events", "ends", "best"}:
+            raise StateError(f"saved state of {self.plan.name} has parts {sorted(state)}, expected best, ends, events")
+        meta: Mapping[bytes, bytes] = state["ends"].schema.metadata or {}
+        if meta.get(b"version") != str(_STATE_VERSION).encode():
+            raise StateError(
+                f"saved state of {self.plan.name} has version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
+            )
+        self.store.restore(state["events"])
+        self._compiled = compile_tables(self.plan, self._interner)
+        self._masks = Masks(self.plan, len(self.store.t_lo_ms))
+        self._masks.add(self.store, self._compiled.tables, 0, len(self.store))
+        self._watermark_ms = int(meta[b"watermark_ms"])
+        ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
+        self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}
+        self._best = state["best"].column("confidence").to_pylist()
+
+
+__all__ = ["PostponedRuntime"]

@@ -1,0 +1,95 @@
+"""Rows of output from matches and counted pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from engine.events import BoolArray, Int64Array
+from engine.matching.base import Limits
+from engine.matching.output import limited
+from engine.matching.plan_arrays import return_value
+from engine.matching.postponed_context import Context, Neighbourhood
+from engine.matching.postponed_counting import Counted
+from engine.matching.postponed_listing import Listed, bound_ids
+from engine.matching.rows import MatchRow, Value
+from engine.plan.model import Plan
+
+
+class Rows:
+    """Makes the MatchRows of one context."""
+
+    def __init__(self, plan: Plan, context: Context) -> None:
+        self.plan = plan
+        self.context = context
+        self._keys: dict[int, tuple[tuple[str, Value], ...]] = {}
+
+    def of_match(self, match: Listed) -> MatchRow:
+        """The row of one match, or of one set of events."""
+        store = self.context.store
+        return MatchRow(
+            query=self.plan.name,
+            key=self._key(match.partition),
+            first_lo_ms=int(store.t_lo_ms[match.chain[0]]),
+            last_hi_ms=int(store.t_hi_ms[match.chain[-1]]),
+            bindings=bound_ids(self.context, match.chain, match.steps),
+            confidence=match.confidence,
+            values=self._values(np.array(match.chain, np.int64), np.array(match.steps, np.int64)),
+            count=match.n_orders,
+        )
+
+    def of_pair(self, counted: Counted, collapsed: bool) -> MatchRow:
+        """The row of all matches between one first and one last event."""
+        store, near = self.context.store, counted.near
+        return MatchRow(
+            query=self.plan.name,
+            key=self._key(near.partition),
+            first_lo_ms=int(store.t_lo_ms[near.first]),
+            last_hi_ms=int(store.t_hi_ms[near.last]),
+            bindings=bound_ids(self.context, counted.chain.tolist(), counted.steps.tolist()),
+            confidence=counted.confidence,
+            values=self._values(counted.chain, counted.steps),
+            count=counted.n_matches,
+            count_exact=counted.count_exact,
+            candidates=self._candidates(near, counted.used) if collapsed else None,
+            exact=counted.exact if collapsed else True,
+            capped=not counted.count_exact,
+        )
+
+    def limited(self, rows: list[MatchRow], limits: Limits, unfinished: bool) -> list[MatchRow]:
+        """The rows up to the limits; the last one is `capped` when some are left out or were not looked for."""
+        kept = limited(self.plan, rows, limits)
+        if unfinished and kept:
+            kept = [*kept[:-1], replace(kept[-1], capped=True)]
+        return kept
+
+    def _key(self, partition: int) -> tuple[tuple[str, Value], ...]:
+        if partition not in self._keys:
+            self._keys[partition] = self.context.store.key_of(partition)
+        return self._keys[partition]
+
+    def _values(self, chain: Int64Array, steps: Int64Array) -> dict[str, Value]:
+        if not self.plan.returns:
+            return {}
+        numbers = self.context.returned(chain, steps)
+        return {
+            value.name: return_value(float(number), value, self.context.store)
+            for value, number in zip(self.plan.returns, numbers, strict=True)
+        }
+
+    def _candidates(self, near: Neighbourhood, used: BoolArray) -> dict[str, tuple[str, ...]]:
+        """Ids by variable, in stream order."""
+        ids = self.context.store.ids
+        candidates: dict[str, tuple[str, ...]] = {}
+        for step in self.plan.steps:
+            rows = set(near.candidates[used[step.position]].tolist())
+            if step.position == 0:
+                rows.add(near.first)
+            if step.position == len(self.plan.steps) - 1:
+                rows.add(near.last)
+            candidates[step.variable] = tuple(ids[row] for row in sorted(rows))
+        return candidates
+
+
+__all__ = ["Rows"]
