@@ -72,7 +72,8 @@ class JobTeller:
         be had yet.
         """
         is_complete = True
-        tasks, covered_ms = self._ask(url, f"{base}/tasks", parse_tasks)
+        tasks, tasks_ms = self._ask(url, f"{base}/tasks", parse_tasks)
+        covered_ms = tasks_ms
         for task in tasks:
             has_ended = task.state in ENDED_TASK
             if task.state in ("NEW", "SCHEDULED") or (has_ended and task.task_id in job.tasks_done):
@@ -85,7 +86,7 @@ class JobTeller:
                 self._attempt(job, attempt, url, path, t_ms, sample=sample)
             states = [(a.facts.status in ENDED_ATTEMPT, job.attempt(a.facts.attempt_id)) for a in attempts]
             is_complete = is_complete and all(state.summarised for ended, state in states if ended)
-            if has_ended and all(ended and state.summarised for ended, state in states):
+            if has_ended and t_ms >= tasks_ms and all(ended and state.summarised for ended, state in states):
                 job.close_task(task.task_id, [attempt.facts.attempt_id for attempt in attempts])
         return covered_ms if is_complete else None
 
