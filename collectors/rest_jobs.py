@@ -38,6 +38,8 @@ class JobState:
     final_status: str | None = None
     n_failures: int = 0
     """Polls in a row at which its documents could not be had."""
+    stalled_ms: int | None = None
+    """First poll of those in a row that did not tell everything up to their time."""
     attempts: dict[str, AttemptState] = field(default_factory=dict)
     attempts_done: set[str] = field(default_factory=set)
     """Attempts of which everything has been told."""

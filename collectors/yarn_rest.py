@@ -195,6 +195,9 @@ class YarnRestCollector:
     # ---- what is new of them -----------------------------------------------------------------------------------
 
     def _tell_running(self, job: JobState, teller: JobTeller) -> None:
+        before_ms = job.covered_ms
+        if job.stalled_ms is None:
+            job.stalled_ms = self._now_ms  # until this poll has told everything
         base = MASTER.format(application=application_of_job(job.job_id))
         try:
             jobs, job_ms = self._ask(self._manager_url, base, parse_jobs)
@@ -212,7 +215,9 @@ class YarnRestCollector:
             return
         job.n_failures = 0
         if covered_ms is not None:
-            job.covered_ms = max(job.covered_ms, min(job_ms, covered_ms))
+            job.covered_ms = max(before_ms, min(job_ms, covered_ms))
+        if job.covered_ms > before_ms:
+            job.stalled_ms = None
 
     def _tell_ended(self, job: JobState, teller: JobTeller) -> None:
         url, base = self._options.history_url, f"{HISTORY}/{job.job_id}"
@@ -259,11 +264,13 @@ class YarnRestCollector:
         answer = self._transport.get(url, path, self._now_ms)
         return parse(answer), answer.t_ms
 
+    def _stalls(self, job: JobState) -> bool:
+        return job.stalled_ms is not None and self._now_ms - job.stalled_ms >= self._options.stall_ms
+
     def _advance(self) -> int:
         """The last poll that succeeded for every open job; a master that is silent for too long holds it no more."""
-        oldest_ms = self._now_ms - self._options.stall_ms
         # An ended job holds it as long as its history is waited for.
-        covered = [j.covered_ms for j in self._jobs.values() if j.gone_ms is not None or j.covered_ms >= oldest_ms]
+        covered = [job.covered_ms for job in self._jobs.values() if job.gone_ms is not None or not self._stalls(job)]
         covered_ms = min([self._listed_ms, *covered])
         watermark_ms = covered_ms - self._options.lateness_ms
         self._watermark_ms = max(watermark_ms, self._watermark_ms or watermark_ms)

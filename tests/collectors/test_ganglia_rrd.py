@@ -208,13 +208,13 @@ def test_metric_filter_host_names_and_units(tmp_path: Path) -> None:
 
 
 def test_hostile_folder_names(tmp_path: Path) -> None:
-    names = [b"h\xff\xfe", "x'; DROP TABLE--".encode(), b"-s", "\u202e\n".encode()]
+    names = [b"h\xff\xfe", b"x'; DROP TABLE--", b"-s", "\u202e\n".encode()]
     good = tmp_path / "good.rrd"
     rrds.write_rrd(good, [1.0])
     for name in names:
-        folder = os.path.join(os.fsencode(tmp_path), b"root", b"c:1", name)
-        os.makedirs(folder)
-        Path(os.fsdecode(os.path.join(folder, b"cpu_user.rrd"))).write_bytes(good.read_bytes())
+        folder = tmp_path / "root" / "c:1" / os.fsdecode(name)
+        folder.mkdir(parents=True)
+        (folder / "cpu_user.rrd").write_bytes(good.read_bytes())
     ganglia = collector(tmp_path / "root")
     polled = ganglia.poll(T0_MS + 15_000)
     found = {row["host"] for row in polled.events.rows()}

@@ -1,0 +1,172 @@
+"""Servers on loopback that hang, redirect, drip, refuse and fail."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from collectors.base import OptionError, SourceUnavailableError
+from collectors.http import HttpOptions, HttpTransport
+from collectors.recorded_rest import RecordedTransport, RecordingError
+from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from tests.collectors import rest_server
+
+QUICK = HttpOptions(
+    connect_timeout_s=1.0, read_timeout_s=0.2, total_timeout_s=1.0, n_attempts=2, first_backoff_s=0.0, max_backoff_s=0.0
+)
+
+
+class Server:
+    """A loopback server whose answer to each path is given by `pages`: (status, headers, body)."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, list[tuple[int, dict[str, str], bytes]]] = {}
+        self.asked: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append(self.path)
+                server.headers.append(dict(self.headers))
+                answers = server.pages.get(self.path, [(404, {}, b"")])
+                status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    started = Server()
+    yield started
+    started.close()
+
+
+def transport(server: Server, options: HttpOptions = QUICK) -> HttpTransport:
+    return HttpTransport((server.url,), options)
+
+
+def test_an_answer(server: Server) -> None:
+    server.pages["/x?a=b"] = [(200, {"Content-Type": "application/json"}, b"{}")]
+    answer = transport(server).get(server.url + "/", "x?a=b".join(["/", ""]), 7)
+    assert (answer.status, answer.content_type, answer.body, answer.t_ms) == (200, "application/json", b"{}", 7)
+    assert server.headers[0]["Accept"] == "application/json"
+
+
+def test_a_passing_status_is_asked_again(server: Server) -> None:
+    server.pages["/x"] = [(503, {}, b""), (200, {}, b"ok")]
+    assert transport(server).get(server.url, "/x", 0).body == b"ok"
+    server.pages["/y"] = [(503, {}, b"starting")]
+    assert transport(server).get(server.url, "/y", 0).status == 503
+    assert server.asked.count("/y") == QUICK.n_attempts
+
+
+def test_errors_that_stay_are_not_asked_again(server: Server) -> None:
+    assert transport(server).get(server.url, "/nothing", 0).status == 404
+    assert server.asked == ["/nothing"]
+
+
+def test_redirects_are_followed_to_known_servers_only(server: Server) -> None:
+    server.pages["/to-self"] = [(302, {"Location": "/there"}, b"")]
+    server.pages["/there"] = [(200, {}, b"here")]
+    server.pages["/to-login"] = [(302, {"Location": "http://login.example.org/?next=x"}, b"")]
+    server.pages["/circle"] = [(307, {"Location": "/circle"}, b"")]
+    assert transport(server).get(server.url, "/to-self", 0).body == b"here"
+    answer = transport(server).get(server.url, "/to-login", 0)
+    assert (answer.status, answer.location) == (302, "http://login.example.org/?next=x")
+    assert transport(server).get(server.url, "/circle", 0).status == 307
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(SourceUnavailableError, match="check that the server runs"):
+            HttpTransport((url,), QUICK).get(url, "/x", 0)
+
+
+def test_a_server_that_hangs() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(SourceUnavailableError, match="timed out"):
+            HttpTransport((url,), QUICK).get(url, "/x", 0)
+
+
+def test_answers_too_long_in_time_or_size(server: Server) -> None:
+    server.pages["/big"] = [(200, {}, b"x" * 200_000)]
+    with pytest.raises(SourceUnavailableError, match="more than 1000 bytes"):
+        transport(server, HttpOptions(max_answer_bytes=1_000)).get(server.url, "/big", 0)
+    times = iter([0.0, 100.0])
+    slow = HttpTransport((server.url,), QUICK, monotonic_s=lambda: next(times))
+    with pytest.raises(SourceUnavailableError, match=r"more than 1\.0 s"):
+        slow.get(server.url, "/big", 0)
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(OptionError, match="n_attempts"):
+        HttpOptions(n_attempts=0)
+    with pytest.raises(OptionError, match="may not hold a password"):
+        HttpTransport(("http://user:secret@host",))
+
+
+def test_collector_over_the_network_and_from_its_recording(server: Server, tmp_path: Path) -> None:
+    documents = rest_server.running_job().documents
+    server.pages = {path: [(200, {}, json.dumps(body).encode())] for path, body in documents.items()}
+    options = YarnRestOptions(resource_manager_urls=(server.url,), history_url=server.url, http=QUICK)
+    live = YarnRestCollector(options).poll(rest_server.NOW_MS)
+    assert len(live.events) == 11
+    path = tmp_path / "rest.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        for asked in server.asked:
+            body = json.dumps(documents[asked])
+            record = {"t_ms": rest_server.NOW_MS, "source": "rm", "path": asked, "status": 200, "body": body}
+            file.write(json.dumps(record) + "\n")
+    replayed = YarnRestCollector(options, RecordedTransport(path)).poll(rest_server.NOW_MS)
+    assert replayed.events.table.equals(live.events.table)
+
+
+def test_a_recording_tells_what_was_known_by_then(tmp_path: Path) -> None:
+    path = tmp_path / "rest.jsonl.gz"
+    records = [
+        {"t_ms": 200, "path": "/a", "status": 200, "body": "second"},
+        {"t_ms": 100, "path": "/a", "status": 200, "body": "first", "content_type": "t"},
+        {"t_ms": 300, "path": "/a", "status": 0, "error": "refused"},
+    ]
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
+    recorded = RecordedTransport(path)
+    answers = [recorded.get("http://h", "/a?x", now_ms) for now_ms in (99, 100, 199, 200)]
+    assert [(a.status, a.body, a.t_ms) for a in answers] == [
+        (404, b"", 99), (200, b"first", 100), (200, b"first", 100), (200, b"second", 200),
+    ]  # fmt: skip
+    with pytest.raises(SourceUnavailableError, match="no answer when"):
+        recorded.get("http://h", "/a", 300)
+    path.write_bytes(gzip.compress(b'{"t_ms": 1}\n'))
+    with pytest.raises(RecordingError, match=r"rest\.jsonl\.gz:1"):
+        RecordedTransport(path)
+    path.write_bytes(b"no gzip")
+    with pytest.raises(RecordingError, match="expected gzipped"):
+        RecordedTransport(path)
