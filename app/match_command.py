@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import engine
 from app.absent_types import with_absent_types
 from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
@@ -26,11 +27,9 @@ from collectors.schema import load_event_types
 from engine.errors import EngineError, QueryError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventSchema
 from engine.language import ast
-from engine.language.parser import parse
-from engine.language.printer import print_query
-from engine.language.resolver import resolve
-from engine.matching.rows import MatchRow
-from engine.reference import ReferenceRow, reference_output
+
+if TYPE_CHECKING:
+    from engine.reference import ReferenceRow
 
 EXIT_MATCHES, EXIT_NO_MATCH, EXIT_BAD = 0, 1, 2
 
@@ -144,16 +143,14 @@ def explain(
     ] = None,
 ) -> None:
     """Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost."""
-    from engine.runtime.compiled import compile_query  # on demand, as in _by_engine
-
     try:
         text = read_query(query)
         if events is not None:
             schema = _load(events, SchemaChoice.INFER).schema
-            schema, _ = with_absent_types(parse(text, str(query)), schema, load_event_types())
+            schema, _ = with_absent_types(engine.parse(text, str(query)), schema, load_event_types())
         else:
             schema = load_event_types()
-        compiled = compile_query(text, schema, _parameters(param or []), name=str(query))
+        compiled = engine.compile_query(text, schema, _parameters(param or []), name=str(query))
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
     typer.echo(compiled.explain())
@@ -175,7 +172,7 @@ def read_query(path: Path) -> str:
 def prepare(query: Path, events: str, override: Override, param: Sequence[str], schema: SchemaChoice) -> Job:
     """Read and check both files. Raises AppError, EventFileError or QueryError."""
     text, name = read_query(query), str(query)
-    parsed = parse(text, name)
+    parsed = engine.parse(text, name)
     parameters = _parameters(param)
     loaded = _load(events, schema)
     known, absent = with_absent_types(parsed, loaded.schema, load_event_types())
@@ -185,16 +182,16 @@ def prepare(query: Path, events: str, override: Override, param: Sequence[str], 
         )
     if override.ties is None and parsed.ties is None and loaded.equal_is_unordered:
         override = replace(override, ties=ast.Ties.STRICT)
-    resolve(parsed, known, parameters, text=text, name=name)
+    engine.resolve(parsed, known, parameters, text=text, name=name)
     changes: dict[str, Any] = {
         field: value
         for field, value in (("confidence", override.confidence), ("ties", override.ties), ("limit", override.limit))
         if value is not None
     }
-    return Job(name, print_query(replace(parsed, **changes)) if changes else text, known, parameters, loaded)
+    return Job(name, engine.print_query(replace(parsed, **changes)) if changes else text, known, parameters, loaded)
 
 
-def evaluate(job: Job, choice: RuntimeChoice) -> list[MatchRow] | list[ReferenceRow]:
+def evaluate(job: Job, choice: RuntimeChoice) -> list[engine.MatchRow] | list[ReferenceRow]:
     """All rows. Raises UnsupportedQueryError when the chosen runtime does not evaluate the query."""
     if choice is RuntimeChoice.ORACLE:
         return _by_oracle(job)
@@ -208,20 +205,16 @@ def evaluate(job: Job, choice: RuntimeChoice) -> list[MatchRow] | list[Reference
 
 
 def _by_oracle(job: Job) -> list[ReferenceRow]:
-    parsed = parse(job.text, job.name)
-    resolved = resolve(parsed, job.schema, job.parameters, text=job.text, name=job.name)
-    return reference_output(resolved, job.events.batch)
+    parsed = engine.parse(job.text, job.name)
+    resolved = engine.resolve(parsed, job.schema, job.parameters, text=job.text, name=job.name)
+    return engine.reference_output(resolved, job.events.batch)
 
 
-def _by_engine(job: Job) -> list[MatchRow]:
-    # Here, not at the top: the compiled runtimes take seconds to load, which the oracle need not wait for.
-    from engine.runtime.compiled import compile_query
-    from engine.runtime.engine import Engine
-
-    compiled = compile_query(job.text, job.schema, job.parameters, name=job.name)
-    engine = Engine([compiled], job.schema)
-    rows = [*engine.process(job.events.batch, FOREVER_MS), *engine.finish()]
-    n_rejected = engine.statistics[compiled.name].n_rejected
+def _by_engine(job: Job) -> list[engine.MatchRow]:
+    compiled = engine.compile_query(job.text, job.schema, job.parameters, name=job.name)
+    running = engine.Engine([compiled], job.schema)
+    rows = [*running.process(job.events.batch, FOREVER_MS), *running.finish()]
+    n_rejected = running.statistics[compiled.name].n_rejected
     if n_rejected:
         strategy = compiled.resolved.query.strategy
         assert strategy is not None
@@ -262,7 +255,7 @@ def _parameter_value(value: str) -> int | float | str:
     if not isinstance(number, str):
         return number
     try:  # the language knows the units of time
-        default = parse(f"PATTERN SEQ(A a) PARAMETERS value = {value}").parameters
+        default = engine.parse(f"PATTERN SEQ(A a) PARAMETERS value = {value}").parameters
     except QueryError:
         return value
     is_duration = len(default) == 1 and not isinstance(default[0].value, str)
@@ -272,7 +265,7 @@ def _parameter_value(value: str) -> int | float | str:
 # --------------------------------------------------------------------- output
 
 
-def _as_json(row: MatchRow | ReferenceRow) -> dict[str, Any]:
+def _as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
     """A match as DESIGN 3 prints it, with what a row of several matches has besides."""
     printed: dict[str, Any] = {
         "bindings": {variable: list(ids) for variable, ids in row.bindings.items()},
@@ -296,12 +289,12 @@ def _printable(value: object) -> object:
     return str(value) if value in (float("inf"), float("-inf")) else value
 
 
-def _print_json_lines(rows: Sequence[MatchRow | ReferenceRow]) -> None:
+def _print_json_lines(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     for row in rows:
         sys.stdout.write(json.dumps(_as_json(row), allow_nan=False) + "\n")
 
 
-def _print_table(rows: Sequence[MatchRow | ReferenceRow]) -> None:
+def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     if not rows:
         return
     variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))
@@ -326,13 +319,13 @@ def shown_plain(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-_PRINTERS: dict[OutputFormat, Callable[[Sequence[MatchRow | ReferenceRow]], None]] = {
+_PRINTERS: dict[OutputFormat, Callable[[Sequence[engine.MatchRow | ReferenceRow]], None]] = {
     OutputFormat.JSONL: _print_json_lines,
     OutputFormat.TABLE: _print_table,
 }
 
 
-def _report_cut(rows: Sequence[MatchRow | ReferenceRow]) -> None:
+def _report_cut(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     if any(row.capped for row in rows):
         _warn(f"the limit was reached: {len(rows)} row(s) are shown, there are more")
 
