@@ -124,6 +124,8 @@ class ProblemLog:
 def printable(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
     """`text` without control characters and undecodable bytes, cut to `max_chars`: safe to log and to show."""
     cut = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+    if cut.isprintable() and cut.isascii():
+        return cut
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in cut)
 
 

@@ -29,7 +29,7 @@ from collectors.rrd_file import (
     oldest_start_s,
     read_rows,
 )
-from collectors.rrd_header import RrdError, read_header
+from collectors.rrd_header import RrdError, RrdHeader, read_header
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 
@@ -84,8 +84,8 @@ class _Series:
     path: str
     identity: SeriesIdentity
     stamp: tuple[int, int, int] | None = None
+    header: RrdHeader | None = None
     layout: RrdLayout | None = None
-    updated_s: int = 0
     consumed_s: int | None = None
     known_s: int | None = None
     """End of the last row with a known value."""
@@ -190,22 +190,23 @@ class GangliaRrdCollector:
         stamp = (file.inode, file.n_bytes, file.mtime_ns)
         if stamp != series.stamp:
             series.stamp, series.refused = stamp, True
-            header = read_header(file.path)
-            series.layout = layout_of(header)
-            series.updated_s, series.refused = header.updated_s, False
+            header = read_header(file.path, series.header)
+            if series.header is None or header.fixed is not series.header.fixed:
+                series.layout = layout_of(header)
+            series.header, series.refused = header, False
             self._problems.forget((file.path, "corrupt"))
-        if series.refused or series.layout is None:
+        if series.refused or series.layout is None or series.header is None:
             return
         # Files of a replay are complete from the start: their rows come out as `now_ms` reaches them.
         step_s = series.layout.step_s
-        final_s = min(series.updated_s, now_ms // 1000) // step_s * step_s
+        final_s = min(series.header.updated_s, now_ms // 1000) // step_s * step_s
         start_s = series.consumed_s
         if start_s is None:
             finest = series.layout.archives[0]
-            start_s = max(oldest_start_s(finest, series.updated_s), (now_ms - self._options.backfill_ms) // 1000)
+            start_s = max(oldest_start_s(finest, series.header.updated_s), (now_ms - self._options.backfill_ms) // 1000)
         if final_s <= start_s:
             return
-        for rows in read_rows(file.path, series.layout, series.updated_s, start_s, final_s):
+        for rows in read_rows(file.path, series.header, series.layout, start_s, final_s):
             self._note_gaps(series, rows)
             samples.add(series, rows)
         series.consumed_s = final_s
@@ -213,9 +214,9 @@ class GangliaRrdCollector:
     def _note_gaps(self, series: _Series, rows: Rows) -> None:
         """Report each run of unknown rows once; before the first value that a file ever had there is no gap."""
         known = [value is not None and math.isfinite(value) for value in rows.values]
-        if series.known_s is None and not known[0] and not series.in_gap and series.layout is not None:
+        if series.known_s is None and not known[0] and not series.in_gap and series.layout and series.header:
             before_s = rows.first_end_s - rows.step_s
-            if has_known_before(series.path, series.layout, series.updated_s, before_s):
+            if has_known_before(series.path, series.layout, series.header.updated_s, before_s):
                 self._open_gap(series, before_s)
         for i, is_known in enumerate(known):
             end_s = rows.first_end_s + i * rows.step_s
@@ -278,9 +279,9 @@ class GangliaRrdCollector:
         last_s: dict[tuple[str, str], int] = {}
         step_of: dict[str, int] = {}
         for series in self._series.values():
-            if series.layout is not None:
+            if series.layout is not None and series.header is not None:
                 key = (series.cluster, series.host)
-                seen_s = min(series.updated_s, now_s) if series.known_s is None else series.known_s
+                seen_s = min(series.header.updated_s, now_s) if series.known_s is None else series.known_s
                 last_s[key] = max(last_s.get(key, 0), seen_s)
                 step_of[series.cluster] = max(step_of.get(series.cluster, 0), series.layout.step_s)
         newest_s: dict[str, int] = {}

@@ -49,6 +49,7 @@ class JhistParser:
 
     def __init__(self, place: str, problems: ProblemLog, source_rank: int) -> None:
         self.place = place
+        self._shown_place = printable(place)
         self.events = EventRows(source_rank)
         self.job: JobFacts | None = None
         self.finished = False
@@ -331,7 +332,7 @@ class JhistParser:
     # ---- reports -----------------------------------------------------------------------------------------------
 
     def _origin(self) -> str:
-        return f"{printable(self.place)}:{self._line}"
+        return f"{self._shown_place}:{self._line}"
 
     def _report(self, kind: str, message: str, *, line: bool = False) -> None:
         place = f"{self.place}:{self._line}" if line else self.place

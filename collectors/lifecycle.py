@@ -66,24 +66,30 @@ class AttemptFacts:
     finish_ms: int | None = None
     status: str | None = None
 
-    @property
-    def kind(self) -> TaskKind:
-        """MAP or REDUCE."""
-        return kind_of(self.attempt_id)
+    kind: TaskKind = field(init=False)
+    """MAP or REDUCE."""
 
-    def attributes(self) -> dict[str, Any]:
-        """As event attributes of its start."""
-        return {
+    def __post_init__(self) -> None:
+        self.kind = kind_of(self.attempt_id)
+        self._ids = {
             "job_id": job_of(self.attempt_id),
             "task_id": task_of(self.attempt_id),
             "attempt_id": self.attempt_id,
-            "host": self.host,
-            "rack": self.rack,
         }
+
+    def attributes(self) -> dict[str, Any]:
+        """As event attributes of its start."""
+        return {**self._ids, "host": self.host, "rack": self.rack}
 
     def end_attributes(self) -> dict[str, Any]:
         """As event attributes of its end."""
-        return self.attributes() | {"status": self.status, "period_ms": period(self.start_ms, self.finish_ms)}
+        return {
+            **self._ids,
+            "host": self.host,
+            "rack": self.rack,
+            "status": self.status,
+            "period_ms": period(self.start_ms, self.finish_ms),
+        }
 
 
 @dataclass

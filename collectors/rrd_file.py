@@ -85,17 +85,17 @@ def plan_reads(layout: RrdLayout, updated_s: int, start_s: int, end_s: int) -> l
     return reads[::-1]
 
 
-def read_rows(path: str, layout: RrdLayout, updated_s: int, start_s: int, end_s: int) -> list[Rows]:
-    """The rows that end in (start_s, end_s], all final: `updated_s` is the file's last update, and end_s <= it.
+def read_rows(path: str, header: RrdHeader, layout: RrdLayout, start_s: int, end_s: int) -> list[Rows]:
+    """The rows that end in (start_s, end_s], all final: end_s is at most the file's last update in `header`.
 
     When the file is updated during the read it is read again, so that no row is taken for its neighbour.
     """
     for _ in range(MAX_TORN_READS):
-        rows = [_fetch(path, layout.value_idx, *read) for read in plan_reads(layout, updated_s, start_s, end_s)]
-        now_updated_s = read_header(path).updated_s
-        if now_updated_s == updated_s:
+        reads = plan_reads(layout, header.updated_s, start_s, end_s)
+        rows = [_fetch(path, layout.value_idx, *read) for read in reads]
+        before, header = header, read_header(path, header)
+        if header == before:
             return rows
-        updated_s = now_updated_s
     raise RrdError(f"it was updated during each of {MAX_TORN_READS} reads; it is read again at the next poll")
 
 

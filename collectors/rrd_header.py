@@ -6,6 +6,7 @@ So layout, sizes and pointers are checked here, for the native 64-bit format tha
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ STAT_HEAD = struct.Struct("<4s5s7xd3Q80x")
 SOURCE = struct.Struct("<20s20s80x")
 ARCHIVE = struct.Struct("<20s4x2Q80x")
 LIVE_HEAD = struct.Struct("<qq")
-POINTER = struct.Struct("<Q")
+POINTER_BYTES = 8
 PDP_PREP_BYTES = 112
 CDP_PREP_BYTES = 80
 
@@ -49,39 +50,52 @@ class RrdHeader:
     """Names of the data sources."""
     archives: tuple[tuple[str, int, int], ...]
     """(consolidation function, steps per row, rows)."""
+    fixed: bytes
+    """The part that never changes: an update writes behind it."""
 
 
-def read_header(path: str) -> RrdHeader:
-    """Read and check the header of the file; raises RrdError."""
+def read_header(path: str, known: RrdHeader | None = None) -> RrdHeader:
+    """Read and check the header of the file; raises RrdError. What is as in `known` is not checked again."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - paths with undecodable names stay plain strings
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - paths with undecodable names stay plain strings
             head = file.read(HEAD_READ_BYTES)
-            n_sources, n_archives, step_s = _stat_head(head)
-            n_header_bytes = _header_bytes(n_sources, n_archives)
+            if known is None or not head.startswith(known.fixed):
+                known = _fixed_part(head, file)
+            n_header_bytes = _header_bytes(len(known.sources), len(known.archives))
             if n_header_bytes > len(head):
-                head += file.read(n_header_bytes - len(head))
+                file.seek(0)
+                head = file.read(n_header_bytes)
             n_file_bytes = file.seek(0, 2)
     except OSError as error:
         raise RrdError(f"cannot be read: {error.strerror or error}") from error
     if len(head) < n_header_bytes:
         raise RrdError(f"cut off: its header needs {n_header_bytes} bytes, it has {len(head)}")
+    n_bytes = n_header_bytes + sum(n_rows for _, _, n_rows in known.archives) * len(known.sources) * 8
+    if n_file_bytes < n_bytes:
+        raise RrdError(f"cut off: its header promises {n_bytes} bytes, it has {n_file_bytes}")
+    updated_s, _ = LIVE_HEAD.unpack_from(head, len(known.fixed))
+    if not 0 <= updated_s <= MAX_TIME_S:
+        raise RrdError(f"damaged header: its last update is {updated_s} s after the epoch")
+    pointers = struct.unpack_from(f"<{len(known.archives)}Q", head, n_header_bytes - len(known.archives) * 8)
+    for i, ((_, _, n_rows), row) in enumerate(zip(known.archives, pointers, strict=True)):
+        if row >= n_rows:
+            raise RrdError(f"damaged header: archive {i} points to row {row} of {n_rows}")
+    return RrdHeader(known.step_s, updated_s, known.sources, known.archives, known.fixed)
+
+
+def _fixed_part(head: bytes, file: io.RawIOBase | io.FileIO) -> RrdHeader:
+    n_sources, n_archives, step_s = _stat_head(head)
+    n_fixed_bytes = STAT_HEAD.size + n_sources * SOURCE.size + n_archives * ARCHIVE.size
+    if n_fixed_bytes > len(head):
+        file.seek(0)
+        head = file.read(n_fixed_bytes) or b""
+    if len(head) < n_fixed_bytes:
+        raise RrdError(f"cut off: its header needs more than {n_fixed_bytes} bytes, it has {len(head)}")
     at = STAT_HEAD.size
     sources = tuple(_name(head, at + i * SOURCE.size) for i in range(n_sources))
     at += n_sources * SOURCE.size
     archives = tuple(_archive(head, at + i * ARCHIVE.size) for i in range(n_archives))
-    at += n_archives * ARCHIVE.size
-    updated_s, _ = LIVE_HEAD.unpack_from(head, at)
-    if not 0 <= updated_s <= MAX_TIME_S:
-        raise RrdError(f"damaged header: its last update is {updated_s} s after the epoch")
-    n_bytes = n_header_bytes + sum(n_rows for _, _, n_rows in archives) * n_sources * 8
-    if n_file_bytes < n_bytes:
-        raise RrdError(f"cut off: its header promises {n_bytes} bytes, it has {n_file_bytes}")
-    first_pointer = n_header_bytes - n_archives * POINTER.size
-    for i, (_, _, n_rows) in enumerate(archives):
-        (row,) = POINTER.unpack_from(head, first_pointer + i * POINTER.size)
-        if row >= n_rows:
-            raise RrdError(f"damaged header: archive {i} points to row {row} of {n_rows}")
-    return RrdHeader(step_s, updated_s, sources, archives)
+    return RrdHeader(step_s, 0, sources, archives, head[:n_fixed_bytes])
 
 
 def _stat_head(head: bytes) -> tuple[int, int, int]:
@@ -99,7 +113,7 @@ def _header_bytes(n_sources: int, n_archives: int) -> int:
     return (
         STAT_HEAD.size
         + n_sources * (SOURCE.size + PDP_PREP_BYTES)
-        + n_archives * (ARCHIVE.size + n_sources * CDP_PREP_BYTES + POINTER.size)
+        + n_archives * (ARCHIVE.size + n_sources * CDP_PREP_BYTES + POINTER_BYTES)
         + LIVE_HEAD.size
     )
 
