@@ -1,30 +1,24 @@
-"""Container logs of NodeManagers: what reducers fetched, read by byte position while the files grow.
-
-A file is known by device and inode, so one that log4j or logrotate renames is read to its end under its new name.
-A file that shrinks or whose beginning changes is read again from its start.
-"""
+"""Container logs of NodeManagers: what reducers fetched, read while the files grow."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from collectors.base import Collected, OptionError, ProblemLog, printable, read_position
-from collectors.files import FoundFile, read_chunks, require_root, walk
+from collectors.files import FoundFile, require_root, walk
 from collectors.hadoop_ids import kind_of
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import PREFIX, AttemptFacts, EventRows, clean_text, data_io_attributes
+from collectors.log_tail import LogTail
 from collectors.log_time import parse_record, parse_time, zone_named
 from collectors.path_layout import PathLayout
 from collectors.shuffle_log import RELEVANT, ContainerLog, Pull
 
 POSITION_VERSION = 1
-MAX_LINE_BYTES = 1 << 20
-FINGERPRINT_BYTES = 256
 ROTATED = re.compile(r"\.\d+$")
 
 
@@ -63,19 +57,6 @@ class ContainerLogOptions:
 
 
 @dataclass(slots=True)
-class _LogFile:
-    """How far a file has been read."""
-
-    container: str
-    role: str
-    offset: int = 0
-    n_lines: int = 0
-    fingerprint: str = ""
-    n_fingerprint: int = 0
-    skipping: bool = False
-
-
-@dataclass(slots=True)
 class _Container:
     """A container that has logs."""
 
@@ -97,7 +78,7 @@ class ContainerLogCollector:
         self._zone = zone_named(options.zone)
         self._layout = PathLayout.of(options.layout, frozenset({"container"}))
         self._problems = ProblemLog(self.name)
-        self._files: dict[str, _LogFile] = {}
+        self._tail = LogTail(self._problems)
         self._containers: dict[str, _Container] = {}
         self._watermark_ms: int | None = None
 
@@ -109,14 +90,13 @@ class ContainerLogCollector:
         is_behind = False
         for file in walk(self._root, self._problems, self._wanted):
             seen.add(file.key)
-            position = self._position_of(file, now_ms)
-            if position is None or position.offset >= file.n_bytes:
+            if not self._tail.has_news(file):
                 continue
             if budget <= 0:
                 is_behind = True
                 continue
-            budget -= self._read(position, file, now_ms)
-        self._files = {key: position for key, position in self._files.items() if key in seen}
+            budget -= self._read(file, budget, now_ms)
+        self._tail.keep(seen)
         rows = EventRows(self._options.source_rank)
         for container in self._containers.values():
             self._drain(container, rows)
@@ -128,10 +108,7 @@ class ContainerLogCollector:
         return {
             "version": POSITION_VERSION,
             "watermark_ms": self._watermark_ms,
-            "files": {
-                key: [f.container, f.role, f.offset, f.n_lines, f.fingerprint, f.n_fingerprint, f.skipping]
-                for key, f in self._files.items()
-            },
+            "files": self._tail.to_json(),
             "containers": {
                 key: [c.host, c.container_id, c.grown_ms, c.log.to_json(), c.start_done]
                 for key, c in self._containers.items()
@@ -140,8 +117,13 @@ class ContainerLogCollector:
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Take up a position; raises PositionError when it is not one of this collector's."""
-        restored = read_position(position, POSITION_VERSION, _positions)
-        self._watermark_ms, self._files, self._containers = restored
+
+        def read(saved: Mapping[str, Any]) -> tuple[int | None, dict[str, _Container]]:
+            self._tail.restore(saved["files"])
+            watermark_ms = saved["watermark_ms"]
+            return (None if watermark_ms is None else int(watermark_ms)), _containers(saved["containers"])
+
+        self._watermark_ms, self._containers = read_position(position, POSITION_VERSION, read)
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
@@ -157,71 +139,31 @@ class ContainerLogCollector:
                 return name
         return None
 
-    def _position_of(self, file: FoundFile, now_ms: int) -> _LogFile | None:
-        position = self._files.get(file.key)
-        if position is not None and (position.offset > file.n_bytes or not self._begins_as_before(position, file)):
-            self._problems.report(
-                file.path,
-                "truncated",
-                "it was cut or replaced; it is read again from its start",
-                key=(file.key, file.mtime_ns),
-            )
-            position = None
-        if position is None:
-            places = self._layout.match(file.parts)
-            role = self._role(places) if places else None
-            if places is None or role is None:
-                return None
-            folder = places.get("host")
-            host = self._options.host if folder is None else self._options.hosts.get(folder, folder)
-            container_id = places["container"]
-            key = clean_text(f"{host or ''}/{container_id}")
-            if key not in self._containers:
-                self._containers[key] = _Container(host and clean_text(host), container_id, now_ms)
-            position = self._files[file.key] = _LogFile(key, role)
-        return position
-
-    def _begins_as_before(self, position: _LogFile, file: FoundFile) -> bool:
-        if position.offset >= file.n_bytes or position.n_fingerprint == 0:
-            return True  # nothing new to read
-        start = b"".join(read_chunks(file.path, 0, position.n_fingerprint, self._problems))
-        return _digest(start) == position.fingerprint
-
-    def _read(self, position: _LogFile, file: FoundFile, now_ms: int) -> int:
+    def _read(self, file: FoundFile, max_bytes: int, now_ms: int) -> int:
         """Take the complete new lines; returns how many bytes were looked at."""
-        container = self._containers.get(position.container)
-        if container is None:  # it was over and goes on
-            host, _, container_id = position.container.rpartition("/")
-            container = self._containers[position.container] = _Container(
-                host or None, container_id, now_ms, start_done=True
-            )
-        container.grown_ms = now_ms
-        budget = min(file.n_bytes - position.offset, self._options.max_bytes_per_poll)
-        n_looked_at = 0
-        tail = b""
-        for data in read_chunks(file.path, position.offset, budget, self._problems):
-            if position.offset == 0 and position.n_fingerprint == 0:
-                position.n_fingerprint = min(FINGERPRINT_BYTES, len(data))
-                position.fingerprint = _digest(data[: position.n_fingerprint])
-            n_looked_at += len(data)
-            *lines, tail = (tail + data).split(b"\n")
-            for line in lines:
-                if not self._take(line, position, container, file, now_ms):
-                    return n_looked_at
-                position.offset += len(line) + 1
-                position.n_lines += 1
-            if len(tail) > MAX_LINE_BYTES:
-                place = f"{file.path}:{position.n_lines + 1}"
-                self._problems.report(place, "oversized_record", f"a line longer than {MAX_LINE_BYTES} bytes; skipped")
-                position.offset += len(tail)
-                position.skipping, tail = True, b""
-        return n_looked_at
+        container = self._container_of(file, now_ms)
+        shown_path = printable(file.path)
 
-    def _take(self, line: bytes, position: _LogFile, container: _Container, file: FoundFile, now_ms: int) -> bool:
+        def take(line: bytes, number: int) -> bool:
+            return self._take(line, number, container, shown_path, now_ms)
+
+        container.grown_ms = now_ms
+        return self._tail.read(file, max_bytes, take)
+
+    def _container_of(self, file: FoundFile, now_ms: int) -> _Container:
+        places = self._layout.match(file.parts) or {}
+        folder = places.get("host")
+        host = self._options.host if folder is None else self._options.hosts.get(folder, folder)
+        container_id = places["container"]
+        key = clean_text(f"{host or ''}/{container_id}")
+        if key not in self._containers:
+            # One that was given up and goes on has had its start.
+            is_new = file.key not in self._tail.positions
+            self._containers[key] = _Container(host and clean_text(host), container_id, now_ms, start_done=not is_new)
+        return self._containers[key]
+
+    def _take(self, line: bytes, number: int, container: _Container, shown_path: str, now_ms: int) -> bool:
         """Take one line; False when it is later than now."""
-        if position.skipping:
-            position.skipping = False
-            return True
         log = container.log
         if log.first_ms is None:
             stamp = parse_time(line[:40].decode("ascii", "replace"), self._zone)
@@ -237,7 +179,7 @@ class ContainerLogCollector:
             return True
         if self._is_future(record.t_lo_ms, now_ms):
             return False
-        log.take(record, position.n_lines + 1, f"{printable(file.path)}:{position.n_lines + 1}", printable(text, 2_000))
+        log.take(record, number, f"{shown_path}:{number}", printable(text, 2_000))
         return True
 
     def _is_future(self, t_ms: int, now_ms: int) -> bool:
@@ -369,18 +311,11 @@ class ContainerLogCollector:
         return self._watermark_ms
 
 
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
-
-
-def _positions(position: Mapping[str, Any]) -> tuple[int | None, dict[str, _LogFile], dict[str, _Container]]:
-    files = {str(key): _LogFile(*saved) for key, saved in position["files"].items()}
-    containers = {
+def _containers(saved: Mapping[str, Any]) -> dict[str, _Container]:
+    return {
         str(key): _Container(host, str(container_id), int(grown_ms), ContainerLog.from_json(log), bool(start_done))
-        for key, (host, container_id, grown_ms, log, start_done) in position["containers"].items()
+        for key, (host, container_id, grown_ms, log, start_done) in saved.items()
     }
-    watermark_ms = position["watermark_ms"]
-    return (None if watermark_ms is None else int(watermark_ms)), files, containers
 
 
 __all__ = ["ContainerLogCollector", "ContainerLogOptions"]

@@ -1,0 +1,109 @@
+"""Following text files that other programs append to, rotate, cut and replace: complete lines only, each once.
+
+A file is known by device and inode, so one that log4j or logrotate renames is read to its end under its new name. A
+file that shrinks, or whose beginning changes, is read again from its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from collectors.base import ProblemLog
+from collectors.files import FoundFile, read_chunks
+
+MAX_LINE_BYTES = 1 << 20
+FINGERPRINT_BYTES = 256
+
+TakeLine = Callable[[bytes, int], bool]
+"""Gets a line without its line feed, and its number from 1; False refuses it, and it is offered again next time."""
+
+
+@dataclass(slots=True)
+class TailPosition:
+    """How far a file has been read."""
+
+    offset: int = 0
+    n_lines: int = 0
+    fingerprint: str = ""
+    """Digest of the first `n_fingerprint` bytes."""
+    n_fingerprint: int = 0
+    skipping: bool = False
+    """In the middle of a line that is too long to take."""
+
+
+@dataclass
+class LogTail:
+    """The positions of many files."""
+
+    problems: ProblemLog
+    positions: dict[str, TailPosition] = field(default_factory=dict)
+
+    def has_news(self, file: FoundFile) -> bool:
+        """True when the file has bytes that were not read, or fewer than were."""
+        position = self.positions.get(file.key)
+        return file.n_bytes > 0 if position is None else file.n_bytes != position.offset
+
+    def read(self, file: FoundFile, max_bytes: int, take: TakeLine) -> int:
+        """Offer the complete new lines; returns how many bytes were looked at."""
+        position = self._position(file)
+        n_looked_at = 0
+        tail = b""
+        for data in read_chunks(
+            file.path, position.offset, min(file.n_bytes - position.offset, max_bytes), self.problems
+        ):
+            if position.offset == 0 and n_looked_at == 0:
+                position.n_fingerprint = min(FINGERPRINT_BYTES, len(data))
+                position.fingerprint = _digest(data[: position.n_fingerprint])
+            n_looked_at += len(data)
+            *lines, tail = (tail + data).split(b"\n")
+            for line in lines:
+                if not position.skipping and not take(line, position.n_lines + 1):
+                    return n_looked_at
+                position.skipping = False
+                position.offset += len(line) + 1
+                position.n_lines += 1
+            if len(tail) > MAX_LINE_BYTES:
+                place = f"{file.path}:{position.n_lines + 1}"
+                self.problems.report(place, "oversized_record", f"a line longer than {MAX_LINE_BYTES} bytes; skipped")
+                position.offset += len(tail)
+                position.skipping, tail = True, b""
+        return n_looked_at
+
+    def keep(self, keys: set[str]) -> None:
+        """Forget files that are gone."""
+        self.positions = {key: position for key, position in self.positions.items() if key in keys}
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        return {
+            key: [p.offset, p.n_lines, p.fingerprint, p.n_fingerprint, p.skipping] for key, p in self.positions.items()
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Back from `to_json`; raises TypeError or ValueError for anything else."""
+        self.positions = {
+            str(key): TailPosition(int(offset), int(n_lines), str(fingerprint), int(n_fingerprint), bool(skipping))
+            for key, (offset, n_lines, fingerprint, n_fingerprint, skipping) in saved.items()
+        }
+
+    def _position(self, file: FoundFile) -> TailPosition:
+        position = self.positions.setdefault(file.key, TailPosition())
+        if position.offset > file.n_bytes or not self._begins_as_before(position, file):
+            message = "it was cut or replaced; it is read again from its start"
+            self.problems.report(file.path, "truncated", message, key=(file.key, "truncated", file.mtime_ns))
+            position = self.positions[file.key] = TailPosition()
+        return position
+
+    def _begins_as_before(self, position: TailPosition, file: FoundFile) -> bool:
+        if position.offset == 0:
+            return True
+        return (
+            _digest(b"".join(read_chunks(file.path, 0, position.n_fingerprint, self.problems))) == position.fingerprint
+        )
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,112 @@
+"""What ResourceManagers and NodeManagers say of nodes and containers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.base import OptionError, PositionError, SourceUnavailableError
+from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.identity import lifecycle_id
+from tests.collectors.reducer_logs import CONTAINER, DAY_MS, stamp
+
+RM = "org.apache.hadoop.yarn.server.resourcemanager."
+NM = "org.apache.hadoop.yarn.server.nodemanager.containermanager."
+
+MASTER = [
+    (1_000, RM + "rmnode.RMNodeImpl", "node2:8041 Node Transitioned from NEW to RUNNING"),
+    (2_000, RM + "NMLivelinessMonitor", "Expired:node2:8041 Timed out after 600 secs"),
+    (2_001, RM + "rmnode.RMNodeImpl", "Deactivating Node node2:8041 as it is now LOST"),
+    (2_002, RM + "rmnode.RMNodeImpl", "node2:8041 Node Transitioned from RUNNING to LOST"),
+    (3_000, RM + "rmnode.RMNodeImpl", "Node node3:8041 reported UNHEALTHY with details: 1/1 local-dirs are bad: /d1"),
+    (3_001, RM + "rmnode.RMNodeImpl", "node3:8041 Node Transitioned from RUNNING to UNHEALTHY"),
+    (4_000, RM + "rmnode.RMNodeImpl", "node4:8041 Node Transitioned from RUNNING to SHUTDOWN"),
+    (5_000, RM + "rmnode.RMNodeImpl", "node5:8041 Node Transitioned from UNHEALTHY to LOST"),
+]
+LIMIT = (
+    f"Container [pid=17,containerID={CONTAINER}] is running 9B beyond the 'PHYSICAL' memory limit. Current usage: 2 GB"
+)
+NODE = [
+    (6_000, NM + "monitor.ContainersMonitorImpl", LIMIT),
+    (6_010, NM + "container.ContainerImpl", f"Container {CONTAINER} transitioned from RUNNING to KILLING"),
+    (7_000, NM + "container.ContainerImpl", f"Container {CONTAINER[:-1]}6 transitioned from RUNNING to KILLING"),
+    (
+        8_000,
+        NM + "container.ContainerImpl",
+        f"Container {CONTAINER[:-1]}7 transitioned from RUNNING to EXITED_WITH_SUCCESS",
+    ),
+]
+NOW = DAY_MS + 60_000
+
+
+def write(path: Path, records: list[tuple[int, str, str]]) -> Path:
+    path.write_text("".join(f"{stamp(ms)} INFO {logger}: {message}\n" for ms, logger, message in records))
+    return path
+
+
+def read(root: Path, now_ms: int = NOW, **options: Any) -> list[tuple[Any, ...]]:
+    polled = DaemonLogCollector(DaemonLogOptions(root, **options)).poll(now_ms)
+    assert polled.watermark_ms == now_ms - 5_000
+    return sorted((row["t_lo_ms"] - DAY_MS, row["type"], row["host"], row["reason"]) for row in polled.events.rows())
+
+
+def test_nodes(tmp_path: Path) -> None:
+    write(tmp_path / "hadoop-yarn-resourcemanager-master1.log", MASTER)
+    assert read(tmp_path) == [
+        (2_002, "NodeLost", "node2", "Timed out after 600 secs"),
+        (3_000, "NodeUnhealthy", "node3", "1/1 local-dirs are bad: /d1"),
+        (5_000, "NodeLost", "node5", "UNHEALTHY to LOST"),
+    ]
+
+
+def test_killed_containers_have_one_id_each(tmp_path: Path) -> None:
+    write(tmp_path / "nodemanager-node4.log", NODE)
+    assert read(tmp_path, hosts={"node4": "n4"}) == [
+        (6_000, "ContainerKilled", "n4", "running 9B beyond the 'PHYSICAL' memory limit"),
+        (6_010, "ContainerKilled", "n4", "RUNNING to KILLING"),
+        (7_000, "ContainerKilled", "n4", "RUNNING to KILLING"),
+    ]
+    polled = DaemonLogCollector(DaemonLogOptions(tmp_path)).poll(NOW)
+    ids = polled.events.strings("event_id").to_pylist()
+    assert len(set(ids)) == 2
+    assert ids[0] == ids[1] == lifecycle_id("ContainerKilled", CONTAINER)
+
+
+def test_growing_rotated_restarted_and_replayed(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    write(whole / "resourcemanager.log", MASTER)
+    expected = DaemonLogCollector(DaemonLogOptions(whole)).poll(NOW).events.strings("event_id").to_pylist()
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    path, found = slow / "resourcemanager.log", []
+    reader = DaemonLogCollector(DaemonLogOptions(slow))
+    for n_records in range(1, 5):
+        write(path, MASTER[:n_records])
+        found += reader.poll(NOW).events.strings("event_id").to_pylist()
+        position = json.loads(json.dumps(reader.checkpoint()))
+        reader = DaemonLogCollector(DaemonLogOptions(slow))
+        reader.restore(position)
+    path.rename(slow / "resourcemanager.log.1")
+    write(path, MASTER[4:])
+    for now_ms in range(DAY_MS, DAY_MS + 6_000, 500):
+        polled = reader.poll(now_ms)
+        assert all(row["t_hi_ms"] <= now_ms for row in polled.events.rows())
+        found += polled.events.strings("event_id").to_pylist()
+    assert found == expected
+
+
+def test_other_files_and_bad_input(tmp_path: Path) -> None:
+    write(tmp_path / "other.log", MASTER)
+    (tmp_path / "nodemanager-x.log").write_bytes(b"\xff\x00 to KILLING\n" * 100 + b"no end containerID=")
+    assert read(tmp_path) == []
+    with pytest.raises(SourceUnavailableError):
+        read(tmp_path / "nowhere")
+    with pytest.raises(PositionError):
+        DaemonLogCollector(DaemonLogOptions(tmp_path)).restore({"version": 1, "files": {"a": 1}})
+    for pattern in ("(", "no group"):
+        with pytest.raises(OptionError, match="name_pattern"):
+            DaemonLogOptions(tmp_path, name_pattern=pattern)
