@@ -210,7 +210,7 @@ class NfaRuntime:
 
     def _grow_partitions(self) -> None:
         n_old, n_new = len(self._runs.known), self.store.n_partitions
-        if n_new == n_old:
+        if n_new <= n_old:
             return
         capacity = max(n_new, 2 * n_old, 16)
         list_head = np.full(capacity + 1, -1, np.int64)
