@@ -163,7 +163,7 @@ def _windows(scope: QueryScope) -> st.SearchStrategy[str]:
 @st.composite
 def _equivalences(draw: st.DrawFn, parts: Sequence[_Part], scope: QueryScope) -> list[str]:
     found = []
-    types = {part.event_type for part in parts}
+    types = {part.event_type for part in parts if part.kind != "negated"}  # a match itself has a key
     if types & {"A", "B", "C", "N", "P"} and draw(st.booleans()):
         found.append("[k]")
         if types & {"A", "B", "C", "N"} and (scope.partial_keys or "P" not in types) and draw(st.integers(0, 3)) == 0:
@@ -301,6 +301,9 @@ class Delivery:
     batch: EventBatch
     watermark_ms: int
 
+    def __repr__(self) -> str:
+        return f"{self.batch.table.column('event_id').to_pylist()} then watermark {self.watermark_ms} ms"
+
 
 @st.composite
 def deliveries(draw: st.DrawFn, batch: EventBatch, max_deliveries: int = 4) -> list[Delivery]:
@@ -320,6 +323,10 @@ class Case:
 
     query: str
     stream: EventBatch
+
+    def __repr__(self) -> str:
+        """For a failing example: the query and one line per event."""
+        return "\n".join([self.query, *(str(row) for row in self.stream.rows())])
 
 
 @st.composite
