@@ -51,7 +51,7 @@ class Answer:
     content_type: str
     body: bytes
     t_ms: int = 0
-    """The state it tells of is that of this time or later."""
+    """The state it tells of is that of this time or later: the poll's, less the `Age` that a cache or replay admits."""
     location: str = ""
     """Where a redirect that was not followed points to."""
 
@@ -60,7 +60,7 @@ class Transport(Protocol):
     """Fetches documents; raises SourceUnavailableError when no answer can be had."""
 
     def get(self, base_url: str, path: str, now_ms: int) -> Answer:
-        """The answer to GET base_url + path; `now_ms` is for transports that replay what was answered then."""
+        """The answer to GET base_url + path, asked at `now_ms`."""
         ...
 
 
@@ -151,9 +151,14 @@ class HttpTransport:
                 response.status_code,
                 response.headers.get("Content-Type", ""),
                 b"".join(pieces),
-                now_ms,
+                now_ms - _age_ms(response.headers.get("Age", "")),
                 urljoin(url, location) if location else "",
             )
+
+
+def _age_ms(header: str) -> int:
+    """RFC 9111, 5.1: seconds since the answer was made."""
+    return int(header) * 1000 if header.isascii() and header.isdigit() and len(header) < 10 else 0
 
 
 def check_url(url: str) -> None:

@@ -18,7 +18,8 @@ class AttemptState:
     summarised: bool = False
     n_failures: int = 0
     """How often its counters could not be had."""
-    sampled_ms: int | None = None
+    sampled_ms: int = 0
+    """Time of its last sample."""
 
 
 @dataclass

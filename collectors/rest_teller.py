@@ -119,7 +119,7 @@ class JobTeller:
                 self._rows.attempt_end(facts, job.clock_id, origin)
             if not state.summarised:
                 self._summarise(job, attempt, state, url, path, t_ms)
-        elif sample and facts.status in LIVE_ATTEMPT and state.started and state.sampled_ms != t_ms:
+        elif sample and facts.status in LIVE_ATTEMPT and state.started and t_ms > state.sampled_ms:
             state.sampled_ms = t_ms
             self._sample(attempt, url, path, t_ms)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 from collectors.base import OptionError, SourceUnavailableError
 from collectors.http import HttpOptions, HttpTransport
-from collectors.recorded_rest import RecordedTransport, RecordingError
 from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import rest_server
 
@@ -133,40 +130,27 @@ def test_options_are_checked() -> None:
         HttpTransport(("http://user:secret@host",))
 
 
-def test_collector_over_the_network_and_from_its_recording(server: Server, tmp_path: Path) -> None:
+def test_answers_say_how_old_they_are(server: Server) -> None:
+    for age, t_ms in (("7", 93_000), ("0", 100_000), ("-1", 100_000), ("soon", 100_000), ("9" * 50, 100_000)):
+        server.pages["/x"] = [(200, {"Age": age}, b"")]
+        assert transport(server).get(server.url, "/x", 100_000).t_ms == t_ms
+
+
+def test_collector_over_the_network(server: Server) -> None:
     documents = rest_server.running_job().documents
     server.pages = {path: [(200, {}, json.dumps(body).encode())] for path, body in documents.items()}
     options = YarnRestOptions(resource_manager_urls=(server.url,), history_url=server.url, http=QUICK)
     live = YarnRestCollector(options).poll(rest_server.NOW_MS)
+    scripted = YarnRestCollector(options, rest_server.running_job()).poll(rest_server.NOW_MS)
     assert len(live.events) == 11
-    path = tmp_path / "rest.jsonl.gz"
-    with gzip.open(path, "wt") as file:
-        for asked in server.asked:
-            body = json.dumps(documents[asked])
-            record = {"t_ms": rest_server.NOW_MS, "source": "rm", "path": asked, "status": 200, "body": body}
-            file.write(json.dumps(record) + "\n")
-    replayed = YarnRestCollector(options, RecordedTransport(path)).poll(rest_server.NOW_MS)
-    assert replayed.events.table.equals(live.events.table)
+    assert live.events.table.equals(scripted.events.table)
 
 
-def test_a_recording_tells_what_was_known_by_then(tmp_path: Path) -> None:
-    path = tmp_path / "rest.jsonl.gz"
-    records = [
-        {"t_ms": 200, "path": "/a", "status": 200, "body": "second"},
-        {"t_ms": 100, "path": "/a", "status": 200, "body": "first", "content_type": "t"},
-        {"t_ms": 300, "path": "/a", "status": 0, "error": "refused"},
-    ]
-    path.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
-    recorded = RecordedTransport(path)
-    answers = [recorded.get("http://h", "/a?x", now_ms) for now_ms in (99, 100, 199, 200)]
-    assert [(a.status, a.body, a.t_ms) for a in answers] == [
-        (404, b"", 99), (200, b"first", 100), (200, b"first", 100), (200, b"second", 200),
-    ]  # fmt: skip
-    with pytest.raises(SourceUnavailableError, match="no answer when"):
-        recorded.get("http://h", "/a", 300)
-    path.write_bytes(gzip.compress(b'{"t_ms": 1}\n'))
-    with pytest.raises(RecordingError, match=r"rest\.jsonl\.gz:1"):
-        RecordedTransport(path)
-    path.write_bytes(b"no gzip")
-    with pytest.raises(RecordingError, match="expected gzipped"):
-        RecordedTransport(path)
+def test_old_answers_hold_the_watermark_and_date_the_samples(server: Server) -> None:
+    documents = rest_server.running_job().documents
+    server.pages = {path: [(200, {"Age": "3"}, json.dumps(body).encode())] for path, body in documents.items()}
+    options = YarnRestOptions(resource_manager_urls=(server.url,), history_url=server.url, http=QUICK)
+    polled = YarnRestCollector(options).poll(rest_server.NOW_MS)
+    assert polled.watermark_ms == rest_server.NOW_MS - 3_000 - options.lateness_ms
+    (sample,) = [row for row in polled.events.rows() if row["type"] == "TaskSample"]
+    assert sample["t_lo_ms"] == rest_server.NOW_MS - 3_000
