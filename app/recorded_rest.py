@@ -29,6 +29,8 @@ class RecordedAnswer:
     status: int
     content_type: str
     body: str
+    t_ms: int = 0
+    """When it was given."""
 
 
 @dataclass
@@ -63,7 +65,7 @@ class RecordedRest:
             idx = bisect_right(known.times_ms, now_ms) - 1 if known else -1
             if known and idx >= 0:
                 return known.answers[idx]
-        return RecordedAnswer(404, "application/json", '{"RemoteException": {"message": "not recorded"}}')
+        return RecordedAnswer(404, "application/json", '{"RemoteException": {"message": "not recorded"}}', now_ms)
 
 
 def path_key(target: str) -> str:
@@ -81,7 +83,8 @@ def serve(recorded: RecordedRest, clock: Clock) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            answer = recorded.answer(self.path, clock.now_ms())
+            now_ms = clock.now_ms()
+            answer = recorded.answer(self.path, now_ms)
             if answer.status == 0:
                 self.close_connection = True  # no answer was what the recorder got
                 return
@@ -89,6 +92,8 @@ def serve(recorded: RecordedRest, clock: Clock) -> Iterator[str]:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type or "application/json")
             self.send_header("Content-Length", str(len(body)))
+            # What was recorded a while before the replay's time tells nothing of what happened since.
+            self.send_header("Age", str(-(-(now_ms - answer.t_ms) // 1000)))
             self.end_headers()
             self.wfile.write(body)
 
@@ -122,5 +127,5 @@ def _read(line: str, place: str) -> tuple[int, int, str, RecordedAnswer]:
         t_ms,
         int(place.rpartition(":")[2]),
         path_key(path),
-        RecordedAnswer(status, str(row.get("content_type") or ""), body),
+        RecordedAnswer(status, str(row.get("content_type") or ""), body, t_ms),
     )
