@@ -29,6 +29,9 @@ _T = TypeVar("_T")
 MAX_COUNTER_FAILURES = 3
 """So often the counters of an ended attempt are asked for; then its summary goes out without them."""
 
+AGE_RESOLUTION_MS = 1_000
+"""Answers state their age in whole seconds."""
+
 SAMPLE_CLOCK = "poll:yarn_rest"
 """Samples are stamped by the process that polls."""
 
@@ -129,7 +132,7 @@ class JobTeller:
         facts = attempt.facts
         measured: dict[str, int | None] = dict.fromkeys(COUNTER_OF[facts.kind])
         try:
-            measured.update(self._counters(facts, url, path, t_ms))
+            measured.update(self._counters(facts, url, path, min(t_ms, facts.finish_ms or t_ms)))
         except DocumentError as error:
             state.n_failures += 1
             if state.n_failures < MAX_COUNTER_FAILURES:
@@ -154,16 +157,16 @@ class JobTeller:
                 place, "missing_counter", message, key=(job.job_id, "missing_counter", facts.kind, attribute)
             )
 
-    def _counters(self, facts: AttemptFacts, url: str, path: str, t_ms: int) -> dict[str, int | None]:
-        """The counters as they are at `t_ms` or later: those of before its end are not an ended attempt's."""
+    def _counters(self, facts: AttemptFacts, url: str, path: str, ended_ms: int) -> dict[str, int | None]:
+        """The counters as they were at `ended_ms` or later: older ones are not those of an ended attempt."""
 
         def parse(answer: Answer) -> dict[str, int | None]:
             return parse_attempt_counters(answer, facts.kind)
 
         full_path = f"{path}/{facts.attempt_id}/counters"
         measured, counted_ms = self._ask(url, full_path, parse)
-        if counted_ms < t_ms:
-            raise DocumentError(f"{url}{full_path}", "stale", "the counters are older than the attempt's state")
+        if counted_ms + AGE_RESOLUTION_MS < ended_ms:
+            raise DocumentError(f"{url}{full_path}", "stale", "the counters are older than the attempt's end")
         return measured
 
     def _sample(self, attempt: AttemptDocument, url: str, path: str, t_ms: int) -> None:
@@ -173,7 +176,7 @@ class JobTeller:
         cpu_ms = None
         if self._sample_counters:
             try:
-                cpu_ms = self._counters(facts, url, path, t_ms)["cpu_ms"]
+                cpu_ms = self._counters(facts, url, path, 0)["cpu_ms"]
             except DocumentError as error:
                 self._problems.report(error.url, "missing_counter", f"no counters of a running attempt: {error}")
         elapsed_ms = t_ms - facts.start_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -351,3 +352,19 @@ def test_options_are_checked() -> None:
             YarnRestOptions(history_url=url)
         assert "secret" not in str(caught.value)
     assert REDUCE  # the fixture's third task
+
+
+def test_counters_of_before_the_end_are_not_taken() -> None:
+    class Aged(Script):
+        counted_ms = 0
+
+        def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+            answer = super().get(base_url, path, now_ms)
+            return replace(answer, t_ms=self.counted_ms) if path.endswith("counters") else answer
+
+    script = Aged(rest.running_job().documents)
+    yarn = collector(script)
+    script.counted_ms = T0 + 28_000  # the map ended at T0 + 30 s
+    assert "Mapper" not in {row["type"] for row in rows(yarn.poll(NOW_MS))}
+    script.counted_ms = T0 + 29_500  # ages are in whole seconds
+    assert one(rows(yarn.poll(NOW_MS + 5_000)), "Mapper")["cpu_ms"] == 950
