@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -234,8 +235,7 @@ class Cluster:
         self._sampler.start()
         self._wait(self._ganglia_is_healthy, "showing cpu_user of every node", "gmetad", "gmond")
 
-    def _wait(self, condition: object, what: str, first: str, *others: str) -> None:
-        assert callable(condition)
+    def _wait(self, condition: Callable[[], bool], what: str, first: str, *others: str) -> None:
         watched = [self.master[name] for name in (first, *others)]
         watched += [process for process in self.processes if process not in watched]
         processes.wait_until(condition, what, START_TIMEOUT_S, watched)

@@ -22,7 +22,8 @@ from deploy.minicluster.settings import Host
 HOG_RAMP_S = 50.0
 HOG_HOLD_S = 30.0
 HOG_LEVELS = (0.05, 0.95)
-PAUSE_S = 10.0
+HOG_DELAY_S = 12.0
+PAUSE_S = 15.0
 RUN_S = 0.003
 SLOW_AT_MOST_S = 75.0
 CONDITION_TIMEOUT_S = 180.0
@@ -115,6 +116,9 @@ def starve_processors(injection: Injection) -> None:
     targets = [host for host in cluster.settings.hosts if host.name != injection.am_host()][:2]
     first, last = (str(level * cores) for level in HOG_LEVELS)
     script = cluster.settings.work_dir / "tasks" / "hog.py"
+    # Not before the start of the reducers' JVMs has passed, which loads some hosts for a moment.
+    if injection.job_ended.wait(HOG_DELAY_S):
+        raise JobError(f"{injection.job_id} ended before the hogs were started")
     from_ms = now_ms()
     for host in targets:
         command = [sys.executable, str(script), first, last, str(HOG_RAMP_S), str(HOG_HOLD_S)]

@@ -155,7 +155,7 @@ def _late_reducers(work: Path) -> Job:
 
 def _cpu_hungry_node(work: Path) -> Job:
     tasks = [{"sleep_s": 9, "n_records": 20, "seed": i} for i in range(3)]
-    return streaming(work, "cpu_hungry_node", tasks, 2, "110 0", healthy=False, fault="cpu_hungry_node")
+    return streaming(work, "cpu_hungry_node", tasks, 2, "115 0", healthy=False, fault="cpu_hungry_node")
 
 
 CATALOGUE: dict[str, Callable[[Path], Job]] = {

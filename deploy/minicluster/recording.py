@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import platform
 import re
 import shutil
@@ -130,7 +131,7 @@ def copy_userlogs(source: Path, target: Path) -> None:
 
 
 def redact(folder: Path, hostname: str, replacement: str = "master") -> int:
-    """Replace the machine's own host name where it stands as a word of its own; how many text files were changed.
+    """Replace the machine's own host name where it stands as a word of its own; how many files were changed.
 
     Normally nothing is left to do, since process trees have host names of their own; where the system
     does not allow that, start-up messages and job configurations name the machine.
@@ -140,12 +141,14 @@ def redact(folder: Path, hostname: str, replacement: str = "master") -> int:
     pattern = re.compile(rb"(?<![\w.-])" + re.escape(hostname.encode()) + rb"(?![\w-]|\.\w)")
     n_changed = 0
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix in {".log", ".xml", ".jhist", ""}:
-            content = path.read_bytes()
-            changed = pattern.sub(replacement.encode(), content)
-            if changed != content:
-                path.write_bytes(changed)
-                n_changed += 1
+        if not path.is_file() or path.suffix == ".rrd":
+            continue
+        is_packed = path.suffix == ".gz"
+        content = gzip.decompress(path.read_bytes()) if is_packed else path.read_bytes()
+        changed = pattern.sub(replacement.encode(), content)
+        if changed != content:
+            path.write_bytes(gzip.compress(changed, mtime=0) if is_packed else changed)
+            n_changed += 1
     return n_changed
 
 

@@ -144,7 +144,9 @@ def test_only_logs_with_content_are_copied(tmp_path: Path) -> None:
 def test_the_machines_name_is_replaced_only_as_a_word(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("host = box/1.2.3.4 box:80 box. inbox box-2 x.box box.local java.box.name\n")
     (tmp_path / "b.rrd").write_bytes(b"box")
-    assert redact(tmp_path, "box") == 1
+    (tmp_path / "c.gz").write_bytes(gzip.compress(b'{"host": "box"}'))
+    assert redact(tmp_path, "box") == 2
+    assert gzip.decompress((tmp_path / "c.gz").read_bytes()) == b'{"host": "master"}'
     expected = "host = master/1.2.3.4 master:80 master. inbox box-2 x.box box.local java.box.name\n"
     assert (tmp_path / "a.log").read_text() == expected
     assert (tmp_path / "b.rrd").read_bytes() == b"box"
