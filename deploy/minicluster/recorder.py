@@ -82,6 +82,7 @@ class RestRecorder:
         self._cluster = cluster
         self._sink = sink
         self._finished_tasks: set[str] = set()
+        self._counted_attempts: set[str] = set()
         self._history_done: set[str] = set()
         self.n_requests = 0
         self.n_failed = 0
@@ -108,14 +109,15 @@ class RestRecorder:
         self._ask("am", f"{base}/counters")
         for task in listed(self._ask("am", f"{base}/tasks"), "tasks", "task"):
             task_id, state = str(task["id"]), task["state"]
+            if state not in DONE_STATES:
+                self._finished_tasks.discard(task_id)  # a map whose output was lost runs again
             if task_id in self._finished_tasks or state in {"NEW", "SCHEDULED"}:
                 continue
             if state in DONE_STATES:
                 self._finished_tasks.add(task_id)
-            attempts = self._ask("am", f"{base}/tasks/{task_id}/attempts")
-            for attempt in listed(attempts, "taskAttempts", "taskAttempt"):
-                if attempt["state"] == "RUNNING":
-                    self._ask("am", f"{base}/tasks/{task_id}/attempts/{attempt['id']}/counters")
+            path = f"{base}/tasks/{task_id}/attempts"
+            for attempt in listed(self._ask("am", path), "taskAttempts", "taskAttempt"):
+                self._poll_counters("am", path, attempt)
 
     def _poll_history(self, job_id: str) -> None:
         base = f"{HISTORY}/{job_id}"
@@ -123,8 +125,21 @@ class RestRecorder:
             return
         self._ask("jhs", f"{base}/counters")
         for task in listed(self._ask("jhs", f"{base}/tasks"), "tasks", "task"):
-            self._ask("jhs", f"{base}/tasks/{task['id']}/attempts")
+            path = f"{base}/tasks/{task['id']}/attempts"
+            for attempt in listed(self._ask("jhs", path), "taskAttempts", "taskAttempt"):
+                self._poll_counters("jhs", path, attempt)
         self._history_done.add(job_id)
+
+    def _poll_counters(self, source: str, path: str, attempt: dict[str, Any]) -> None:
+        """Those of a running attempt every time, those of an ended one once: they stay as they are."""
+        counters_path = f"{path}/{attempt['id']}/counters"
+        if attempt["state"] in DONE_STATES:
+            if counters_path in self._counted_attempts:
+                return
+            self._counted_attempts.add(counters_path)
+        elif attempt["state"] != "RUNNING":
+            return
+        self._ask(source, counters_path)
 
     def _ask(self, source: str, path: str) -> Any:
         ports = self._cluster.ports
