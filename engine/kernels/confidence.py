@@ -141,9 +141,9 @@ def chain_end(events, rows, start, end, first_reached):
 def chain_confidence(events, rows, n, within_ms):
     """P(rows[0] < ... < rows[n - 1] and last - first <= within_ms), both ends inclusive.
 
-    Where the window is certain this is `chain_mass`. Where it is not, the joint distribution of first and last: O(sum of
-    lengths) when the order of some neighbours is known (what is before them and what is after are independent), else
-    one pass per millisecond of the first event that the window cuts.
+    Where the window is certain this is `chain_mass`. Where it is not, the joint distribution of first and last: the
+    sum of lengths when the order of some neighbours is known (what is before them and what is after are independent),
+    else one pass per millisecond of the first event that the window cuts.
     """
     first = rows[0]
     last = rows[n - 1]

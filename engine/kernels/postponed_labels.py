@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from engine.kernels.confidence import chain_confidence, chain_mass
+from engine.kernels.hashing import hash_class, hash_label
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, TOLERANCE
@@ -68,7 +69,7 @@ def count(
     n_registers = 2 * n_steps + 1
     least = max(threshold - TOLERANCE, 0.0)
     stack = np.empty(MAX_STACK, np.float64)
-    rows = unbound(tables, first, last)
+    rows = unbound(tables, last)
     aggregates = np.full(n_slots, np.nan)
     bits = np.zeros(max(n_slots, 1), np.float64)
     bits_as_int = bits.view(np.int64)
@@ -282,7 +283,7 @@ def count(
                         mass = before * chain_mass(events, chain, 0, segment_length)
                     if mass <= 0.0 or mass < least:
                         continue
-                    slot = _hash5(kind, here, key2, key3, link) & (class_table.shape[0] - 1)
+                    slot = hash_class(kind, here, key2, key3, link) & (class_table.shape[0] - 1)
                     of = -1
                     while class_table[slot] >= 0:
                         other = class_table[slot]
@@ -319,7 +320,7 @@ def count(
                         if 2 * n_classes > class_table.shape[0]:
                             class_table = np.full(2 * class_table.shape[0], -1, np.int64)
                             for k in range(1, n_classes):
-                                slot = _hash5(
+                                slot = hash_class(
                                     class_keys[k, 0],
                                     class_keys[k, 1],
                                     class_keys[k, 2],
@@ -343,8 +344,8 @@ def count(
                 for k in range(n_slots):
                     bits[k] = aggregates[k] + 0.0 if tables.key_slots[target, k] else 0.0
                     keys[n_labels, n_registers + k] = bits_as_int[k]
-                slot = _hash_label(target, here, of, keys[n_labels]) & (table.shape[0] - 1)
-                to = np.int64(-1)
+                slot = hash_label(target, here, of, keys[n_labels]) & (table.shape[0] - 1)
+                to = -1
                 while table[slot] >= 0:
                     other = table[slot]
                     if fields[other, 0] == target and fields[other, 1] == here and fields[other, 2] == of:
@@ -384,7 +385,7 @@ def count(
                     if 2 * n_labels > table.shape[0]:
                         table = np.full(2 * table.shape[0], -1, np.int64)
                         for k in range(1, n_labels):
-                            slot = _hash_label(fields[k, 0], fields[k, 1], fields[k, 2], keys[k])
+                            slot = hash_label(fields[k, 0], fields[k, 1], fields[k, 2], keys[k])
                             slot &= table.shape[0] - 1
                             while table[slot] >= 0:
                                 slot = (slot + 1) & (table.shape[0] - 1)
@@ -444,34 +445,6 @@ def _in_class(class_keys, of, position):
             return True
         of = class_keys[of, 2]
     return False
-
-
-@njit(cache=True, nogil=True)
-def _mix(state, value):
-    """One round of a multiplicative hash: 31 bits in, 31 bits out, so that no product leaves 62 bits."""
-    for part in (value & 0x7FFFFFFF, (value >> 31) & 0x7FFFFFFF, (value >> 62) & 0x3):
-        state = (state ^ part) * 0x5BD1E995
-        state = (state ^ (state >> 31)) & 0x7FFFFFFF
-    return state
-
-
-@njit(cache=True, nogil=True)
-def _hash5(a, b, c, d, e):
-    state = _mix(np.int64(0x1234567), np.int64(a))
-    state = _mix(state, np.int64(b))
-    state = _mix(state, np.int64(c))
-    state = _mix(state, np.int64(d))
-    return _mix(state, np.int64(e))
-
-
-@njit(cache=True, nogil=True)
-def _hash_label(step, position, of, key):
-    state = _mix(np.int64(0x7654321), np.int64(step))
-    state = _mix(state, np.int64(position))
-    state = _mix(state, np.int64(of))
-    for value in key:
-        state = _mix(state, value)
-    return state
 
 
 __all__ = ["MAX_LINKS", "MOST", "NEEDS_SEARCH", "count"]

@@ -15,8 +15,8 @@ BROADCAST = -1
 def decided_ms(events, first, last, within_ms, holds_back):
     """The time that the watermark must pass before the matches of a pair are known.
 
-    holds_back: 0, all that may precede the last event is there; 1, a trailing negation looks up to first + WITHIN; 2, up
-    to the latest such time of any match with this last event.
+    holds_back: 0, all that may precede the last event is there; 1, a trailing negation looks up to first + WITHIN; 2,
+    up to the latest such time of any match with this last event.
     """
     if holds_back == 0:
         return events.hi_ms[last]
@@ -83,7 +83,7 @@ def around(events, members, starts, key, first, last, longest_ms, before_ms, aft
         while at < end and events.lo_ms[members[at]] <= latest:
             row = members[at]
             at += 1
-            if events.hi_ms[row] < earliest or row == first or row == last:
+            if events.hi_ms[row] < earliest or row in (first, last):
                 continue
             if n_found == found.shape[0]:
                 found = np.concatenate((found, np.empty_like(found)))

@@ -1,4 +1,4 @@
-"""Depth first construction of the matches between one first and one last event (SASE++ 5.1, step "result construction").
+"""Depth first construction of the matches between one first and one last event (SASE++ 5.1, "result construction").
 
 Exact for every predicate. The work per match is linear in the match for local and pairwise predicates and those that
 stay false once they are false; a bound on the number of steps ends the search of others.
@@ -70,7 +70,7 @@ def search(
     n_slots = tables.kinds.shape[0]
     depth_limit = n + 3
     stack = np.empty(MAX_STACK, np.float64)
-    base_rows = unbound(tables, first, last)
+    base_rows = unbound(tables, last)
     rows = np.empty((depth_limit, base_rows.shape[0]), np.int64)
     aggregates = np.full((depth_limit, n_slots), np.nan)
     scratch = base_rows.copy()
@@ -162,7 +162,7 @@ def search(
             allowed = take_ok[target, j] if phase[depth] == 0 else begin_ok[target, j]
             if not allowed or not may_precede(events, i, j):
                 continue
-            if at < n and not _is_new(chain, position, blocks, depth, at):
+            if at < n and not _is_new(position, blocks, depth, at):
                 continue
             # Confidence first: it is shared by all that follow.
             chain[depth + 1] = j
@@ -257,7 +257,7 @@ def search(
 
 
 @njit(cache=True, nogil=True)
-def _is_new(chain, position, blocks, depth, at):
+def _is_new(position, blocks, depth, at):
     """Whether the candidate is not in the chain yet; only events of its own block can come again."""
     for k in range(depth, 0, -1):
         if position[k] == at:
@@ -313,7 +313,7 @@ def _confidence_of_match(
             for at in range(length):
                 if steps[at] == after:
                     gap = at
-            if gap_of_row != -2 and gap_of_row != gap:
+            if gap_of_row not in (-2, gap):
                 return -2.0
             if gap_of_row == -2:
                 uncertain[n_uncertain] = row

@@ -33,10 +33,10 @@ UNCERTAIN = 2
 class Tables(NamedTuple):
     """A plan as arrays; the same for every pair of first and last event.
 
-    code, bounds, constants: the programs. kinds, owners, slot_columns, bases: int32 (n_slots,). kleene: bool (n_steps,).
-    edges: int32 (n_steps, 3, 2), programs [from, to) of each edge that are not local. loops: int32 (k, 5): step, edge,
-    program, over, pairs. hoisted: int32 (k, 3), loops that refer to nothing but the events they range over and events
-    known from the start: over, program, pairs. falling: int32 (k, 2), step and program of predicates that stay false
+    code, bounds, constants: the programs. kinds, owners, slot_columns, bases: int32 (n_slots,). kleene: bool
+    (n_steps,). edges: int32 (n_steps, 3, 2), programs [from, to) of each edge that are not local. loops: int32 (k, 5):
+    step, edge, program, over, pairs. hoisted: int32 (k, 3), loops that refer to nothing but the events they range over
+    and events known from the start: over, program, pairs. falling: int32 (k, 2), step and program of predicates that stay false
     once they are false while that step takes events. finals: int32 (k,), programs of the complete match.
     negations: int32 (n_negations, 4): after, decided_at, programs [from, to). key_registers: bool (n_steps,
     n_registers) and key_slots: bool (n_steps, n_slots): what later predicates of a match in that step still read.
@@ -66,7 +66,7 @@ class Tables(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def unbound(tables, first, last):
+def unbound(tables, last):
     """Registers before the first event is bound; the last one is known when it is a single component."""
     n_steps = tables.kleene.shape[0]
     rows = np.full(2 * n_steps + 1, -1, np.int64)
@@ -174,16 +174,12 @@ def negated_between(tables, events, k, row, left, right, first, last, rows, aggr
     """
     n_steps = tables.kleene.shape[0]
     after = tables.negations[k, 0]
-    if after >= 0:
-        side_left = _is_before(events, left, row)
-    else:
-        side_left = _within(events, row, last, tables.within_ms)
+    side_left = _is_before(events, left, row) if after >= 0 else _within(events, row, last, tables.within_ms)
     if side_left == ABSENT:
         return ABSENT
-    if after < n_steps - 1:
-        side_right = _is_before(events, row, right)
-    else:
-        side_right = _within(events, first, row, tables.within_ms)
+    side_right = (
+        _is_before(events, row, right) if after < n_steps - 1 else _within(events, first, row, tables.within_ms)
+    )
     if side_right == ABSENT:
         return ABSENT
     current = rows.shape[0] - 1
@@ -221,7 +217,7 @@ def negations_at(tables, events, negated, negated_ok, decided_at, first, last, r
         before_row = rows[2 * after + 1] if after >= 0 else first
         after_row = rows[2 * after + 2] if after + 1 < tables.kleene.shape[0] else last
         for row in negated:
-            if not negated_ok[k, row] or row == before_row or row == after_row:
+            if not negated_ok[k, row] or row in (before_row, after_row):
                 continue
             found = negated_between(tables, events, k, row, before_row, after_row, first, last, rows, aggregates, stack)
             if found == PRESENT:

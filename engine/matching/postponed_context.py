@@ -52,7 +52,7 @@ class Masks:
 
     def middle(self, n_rows: int) -> BoolArray:
         """Rows that may stand between the first and the last event of a match."""
-        found = self.take[:, :n_rows].any(axis=0)
+        found: BoolArray = np.any(self.take[:, :n_rows], axis=0)
         for step in self.plan.steps[1:]:
             if step.position < len(self.plan.steps) - 1 or step.kleene:
                 found |= self.begin[step.position, :n_rows]
@@ -64,8 +64,10 @@ class Masks:
 
     def wanted(self, n_rows: int) -> BoolArray:
         """Rows that some edge accepts."""
-        found = self.begin[:, :n_rows].any(axis=0) | self.take[:, :n_rows].any(axis=0)
-        return found | self.negated[:, :n_rows].any(axis=0)
+        found: BoolArray = np.any(self.begin[:, :n_rows], axis=0)
+        for more in (self.take, self.negated):
+            found = found | np.any(more[:, :n_rows], axis=0)
+        return found
 
     def keep(self, kept: BoolArray) -> None:
         """Drop the rows whose mask is False."""
@@ -140,7 +142,7 @@ class Context:
         self.longest_ms = int((store.t_hi_ms[:n] - store.t_lo_ms[:n]).max()) if n else 0
         self.events = self._events()
         self.members = Groups.of(masks.middle(n), store)
-        self.negated = Groups.of(masks.negated[:, :n].any(axis=0), store)
+        self.negated = Groups.of(np.any(masks.negated[:, :n], axis=0), store)
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._programs = np.array([value.program for value in plan.returns], np.int64)
 
@@ -201,8 +203,8 @@ def check_weights(batch: EventBatch) -> None:
         n_points = hi[row] - lo[row] + 1
         if len(given) != n_points or not (np.isfinite(given) & (given >= 0)).all() or not given.any():
             raise EventError(
-                f"event {batch.table.column('event_id')[row]}: its {len(given)} weights do not fit the {n_points} ms of "
-                f"[{lo[row]}, {hi[row]}]; expected one finite number >= 0 per millisecond, not all 0"
+                f"event {batch.table.column('event_id')[row]}: its {len(given)} weights do not fit the {n_points} ms "
+                f"of [{lo[row]}, {hi[row]}]; expected one finite number >= 0 per millisecond, not all 0"
             )
 
 

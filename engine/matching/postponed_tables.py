@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,7 +169,7 @@ class _Compiler:
 
     # ------------------------------------------------------------------- keys
 
-    def _keys(self) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    def _keys(self) -> tuple[np.ndarray, np.ndarray]:
         """What a prefix in each step must keep for later: bool (n_steps, n_registers), (n_steps, n_slots)."""
         plan, programs = self.plan, self.programs
         registers = np.zeros((len(plan.steps), programs.n_registers), np.bool_)
@@ -233,7 +233,7 @@ class _Compiler:
 
     # ------------------------------------------------------------------- caps
 
-    def _caps(self) -> np.ndarray:  # type: ignore[type-arg]
+    def _caps(self) -> np.ndarray:
         """Per slot of a count the value beyond which every program gives the same answer; inf where there is none."""
         slots = self.programs.slots
         caps = np.full(len(slots), np.inf)
@@ -293,7 +293,7 @@ class _Compiler:
         )
 
 
-def _table(rows: list[tuple[int, ...]], width: int) -> np.ndarray:  # type: ignore[type-arg]
+def _table(rows: Sequence[tuple[int, ...]], width: int) -> np.ndarray:
     return np.array(rows, np.int32).reshape(-1, width)
 
 

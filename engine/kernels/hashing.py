@@ -1,0 +1,39 @@
+"""Hashes of labels and classes for the open tables of `postponed_labels`: 31 bits, equal with and without the JIT."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def _mix(state, value):
+    """One round of a multiplicative hash: 31 bits in, 31 bits out, so that no product leaves 62 bits."""
+    for part in (value & 0x7FFFFFFF, (value >> 31) & 0x7FFFFFFF, (value >> 62) & 0x3):
+        state = (state ^ part) * 0x5BD1E995
+        state = (state ^ (state >> 31)) & 0x7FFFFFFF
+    return state
+
+
+@njit(cache=True, nogil=True)
+def hash_class(a, b, c, d, e):
+    """Hash of the five integers that identify a class of confidence."""
+    state = _mix(np.int64(0x1234567), np.int64(a))
+    state = _mix(state, np.int64(b))
+    state = _mix(state, np.int64(c))
+    state = _mix(state, np.int64(d))
+    return _mix(state, np.int64(e))
+
+
+@njit(cache=True, nogil=True)
+def hash_label(step, position, of, key):
+    """Hash of a label: component, candidate, class, and int64 (k,) what later predicates read."""
+    state = _mix(np.int64(0x7654321), np.int64(step))
+    state = _mix(state, np.int64(position))
+    state = _mix(state, np.int64(of))
+    for value in key:
+        state = _mix(state, value)
+    return state
+
+
+__all__ = ["hash_class", "hash_label"]
