@@ -290,10 +290,12 @@ class JhistParser:
             return
         self._ended.add(attempt.attempt_id)
         attempt.status = _text(record, status_field)
-        attempt.host = _text(record, "hostname") or attempt.host
-        attempt.rack = _text(record, "rackname")
+        attempt.host = _place(record, "hostname") or attempt.host
+        attempt.rack = _place(record, "rackname")
         attempt.finish_ms = _time(record, "finishTime")
         if attempt.finish_ms is None:
+            if attempt.start_ms is None and attempt.status == "KILLED":
+                return  # killed while it waited for a container: it never ran
             self._report(
                 "missing_time", f"{attempt.attempt_id} ends without a finishTime: no end is made up", line=True
             )
@@ -366,6 +368,12 @@ def _unwrap(value: Any) -> Any:
 def _text(record: Mapping[str, Any], field: str) -> str | None:
     value = _unwrap(record.get(field))
     return clean_text(value) if isinstance(value, str) else None
+
+
+def _place(record: Mapping[str, Any], field: str) -> str | None:
+    """A host or rack; Hadoop writes UNKNOWN for an attempt that got no container."""
+    text = _text(record, field)
+    return None if text in (None, "", "UNKNOWN") else text
 
 
 def _time(record: Mapping[str, Any], field: str) -> int | None:

@@ -114,8 +114,10 @@ class JobTeller:
         if facts.status in ENDED_ATTEMPT:
             if facts.finish_ms is None:
                 state.summarised = True
-                message = f"{facts.attempt_id} ended without a finishTime: no end is made up"
-                self._problems.report(f"{url}{path}", "missing_time", message, key=(facts.attempt_id, "missing_time"))
+                if state.started:  # else it was killed while it waited for a container
+                    message = f"{facts.attempt_id} ended without a finishTime: no end is made up"
+                    key = (facts.attempt_id, "missing_time")
+                    self._problems.report(f"{url}{path}", "missing_time", message, key=key)
                 return
             if not state.ended:
                 state.ended = True

@@ -173,6 +173,16 @@ def test_no_finish_time_no_end(finish: object) -> None:
     assert kinds(problems) == ["missing_time"]
 
 
+def test_an_attempt_that_was_killed_before_it_ran_is_no_problem() -> None:
+    killed = h.record(
+        "REDUCE_ATTEMPT_KILLED", "TaskAttemptUnsuccessfulCompletion", taskid="x", taskType="REDUCE", finishTime=0,
+        attemptId="attempt_1700000000000_0007_r_000000_0", hostname="UNKNOWN", rackname="UNKNOWN", status="KILLED",
+    )  # fmt: skip
+    _, rows, problems = parse(h.history(h.start_records(), [killed], h.end_records()))
+    assert [row["type"] for row in rows] == ["JobStart", "JobEnd"]
+    assert problems == []
+
+
 def test_clock_that_went_back() -> None:
     _, rows, problems = parse(h.history(h.start_records(), h.map_records(finishTime=h.T0), h.end_records()))
     assert one(rows, "MapEnd")["t_lo_ms"] == h.T0

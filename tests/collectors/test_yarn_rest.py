@@ -340,6 +340,14 @@ def test_an_attempt_that_ended_without_a_time_has_no_end() -> None:
     assert [p.kind for polled in polls for p in polled.problems] == ["missing_time"]
 
 
+def test_an_attempt_that_was_killed_before_it_ran_is_no_problem() -> None:
+    script = plain_run()
+    waited = rest.attempt(MAP_RUNS, state="KILLED", startTime=0, nodeHttpAddress="N/A")
+    script.documents[f"{TASKS}/{MAP_RUNS}/attempts"] = rest.attempts(waited)
+    polled = collector(script).poll(NOW_MS)
+    assert (told(polled), polled.problems) == ([("JobStart", 0)], ())
+
+
 def test_a_clock_that_is_ahead_gives_no_negative_samples() -> None:
     script = plain_run()
     script.documents[f"{TASKS}/{MAP_RUNS}/attempts"] = rest.attempts(rest.attempt(MAP_RUNS, startTime=NOW_MS + 9_000))
