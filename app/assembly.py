@@ -106,6 +106,7 @@ def assemble(
         order=Order(
             Deduplicator(source_ranks(settings), settings.sources.remember_ids_ms),
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
+            frozenset().union(*(query.types for query in for_histories)),
         ),
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,11 @@ class Ordered:
 class Order:
     """Deduplicates, waits for the watermark, and remembers read positions."""
 
-    def __init__(self, deduplicator: Deduplicator, watermarks: Watermarks) -> None:
+    def __init__(
+        self, deduplicator: Deduplicator, watermarks: Watermarks, history_types: Collection[str] = frozenset()
+    ) -> None:
+        """`history_types`: those that queries over histories alone read."""
+        self._history_types = frozenset(history_types)
         self._deduplicator = deduplicator
         self._watermarks = watermarks
         self._positions: dict[str, Mapping[str, Any]] = {}
@@ -100,25 +104,26 @@ class Order:
             step.counters.update({("history", JOB_HISTORY, t): n for t, n in _count(history.events).items()})
             step.histories.append(history)
             return
-        n_late = self._offer(JOB_HISTORY, history.origin, history.events, step, now_ms)
-        if n_late:
+        late = self._offer(JOB_HISTORY, history.origin, history.events, step, now_ms)
+        if not self._history_types.isdisjoint(late.strings("type").to_pylist()):
             step.histories.append(history)
 
-    def _offer(self, source: str, place: str, events: EventBatch, step: Ordered, now_ms: int) -> int:
+    def _offer(self, source: str, place: str, events: EventBatch, step: Ordered, now_ms: int) -> EventBatch:
+        """Returns the late events."""
         if not len(events):
-            return 0
+            return events
         try:
             offered = self._deduplicator.offer(source, events)
         except EngineError as error:
             step.problems.append(NewProblem(source, place, "rejected", str(error)))
             step.counters["rejected", source, ""] += len(events)
-            return 0
+            return EventBatch.empty()
         _count_offered(offered, source, step.counters)
         step.late += _late_rows(offered.late, source, self._deduplicator.watermark_ms, now_ms)
         if len(offered.late):
             message = f"{len(offered.late)} events came after the watermark; they are kept but take no part in matching"
             step.problems.append(NewProblem(source, place, "late", message))
-        return len(offered.late)
+        return offered.late
 
 
 def _first_ids(history: FinishedHistory) -> list[str]:

@@ -33,13 +33,17 @@ class Progress:
     ended_ms: int
 
 
+def unwatched(_progress: Progress) -> None:
+    """Nobody looks."""
+
+
 def replay(
     recording: Recording,
     settings: Settings,
     folder: Path,
     *,
     speed: Speed = "max",
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Callable[[Progress], None] = unwatched,
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:

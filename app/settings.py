@@ -219,6 +219,16 @@ class Replay(Section):
     max_size_bytes: SizeBytes = Field(default=2**31, ge=1)
 
 
+class Demo(Section):
+    """What `clustercep demo` replays, and where it leaves its store."""
+
+    recording: AnchoredPath = Path("tests/fixtures/recording/minicluster.tar.xz")
+    directory: AnchoredPath = Path("build/demo")
+    parameters: dict[str, dict[str, ParameterValue]] = Field(
+        default_factory=lambda: {"queued-data-high": {"max_queued_bytes": 100_000_000}}
+    )
+
+
 class Log(Section):
     """What the process writes about itself."""
 
@@ -245,6 +255,7 @@ class Settings(BaseSettings):
     alerting: Alerting = Field(default_factory=Alerting)
     store: StoreSettings = Field(default_factory=StoreSettings)
     replay: Replay = Field(default_factory=Replay)
+    demo: Demo = Field(default_factory=Demo)
     log: Log = Field(default_factory=Log)
 
     @classmethod

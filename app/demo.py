@@ -1,0 +1,169 @@
+"""`clustercep demo`: the recorded cluster through the real pipeline, and what came of it beside the ground truth."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.alerting.text import iso
+from app.assembly import open_configured_store
+from app.demo_report import print_summary
+from app.ground_truth import SeenAlert, Verdict, judge
+from app.recording import Fault, Recording
+from app.replay import Progress as ReplayProgress
+from app.replay import Speed, replay
+from app.settings import Receiver, Settings
+from app.store.api import MAX_ROWS, AlertFilter, Store
+from app.webhook_sink import Sink, webhook_sink
+
+RECEIVER = "demo"
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo leaves."""
+
+    summary: dict[str, Any]
+    summary_path: Path
+    store_directory: Path
+    passed: bool
+
+
+def run_demo(settings: Settings, speed: Speed, console: Console, recording_place: Path | None = None) -> DemoResult:
+    """Replay into a fresh store, print the summary and write it as JSON; raises AppError."""
+    folder = settings.demo.directory
+    for part in ("store", "spool", "recording"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+    started_s = time.monotonic()
+    recording = Recording.open(recording_place or settings.demo.recording, folder / "recording", settings.replay)
+    with webhook_sink() as sink:
+        settings = demo_settings(settings, sink)
+        _replay_with_progress(recording, settings, folder / "spool", speed)
+    with open_configured_store(settings) as store:
+        verdict = judge(seen_alerts(store), recording.manifest.ground_truth, recording.manifest.jobs)
+        summary = summarise(store, recording, verdict, sink, time.monotonic() - started_s)
+    path = folder.parent / "demo-summary.json"
+    path.write_text(json.dumps(summary, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")
+    print_summary(console, summary)
+    return DemoResult(summary, path, settings.store.directory, verdict.passed)
+
+
+def demo_settings(settings: Settings, sink: Sink) -> Settings:
+    """A store of its own, a receiver of its own, and the parameters that suit a small cluster."""
+    store = settings.store.model_copy(
+        update={"directory": settings.demo.directory / "store", "url": None, "url_file": None}
+    )
+    receiver = Receiver(url=SecretStr(sink.url))
+    parameters = dict(settings.queries.parameters)
+    for query, values in settings.demo.parameters.items():
+        parameters[query] = {**parameters.get(query, {}), **values}
+    return settings.model_copy(
+        update={
+            "store": store,
+            "alerting": settings.alerting.model_copy(update={"receivers": {RECEIVER: receiver}}),
+            "queries": settings.queries.model_copy(update={"parameters": parameters}),
+        }
+    )
+
+
+def seen_alerts(store: Store) -> list[SeenAlert]:
+    """All alerts of a store, without those that became part of another one."""
+    return [
+        SeenAlert(
+            id=alert.id,
+            query=alert.query,
+            names={**alert.values, **alert.key},
+            start_ms=alert.start_ms,
+            end_ms=alert.end_ms,
+            created_ms=alert.created_ms,
+            confidence=alert.best_confidence,
+            summary=alert.summary,
+        )
+        for alert in store.alerts(AlertFilter(limit=MAX_ROWS))
+        if alert.merged_into is None
+    ]
+
+
+def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, seconds: float) -> dict[str, Any]:
+    """The content of demo-summary.json."""
+    counters: dict[str, Counter[str]] = {}
+    for row in store.statistics():
+        counters.setdefault(row.name, Counter())[row.type] += row.value
+    events = counters.get("events", Counter()) + counters.get("history", Counter())
+    return {
+        "recording": {
+            "started": iso(recording.manifest.started_ms),
+            "ended": iso(recording.manifest.ended_ms),
+            "versions": recording.manifest.versions,
+        },
+        "events": dict(sorted(events.items())),
+        "duplicates": sum(counters.get("duplicates", Counter()).values()),
+        "late": sum(counters.get("late", Counter()).values()),
+        "matches": dict(sorted(counters.get("matches", Counter()).items())),
+        "reports": store.n_reports_by_query(),
+        "alerts": store.n_alerts_by_query(),
+        "ground_truth": {
+            "found": [{**_fault(fault), "alert": _alert(alert)} for fault, alert in verdict.found],
+            "missed": [_fault(fault) for fault in verdict.missed],
+            "false_alarms": [_alert(alert) for alert in verdict.false_alarms],
+            "secondary": [{**_fault(fault), "alert": _alert(alert)} for fault, alert in verdict.secondary],
+            "unexplained": [_alert(alert) for alert in verdict.unexplained],
+        },
+        "notifications": {**store.n_notifications_by_status(), "received": len(sink.received)},
+        "problems": dict(sorted(Counter(f"{p.source}: {p.kind}" for p in store.problems(MAX_ROWS)).items())),
+        "seconds": round(seconds, 2),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _replay_with_progress(recording: Recording, settings: Settings, spool: Path, speed: Speed) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        manifest = recording.manifest
+        task = bar.add_task("replaying the cluster", total=max(1, manifest.ended_ms - manifest.started_ms))
+
+        def watch(progress: ReplayProgress) -> None:
+            bar.update(task, completed=progress.now_ms - progress.started_ms)
+
+        replay(recording, settings, spool, speed=speed, watch=watch)
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {
+        "fault": fault.fault,
+        "query": fault.query,
+        "job_id": fault.job_id,
+        "task_ids": list(fault.task_ids),
+        "hosts": sorted(fault.all_hosts),
+        "from": iso(fault.from_ms),
+        "to": iso(fault.to_ms),
+        "note": fault.note,
+    }
+
+
+def _alert(alert: SeenAlert) -> dict[str, Any]:
+    return {
+        "id": alert.id,
+        "query": alert.query,
+        "summary": alert.summary,
+        "start": iso(alert.start_ms),
+        "end": iso(alert.end_ms),
+        "raised": iso(alert.created_ms),
+        "confidence": round(alert.confidence, 6),
+    }

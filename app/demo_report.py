@@ -1,0 +1,89 @@
+"""The demo's summary for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
+    """Tables of events, matches, alerts and the ground truth. Texts from the cluster are never read as markup."""
+    console.print(_events(summary))
+    console.print(_queries(summary))
+    truth = summary["ground_truth"]
+    console.print(_faults(truth))
+    if truth["secondary"]:
+        console.print(_alerts("further alerts on the same faults", [row["alert"] for row in truth["secondary"]]))
+    if truth["unexplained"]:
+        console.print(_alerts("alerts on jobs with a fault, at another time", truth["unexplained"]))
+    if truth["false_alarms"]:
+        console.print(_alerts("false alarms: alerts that belong to no fault", truth["false_alarms"]))
+    else:
+        console.print("No alert for a healthy job.")
+    _print_figures(console, summary)
+
+
+def _events(summary: Mapping[str, Any]) -> Table:
+    table = Table("event", "number", title="events", title_justify="left")
+    table.columns[1].justify = "right"
+    for event_type, n in summary["events"].items():
+        table.add_row(Text(event_type), f"{n:,}")
+    return table
+
+
+def _queries(summary: Mapping[str, Any]) -> Table:
+    table = Table("query", "matches", "alerts", "report rows", title="queries", title_justify="left")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    names = sorted({*summary["matches"], *summary["alerts"], *summary["reports"]})
+    for name in names:
+        cells = (summary[part].get(name) for part in ("matches", "alerts", "reports"))
+        table.add_row(Text(name), *("" if n is None else f"{n:,}" for n in cells))
+    return table
+
+
+def _faults(truth: Mapping[str, Any]) -> Table:
+    table = Table("fault", "query", "found by", "raised", "confidence", title="injected faults", title_justify="left")
+    for row in truth["found"]:
+        alert = row["alert"]
+        table.add_row(
+            Text(row["fault"]),
+            Text(row["query"]),
+            Text(alert["summary"]),
+            _clock(alert["raised"]),
+            f"{alert['confidence']:.3g}",
+        )
+    for row in truth["missed"]:
+        table.add_row(Text(row["fault"]), Text(row["query"]), Text("MISSED", style="bold red"), "", "")
+    return table
+
+
+def _alerts(title: str, alerts: list[Mapping[str, Any]]) -> Table:
+    table = Table("query", "alert", "from", "to", title=title, title_justify="left")
+    for alert in alerts:
+        table.add_row(Text(alert["query"]), Text(alert["summary"]), _clock(alert["start"]), _clock(alert["end"]))
+    return table
+
+
+def _print_figures(console: Console, summary: Mapping[str, Any]) -> None:
+    notifications = ", ".join(f"{n} {status}" for status, n in sorted(summary["notifications"].items()))
+    problems = ", ".join(f"{n} x {kind}" for kind, n in summary["problems"].items()) or "none"
+    n_events = sum(summary["events"].values())
+    memory_mib = summary["peak_memory_bytes"] / 2**20
+    lines = (
+        f"Notifications: {notifications}.",
+        f"Copies of events from a second source: {summary['duplicates']:,}; late: {summary['late']:,}.",
+        f"Problems: {problems}.",
+        f"{n_events:,} events in {summary['seconds']} s, {memory_mib:,.0f} MiB at most.",
+    )
+    for line in lines:
+        console.print(Text(line))
+
+
+def _clock(moment: str) -> str:
+    """2026-01-02T03:04:05.678Z -> 03:04:05."""
+    return moment[11:19]

@@ -1,0 +1,61 @@
+"""A webhook receiver on loopback that keeps what it is sent: the demo's notifications are really delivered."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MAX_BODY_BYTES = 2**20
+
+
+@dataclass
+class Sink:
+    """What came, by Idempotency-Key: what is sent twice counts once."""
+
+    url: str = ""
+    received: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def webhook_sink() -> Iterator[Sink]:
+    """Listen on a free port of loopback."""
+    sink = Sink()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            n_bytes = int(self.headers.get("Content-Length") or 0)
+            if not 0 < n_bytes <= MAX_BODY_BYTES:
+                self._answer(413)
+                return
+            try:
+                payload = json.loads(self.rfile.read(n_bytes))
+            except ValueError:
+                self._answer(400)
+                return
+            sink.received[self.headers.get("Idempotency-Key") or ""] = payload
+            self._answer(200)
+
+        def _answer(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """The demo prints its own summary."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    sink.url = f"http://127.0.0.1:{server.server_address[1]}/alerts"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield sink
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
