@@ -41,7 +41,13 @@ def test_queue_grows_with_maps_and_shrinks_with_fetches() -> None:
 
 @pytest.mark.parametrize(
     ("curve", "expected"),
-    [([], 0), ([(0, 5), (10, 9), (25, 3), (30, 8), (60, 8), (70, 1)], 40), ([(0, 9)], 0), ([(0, 8), (5, 7)], 5)],
+    [
+        ([], 0),
+        ([(0, 5), (10, 9), (25, 3), (30, 8), (60, 8), (70, 1)], 40),
+        ([(0, 9)], 0),
+        ([(0, 8), (5, 7)], 5),
+        ([(0, 9), (50, 1), (60, 9), (70, 1)], 50),
+    ],
 )
 def test_longest_time_above(curve: list[tuple[int, int]], expected: int) -> None:
     assert longest_above(curve, 8) == expected
