@@ -61,6 +61,7 @@ class TaskDocument:
 
     task_id: str
     state: str
+    successful_attempt: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def parse_job(answer: Answer) -> JobDocument:
 def parse_tasks(answer: Answer) -> list[TaskDocument]:
     """{"tasks": {"task": [...]}}."""
     return [
-        TaskDocument(task["id"], _text(task, "state") or "")
+        TaskDocument(task["id"], _text(task, "state") or "", _text(task, "successfulAttempt"))
         for task in _items(answer, "tasks", "task")
         if is_task(task.get("id"))
     ]

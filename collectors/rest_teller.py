@@ -18,6 +18,7 @@ from collectors.rest_documents import (
     AttemptDocument,
     DocumentError,
     JobDocument,
+    TaskDocument,
     parse_attempt_counters,
     parse_attempts,
     parse_tasks,
@@ -75,8 +76,7 @@ class JobTeller:
         be had yet.
         """
         is_complete = True
-        tasks, tasks_ms = self._ask(url, f"{base}/tasks", parse_tasks)
-        covered_ms = tasks_ms
+        tasks, covered_ms = self._ask(url, f"{base}/tasks", parse_tasks)
         # Ended ones first: they are asked for once, so that a limit on requests lets every poll get further.
         for task in sorted(tasks, key=lambda task: task.state not in ENDED_TASK):
             has_ended = task.state in ENDED_TASK
@@ -85,13 +85,16 @@ class JobTeller:
             job.tasks_done.discard(task.task_id)  # a map whose output was lost runs again
             path = f"{base}/tasks/{task.task_id}/attempts"
             attempts, t_ms = self._ask(url, path, parse_attempts)
-            covered_ms = min(covered_ms, t_ms)
             for attempt in attempts:
                 self._attempt(job, attempt, url, path, t_ms, sample=sample)
-            states = [(a.facts.status in ENDED_ATTEMPT, job.attempt(a.facts.attempt_id)) for a in attempts]
-            is_complete = is_complete and all(state.summarised for ended, state in states if ended)
-            if has_ended and t_ms >= tasks_ms and all(ended and state.summarised for ended, state in states):
-                job.close_task(task.task_id, [attempt.facts.attempt_id for attempt in attempts])
+            ended = [attempt.facts for attempt in attempts if attempt.facts.status in ENDED_ATTEMPT]
+            is_told = all(job.attempt(facts.attempt_id).summarised for facts in ended)
+            is_complete = is_complete and is_told
+            if has_ended and len(ended) == len(attempts) and _knows_success(task, ended):
+                if is_told:
+                    job.close_task(task.task_id, [facts.attempt_id for facts in ended])
+            else:
+                covered_ms = min(covered_ms, t_ms)
         return covered_ms if is_complete else None
 
     def inferred_end(self, job: JobState) -> None:
@@ -194,3 +197,9 @@ class JobTeller:
         event_id = record_id(("yarn_rest", facts.attempt_id), "TaskSample", t_ms, values, 0)
         origin = f"rest:{facts.attempt_id}"
         self._rows.add("TaskSample", event_id, t_ms, SAMPLE_CLOCK, origin, attributes)
+
+
+def _knows_success(task: TaskDocument, ended: list[AttemptFacts]) -> bool:
+    """Whether these attempts are the whole story of an ended task; an older list may lack the one that succeeded."""
+    succeeded = {facts.attempt_id for facts in ended if facts.status == "SUCCEEDED"}
+    return task.successful_attempt is None or task.successful_attempt in succeeded

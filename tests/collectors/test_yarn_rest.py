@@ -376,3 +376,21 @@ def test_counters_of_before_the_end_are_not_taken() -> None:
     assert "Mapper" not in {row["type"] for row in rows(yarn.poll(NOW_MS))}
     script.counted_ms = T0 + 29_500  # ages are in whole seconds
     assert one(rows(yarn.poll(NOW_MS + 5_000)), "Mapper")["cpu_ms"] == 950
+
+
+def test_a_list_without_the_attempt_that_succeeded_closes_nothing() -> None:
+    script = rest.running_job()
+    second = f"attempt{MAP_DONE[4:]}_1"
+    task = {"id": MAP_DONE, "state": "SUCCEEDED", "successfulAttempt": second}
+    script.documents[TASKS] = {"tasks": {"task": [task]}}
+    yarn = collector(script)
+    yarn.poll(NOW_MS)
+    path = f"{TASKS}/{MAP_DONE}/attempts"
+    first = script.documents[path]["taskAttempts"]["taskAttempt"][0] | {"state": "FAILED"}
+    succeeded = rest.attempt(MAP_DONE, 1, state="SUCCEEDED", finishTime=T0 + 63_000)
+    script.documents[path] = rest.attempts(first, succeeded)
+    script.documents[f"{path}/{second}/counters"] = rest.counters(second, MAP_INPUT_RECORDS=1)
+    assert told(yarn.poll(NOW_MS + 5_000)) == [("MapEnd", 63_000), ("MapStart", 10_000), ("Mapper", 63_000)]
+    script.asked.clear()
+    yarn.poll(NOW_MS + 10_000)
+    assert path not in script.asked
