@@ -33,15 +33,21 @@ UNCERTAIN = 2
 class Tables(NamedTuple):
     """A plan as arrays; the same for every pair of first and last event.
 
-    code, bounds, constants: the programs. kinds, owners, slot_columns, bases: int32 (n_slots,). kleene: bool
-    (n_steps,). edges: int32 (n_steps, 3, 2), programs [from, to) of each edge that are not local. loops: int32 (k, 5):
-    step, edge, program, over, pairs. hoisted: int32 (k, 3), loops that refer to nothing but the events they range over
-    and events known from the start: over, program, pairs. falling: int32 (k, 2), step and program of predicates that stay false
-    once they are false while that step takes events. finals: int32 (k,), programs of the complete match.
-    negations: int32 (n_negations, 4): after, decided_at, programs [from, to). key_registers: bool (n_steps,
-    n_registers) and key_slots: bool (n_steps, n_slots): what later predicates of a match in that step still read.
-    caps: float64 (n_slots,), the count above which all counts are alike. known_last: the last event is bound from the
-    start (it is a single component). within_ms: the window, inclusive.
+    code, bounds, constants: the programs. kinds, owners, slot_columns, bases: int32 (n_slots,).
+    kleene: bool (n_steps,).
+    edges: int32 (n_steps, 3, 2), programs [from, to) of each edge that are not local.
+    loops: int32 (k, 5): step, edge, program, over, pairs.
+    hoisted: int32 (k, 3), loops that refer to nothing but the events they range over and events known from the start:
+    over, program, pairs.
+    falling: int32 (k, 2), step and program of predicates that stay false once they are false while that step takes
+    events.
+    finals: int32 (k,), programs of the complete match.
+    negations: int32 (n_negations, 4): after, decided_at, programs [from, to).
+    key_registers: bool (n_steps, n_registers) and key_slots: bool (n_steps, n_slots): what later predicates of a match
+    in that step still read.
+    caps: float64 (n_slots,), the count above which all counts are alike.
+    known_last: the last event is bound from the start (it is a single component).
+    within_ms: the window, inclusive.
     """
 
     code: Int32

@@ -2,8 +2,8 @@
 
 A possible world gives every event one millisecond of its interval, independently of the others. The confidence of the
 ordered sequence e1..em is the share of worlds in which each event is before the next and last - first <= WITHIN. Before
-means an earlier millisecond, with two exceptions that hold in every world, whatever the times: two precise events of one
-millisecond have the order in which they are read (none with strict ties), and two events of one clock, one of them
+means an earlier millisecond, with two exceptions that hold in every world, whatever the times: two precise events of
+one millisecond have the order in which they are read (none with strict ties), and two events of one clock, one of them
 imprecise, the order of (t_hi, source_seq). Such a known order makes no difference to how the times are distributed.
 """
 
@@ -34,7 +34,8 @@ def sequence_confidence(
     EventError for a reversed interval or weights that do not fit theirs. Accurate to about 1e-13.
     """
     n = len(intervals_ms)
-    lo, hi = (np.array(ends, np.int64) for ends in zip(*intervals_ms, strict=True)) if n else (np.empty(0), np.empty(0))
+    ends = np.array(intervals_ms, np.int64).reshape(n, 2)
+    lo, hi = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
     if (lo > hi).any():
         raise EventError(f"interval {intervals_ms[int(np.argmax(lo > hi))]}: its start is after its end")
     weight_at = np.full(n, -1, np.int64)
