@@ -281,15 +281,14 @@ class JhistParser:
 
     def _attempt_ended(self, record: Mapping[str, Any], status_field: str) -> None:
         attempt = self._attempt(record)
+        status = _text(record, status_field)
         if attempt.attempt_id in self._ended:
-            self._report(
-                "second_finish",
-                f"{attempt.attempt_id} ends again as {_text(record, status_field)}; the first counts",
-                line=True,
-            )
+            if (status, _time(record, "finishTime")) != (attempt.status, attempt.finish_ms):
+                message = f"{attempt.attempt_id} ends again as {status}; the first counts"
+                self._report("second_finish", message, line=True)
             return
         self._ended.add(attempt.attempt_id)
-        attempt.status = _text(record, status_field)
+        attempt.status = status
         attempt.host = _place(record, "hostname") or attempt.host
         attempt.rack = _place(record, "rackname")
         attempt.finish_ms = _time(record, "finishTime")

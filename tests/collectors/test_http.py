@@ -153,4 +153,4 @@ def test_old_answers_hold_the_watermark_and_date_the_samples(server: Server) -> 
     polled = YarnRestCollector(options).poll(rest_server.NOW_MS)
     assert polled.watermark_ms == rest_server.NOW_MS - 3_000 - options.lateness_ms
     (sample,) = [row for row in polled.events.rows() if row["type"] == "TaskSample"]
-    assert sample["t_lo_ms"] == rest_server.NOW_MS - 3_000
+    assert (sample["t_lo_ms"], sample["elapsed_ms"]) == (rest_server.NOW_MS - 3_000, 47_000)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from collectors.identity import SAMPLE_BYTES, SeriesIdentity, lifecycle_id, pack_samples, record_id
 
-FIELDS = st.lists(st.one_of(st.text(max_size=4), st.integers(-3, 3), st.none()), max_size=4).map(tuple)
+FIELDS = st.lists(
+    st.one_of(st.text(max_size=4), st.integers(-3, 3), st.sampled_from([0.0, 1.0, 2.5]), st.none()), max_size=4
+).map(tuple)
 
 
 def test_lifecycle_id_is_blake2b_of_type_and_subject() -> None:
@@ -28,6 +30,10 @@ def test_types_and_subjects_tell_ids_apart() -> None:
 def test_no_two_records_share_an_id(left: tuple[object, ...], right: tuple[object, ...]) -> None:
     same = record_id(("h",), "T", 5, left, 0) == record_id(("h",), "T", 5, right, 0)  # type: ignore[arg-type]
     assert same == (left == right and [type(x) for x in left] == [type(x) for x in right])
+
+
+def test_numbers_and_texts_that_look_alike_differ() -> None:
+    assert len({record_id((), "T", 5, (value,), 0) for value in (1, 1.0, "1", None, "")}) == 5
 
 
 def test_ordinal_tells_identical_records_apart() -> None:

@@ -248,6 +248,14 @@ def test_names_of_unfinished_histories_agree(name: str) -> None:
     assert parse(h.whole_history(), name)[2] == []
 
 
+def test_what_a_second_master_repeats_is_told_once() -> None:
+    repeated = [*h.start_records(), *h.map_records()]
+    _, rows, problems = parse(h.history(repeated, repeated, h.end_records()))
+    expected = parse(h.history(repeated, h.end_records()))[1]
+    assert [row["event_id"] for row in rows] == [row["event_id"] for row in expected]
+    assert problems == []
+
+
 @pytest.mark.parametrize("name", ["/done/job_2.4.0-FAILED.jhist", "job_1700000000000_00071-x.jhist"])
 def test_name_that_disagrees_with_the_content(name: str) -> None:
     parser, rows, problems = parse(h.whole_history(), name)
