@@ -219,6 +219,10 @@ class Writer:
         """This checkpoint belongs to what the transaction writes."""
         self.session.merge(checkpoint)
 
+    def forget_checkpoint(self, pipeline: str) -> None:
+        """The next start begins without a past."""
+        self.session.execute(delete(CheckpointRow).where(CheckpointRow.pipeline == pipeline))
+
     def checkpoint(self, pipeline: str) -> CheckpointRow | None:
         """The checkpoint so far."""
         return self.session.get(CheckpointRow, pipeline)

@@ -1,0 +1,54 @@
+"""`clustercep check`: everything that is wrong with configuration, queries, sources and receivers at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.assembly import endpoints_of
+from app.config import load_settings
+from app.errors import ConfigError
+from app.queries import load_queries
+from app.settings import Settings
+from app.sources import build_sources
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found."""
+
+    problems: tuple[str, ...]
+    n_queries: int = 0
+    n_receivers: int = 0
+
+
+def check_all(config: Path | None) -> CheckReport:
+    """Check; a configuration that cannot be read ends the check, for all else depends on it."""
+    try:
+        settings = load_settings(config)
+    except ConfigError as error:
+        return CheckReport(tuple(str(error).splitlines()))
+    loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
+    problems = [*loaded.problems, *_source_problems(settings), *_receiver_problems(settings)]
+    return CheckReport(tuple(problems), len(loaded.compiled), len(settings.alerting.receivers))
+
+
+def _source_problems(settings: Settings) -> list[str]:
+    try:
+        build_sources(settings)
+    except ConfigError as error:
+        return str(error).splitlines()
+    return []
+
+
+def _receiver_problems(settings: Settings) -> list[str]:
+    problems = []
+    for name, receiver in settings.alerting.receivers.items():
+        alone = settings.model_copy(
+            update={"alerting": settings.alerting.model_copy(update={"receivers": {name: receiver}})}
+        )
+        try:
+            endpoints_of(alone)
+        except ConfigError as error:
+            problems += str(error).splitlines()
+    return problems

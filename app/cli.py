@@ -1,0 +1,237 @@
+"""The command line: `clustercep COMMAND`. Exit codes: 0 fine, 1 a negative result, 2 a mistake of the user's."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+
+from app import alerts_command, match_command
+from app.check import check_all
+from app.clock import SystemClock
+from app.config import load_settings
+from app.errors import AppError
+from app.logs import configure_logs
+from app.settings import Settings
+from engine.errors import EngineError
+
+EXIT_FAILED = 1
+EXIT_MISTAKE = 2
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+cli = typer.Typer(
+    name="clustercep",
+    help="Watches Hadoop clusters: pattern queries over their metrics and logs, alerts with evidence and confidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="Settings; else $CLUSTERCEP_CONFIG, else config.yaml."),
+]
+SpeedOption = Annotated[
+    str, typer.Option(metavar="N|max", help="How many times faster than it happened; max: as fast as it goes.")
+]
+
+
+def friendly(command: Callable[P, R]) -> Callable[P, R]:
+    """A user's mistake ends in its message and exit code 2, not in a traceback."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (AppError, EngineError) as error:
+            typer.echo(f"clustercep: {error}", err=True)
+            raise typer.Exit(EXIT_MISTAKE) from None
+
+    return run
+
+
+@cli.command()
+@friendly
+def run(
+    config: ConfigOption = None,
+    forget_position: Annotated[
+        bool, typer.Option("--forget-position", help="Start without the checkpoint: sources are read from their start.")
+    ] = False,
+) -> None:
+    """Watch the configured cluster until SIGINT or SIGTERM."""
+    from app.assembly import LIVE_PIPELINE, open_configured_store
+    from app.runner import run as run_live
+
+    settings = settings_of(config)
+    if forget_position:
+        with open_configured_store(settings) as store, store.transaction() as writer:
+            writer.forget_checkpoint(LIVE_PIPELINE)
+    with stopped_by_signals() as stop:
+        run_live(settings, SystemClock(), stop)
+
+
+@cli.command()
+@friendly
+def demo(
+    config: ConfigOption = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Exit at the end: 0 when all faults were found, else 1.")
+    ] = False,
+    speed: SpeedOption = "max",
+    recording: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Another recording than the committed one: folder or .tar.xz.")
+    ] = None,
+) -> None:
+    """Replay a recorded cluster through the whole pipeline and compare the alerts with the injected faults."""
+    from app.demo import run_demo
+
+    settings = settings_of(config, least_level="error")
+    console = Console()
+    result = run_demo(settings, read_speed(speed), console, recording)
+    typer.echo(f"Summary: {result.summary_path}")
+    typer.echo(
+        f"Store: {result.store_directory}; the dashboard is not there yet, look with 'clustercep alerts list --store'."
+    )
+    if not once:
+        typer.echo("Ctrl-C ends the demo.")
+        with stopped_by_signals() as stop:
+            stop.wait()
+    raise typer.Exit(0 if result.passed else EXIT_FAILED)
+
+
+@cli.command()
+@friendly
+def replay(
+    recording: Annotated[
+        Path, typer.Argument(metavar="RECORDING", help="Folder or .tar.xz, as `make record` makes it.")
+    ],
+    config: ConfigOption = None,
+    speed: Annotated[
+        str | None, typer.Option(metavar="N|max", help="How many times faster than it happened; else replay.speed.")
+    ] = None,
+    into: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the store and the growing files go; must be new or empty.")
+    ] = Path("build/replay"),
+) -> None:
+    """Replay a recording with the configured queries and webhooks into a new store."""
+    from app.recording import Recording
+    from app.replay import replay as replay_recording
+
+    settings = settings_of(config)
+    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise AppError(f"{into} is there already and not an empty folder; name another one with --into")
+    chosen = settings.replay.speed if speed is None else read_speed(speed)
+    store = settings.store.model_copy(update={"directory": into / "store", "url": None, "url_file": None})
+    opened = Recording.open(recording, into / "recording", settings.replay)
+    replay_recording(opened, settings.model_copy(update={"store": store}), into / "spool", speed=chosen)
+    typer.echo(f"Store: {into / 'store'}; look with 'clustercep alerts list --store {into / 'store'}'.")
+
+
+@cli.command()
+@friendly
+def check(config: ConfigOption = None) -> None:
+    """Validate the configuration and every query; print all that is wrong. Exit 2 when something is."""
+    report = check_all(config)
+    for problem in report.problems:
+        typer.echo(problem, err=True)
+    if report.problems:
+        typer.echo(f"{len(report.problems)} problem(s).", err=True)
+        raise typer.Exit(EXIT_MISTAKE)
+    typer.echo(f"Configuration, {report.n_queries} queries and {report.n_receivers} receivers are fine.")
+
+
+@cli.command(name="test")
+@friendly
+def run_query_tests(
+    queries: Annotated[
+        list[Path] | None, typer.Argument(metavar="[QUERIES]...", help="Folders or .cep files; else queries.directory.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Run the test file beside each query and print what differs. Exit 1 when something does.
+
+    A test file NAME.test.yaml has `cases`: name, parameters (optional), events, expect. An event is a mapping of type,
+    t (or t_lo and t_hi) and attributes; a time is milliseconds, an offset such as "5 s", or an ISO time. An expected
+    row gives what is to be compared: key, bindings, values, confidence, count.
+    """
+    from app.query_tests import CasesError, run_tests
+    from collectors.schema import load_event_types
+
+    places = queries or [settings_of(config).queries.directory]
+    try:
+        results = run_tests(places, load_event_types())
+    except CasesError as error:
+        raise AppError(str(error)) from None
+    for result in results:
+        typer.echo(f"{'ok  ' if result.passed else 'FAIL'} {result.path} ({len(result.cases)} cases)")
+        for complaint in result.complaints:
+            typer.echo(f"     {complaint}")
+        for case in result.cases:
+            if case.complaints:
+                typer.echo(f"     case {case.name!r}:")
+                for line in case.complaints:
+                    typer.echo(f"       {line}")
+    n_failed = sum(not result.passed for result in results)
+    typer.echo(f"{len(results) - n_failed} of {len(results)} queries pass.")
+    if n_failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+cli.command()(match_command.match)
+cli.command()(match_command.explain)
+cli.add_typer(alerts_command.alerts_cli(friendly), name="alerts")
+
+
+def main() -> None:
+    """The entry point."""
+    cli()
+
+
+def settings_of(config: Path | None, *, least_level: str | None = None) -> Settings:
+    """Read the settings and configure the logs; `least_level` mutes what the progress bar already tells."""
+    settings = load_settings(config)
+    log = settings.log
+    if least_level is not None and log.level in ("info", "warning"):
+        log = log.model_copy(update={"level": least_level})
+    configure_logs(log)
+    return settings
+
+
+def read_speed(text: str) -> Any:
+    """`max`, or a positive number; raises AppError."""
+    if text == "max":
+        return "max"
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise AppError(f"--speed: found {text!r}; expected a positive number, or 'max'")
+    return speed
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
