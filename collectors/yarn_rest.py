@@ -204,7 +204,11 @@ class YarnRestCollector:
             documents = [document for document in jobs if document.facts.job_id == job.job_id]
             if not documents:
                 return  # it has registered and not initialised its job yet
-            teller.job(job, documents[0])
+            document = documents[0]
+            teller.job(job, document)
+            if document.finish_ms is not None and not job.end_told:
+                # A master says RUNNING until it has unregistered: how the job ended will be told later.
+                job_ms = min(job_ms, document.finish_ms)
             covered_ms = teller.tasks(job, self._manager_url, f"{base}/{job.job_id}", sample=True)
         except (DocumentError, SourceUnavailableError) as error:
             # The first failure may be the master's end; the ResourceManager will say so at the next poll.

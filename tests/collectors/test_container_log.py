@@ -222,6 +222,8 @@ def test_layouts(tmp_path: Path) -> None:
     logs.write_log(tmp_path / "by_host", logs.hadoop2_log(), host="127.0.0.9")
     renamed = collect(tmp_path / "by_host", hosts={"127.0.0.9": "node9"})
     assert of_type(renamed, "ReducerStart")[0]["host"] == "node9"
+    path.rename(path.with_name(f"{logs.CONTAINER}-log"))  # the dot is a dot
+    assert len(collect(tmp_path, layout="{application}/{container}.log").events) == 0
     for layout in ("{application}/{role}", "{container}/{container}", "{container}/{nobody}"):
         with pytest.raises(OptionError, match="layout"):
             collect(tmp_path, layout=layout)

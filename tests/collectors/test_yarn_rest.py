@@ -394,3 +394,15 @@ def test_a_list_without_the_attempt_that_succeeded_closes_nothing() -> None:
     script.asked.clear()
     yarn.poll(NOW_MS + 10_000)
     assert path not in script.asked
+
+
+def test_a_master_that_says_running_after_the_finish_holds_the_watermark() -> None:
+    script = plain_run()
+    yarn = collector(script)
+    yarn.poll(NOW_MS)
+    script.documents[AM] = {"jobs": {"job": [rest.job(finishTime=NOW_MS + 1_000)]}}
+    polled = yarn.poll(NOW_MS + 20_000)
+    assert "JobEnd" not in {row["type"] for row in rows(polled)}
+    assert polled.watermark_ms == NOW_MS + 1_000 - LATENESS_MS
+    script.documents[AM] = {"jobs": {"job": [rest.job(finishTime=NOW_MS + 1_000, state="SUCCEEDED")]}}
+    assert one(rows(yarn.poll(NOW_MS + 25_000)), "JobEnd")["t_lo_ms"] == NOW_MS + 1_000
