@@ -122,15 +122,10 @@ class _Planner:
                 holders = [p for p in self.parts if attribute in self.resolved.keyed.get(p.component.variable, ())]
                 conjuncts += _equal_along(attribute, holders)
                 self.notes.append(f"[{attribute}] is checked as a predicate: not every keyed type has it")
+        by_variable = {p.component.variable: p for p in self.parts}
         for equivalence in self.query.equivalences:
-            if equivalence.variable in self.kleene:
-                v, x = equivalence.variable, equivalence.attribute
-                conjuncts.append(
-                    (
-                        _same(ast.Attribute(v, ast.Index.CURRENT, x), ast.Attribute(v, ast.Index.FIRST, x)),
-                        Start.FROM_SECOND,
-                    )
-                )
+            if equivalence.variable is not None:
+                conjuncts += _equal_along(equivalence.attribute, [by_variable[equivalence.variable]])
         return conjuncts
 
     def _conjuncts(self) -> list[tuple[ast.Expression, Start]]:
@@ -311,25 +306,18 @@ def _flatten(pattern: ast.Pattern) -> list[_Part]:
 
 
 def _equal_along(attribute: str, holders: list[_Part]) -> list[tuple[ast.Expression, Start]]:
-    """Equality of `attribute` along the components that have it, each against the first."""
-    conjuncts: list[tuple[ast.Expression, Start]] = []
-    anchor = next((p for p in holders if not p.negated), None)
-    for part in holders:
-        if anchor is None:
-            break
-        v = anchor.component.variable
-        reference = ast.Attribute(v, ast.Index.FIRST if anchor.component.kleene else ast.Index.SINGLE, attribute)
-        w = part.component.variable
-        if part is not anchor:
-            index = ast.Index.CURRENT if part.component.kleene else ast.Index.SINGLE
-            conjuncts.append((_same(ast.Attribute(w, index, attribute), reference), Start.FROM_FIRST))
-        elif part.component.kleene:
-            conjuncts.append((_same(ast.Attribute(w, ast.Index.CURRENT, attribute), reference), Start.FROM_SECOND))
-    return conjuncts
+    """Equality of `attribute` along the components that have it: each event against the first one, itself included,
+    so that an event without a value equals none."""
+    anchor = next((p for p in holders if not p.negated), holders[0])
+    first = _term(anchor, ast.Index.FIRST, attribute)
+    return [
+        (ast.Comparison("=", _term(part, ast.Index.CURRENT, attribute), first), Start.FROM_FIRST) for part in holders
+    ]
 
 
-def _same(left: ast.Attribute, right: ast.Attribute) -> ast.Expression:
-    return ast.Comparison("=", left, right)
+def _term(part: _Part, index: ast.Index, attribute: str) -> ast.Attribute:
+    component = part.component
+    return ast.Attribute(component.variable, index if component.kleene else ast.Index.SINGLE, attribute)
 
 
 def _is_iterating(term: ast.Attribute | ast.Aggregate) -> bool:
