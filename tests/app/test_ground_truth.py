@@ -1,0 +1,94 @@
+"""Alerts beside injected faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.ground_truth import SeenAlert, judge
+from app.recording import Fault, RecordedJob
+
+STRAGGLER = Fault(
+    fault="mapper_straggler",
+    query="mapper-straggler",
+    job_id="job_1_0001",
+    task_ids=("task_1_0001_m_000002",),
+    host="node1",
+    from_ms=100,
+    to_ms=200,
+)
+SLOW_HOST = Fault(
+    fault="slow_source_host", query="data-pull", job_id="job_1_0002", hosts=("node3",), from_ms=300, to_ms=400
+)
+JOBS = [
+    RecordedJob(job_id="job_1_0001", healthy=False),
+    RecordedJob(job_id="job_1_0002", healthy=False),
+    RecordedJob(job_id="job_1_0003", healthy=True),
+]
+
+
+def alert(query: str, start_ms: int = 150, end_ms: int = 160, **names: Any) -> SeenAlert:
+    return SeenAlert(f"{query}-{names}", query, names, start_ms, end_ms, end_ms, 1.0, "text")
+
+
+def where(seen: SeenAlert) -> str:
+    """The one place in the verdict where an alert ends up."""
+    verdict = judge([seen], [STRAGGLER, SLOW_HOST], JOBS)
+    places = [
+        name
+        for name, found in (
+            ("found", [a for _, a in verdict.found]),
+            ("secondary", [a for _, a in verdict.secondary]),
+            ("false_alarms", verdict.false_alarms),
+            ("unexplained", verdict.unexplained),
+        )
+        if seen in found
+    ]
+    assert len(places) == 1
+    return places[0]
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (alert("mapper-straggler", task_id="task_1_0001_m_000002"), "found"),
+        (alert("mapper-straggler", task_id="task_1_0001_m_000002", job_id="job_1_0001", host="node9"), "found"),
+        (alert("mapper-straggler", start_ms=200, end_ms=300, task_id="task_1_0001_m_000002"), "found"),
+        (alert("mapper-straggler", start_ms=201, end_ms=300, task_id="task_1_0001_m_000002"), "unexplained"),
+        (alert("mapper-straggler", task_id="task_1_0001_m_000003"), "secondary"),
+        (alert("other", task_id="task_1_0001_m_000002"), "secondary"),
+        (alert("other", start_ms=0, end_ms=99, job_id="job_1_0001"), "unexplained"),
+        (alert("mapper-straggler", task_id="task_1_0003_m_000002"), "false_alarms"),
+        (alert("other", job_id="job_1_0003"), "false_alarms"),
+        (alert("other"), "false_alarms"),
+        (alert("data-pull", 350, 360, job_id="job_1_0002", source_host="node3", host="node1"), "found"),
+        (alert("data-pull", 350, 360, job_id="job_1_0002", source_host="node4", host="node3"), "secondary"),
+        (alert("data-pull", 350, 360, host="node3"), "found"),
+    ],
+)
+def test_every_alert_has_one_place(seen: SeenAlert, expected: str) -> None:
+    assert where(seen) == expected
+
+
+def test_what_nobody_found_is_missed() -> None:
+    verdict = judge([alert("mapper-straggler", task_id="task_1_0001_m_000002")], [STRAGGLER, SLOW_HOST], JOBS)
+    assert [fault.fault for fault in verdict.missed] == ["slow_source_host"]
+    assert not verdict.passed
+
+
+def test_the_first_alert_finds_and_further_ones_are_secondary() -> None:
+    first = alert("mapper-straggler", 150, 160, task_id="task_1_0001_m_000002")
+    second = alert("mapper-straggler", 190, 195, task_id="task_1_0001_m_000002", attempt_id="x")
+    pull = alert("data-pull", 350, 360, job_id="job_1_0002", source_host="node3")
+    verdict = judge([second, pull, first], [STRAGGLER, SLOW_HOST], JOBS)
+    assert [found for _, found in verdict.found] == [first, pull]
+    assert [further for _, further in verdict.secondary] == [second]
+    assert verdict.passed
+
+
+def test_one_alert_may_find_two_faults() -> None:
+    again = STRAGGLER.model_copy(update={"fault": "the same, otherwise injected"})
+    verdict = judge([alert("mapper-straggler", job_id="job_1_0001")], [STRAGGLER, again], JOBS)
+    assert len(verdict.found) == 2
+    assert verdict.passed
