@@ -7,12 +7,12 @@ Hadoop 0.23; values of union types come wrapped in their type's name or bare.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
 from collectors.base import ProblemLog, printable
-from collectors.counters import COUNTER_OF, is_count, missing_counters, read_counters
+from collectors.counters import ATTRIBUTES, is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period
 
@@ -315,7 +315,7 @@ class JhistParser:
 
     def _measured(self, attempt: AttemptFacts, record: Mapping[str, Any]) -> dict[str, int | None]:
         found = read_counters(attempt.kind, _counter_groups(record.get("counters")))
-        measured: dict[str, int | None] = dict.fromkeys(COUNTER_OF[attempt.kind])
+        measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[attempt.kind])
         measured.update(found)
         if attempt.status == "SUCCEEDED":
             n_reduces = self.job.n_reduces if self.job else None
@@ -385,15 +385,13 @@ def _count(record: Mapping[str, Any], field: str) -> int | None:
     return value if is_count(value) else None
 
 
-def _counter_groups(counters: Any) -> list[tuple[str, list[Mapping[str, Any]]]]:
+def _counter_groups(counters: Any) -> Iterator[tuple[str, list[Any]]]:
     if isinstance(counters, dict) and "groups" not in counters and len(counters) == 1:
         (counters,) = counters.values()  # a union wraps it in its class name
     groups = counters.get("groups") if isinstance(counters, dict) else None
-    found: list[tuple[str, list[Mapping[str, Any]]]] = []
     for group in groups if isinstance(groups, list) else ():
         if isinstance(group, dict) and isinstance(group.get("name"), str) and isinstance(group.get("counts"), list):
-            found.append((group["name"], [c for c in group["counts"] if isinstance(c, dict)]))
-    return found
+            yield group["name"], group["counts"]
 
 
 def _excerpt(line: bytes) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from collectors.hadoop_ids import TaskKind, job_of, kind_of, task_of
 from collectors.identity import lifecycle_id
 from collectors.schema import load_event_types
-from engine.events import EventBatch
+from engine.events import HEADER, EventBatch
 
 PREFIX: Mapping[TaskKind, str] = {"MAP": "Map", "REDUCE": "Reducer"}
 SUMMARY: Mapping[TaskKind, str] = {"MAP": "Mapper", "REDUCE": "Reducer"}
@@ -174,7 +174,12 @@ class EventRows:
     def take_batch(self) -> EventBatch:
         """The rows as a batch; none are left."""
         rows, self.rows = self.rows, []
-        return EventBatch.from_rows(rows, load_event_types())
+        schema = load_event_types()
+        present: set[str] = set().union(*rows)
+        if not rows:
+            return EventBatch.empty()
+        names = [name for name in (*HEADER.names, *schema.attributes) if name in present]
+        return EventBatch.from_columns({name: [row.get(name) for row in rows] for name in names}, schema)
 
 
 def data_io_attributes(attempt_id: str, size_bytes: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collectors.base import printable
-from collectors.counters import COUNTER_OF, is_count, read_counters
+from collectors.counters import ATTRIBUTES, is_count, read_counters
 from collectors.hadoop_ids import TaskKind, is_application, is_attempt, is_job, is_task
 from collectors.http import REDIRECTS, Answer
 from collectors.lifecycle import AttemptFacts, JobFacts, clean_text, is_time_ms, period
@@ -149,8 +149,8 @@ def parse_attempt_counters(answer: Answer, kind: TaskKind) -> dict[str, int | No
     found = []
     for group in groups if isinstance(groups, list) else ():
         if isinstance(group, dict) and isinstance(group.get("counter"), list):
-            found.append((str(group.get("counterGroupName")), [c for c in group["counter"] if isinstance(c, dict)]))
-    measured: dict[str, int | None] = dict.fromkeys(COUNTER_OF[kind])
+            found.append((str(group.get("counterGroupName")), group["counter"]))
+    measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[kind])
     measured.update(read_counters(kind, found))
     return measured
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from collectors.base import ProblemLog
-from collectors.counters import COUNTER_OF, missing_counters
+from collectors.counters import ATTRIBUTES, missing_counters
 from collectors.http import Answer
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import AttemptFacts, EventRows
@@ -135,7 +135,7 @@ class JobTeller:
         self, job: JobState, attempt: AttemptDocument, state: AttemptState, url: str, path: str, t_ms: int
     ) -> None:
         facts = attempt.facts
-        measured: dict[str, int | None] = dict.fromkeys(COUNTER_OF[facts.kind])
+        measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[facts.kind])
         try:
             measured.update(self._counters(facts, url, path, min(t_ms, facts.finish_ms or t_ms)))
         except DocumentError as error:
