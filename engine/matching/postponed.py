@@ -65,6 +65,8 @@ class PostponedRuntime:
         trailing = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
         whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS)
         self._holds_back = (2 if whole_ends else 1) if trailing else 0
+        # An undecided match may have begun a window ago; what a leading negation forbids it lies a window further back.
+        self._looks_back = int(trailing and any(negation.after < 0 for negation in plan.negations))
 
     @property
     def n_rows(self) -> int:
@@ -158,7 +160,7 @@ class PostponedRuntime:
         lo, hi = self.store.t_lo_ms[:n], self.store.t_hi_ms[:n]
         earliest = self._watermark_ms
         if self._holds_back:
-            earliest -= context.longest_ms + self.plan.within_ms * (self._holds_back - 1)
+            earliest -= context.longest_ms + self.plan.within_ms * (self._holds_back - 1 + self._looks_back)
         else:
             undecided = hi >= self._watermark_ms
             if undecided.any():

@@ -96,7 +96,7 @@ def _condition(conjunct: ast.Expression, begins: set[str]) -> Condition:
 
 
 def _same_value(equivalence: ast.Equivalence) -> Condition:
-    """`[v.x]`: every event of v has the x of its first one."""
+    """`[v.x]`: every event of v has the x of its first one, itself included: one without a value equals none."""
     assert equivalence.variable is not None
     variable, name = equivalence.variable, equivalence.attribute
     current = ast.Attribute(variable, ast.Index.CURRENT, name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from engine import Engine, MatchRow, ResolvedQuery, compile_query, reference_output
@@ -49,10 +49,16 @@ def engine_rows(case: Case, parts: Sequence[Delivery]) -> list[MatchRow]:
 
 
 def check_against_oracle(case: Case, parts: Sequence[Delivery]) -> None:
+    note(f"{case}\n{parts}")
     resolved = compile_query_or_none(case.query)
     if resolved is None:
         return
-    found = engine_rows(case, parts)
+    try:
+        found = engine_rows(case, parts)
+    except UnsupportedQueryError as error:  # known from the events alone
+        if "an imprecise event may stand in two negated places" in error.message:
+            return
+        raise
     expected = reference_output(resolved, case.stream)
     if "TOP" in case.query:
         found = sorted(found, key=lambda row: -row.confidence)
