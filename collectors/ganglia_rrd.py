@@ -57,13 +57,15 @@ class GangliaRrdOptions:
     """A file whose rows are this far behind `now_ms` no longer holds the watermark."""
     vanished_steps: int = 4
     """A host is reported as vanished when its last known sample is this many steps behind the cluster's newest."""
+    forget_ms: int = 86_400_000
+    """How long a file that has disappeared is remembered, and its host missed."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Folder name -> host name as job history and logs write it."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Units of further metrics."""
 
     def __post_init__(self) -> None:
-        for name in ("lateness_ms", "backfill_ms", "silent_ms", "vanished_steps"):
+        for name in ("lateness_ms", "backfill_ms", "silent_ms", "vanished_steps", "forget_ms"):
             if getattr(self, name) < 0:
                 raise OptionError(f"ganglia: {name} is {getattr(self, name)}; expected 0 or more")
         try:
@@ -91,6 +93,8 @@ class _Series:
     """End of the last row with a known value."""
     in_gap: bool = False
     refused: bool = False
+    seen_ms: int = 0
+    """When the file was last there."""
 
 
 @dataclass(slots=True)
@@ -133,11 +137,13 @@ class GangliaRrdCollector:
         samples = _Samples()
         for file in walk(self._root, self._problems, self._wanted, max_depth=3):
             series = self._series_of(file)
+            series.seen_ms = now_ms
             try:
                 self._read(series, file, now_ms, samples)
             except RrdError as error:
                 kind = "not_rrd" if series.layout is None else "corrupt"
                 self._problems.report(file.path, kind, f"{error}; the file is skipped until it changes")
+        self._forget(now_ms)
         events = self._events(samples)
         self._report_vanished(now_ms // 1000)
         return Collected(events, self._advance(now_ms), self._problems.drain())
@@ -185,6 +191,12 @@ class GangliaRrdCollector:
                 series.consumed_s, series.known_s, series.in_gap = position
             self._series[file.parts] = series
         return series
+
+    def _forget(self, now_ms: int) -> None:
+        """Positions of files that are not there (any more); a host is missed for a day."""
+        self._restored.clear()
+        oldest_ms = now_ms - self._options.forget_ms
+        self._series = {parts: series for parts, series in self._series.items() if series.seen_ms >= oldest_ms}
 
     def _read(self, series: _Series, file: FoundFile, now_ms: int, samples: _Samples) -> None:
         stamp = (file.inode, file.n_bytes, file.mtime_ns)

@@ -142,6 +142,19 @@ def test_vanished_host_is_reported_once_and_frees_the_watermark(tmp_path: Path) 
     assert "host_vanished" not in kinds(ganglia.poll(T0_MS + 12 * STEP_MS))
 
 
+def test_a_host_whose_folder_is_removed_is_missed_and_then_forgotten(tmp_path: Path) -> None:
+    gone, here = tmp_path / "c" / "gone" / "cpu_user.rrd", tmp_path / "c" / "here" / "cpu_user.rrd"
+    rrds.write_rrd(gone, [1.0])
+    rrds.write_rrd(here, [1.0] * 20)
+    ganglia = collector(tmp_path, forget_ms=200_000)
+    ganglia.poll(T0_MS + 15_000)
+    gone.unlink()
+    assert [(p.kind, p.place) for p in ganglia.poll(T0_MS + 120_000).problems] == [("host_vanished", "gone")]
+    assert set(ganglia.checkpoint()["files"]) == {"c/gone/cpu_user.rrd", "c/here/cpu_user.rrd"}
+    ganglia.poll(T0_MS + 300_000)
+    assert set(ganglia.checkpoint()["files"]) == {"c/here/cpu_user.rrd"}
+
+
 def test_a_host_that_never_had_a_sample_in_sight_is_reported(tmp_path: Path) -> None:
     rrds.write_rrd(tmp_path / "c" / "old" / "cpu_user.rrd", [1.0], start_s=T0_S - 86_400)
     rrds.write_rrd(tmp_path / "c" / "new" / "cpu_user.rrd", [1.0])
