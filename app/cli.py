@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -234,4 +233,4 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

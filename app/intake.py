@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import structlog
 
 from collectors.base import Collected, Collector, CollectorError, FinishedHistory, PositionError, Problem
-from engine.errors import EngineError
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
@@ -55,6 +54,7 @@ class Source:
         self._collector = collector
         self._deriver = deriver
         self._lock = threading.Lock()
+        self._last: Mapping[str, Any] | None = None
 
     def poll(self, now_ms: int) -> Intake:
         """Read what is new; a failure of the whole source is a problem like others."""
@@ -65,11 +65,12 @@ class Source:
             except CollectorError as error:
                 problem = Problem(self.name, self.name, "unavailable", str(error))
                 return Intake(self.name, now_ms, problems=(problem,))
-            except (EngineError, OSError, ValueError, KeyError, TypeError, ArithmeticError) as error:
-                # A defect of the collector must not stop the other sources; the log has the traceback.
+            except Exception as error:
                 log.exception("the collector failed", source=self.name)
+                self._go_back()
                 problem = Problem(self.name, self.name, "collector_failed", f"{type(error).__name__}: {error}")
                 return Intake(self.name, now_ms, problems=(problem,))
+            self._last = self._position()
             return Intake(
                 self.name,
                 now_ms,
@@ -77,17 +78,30 @@ class Source:
                 collected.watermark_ms,
                 collected.problems,
                 collected.finished,
-                self._position(),
+                self._last,
             )
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Continue from a position of `Intake`; raises PositionError."""
         with self._lock:
-            if not isinstance(position.get("collector"), Mapping):
-                raise PositionError(f"{self.name}: a read position without the collector's part")
-            self._collector.restore(position["collector"])
-            if self._deriver is not None and position.get("deriver") is not None:
-                self._deriver.restore(position["deriver"])
+            self._restore(position)
+            self._last = position
+
+    def _restore(self, position: Mapping[str, Any]) -> None:
+        if not isinstance(position.get("collector"), Mapping):
+            raise PositionError(f"{self.name}: a read position without the collector's part")
+        self._collector.restore(position["collector"])
+        if self._deriver is not None and position.get("deriver") is not None:
+            self._deriver.restore(position["deriver"])
+
+    def _go_back(self) -> None:
+        """To the position of the last poll that came through: what the failed one had read is read again."""
+        if self._last is None:
+            return
+        try:
+            self._restore(self._last)
+        except PositionError:
+            log.exception("the collector refuses its own position", source=self.name)
 
     def _with_derived(self, collected: Collected) -> EventBatch:
         if self._deriver is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import pyarrow as pa
 from app.deduplicate import Deduplicator, Offered
 from app.intake import Intake
 from app.store.models import LateEventRow
+from app.store.storable import storable_values
 from app.store.writer import NewProblem
 from app.watermarks import Watermarks
 from collectors.base import FinishedHistory
@@ -155,19 +155,9 @@ def _late_rows(late: EventBatch, source: str, watermark_ms: int, now_ms: int) ->
             t_lo_ms=row["t_lo_ms"],
             t_hi_ms=row["t_hi_ms"],
             watermark_ms=watermark_ms,
-            attributes=json_safe({name: value for name, value in row.items() if name not in HEADER.names}),
+            attributes=storable_values({name: value for name, value in row.items() if name not in HEADER.names}),
             origin=row.get("origin"),
             seen_ms=now_ms,
         )
         for row in late.rows()
     ]
-
-
-def json_safe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that databases accept as JSON: what is not finite becomes text."""
-    return {
-        name: value
-        if not isinstance(value, float) or json.dumps(value) not in ("NaN", "Infinity", "-Infinity")
-        else str(value)
-        for name, value in values.items()
-    }

@@ -224,9 +224,7 @@ class Demo(Section):
 
     recording: AnchoredPath = Path("tests/fixtures/recording/minicluster.tar.xz")
     directory: AnchoredPath = Path("build/demo")
-    parameters: dict[str, dict[str, ParameterValue]] = Field(
-        default_factory=lambda: {"queued-data-high": {"max_queued_bytes": 100_000_000}}
-    )
+    parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
 
 
 class Log(Section):

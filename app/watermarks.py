@@ -53,7 +53,8 @@ class Watermarks:
 
     def combine(self, now_ms: int) -> Advance:
         """The minimum over the live sources; with none alive it stands still."""
-        left_out, back = [], []
+        left_out: list[str] = []
+        back: list[str] = []
         for name, state in self._sources.items():
             silent = now_ms - state.heard_ms > self._timeout_ms
             if silent != state.left_out:

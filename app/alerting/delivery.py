@@ -18,7 +18,7 @@ from app.alerting.payload import alertmanager_payload, read_template, template_f
 from app.alerting.text import plain
 from app.clock import Clock
 from app.config import read_secret
-from app.errors import StoreError
+from app.errors import ConfigError, ConfigProblem, StoreError
 from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import NotificationRow
@@ -26,7 +26,6 @@ from app.store.writer import NewProblem
 
 log = structlog.get_logger(__name__)
 
-MAX_RESPONSE_BYTES = 2**16
 RETRIED_STATUS = frozenset({408, 425, 429})
 """Client errors that another attempt may cure; all of 5xx may."""
 
@@ -74,6 +73,9 @@ def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
     key = f"alerting.receivers.{name}"
     url = read_secret(receiver.url, receiver.url_file, f"{key}.url_file")
     assert url is not None, "settings demand one"
+    if not url.get_secret_value().startswith(("http://", "https://")):
+        problem = ConfigProblem(f"{key}.url", "an address of another kind (not shown)", "http://... or https://...")
+        raise ConfigError("configuration", (problem,))
     headers = {"Content-Type": "application/json", "User-Agent": "clustercep"}
     authorization = read_secret(receiver.authorization, receiver.authorization_file, f"{key}.authorization_file")
     if authorization is not None:
@@ -102,15 +104,18 @@ class Post(Protocol):
 def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
     """POST with time-outs, without redirects (a secret header must not travel), reading little of the answer."""
     try:
-        with requests.post(
-            endpoint.url,
-            data=body,
-            headers={**endpoint.headers, "Idempotency-Key": idempotency_key},
-            timeout=(endpoint.timeout_s, endpoint.timeout_s),
-            allow_redirects=False,
-            stream=True,
-        ) as response:
-            status = response.status_code
+        with requests.Session() as session:
+            session.trust_env = False  # a password from ~/.netrc would take the place of our Authorization header
+            with session.post(
+                endpoint.url,
+                data=body,
+                headers={**endpoint.headers, "Idempotency-Key": idempotency_key},
+                timeout=(endpoint.timeout_s, endpoint.timeout_s),
+                proxies=requests.utils.get_environ_proxies(endpoint.url),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                status = response.status_code
     except (requests.ConnectionError, requests.Timeout) as error:
         raise TemporaryDeliveryError(_without_url(error)) from None
     except (requests.RequestException, ValueError) as error:

@@ -52,7 +52,12 @@ def n_events(match: Match) -> int:
 
 def episode_of(match: Match, key: Key) -> Episode:
     """One match alone, with the key of its alert."""
-    return Episode(match.query, key, match.first_lo_ms, match.last_hi_ms, match.count, match.count_exact, match)
+    return Episode(match.query, key, match.first_lo_ms, match.last_hi_ms, match.count, is_exact(match), match)
+
+
+def is_exact(match: Match) -> bool:
+    """Whether `count` is all there is."""
+    return match.count_exact and not match.capped
 
 
 def join(earlier: Episode, later: Episode) -> Episode:

@@ -50,6 +50,11 @@ class Match(Protocol):
         ...
 
     @property
+    def capped(self) -> bool:
+        """True: a limit stopped the listing, there are more matches than rows."""
+        ...
+
+    @property
     def count_exact(self) -> bool:
         """False: `count` is a lower bound."""
         ...

@@ -11,13 +11,14 @@ from typing import Any
 
 from app.alerting import lifecycle
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import Episode, alert_id, canonical_key, group, n_events, report_id
+from app.alerting.episodes import Episode, alert_id, canonical_key, group, is_exact, n_events, report_id
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
 from app.alerting.notices import Audience, Snapshot, decide
 from app.alerting.text import fill
 from app.settings import Receiver
 from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, NotificationRow, ReportRow, SilenceRow
+from app.store.storable import MAX_RAW_CHARS, storable_text, storable_values
 from app.store.writer import Writer
 
 LIVE = "live"
@@ -147,7 +148,7 @@ class Recorder:
             id=self._id(episode),
             query=episode.query,
             query_hash=info.hash,
-            key=dict(episode.key),
+            key=storable_values(dict(episode.key)),
             key_text=episode.key_text,
             severity=info.severity.value,
             state="",
@@ -204,7 +205,7 @@ class Recorder:
         info = self._options.queries[alert.query]
         alert.best_confidence = best.confidence
         alert.best_n_events = n_events(best)
-        alert.values = dict(best.values)
+        alert.values = storable_values(best.values)
         alert.summary = fill(info.summary, {**alert.key, **best.values, "query": alert.query})
         bound = [(name, event_id) for name, ids in best.bindings.items() for event_id in ids]
         bound = _ends(bound, self._options.max_evidence_events)
@@ -306,14 +307,14 @@ class Recorder:
             id=report_id(match.query, info.hash, match, key_text),
             query=match.query,
             query_hash=info.hash,
-            key=key,
+            key=storable_values(key),
             key_text=key_text,
             start_ms=match.first_lo_ms,
             end_ms=match.last_hi_ms,
             confidence=match.confidence,
             n_matches=match.count,
-            n_matches_exact=match.count_exact,
-            values=dict(match.values),
+            n_matches_exact=is_exact(match),
+            values=storable_values(match.values),
             summary=fill(info.summary, {**key, **match.values, "query": match.query}),
             lane=lane,
             created_ms=self._now_ms,
@@ -358,7 +359,7 @@ def _evidence(alert: str, position: int, variable: str, event_id: str, event: Ma
         type=found.get("type"),
         t_lo_ms=found.get("t_lo_ms"),
         t_hi_ms=found.get("t_hi_ms"),
-        attributes={name: value for name, value in found.items() if name not in _NOT_ATTRIBUTES},
+        attributes=storable_values({name: v for name, v in found.items() if name not in _NOT_ATTRIBUTES}),
         origin=found.get("origin"),
-        raw=found.get("raw"),
+        raw=None if found.get("raw") is None else storable_text(found["raw"], MAX_RAW_CHARS),
     )

@@ -195,13 +195,14 @@ class Store:
         with self._reading() as session:
             return session.get(CheckpointRow, pipeline)
 
-    def _all(self, statement: Select[tuple[Row]]) -> list[Row]:
+    def _all(self, statement: Select[Row]) -> list[Row]:
         with self._reading() as session:
             return list(session.scalars(statement))
 
-    def _counts(self, statement: Select[tuple[str, int]]) -> dict[str, int]:
+    def _counts(self, statement: Select[str, int]) -> dict[str, int]:
         with self._reading() as session:
-            return {row[0]: row[1] for row in session.execute(statement)}
+            rows = session.execute(statement).all()
+        return {name: n for name, n in rows}  # noqa: C416  # rows are no tuples to the type checker
 
 
 def open_store(url: str, *, durable: bool = True) -> Store:

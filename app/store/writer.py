@@ -22,9 +22,12 @@ from app.store.models import (
     SilenceRow,
     StatisticRow,
 )
+from app.store.storable import storable_text
 
 MAX_PLACE_CHARS = 500
 MAX_MESSAGE_CHARS = 1_000
+_CHUNK = 500
+"""Databases limit the number of bound parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +182,9 @@ class Writer:
         """Count problems; returns those that are new, for the log."""
         new = []
         for problem in problems:
-            place = problem.place[:MAX_PLACE_CHARS]
+            place = storable_text(problem.place, MAX_PLACE_CHARS)
             row = self.session.get(ProblemRow, (problem.source, place, problem.kind))
-            message = problem.message[:MAX_MESSAGE_CHARS]
+            message = storable_text(problem.message, MAX_MESSAGE_CHARS)
             if row is None:
                 row = ProblemRow(
                     source=problem.source,
@@ -210,10 +213,15 @@ class Writer:
 
     def add_late_events(self, rows: Iterable[LateEventRow]) -> None:
         """Keep events that came too late; those that are there stay as they are."""
-        for row in rows:
-            if self.session.get(LateEventRow, (row.event_id, row.source)) is None:
-                self.session.add(row)
-                self.session.flush()
+        new = {(row.event_id, row.source): row for row in rows}
+        ids = sorted({event_id for event_id, _ in new})
+        for start in range(0, len(ids), _CHUNK):
+            chunk = LateEventRow.event_id.in_(ids[start : start + _CHUNK])
+            for event_id, source in self.session.execute(
+                select(LateEventRow.event_id, LateEventRow.source).where(chunk)
+            ):
+                new.pop((event_id, source), None)
+        self.session.add_all(new.values())
 
     def put_checkpoint(self, checkpoint: CheckpointRow) -> None:
         """This checkpoint belongs to what the transaction writes."""

@@ -26,6 +26,7 @@ class FakeMatch:
     values: Mapping[str, Any] = field(default_factory=lambda: {"task_id": "t1", "period_ms": 5})
     count: int = 1
     count_exact: bool = True
+    capped: bool = False
 
 
 def options(**receivers: Receiver) -> AlertingOptions:

@@ -71,7 +71,8 @@ def test_late_match_that_extends_to_the_left_keeps_the_id(store: Store) -> None:
 def test_a_lower_bound_stays_a_lower_bound(store: Store) -> None:
     live(store, [FakeMatch(10, 20, count=7, count_exact=False)], 0)
     live(store, [FakeMatch(12, 22, count=3)], 0)
-    assert [(a.n_matches, a.n_matches_exact) for a in store.alerts()] == [(10, False)]
+    live(store, [FakeMatch(50, 60, capped=True)], 0)
+    assert [(a.n_matches, a.n_matches_exact) for a in store.alerts()] == [(1, False), (10, False)]
 
 
 def test_resolves_exactly_when_the_watermark_passes_end_and_gap(store: Store) -> None:

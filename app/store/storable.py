@@ -1,0 +1,28 @@
+"""What databases accept: text without NUL and half characters, JSON without NaN and infinity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MAX_RAW_CHARS = 4_000
+
+
+def storable_text(text: str, max_chars: int | None = None) -> str:
+    """`text` with NUL and undecodable bytes written out, cut to `max_chars`."""
+    clean = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
+    return clean if max_chars is None or len(clean) <= max_chars else clean[: max_chars - 1] + "…"
+
+
+def storable_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as JSON: numbers that are not finite become their names."""
+    return {storable_text(name): _storable(value) for name, value in values.items()}
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
