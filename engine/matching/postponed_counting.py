@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.events import BoolArray, Int64Array
+from engine.kernels.postponed_chains import NOT_THIS_FORM, count_chains
 from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, search
 from engine.matching.postponed_context import Context, Neighbourhood, refused_negation
@@ -51,13 +52,35 @@ class Counting:
         A pair whose work ends before its first match is found counts in `n_unfinished`.
         """
         near = self.context.neighbourhood(*pair)
-        counted = self._by_labels(near) if self.context.compiled.countable else None
+        counted = self._by_chains(near) if self.context.compiled.chains else None
+        if counted is None and self.context.compiled.countable:
+            counted = self._by_labels(near)
         if counted is None or (counted.n_matches == 0 and not counted.count_exact):
             counted = self._by_search(near)
         if counted.n_matches == 0:
             self.n_unfinished += not counted.count_exact
             return None
         return counted
+
+    def _by_chains(self, near: Neighbourhood) -> Counted | None:
+        context, form = self.context, self.context.compiled.chains
+        assert form is not None
+        masks = context.masks
+        status, n, work, confidence, chain, steps, used = count_chains(
+            context.compiled.tables, context.events, masks.begin, masks.take, near.candidates, near.blocks, near.first,
+            near.last, self.threshold, form.count_slot, form.most_counted,
+        )  # fmt: skip
+        self.n_work += work
+        if status == NOT_THIS_FORM:
+            return None
+        return Counted(near, n, n < MOST, confidence, chain, steps, used, self._exact(near, used, n))
+
+    def _exact(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
+        if not self.with_candidates or n_matches == 0:
+            return False
+        if n_matches == MOST:
+            return self._nothing_depends(near, used)
+        return self._all_in_order(near, used, n_matches)
 
     def _by_labels(self, near: Neighbourhood) -> Counted | None:
         context = self.context
@@ -72,9 +95,7 @@ class Counting:
         if status == NEEDS_SEARCH:
             return None
         count_exact = status == COMPLETE and n < MOST
-        exact = False
-        if self.with_candidates and used_exact and n:
-            exact = self._all_in_order(near, used, n) if n < MOST else self._nothing_depends(near, used)
+        exact = used_exact and self._exact(near, used, n)
         return Counted(near, n, count_exact, confidence, chain, steps, used, exact)
 
     def _by_search(self, near: Neighbourhood) -> Counted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,15 @@ class PostponedTables:
     countable: bool
     polynomial: bool
     has_predicates: bool
+    chains: ChainForm | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainForm:
+    """SEQ(a, b+, c) that `postponed_chains` counts: the slot of count(b[]) or -1, and the number that is like more."""
+
+    count_slot: int
+    most_counted: int
 
 
 def compile_tables(plan: Plan, interner: Interner) -> PostponedTables:
@@ -109,6 +119,7 @@ class _Compiler:
             has_predicates=bool(
                 edges[..., 0].sum() != edges[..., 1].sum() or self.loops or self.finals or plan.negations
             ),
+            chains=None if kept_loops else self._chain_form(tables.caps),
         )
 
     # ------------------------------------------------------------------ reads
@@ -167,9 +178,24 @@ class _Compiler:
                     found.append((owners.pop(), predicate.program))
         return found
 
+    def _chain_form(self, caps: np.ndarray[Any, np.dtype[np.float64]]) -> ChainForm | None:
+        """How to count chains by neighbours alone, where that is possible."""
+        plan = self.plan
+        if [step.kleene for step in plan.steps] != [False, True, False] or plan.negations:
+            return None
+        step = plan.steps[1]
+        known = self._known_from_start() | {last_register(1)}
+        between = self._edge_reads(step.take) | self._reads(p.program for p in self.hoisted)
+        if not between.registers <= known or between.slots or self._edge_reads(step.begin).slots or self._falling():
+            return None
+        slots = self._read_after(1).slots
+        if any(self.programs.slots[slot].kind != op.AGG_COUNT_EVENTS or np.isinf(caps[slot]) for slot in slots):
+            return None
+        return ChainForm(max(slots, default=-1), int(max((caps[slot] for slot in slots), default=1.0)))
+
     # ------------------------------------------------------------------- keys
 
-    def _keys(self) -> tuple[np.ndarray, np.ndarray]:
+    def _keys(self) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], np.ndarray[Any, np.dtype[np.bool_]]]:
         """What a prefix in each step must keep for later: bool (n_steps, n_registers), (n_steps, n_slots)."""
         plan, programs = self.plan, self.programs
         registers = np.zeros((len(plan.steps), programs.n_registers), np.bool_)
@@ -233,7 +259,7 @@ class _Compiler:
 
     # ------------------------------------------------------------------- caps
 
-    def _caps(self) -> np.ndarray:
+    def _caps(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Per slot of a count the value beyond which every program gives the same answer; inf where there is none."""
         slots = self.programs.slots
         caps = np.full(len(slots), np.inf)
@@ -293,7 +319,7 @@ class _Compiler:
         )
 
 
-def _table(rows: Sequence[tuple[int, ...]], width: int) -> np.ndarray:
+def _table(rows: Sequence[tuple[int, ...]], width: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.array(rows, np.int32).reshape(-1, width)
 
 
