@@ -30,10 +30,16 @@ def test_every_finding_holds(recording: Path) -> None:
     assert [finding.text for finding in verification.verify(recording, FOREIGN) if not finding.holds] == []
 
 
+def another_attempt(attempt_id: str) -> str:
+    """The first attempt of the next of ten tasks."""
+    prefix, number, _ = attempt_id.rsplit("_", 2)
+    return f"{prefix}_{(int(number) + 1) % 10:06d}_0"
+
+
 def test_a_fault_that_is_not_there_is_noticed(recording: Path, manifest: dict[str, Any], tmp_path: Path) -> None:
     for truth in manifest["ground_truth"]:
         if truth["fault"] == "mapper_straggler":
-            truth["attempt_ids"] = [truth["attempt_ids"][0].replace("_m_000002_", "_m_000003_")]
+            truth["attempt_ids"] = [another_attempt(truth["attempt_ids"][0])]
     for path in recording.iterdir():
         (tmp_path / path.name).symlink_to(path)
     (tmp_path / "manifest.yaml").unlink()
