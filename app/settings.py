@@ -102,10 +102,10 @@ class Sources(Section):
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
     precedence: tuple[SourceName, ...] = ("job_history", "container_log", "yarn_rest", "ganglia_rrd")
     hosts: dict[str, str] = Field(default_factory=dict)
-    ganglia_rrd: GangliaRrdSource = GangliaRrdSource()
-    job_history: JobHistorySource = JobHistorySource()
-    container_log: ContainerLogSource = ContainerLogSource()
-    yarn_rest: YarnRestSource = YarnRestSource()
+    ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
+    job_history: JobHistorySource = Field(default_factory=JobHistorySource)
+    container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
+    yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
 
     @model_validator(mode="after")
     def _check_precedence(self) -> Sources:
@@ -129,7 +129,7 @@ ParameterValue = bool | int | float | str
 class Queries(Section):
     """Which queries run, and with which parameters."""
 
-    directory: AnchoredPath = Path("queries")
+    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("queries")))
     disabled: tuple[str, ...] = ()
     parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
 
@@ -207,8 +207,8 @@ class StoreSettings(Section):
 
     url: SecretStr | None = None
     url_file: AnchoredPath | None = None
-    directory: AnchoredPath = Path("data")
-    retention: Retention = Retention()
+    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("data")))
+    retention: Retention = Field(default_factory=Retention)
 
 
 class Replay(Section):
@@ -222,8 +222,10 @@ class Replay(Section):
 class Demo(Section):
     """What `clustercep demo` replays, and where it leaves its store."""
 
-    recording: AnchoredPath = Path("tests/fixtures/recording/minicluster.tar.xz")
-    directory: AnchoredPath = Path("build/demo")
+    recording: AnchoredPath = Field(
+        default_factory=lambda: _anchored(Path("tests/fixtures/recording/minicluster.tar.xz"))
+    )
+    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("build/demo")))
     parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
 
 

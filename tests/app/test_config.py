@@ -62,6 +62,8 @@ def test_paths_start_at_the_files_folder(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "queries: {directory: q}\nstore: {directory: /abs}")
     assert settings.queries.directory == tmp_path / "q"
     assert settings.store.directory == Path("/abs")
+    assert settings_of(tmp_path, "").queries.directory == tmp_path / "queries"
+    assert settings_of(tmp_path, "demo: {}").demo.directory == tmp_path / "build/demo"
 
 
 def test_the_environment_goes_first(tmp_path: Path) -> None:

@@ -1,0 +1,198 @@
+"""The command line: exit codes, friendly errors, what is printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.alerting.recorder import Recorder
+from app.cli import cli, read_speed
+from app.errors import AppError
+from app.store import open_store
+from tests.app.alerting_fixtures import FakeMatch, kept, options
+from tests.app.recording_fixtures import T0_MS, write_recording
+from tests.app.test_runner import write_settings
+
+
+def invoke(*words: str | Path) -> Result:
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration with one query."""
+    write_settings(tmp_path)
+    return tmp_path / "config.yaml"
+
+
+@pytest.fixture
+def filled(config: Path) -> Path:
+    """The same, with two alerts in its store."""
+    with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store, store.transaction() as writer:
+        recorder = Recorder(options(), writer, kept, 10_000)
+        recorder.live(
+            [FakeMatch(1_000, 2_000), FakeMatch(5_000, 6_000, values={"task_id": "[red]x", "period_ms": 1})], 3_000
+        )
+    return config
+
+
+def alerts_of(config: Path, *words: str) -> list[dict[str, object]]:
+    found = json.loads(invoke("alerts", "list", "-c", config, "--format", "json", *words).stdout)
+    assert isinstance(found, list)
+    return found
+
+
+def test_help_lists_every_command() -> None:
+    text = invoke("--help").stdout
+    for name in ("run", "demo", "replay", "check", "test", "match", "explain", "alerts"):
+        assert f"  {name} " in text
+
+
+def test_check_is_content(config: Path) -> None:
+    result = invoke("check", "-c", config)
+    assert (result.exit_code, result.stdout) == (0, "Configuration, 1 queries and 0 receivers are fine.\n")
+
+
+def test_check_finds_everything_at_once(config: Path) -> None:
+    folder = config.parent
+    (folder / "queries/bad.cep").write_text("PATTERN SEQ(Nope a) WITHIN 1 s")
+    (folder / "queries/worse.cep").write_text("PATTERN PATTERN")
+    (folder / "queries/summary.cep").write_text(
+        "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_next_match { [task_id] } WITHIN 1 s ALERT info '{nope}'"
+    )
+    config.write_text(
+        config.read_text()
+        + "queries: {disabled: [pear]}\n"
+        + "alerting: {receivers: {a: {url_file: none}, b: {url: 'ftp://x/hunter2'}}}\n"
+    )
+    result = invoke("check", "-c", config)
+    assert result.exit_code == 2
+    for part in (
+        "bad.cep",
+        "worse.cep",
+        "nope",
+        "did you mean 'pair'?",
+        "receivers.a.url_file",
+        "receivers.b.url",
+    ):
+        assert part in result.stderr
+    assert "hunter2" not in result.stderr
+
+
+def test_check_of_a_broken_file(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("sources: {yarn_rst: {}}")
+    result = invoke("check", "-c", tmp_path / "config.yaml")
+    assert result.exit_code == 2
+    assert "did you mean 'yarn_rest'?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["run"], ["demo"], ["replay", "x"], ["alerts", "list"], ["alerts", "show", "abcd"], ["test"]]
+)
+def test_a_missing_configuration_is_a_friendly_error(words: list[str], tmp_path: Path) -> None:
+    result = invoke(*words, "-c", tmp_path / "none.yaml")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("clustercep: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_alerts_are_listed(filled: Path) -> None:
+    listed = alerts_of(filled)
+    assert [(a["state"], a["start"]) for a in listed] == [
+        ("firing", "1970-01-01T00:00:05.000Z"),
+        ("resolved", "1970-01-01T00:00:01.000Z"),
+    ]
+    assert len(alerts_of(filled, "--state", "firing")) == 1
+    table = invoke("alerts", "list", "-c", filled, "--limit", "1").stdout
+    assert "1 of 2 alerts" in table
+
+
+def test_an_alert_is_shown_with_evidence_and_hostile_text_as_it_is(filled: Path) -> None:
+    alert = str(alerts_of(filled)[0]["id"])
+    shown = json.loads(invoke("alerts", "show", alert[:8], "-c", filled, "--format", "json").stdout)
+    assert [e["id"] for e in shown["evidence"]] == ["e1", "e2", "e3"]
+    assert shown["runbook"] == "Look at the task."
+    text = invoke("alerts", "show", alert, "-c", filled).stdout
+    assert "[red]x took 1" in text
+    assert "Look at the task." in text
+
+
+def test_acknowledge_and_silence(filled: Path) -> None:
+    firing, resolved = (str(a["id"]) for a in alerts_of(filled))
+    assert invoke("alerts", "ack", firing, "-c", filled, "--note", "on it").exit_code == 0
+    assert alerts_of(filled)[0]["state"] == "acknowledged"
+    refused = invoke("alerts", "ack", resolved, "-c", filled)
+    assert refused.exit_code == 2
+    assert "only firing and silenced alerts" in refused.stderr
+    assert invoke("alerts", "silence", firing, "-c", filled, "--for", "2 h").exit_code == 0
+    assert alerts_of(filled)[0]["state"] == "silenced"
+    wrong = invoke("alerts", "silence", firing, "-c", filled, "--for", "ever")
+    assert wrong.exit_code == 2
+    assert "unit of time" in wrong.stderr
+
+
+def test_an_unknown_alert(filled: Path) -> None:
+    result = invoke("alerts", "show", "ffffffff", "-c", filled)
+    assert result.exit_code == 2
+    assert "no one alert has the id" in result.stderr
+
+
+def test_query_tests(config: Path) -> None:
+    failing = invoke("test", config.parent / "queries")
+    assert failing.exit_code == 1
+    assert "needs a test file" in failing.stdout
+    (config.parent / "queries/pair.test.yaml").write_text(
+        "cases:\n"
+        "  - name: fires\n"
+        "    events: [{type: MapStart, t: 1 s, task_id: t}, {type: MapEnd, t: 2 s, task_id: t}]\n"
+        "    expect: [{key: {task_id: t}, bindings: {a: [1], b: [2]}}]\n"
+        "  - name: silent\n"
+        "    events: [{type: MapStart, t: 1 s, task_id: t}]\n"
+        "    expect: []\n"
+    )
+    passing = invoke("test", "-c", config)
+    assert passing.exit_code == 0, passing.stdout
+    assert "1 of 1 queries pass." in passing.stdout
+    assert invoke("test", config.parent / "nowhere").exit_code == 2
+
+
+def test_replay_of_a_small_recording(config: Path) -> None:
+    folder = config.parent
+    recording = write_recording(folder / "recording")
+    result = invoke("replay", recording, "-c", config, "--into", folder / "out")
+    assert result.exit_code == 0, result.stderr
+    with open_store(f"sqlite:///{folder / 'out/store/clustercep.db'}") as store:
+        polls = {(s.name, s.source): s.value for s in store.statistics() if s.name.endswith("polls")}
+        assert polls["polls", "container_log"] == 5
+        assert polls["failed_polls", "yarn_rest"] > 0
+        assert {p.source for p in store.problems()} >= {"yarn_rest"}
+    again = invoke("replay", recording, "-c", config, "--into", folder / "out")
+    assert again.exit_code == 2
+    assert "not an empty folder" in again.stderr
+
+
+@pytest.mark.parametrize(("found", "code"), [(True, 0), (False, 1)])
+def test_demo_says_by_its_exit_code_whether_all_was_found(config: Path, found: bool, code: int) -> None:
+    folder = config.parent
+    config.write_text(config.read_text() + "demo: {directory: demo}\n")
+    fault = {"fault": "f", "query": "pair", "job_id": "job_1_1", "from_ms": T0_MS, "to_ms": T0_MS + 1}
+    recording = write_recording(folder / "recording", ground_truth=[] if found else [fault])
+    result = invoke("demo", "-c", config, "--once", "--recording", recording)
+    assert result.exit_code == code, result.stderr
+    summary = json.loads((folder / "demo-summary.json").read_text())
+    assert {"events", "matches", "alerts", "ground_truth", "seconds", "notifications", "problems"} <= set(summary)
+    assert len(summary["ground_truth"]["missed"]) == code
+    assert ("MISSED" in result.stdout) == bool(code)
+
+
+def test_speed() -> None:
+    assert read_speed("max") == "max"
+    assert read_speed("2.5") == 2.5
+    for wrong in ("0", "-1", "fast", "nan", "inf"):
+        with pytest.raises(AppError, match="--speed"):
+            read_speed(wrong)

@@ -1,0 +1,136 @@
+"""The scheduler's side: failures send everything back to the checkpoint; one process per store."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.alerting.delivery import Notifier
+from app.assembly import checked_queries, open_configured_store
+from app.clock import SetClock
+from app.config import load_settings
+from app.errors import AppError
+from app.runner import FAILURES_BEFORE_GIVING_UP, IDLE_STEP_MS, Runner, only_process, run, schedule
+from app.settings import Settings
+
+QUERY = """
+PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_next_match { [task_id] } WITHIN 1 hour
+RETURN a.task_id ALERT info '{task_id}'
+"""
+
+
+def write_settings(folder: Path, *, more: str = "") -> Settings:
+    """A configuration with one query and an empty history folder as its source."""
+    for name in ("queries", "history"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "queries/pair.cep").write_text(QUERY)
+    (folder / "queries/RUNBOOK.md").write_text("# pair\nLook at it.\n")
+    (folder / "config.yaml").write_text(
+        "sources: {job_history: {enabled: true, directories: [history], interval: 100 ms}}\n"
+        "store: {directory: store}\n" + more
+    )
+    return load_settings(folder / "config.yaml", {})
+
+
+def test_a_failing_step_goes_back_to_the_checkpoint(tmp_path: Path) -> None:
+    settings, clock = write_settings(tmp_path), SetClock(1_000_000)
+    with open_configured_store(settings) as store:
+        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
+        runner.poll("job_history")
+        runner.step()
+        before = runner.live
+
+        def explode(_reached: str) -> None:
+            raise ZeroDivisionError("a defect")
+
+        before.pipeline.boundary = explode
+        clock.advance_to(2_000_000)
+        runner.poll("job_history")
+        runner.step()
+        assert runner.live is not before
+        assert runner.live.pipeline.number == 1
+        runner.poll("job_history")
+        runner.step()
+        assert runner.live.pipeline.number == 2
+        assert {(p.source, p.kind): p.n_times for p in store.problems()} == {("pipeline", "ZeroDivisionError"): 1}
+
+
+def test_it_gives_up_after_many_failures_in_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, clock = write_settings(tmp_path), SetClock(1_000_000)
+    with open_configured_store(settings) as store:
+        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
+
+        def fail(_self: object, _now_ms: int) -> None:
+            raise ZeroDivisionError("a defect")
+
+        monkeypatch.setattr("app.pipeline.Pipeline.step", fail)
+        for _ in range(FAILURES_BEFORE_GIVING_UP - 1):
+            runner.step()
+        with pytest.raises(AppError, match="steps in a row failed; the last: a defect"):
+            runner.step()
+
+
+def test_idle_steps_are_rare(tmp_path: Path) -> None:
+    settings, clock = write_settings(tmp_path), SetClock(1_000_000)
+    with open_configured_store(settings) as store:
+        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
+        numbers = []
+        for _ in range(3):
+            runner.step()
+            numbers.append(runner.live.pipeline.number)
+            clock.advance_to(clock.now_ms() + IDLE_STEP_MS // 2)
+        assert numbers == [1, 1, 2]
+
+
+def test_every_source_is_scheduled_once_at_a_time(tmp_path: Path) -> None:
+    settings, clock = write_settings(tmp_path), SetClock(1_000_000)
+    with open_configured_store(settings) as store:
+        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
+        scheduler = schedule(runner, runner.step)
+        assert {job.id for job in scheduler.get_jobs()} == {
+            "poll-job_history",
+            "first-poll-job_history",
+            "step",
+            "retention",
+        }
+
+
+def test_run_starts_and_stops(tmp_path: Path) -> None:
+    settings = write_settings(tmp_path)
+    stop = threading.Event()
+
+    class StoppingClock(SetClock):
+        """Ends the process once steps have been made."""
+
+        n_asked = 0
+
+        def now_ms(self) -> int:
+            self.n_asked += 1
+            if self.n_asked > 5:
+                stop.set()
+            return super().now_ms() + self.n_asked
+
+    run(settings, StoppingClock(1_000_000), stop)
+    with open_configured_store(settings) as store:
+        assert store.checkpoint("live") is not None
+
+
+def test_two_processes_on_one_store_are_refused(tmp_path: Path) -> None:
+    with only_process(tmp_path), pytest.raises(AppError, match="another clustercep runs"), only_process(tmp_path):
+        pass
+    with only_process(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AppError, match=r"store\.directory"), only_process(tmp_path / "file" / "store"):
+        pass
+
+
+def test_retention_runs(tmp_path: Path) -> None:
+    settings, clock = write_settings(tmp_path), SetClock(1_000_000)
+    with open_configured_store(settings) as store:
+        Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock).clean()
