@@ -36,7 +36,7 @@ COMPILED_ANY = QueryScope(
 COMPILED_NEXT = QueryScope(strategies=(NEXT,), having=True)
 
 # The first example pays for the compilation of the kernels.
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def engine_rows(case: Case, parts: Sequence[Delivery]) -> list[MatchRow]:

@@ -270,7 +270,8 @@ def _rows(draw: st.DrawFn, scope: StreamScope, favoured: tuple[str, ...]) -> dic
     is_favoured = bool(favoured) and draw(st.integers(0, 3)) > 0
     event_type = draw(st.sampled_from(favoured if is_favoured else ["A", "B", "B", "C", "N", "L", "P"]))
     lo_ms = draw(st.integers(0, scope.horizon_ms))
-    width_ms = draw(st.integers(1, scope.width_ms))
+    widths = [width for width in (1, 2, 2, 3, 3, 4, 8) if width <= scope.width_ms]
+    width_ms = draw(st.sampled_from(widths))  # long ones are rare: the oracle lists worlds
     row: dict[str, Any] = {
         "type": event_type,
         "t_lo_ms": lo_ms,
