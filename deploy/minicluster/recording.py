@@ -60,6 +60,7 @@ class Recording:
         """End polling and close the files."""
         for thread in self._threads:
             thread.stop()
+        self.rest.poll()  # the history of the last job may have come since
         self._rest_file.close()
         self._xml_file.close()
 
