@@ -22,7 +22,7 @@ from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.postponed_context import Context, Groups, Masks, check_weights
 from engine.matching.postponed_counting import Counting
-from engine.matching.postponed_listing import Listed, Listing, Pair, listing_order, merged_sets, non_overlapping
+from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_overlapping
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
 from engine.matching.rows import MatchRow
@@ -123,10 +123,10 @@ class PostponedRuntime:
         else:
             found = listing.matches(between(lasts, after_ms, before_ms))
         self.n_unfinished += listing.unfinished
-        found.sort(key=lambda match: listing_order(context, match))
+        ordered = rows.of_matches(found)
         if output is ast.Output.TOP:
-            found = self._top(found)
-        return rows.limited([rows.of_match(match) for match in found], self.limits, listing.unfinished)
+            ordered = self._top(ordered)
+        return rows.limited(ordered, self.limits, listing.unfinished)
 
     def _counted(self, context: Context, rows: Rows, decided: list[Pair]) -> list[MatchRow]:
         collapsed = self.plan.output is ast.Output.COLLAPSED
@@ -140,12 +140,12 @@ class PostponedRuntime:
         self.n_work += counting.n_work
         return rows.limited(result, self.limits, False)
 
-    def _top(self, found: list[Listed]) -> list[Listed]:
+    def _top(self, found: list[MatchRow]) -> list[MatchRow]:
         """The matches among the k most confident of the stream so far, most confident first."""
         k = self.plan.limit or 1
-        ranked = sorted(found, key=lambda match: -match.confidence)[:k]
+        ranked = sorted(found, key=lambda row: -row.confidence)[:k]
         # A match that only equals one decided earlier comes after it.
-        best = sorted([(-c, 0) for c in self._best] + [(-m.confidence, 1) for m in ranked])[:k]
+        best = sorted([(-c, 0) for c in self._best] + [(-row.confidence, 1) for row in ranked])[:k]
         n_new = sum(is_new for _, is_new in best)
         self._best = [-negative for negative, _ in best]
         return ranked[:n_new]

@@ -144,6 +144,7 @@ class Context:
         self.members = Groups.of(masks.middle(n), store)
         self.negated = Groups.of(np.any(masks.negated[:, :n], axis=0), store)
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
+        self._ids: dict[int, str] = {}
         self._programs = np.array([value.program for value in plan.returns], np.int64)
 
     def _events(self) -> Events:
@@ -182,6 +183,13 @@ class Context:
         lo, hi = self.store.t_lo_ms, self.store.t_hi_ms
         precise = lo[first] == hi[first] and lo[last] == hi[last] and bool((lo[candidates] == hi[candidates]).all())
         return Neighbourhood(first, last, partition, candidates, blocks, negated, bool(precise))
+
+    def event_id(self, row: int) -> str:
+        """The id of an event; events of many matches are looked up once."""
+        found = self._ids.get(row)
+        if found is None:
+            found = self._ids[row] = self.store.ids[row]
+        return found
 
     def returned(self, chain: Int64Array, steps: Int64Array) -> Float64Array:
         """The results of the RETURN programs for one match, (n_returns,)."""

@@ -144,11 +144,14 @@ def listing_order(context: Context, match: Listed) -> tuple[object, ...]:
 
 def bound_ids(context: Context, chain: Sequence[int], steps: Sequence[int]) -> dict[str, tuple[str, ...]]:
     """Event ids by variable."""
-    ids = context.store.ids
-    bound: list[list[str]] = [[] for _ in context.plan.steps]
-    for row, step in zip(chain, steps, strict=True):
-        bound[step].append(ids[row])
-    return {step.variable: tuple(bound[step.position]) for step in context.plan.steps}
+    texts = [context.event_id(row) for row in chain]
+    bound: dict[str, tuple[str, ...]] = {}
+    start = 0
+    for step in context.plan.steps:  # a chain has its components in this order
+        end = start + steps.count(step.position)
+        bound[step.variable] = tuple(texts[start:end])
+        start = end
+    return bound
 
 
 def non_overlapping(

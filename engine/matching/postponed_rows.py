@@ -25,8 +25,13 @@ class Rows:
         self.context = context
         self._keys: dict[int, tuple[tuple[str, Value], ...]] = {}
 
-    def of_match(self, match: Listed) -> MatchRow:
-        """The row of one match, or of one set of events."""
+    def of_matches(self, matches: list[Listed]) -> list[MatchRow]:
+        """The rows of matches or sets of events, in listing order."""
+        rows = [(match, self._of_match(match)) for match in matches]
+        rows.sort(key=lambda item: (item[0].chain[-1], item[0].chain[0], tuple(item[1].bindings.items())))
+        return [row for _, row in rows]
+
+    def _of_match(self, match: Listed) -> MatchRow:
         store = self.context.store
         return MatchRow(
             query=self.plan.name,
@@ -80,7 +85,6 @@ class Rows:
 
     def _candidates(self, near: Neighbourhood, used: BoolArray) -> dict[str, tuple[str, ...]]:
         """Ids by variable, in stream order."""
-        ids = self.context.store.ids
         candidates: dict[str, tuple[str, ...]] = {}
         for step in self.plan.steps:
             rows = set(near.candidates[used[step.position]].tolist())
@@ -88,7 +92,7 @@ class Rows:
                 rows.add(near.first)
             if step.position == len(self.plan.steps) - 1:
                 rows.add(near.last)
-            candidates[step.variable] = tuple(ids[row] for row in sorted(rows))
+            candidates[step.variable] = tuple(map(self.context.event_id, sorted(rows)))
         return candidates
 
 
