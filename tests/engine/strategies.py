@@ -166,7 +166,7 @@ def _equivalences(draw: st.DrawFn, parts: Sequence[_Part], scope: QueryScope) ->
     types = {part.event_type for part in parts if part.kind != "negated"}  # a match itself has a key
     if types & {"A", "B", "C", "N", "P"} and draw(st.booleans()):
         found.append("[k]")
-        if types & {"A", "B", "C", "N"} and (scope.partial_keys or "P" not in types) and draw(st.integers(0, 3)) == 0:
+        if types & {"A", "B", "C", "N"} and (scope.partial_keys or "P" not in types) and draw(st.booleans()):
             found.append("[j]")
     lists = [part for part in parts if part.is_list]
     if lists and draw(st.integers(0, 5)) == 0:
