@@ -150,6 +150,7 @@ class _Planner:
         latest = max(self.positions[t.variable] for t in terms)
         own = [t for t in terms if self.positions[t.variable] == latest]
         earlier = [t for t in terms if self.positions[t.variable] < latest]
+        _refuse_two_meanings(conjunct, terms)
         over, pairs = self._loop(conjunct, earlier)
         closing = any(_is_closing(t) for t in own)
         iterating = any(_is_iterating(t) for t in own)
@@ -336,6 +337,20 @@ def _is_closing(term: ast.Attribute | ast.Aggregate) -> bool:
     if isinstance(term, ast.Aggregate):
         return term.range in (ast.Range.ALL, ast.Range.BEFORE_LAST)
     return term.index is ast.Index.LAST
+
+
+def _refuse_two_meanings(conjunct: ast.Expression, terms: list[ast.Attribute | ast.Aggregate]) -> None:
+    """v[i-1] and v[v.len] share a register, and running aggregates a slot with those over all of v."""
+    for variable in {t.variable for t in terms}:
+        own = [t for t in terms if t.variable == variable]
+        closing = any(_is_closing(t) for t in own)
+        reads_last = any(
+            t.index is ast.Index.LAST if isinstance(t, ast.Attribute) else t.function == "last" for t in own
+        )
+        if closing and any(isinstance(t, ast.Aggregate) and _needs_previous(t) for t in own):
+            raise _unsupported(conjunct, f"it compares a running aggregate of {variable} with the completed {variable}")
+        if reads_last and any(isinstance(t, ast.Attribute) and _needs_previous(t) for t in own):
+            raise _unsupported(conjunct, f"it compares {variable}[i-1] with {variable}[{variable}.len]")
 
 
 def _unsupported(conjunct: ast.Expression, why: str) -> UnsupportedQueryError:

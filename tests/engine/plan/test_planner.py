@@ -147,3 +147,11 @@ def test_explain_says_where_and_why() -> None:
         "take    b[i].x >= b[i - 1].x   [inconsistent; decided when matches are built]",
     ):
         assert part.replace("[i - 1]", "[i-1]") in explained
+
+
+@pytest.mark.parametrize(
+    "conjunct", ["b[i-1].x <= b[b.len].x", "b[b.len].x > max(b[..i-1].x)", "c.x > b[i-1].x + b[b.len].x"]
+)
+def test_terms_that_share_a_register_are_refused_together(conjunct: str) -> None:
+    with pytest.raises(UnsupportedQueryError, match="compiled runtimes of this version: it "):
+        planned("SEQ(A a, B+ b[], A c)", conjunct)
