@@ -60,8 +60,11 @@ class Search:
                 yield event
 
     def _is_too_late(self, first: ObservedEvent, event: ObservedEvent) -> bool:
-        """Outside the window in every world, and so is all that follows: times grow along events without a clock."""
-        if self.within_ms is None or (event.clock_id is not None and not event.is_precise):
+        """Outside the window in every world, and so is all that follows.
+
+        Not among imprecise events of one clock: these are in order whatever their times are, so times may go back.
+        """
+        if self.within_ms is None or any(e.clock_id is not None and not e.is_precise for e in self.events):
             return False
         return first.is_precise and event.is_precise and event.lo_ms - first.lo_ms > self.within_ms
 
