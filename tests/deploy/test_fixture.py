@@ -10,7 +10,7 @@ from deploy.minicluster import packing, verification
 
 ARCHIVE = Path(__file__).parents[1] / "fixtures" / "recording" / "minicluster.tar.xz"
 
-FOREIGN = ("/root", "/work", "/home", "/usr/local")
+FOREIGN = ("/root", "/home", "/usr/local", "build/hadoop")
 
 
 @pytest.fixture(scope="module")
