@@ -9,9 +9,12 @@ from numba import njit
 @njit(cache=True, nogil=True)
 def _mix(state, value):
     """One round of a multiplicative hash: 31 bits in, 31 bits out, so that no product leaves 62 bits."""
-    for part in (value & 0x7FFFFFFF, (value >> 31) & 0x7FFFFFFF, (value >> 62) & 0x3):
-        state = (state ^ part) * 0x5BD1E995
-        state = (state ^ (state >> 31)) & 0x7FFFFFFF
+    state = (state ^ (value & 0x7FFFFFFF)) * 0x5BD1E995
+    state = (state ^ (state >> 31)) & 0x7FFFFFFF
+    rest = value >> 31
+    if rest != 0:
+        state = (state ^ (rest & 0x7FFFFFFF)) * 0x5BD1E995
+        state = (state ^ (state >> 31) ^ (rest >> 31)) & 0x7FFFFFFF
     return state
 
 
@@ -26,13 +29,14 @@ def hash_class(a, b, c, d, e):
 
 
 @njit(cache=True, nogil=True)
-def hash_label(step, position, of, key):
-    """Hash of a label: component, candidate, class, and int64 (k,) what later predicates read."""
+def hash_label(step, position, of, keys, at):
+    """Hash of a label: component, candidate, class, and in keys[at] what later predicates read."""
     state = _mix(np.int64(0x7654321), np.int64(step))
     state = _mix(state, np.int64(position))
     state = _mix(state, np.int64(of))
-    for value in key:
-        state = _mix(state, value)
+    for k in range(keys.shape[1]):
+        if keys[at, k] != 0:  # most are: nothing later reads them
+            state = _mix(state ^ k, keys[at, k])
     return state
 
 

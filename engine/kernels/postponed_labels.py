@@ -174,8 +174,8 @@ def count(
             target = step + phase
             if target >= n_steps:
                 continue
-            rows[:] = label_rows[label]
-            aggregates[:] = label_aggregates[label]
+            copy_from(label_rows, label, rows)
+            copy_from(label_aggregates, label, aggregates)
             if phase == 1 and not leaves(tables, events, step, rows, aggregates, stack):
                 continue
             at = starts[position] if position >= 0 else 0
@@ -195,8 +195,8 @@ def count(
                     continue
                 if here == position or not may_precede(events, i, j):
                     continue
-                rows[:] = label_rows[label]
-                aggregates[:] = label_aggregates[label]
+                copy_from(label_rows, label, rows)
+                copy_from(label_aggregates, label, aggregates)
                 if phase == 0:
                     if not takes(tables, events, step, j, rows, aggregates, stack):
                         continue
@@ -344,7 +344,7 @@ def count(
                 for k in range(n_slots):
                     bits[k] = aggregates[k] + 0.0 if tables.key_slots[target, k] else 0.0
                     keys[n_labels, n_registers + k] = bits_as_int[k]
-                slot = hash_label(target, here, of, keys[n_labels]) & (table.shape[0] - 1)
+                slot = hash_label(target, here, of, keys, n_labels) & (table.shape[0] - 1)
                 to = -1
                 while table[slot] >= 0:
                     other = table[slot]
@@ -373,8 +373,8 @@ def count(
                     fields[to, 4] = fields[label, 4] + 1
                     fields[to, 5] = -1
                     counts[to] = counts[label]
-                    label_rows[to] = rows
-                    label_aggregates[to] = aggregates
+                    copy_to(label_rows, to, rows)
+                    copy_to(label_aggregates, to, aggregates)
                     table[slot] = to
                     block = starts[here]
                     if tails[block] < 0:
@@ -385,7 +385,7 @@ def count(
                     if 2 * n_labels > table.shape[0]:
                         table = np.full(2 * table.shape[0], -1, np.int64)
                         for k in range(1, n_labels):
-                            slot = hash_label(fields[k, 0], fields[k, 1], fields[k, 2], keys[k])
+                            slot = hash_label(fields[k, 0], fields[k, 1], fields[k, 2], keys, k)
                             slot &= table.shape[0] - 1
                             while table[slot] >= 0:
                                 slot = (slot + 1) & (table.shape[0] - 1)
@@ -422,6 +422,20 @@ def count(
         steps[length] = last_step
         length += 1
     return status, n_matches, n_work, best_confidence, chain[:length], steps[:length], used, used_exact
+
+
+@njit(cache=True, nogil=True)
+def copy_from(table, at, values):
+    """values = table[at], element by element: no view is made."""
+    for k in range(values.shape[0]):
+        values[k] = table[at, k]
+
+
+@njit(cache=True, nogil=True)
+def copy_to(table, at, values):
+    """table[at] = values."""
+    for k in range(values.shape[0]):
+        table[at, k] = values[k]
 
 
 @njit(cache=True, nogil=True)
