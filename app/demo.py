@@ -23,6 +23,7 @@ from app.ground_truth import SeenAlert, Verdict, judge
 from app.recording import Fault, Recording
 from app.replay import Progress as ReplayProgress
 from app.replay import Speed, replay
+from app.runner import only_process
 from app.settings import Receiver, Settings
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.webhook_sink import Sink, webhook_sink
@@ -42,6 +43,11 @@ class DemoResult:
 
 def run_demo(settings: Settings, speed: Speed, console: Console, recording_place: Path | None = None) -> DemoResult:
     """Replay into a fresh store, print the summary and write it as JSON; raises AppError."""
+    with only_process(settings.demo.directory, "demo.directory"):
+        return _run(settings, speed, console, recording_place)
+
+
+def _run(settings: Settings, speed: Speed, console: Console, recording_place: Path | None) -> DemoResult:
     folder = settings.demo.directory
     for part in ("store", "spool", "recording"):
         shutil.rmtree(folder / part, ignore_errors=True)

@@ -81,6 +81,8 @@ def serve(recorded: RecordedRest, clock: Clock) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body are two writes: without this each answer waits for a delayed acknowledgement.
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             now_ms = clock.now_ms()

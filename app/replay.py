@@ -16,7 +16,7 @@ from app.recorded_rest import RecordedRest, serve
 from app.recording import Recording
 from app.runner import Runner
 from app.settings import Settings
-from app.spool import HISTORY, RRDS, USERLOGS, Spool
+from app.spool import DAEMONS, HISTORY, RRDS, USERLOGS, Spool
 from app.store.api import Store
 
 DRAIN_TIMEOUT_S = 60.0
@@ -93,6 +93,9 @@ def settings_for(recording: Recording, settings: Settings, folder: Path, base_ur
                     "job_history": changed(sources.job_history, {"directories": (folder / HISTORY,)}),
                     "container_log": changed(
                         sources.container_log, {"directory": folder / USERLOGS, "time_zone": manifest.timezone}
+                    ),
+                    "daemon_log": changed(
+                        sources.daemon_log, {"directory": folder / DAEMONS, "time_zone": manifest.timezone}
                     ),
                     "ganglia_rrd": changed(sources.ganglia_rrd, {"directory": folder / RRDS}),
                     # A recorded failure stays one however often it is asked.

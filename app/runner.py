@@ -141,7 +141,7 @@ def schedule(runner: Runner, step: Callable[[], None]) -> BackgroundScheduler:
 
 
 @contextmanager
-def only_process(directory: Path) -> Iterator[None]:
+def only_process(directory: Path, key: str = "store.directory") -> Iterator[None]:
     """Hold the folder's lock: two processes on one store would undo each other's checkpoints. Raises AppError."""
     with ExitStack() as held:
         try:
@@ -149,8 +149,8 @@ def only_process(directory: Path) -> Iterator[None]:
             file = held.enter_context((directory / "lock").open("w"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AppError(f"another clustercep runs with store.directory {directory}; stop it first") from None
+            raise AppError(f"another clustercep runs with {key} {directory}; stop it first") from None
         except OSError as error:
-            found = f"store.directory {directory}: {error.strerror}"
+            found = f"{key} {directory}: {error.strerror}"
             raise AppError(f"{found}; expected a folder that can be written") from error
         yield

@@ -20,7 +20,7 @@ ENV_PREFIX = "CLUSTERCEP__"
 base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
 """Relative paths in the file start here: the folder of the configuration file."""
 
-SourceName = Literal["job_history", "container_log", "yarn_rest", "ganglia_rrd"]
+SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
 
 
 def key_of(field_name: str) -> str:
@@ -81,6 +81,15 @@ class ContainerLogSource(Source):
     hold_future: bool = True
 
 
+class DaemonLogSource(Source):
+    """Logs of ResourceManager and NodeManagers in one folder."""
+
+    directory: AnchoredPath | None = None
+    name_pattern: str | None = None
+    time_zone: str = "UTC"
+    hold_future: bool = True
+
+
 class YarnRestSource(Source):
     """REST interfaces of ResourceManager, MapReduce AM (through the proxy) and JobHistoryServer."""
 
@@ -100,11 +109,12 @@ class Sources(Section):
 
     silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
-    precedence: tuple[SourceName, ...] = ("job_history", "container_log", "yarn_rest", "ganglia_rrd")
+    precedence: tuple[SourceName, ...] = ("job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd")
     hosts: dict[str, str] = Field(default_factory=dict)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
     job_history: JobHistorySource = Field(default_factory=JobHistorySource)
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)
+    daemon_log: DaemonLogSource = Field(default_factory=DaemonLogSource)
     yarn_rest: YarnRestSource = Field(default_factory=YarnRestSource)
 
     @model_validator(mode="after")

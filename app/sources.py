@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.errors import ConfigError, ConfigProblem
 from app.intake import Source
@@ -11,6 +11,7 @@ from app.settings import Settings
 from app.settings import Source as SourceSettings
 from collectors.base import OptionError
 from collectors.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.ganglia_rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
 from collectors.http import HttpOptions
 from collectors.job_history import JobHistoryCollector, JobHistoryOptions
@@ -115,6 +116,23 @@ def _container_log(settings: Settings, rank: int) -> Source:
     return Source(ContainerLogCollector(options))
 
 
+def _daemon_log(settings: Settings, rank: int) -> Source:
+    section = settings.sources.daemon_log
+    if section.directory is None:
+        raise _MissingError("directory")
+    options = DaemonLogOptions(
+        root=section.directory,
+        hosts=settings.sources.hosts,
+        zone=section.time_zone,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        hold_future=section.hold_future,
+    )
+    if section.name_pattern is not None:
+        options = replace(options, name_pattern=section.name_pattern)
+    return Source(DaemonLogCollector(options))
+
+
 def _yarn_rest(settings: Settings, rank: int) -> Source:
     section = settings.sources.yarn_rest
     verify: bool | str = section.verify_tls if section.certificates is None else str(section.certificates)
@@ -140,6 +158,7 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
 _BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
     "job_history": _job_history,
     "container_log": _container_log,
+    "daemon_log": _daemon_log,
     "yarn_rest": _yarn_rest,
     "ganglia_rrd": _ganglia_rrd,
 }

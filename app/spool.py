@@ -16,7 +16,7 @@ from collectors.log_time import parse_time
 
 _FINISH = re.compile(rb'"finishTime"\s*:\s*([0-9]{10,15})')
 
-HISTORY, USERLOGS, RRDS = "history", "userlogs", "rrds"
+HISTORY, USERLOGS, DAEMONS, RRDS = "history", "userlogs", "daemons", "rrds"
 
 
 @dataclass
@@ -52,10 +52,11 @@ class Spool:
         zone = _zone(recording.manifest.timezone)
         self._logs = [
             _growing(path, folder / path.relative_to(recording.folder), zone, recording.manifest.started_ms)
-            for path in _files(recording.folder / USERLOGS)
+            for part in (USERLOGS, DAEMONS)
+            for path in _files(recording.folder / part)
         ]
         self._histories = _histories(recording)
-        for part in (HISTORY, USERLOGS, RRDS):
+        for part in (HISTORY, USERLOGS, DAEMONS, RRDS):
             (folder / part).mkdir(parents=True, exist_ok=True)
         if (recording.folder / RRDS).is_dir():
             shutil.copytree(recording.folder / RRDS, folder / RRDS, dirs_exist_ok=True)
@@ -121,4 +122,4 @@ def _zone(name: str) -> ZoneInfo:
         raise RecordingError(f"manifest: timezone {name!r} is unknown; expected a name such as 'UTC'") from error
 
 
-__all__: Sequence[str] = ["HISTORY", "RRDS", "USERLOGS", "Spool"]
+__all__: Sequence[str] = ["DAEMONS", "HISTORY", "RRDS", "USERLOGS", "Spool"]
