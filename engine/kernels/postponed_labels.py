@@ -23,9 +23,11 @@ from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, TOLERANCE
 from engine.kernels.postponed_state import (
     ABSENT,
     PRESENT,
+    TAKE,
     UNCERTAIN,
     begins,
     completes,
+    count_in,
     leaves,
     negations_at,
     takes,
@@ -79,6 +81,20 @@ def count(
         starts[k] = starts[k - 1] if blocks[k] == blocks[k - 1] else k
     window_open = events.hi_ms[last] - events.lo_ms[first] > tables.within_ms
     single = precise and not window_open
+
+    # What may follow what, looked up for every label: calls with all columns as arguments would dominate the work.
+    order = np.zeros((n, n), np.uint8)
+    for k in range(n):
+        for to in range(starts[k], n):
+            if to != k and may_precede(events, candidates[k], candidates[to]):
+                order[k, to] = 2 if separated(events, candidates[k], candidates[to]) else 1
+    unconditional = np.zeros(n_steps, np.bool_)
+    for k in range(n_steps):
+        unconditional[k] = tables.edges[k, TAKE, 0] == tables.edges[k, TAKE, 1]
+        for number in range(tables.hoisted.shape[0]):
+            unconditional[k] &= tables.hoisted[number, 0] != k
+        for number in range(tables.falling.shape[0]):
+            unconditional[k] &= tables.falling[number, 0] != k
 
     # Labels: fields (step, position or -1 for `first`, class, predecessor, length, next label of the block).
     room = 64
@@ -193,11 +209,34 @@ def count(
                     break
                 if not (begin_ok[target, j] if phase == 1 else take_ok[target, j]):
                     continue
-                if here == position or not may_precede(events, i, j):
+                if position >= 0 and here < n:
+                    if order[position, here] == 0:
+                        continue
+                    known = order[position, here] == 2
+                elif may_precede(events, i, j):
+                    known = separated(events, i, j)
+                else:
                     continue
                 copy_from(label_rows, label, rows)
                 copy_from(label_aggregates, label, aggregates)
-                if phase == 0:
+                if phase == 0 and unconditional[target] and n_slots == 0:
+                    rows[n_registers - 1] = j
+                    rows[2 * target + 1] = j
+                elif phase == 0 and unconditional[target]:
+                    rows[n_registers - 1] = j
+                    rows[2 * target + 1] = j
+                    count_in(
+                        tables.kinds,
+                        tables.owners,
+                        tables.slot_columns,
+                        tables.bases,
+                        tables.caps,
+                        target,
+                        events.columns,
+                        j,
+                        aggregates,
+                    )
+                elif phase == 0:
                     if not takes(tables, events, step, j, rows, aggregates, stack):
                         continue
                 else:
@@ -252,7 +291,6 @@ def count(
                     same_block = position >= 0 and blocks[position] == blocks[here]
                     if same_block and _in_class(class_keys, parent, here):
                         continue
-                    known = separated(events, i, j)
                     if known and not same_block:
                         before = class_mass[parent]
                         mass = before

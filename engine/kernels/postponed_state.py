@@ -96,7 +96,17 @@ def begins(tables, events, step, row, rows, aggregates, stack):
     if not _hoisted_hold(tables, events, step, False, rows, aggregates, stack):
         return False
     reset_aggregates(tables.kinds, tables.owners, step, aggregates)
-    _count_in(tables, events, step, row, aggregates)
+    count_in(
+        tables.kinds,
+        tables.owners,
+        tables.slot_columns,
+        tables.bases,
+        tables.caps,
+        step,
+        events.columns,
+        row,
+        aggregates,
+    )
     return _may_still_hold(tables, events, step, rows, aggregates, stack)
 
 
@@ -111,7 +121,17 @@ def takes(tables, events, step, row, rows, aggregates, stack):
     if not _hoisted_hold(tables, events, step, True, rows, aggregates, stack):
         return False
     rows[2 * step + 1] = row
-    _count_in(tables, events, step, row, aggregates)
+    count_in(
+        tables.kinds,
+        tables.owners,
+        tables.slot_columns,
+        tables.bases,
+        tables.caps,
+        step,
+        events.columns,
+        row,
+        aggregates,
+    )
     return _may_still_hold(tables, events, step, rows, aggregates, stack)
 
 
@@ -250,16 +270,12 @@ def _within(events, i, j, within_ms):
 
 
 @njit(cache=True, nogil=True)
-def _count_in(tables, events, step, row, aggregates):
-    if tables.kinds.shape[0] == 0:
-        return
-    update_aggregates(
-        tables.kinds, tables.owners, tables.slot_columns, tables.bases, step, events.columns, row, aggregates
-    )
-    for slot in range(tables.kinds.shape[0]):
-        kind = tables.kinds[slot]
-        if kind in (AGG_COUNT_EVENTS, AGG_COUNT, AGG_LAG) and aggregates[slot] > tables.caps[slot]:
-            aggregates[slot] = tables.caps[slot]
+def count_in(kinds, owners, slot_columns, bases, caps, step, columns, row, aggregates):
+    """Add the event of `row` to the aggregates of `step`; counts stop at their caps."""
+    update_aggregates(kinds, owners, slot_columns, bases, step, columns, row, aggregates)
+    for slot in range(kinds.shape[0]):
+        if kinds[slot] in (AGG_COUNT_EVENTS, AGG_COUNT, AGG_LAG) and aggregates[slot] > caps[slot]:
+            aggregates[slot] = caps[slot]
 
 
 @njit(cache=True, nogil=True)
@@ -298,6 +314,7 @@ __all__ = [
     "Tables",
     "begins",
     "completes",
+    "count_in",
     "leaves",
     "loops_hold",
     "negated_between",
