@@ -126,8 +126,8 @@ def yarn_site(settings: Settings, ports: Mapping[str, int], node: Host | None) -
         "yarn.resourcemanager.scheduler.class": (
             "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
         ),
-        "yarn.node-attribute.fs-store.root-dir": f"file://{settings.work_dir}/tmp/node-attributes",
-        "yarn.node-labels.fs-store.root-dir": f"file://{settings.work_dir}/tmp/node-labels",
+        "yarn.node-attribute.fs-store.root-dir": (settings.work_dir / "node-attributes").as_uri(),
+        "yarn.node-labels.fs-store.root-dir": (settings.work_dir / "node-labels").as_uri(),
         "yarn.scheduler.minimum-allocation-mb": 128,
         "yarn.scheduler.maximum-allocation-mb": memory.node,
         "yarn.application.classpath": f"{settings.work_dir}/conf/client,{settings.work_dir}/lib/*",
