@@ -15,7 +15,7 @@ from app.checkpoint import CheckpointFolder
 from app.config import read_secret
 from app.deduplicate import Deduplicator
 from app.errors import AppError
-from app.histories import FreshMatcher, HistoryReplay
+from app.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.intake import IntakeQueue
 from app.ordering import Order
 from app.pipeline import Matcher, Pipeline
@@ -26,7 +26,7 @@ from app.sources import ConfiguredSource, build_sources, source_ranks
 from app.store.api import Store, open_store
 from app.watermarks import Watermarks
 from collectors.base import PositionError
-from collectors.schema import complete_from, load_event_types
+from collectors.schema import event_table, load_event_types
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
@@ -95,8 +95,8 @@ def assemble(
         matcher.process(events, watermark_ms)
         return matcher
 
-    complete = complete_from("job_history")
-    for_histories = [query for query in queries.compiled if query.types <= complete]
+    judgeable = judgeable_types(event_table(), sources)
+    for_histories = [query for query in queries.compiled if query.types <= judgeable]
 
     def history_matcher() -> FreshMatcher | None:
         return engine.Engine(for_histories, schema, limits=limits) if for_histories else None
@@ -106,7 +106,8 @@ def assemble(
         order=Order(
             Deduplicator(source_ranks(settings), settings.sources.remember_ids_ms),
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
-            frozenset().union(*(query.types for query in for_histories)),
+            history_types=frozenset().union(*(query.types for query in for_histories)),
+            old_ms=settings.sources.silence_timeout_ms,
         ),
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),

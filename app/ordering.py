@@ -14,7 +14,7 @@ from app.intake import Intake
 from app.store.models import LateEventRow
 from app.store.storable import storable_values
 from app.store.writer import NewProblem
-from app.watermarks import Watermarks
+from app.watermarks import NEVER_MS, Watermarks
 from collectors.base import FinishedHistory
 from engine.errors import EngineError
 from engine.events import HEADER, EventBatch
@@ -42,10 +42,21 @@ class Order:
     """Deduplicates, waits for the watermark, and remembers read positions."""
 
     def __init__(
-        self, deduplicator: Deduplicator, watermarks: Watermarks, history_types: Collection[str] = frozenset()
+        self,
+        deduplicator: Deduplicator,
+        watermarks: Watermarks,
+        *,
+        history_types: Collection[str] = frozenset(),
+        old_ms: int = 300_000,
     ) -> None:
-        """`history_types`: those that queries over histories alone read."""
+        """`history_types`: those that queries over finished jobs read.
+
+        A history waits until the watermark has passed its job's end, so that the other sources have told all of it;
+        one that is older than `old_ms` waits for nobody.
+        """
         self._history_types = frozenset(history_types)
+        self._old_ms = old_ms
+        self._pending: list[FinishedHistory] = []
         self._deduplicator = deduplicator
         self._watermarks = watermarks
         self._positions: dict[str, Mapping[str, Any]] = {}
@@ -61,23 +72,33 @@ class Order:
             step.problems.append(NewProblem(source, source, "left_out", message))
         step.watermark_ms = advance.watermark_ms
         step.events = self._deduplicator.release(advance.watermark_ms)
+        step.histories = self._due(max(advance.watermark_ms, now_ms - self._old_ms))
         return step
 
     def end(self) -> Ordered:
         """No source will send anything more: release everything."""
         watermark_ms = self._watermarks.end()
-        return Ordered(self._deduplicator.release(watermark_ms), watermark_ms)
+        return Ordered(self._deduplicator.release(watermark_ms), watermark_ms, self._due(watermark_ms))
 
     def save(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         """Tables and JSON-able state."""
-        state = {"watermarks": self._watermarks.save(), "positions": dict(self._positions)}
-        return self._deduplicator.save(), state
+        state = {
+            "watermarks": self._watermarks.save(),
+            "positions": dict(self._positions),
+            "pending": [[history.job_id, history.origin] for history in self._pending],
+        }
+        pending = {f"pending-{i}": history.events.table for i, history in enumerate(self._pending)}
+        return {**self._deduplicator.save(), **pending}, state
 
     def restore(self, tables: Mapping[str, pa.Table], state: Mapping[str, Any], now_ms: int) -> None:
         """Take over what `save` returned."""
         self._deduplicator.restore(tables)
         self._watermarks.restore(state["watermarks"], now_ms)
         self._positions = dict(state["positions"])
+        self._pending = [
+            FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"pending-{i}"]))
+            for i, (job_id, origin) in enumerate(state["pending"])
+        ]
 
     @property
     def n_waiting(self) -> int:
@@ -98,15 +119,21 @@ class Order:
             self._positions[intake.source] = intake.position
 
     def _take_history(self, history: FinishedHistory, step: Ordered, now_ms: int) -> None:
-        """A job that was followed live gets its history as further copies; what the live view missed, or a job that was
-        never seen, is replayed from the file."""
+        """A job that was followed live gets its history as further copies; it is looked at again as a whole when
+        something of it came too late, or when it was never seen."""
         if not any(map(self._deduplicator.knows, _first_ids(history))):
             step.counters.update({("history", JOB_HISTORY, t): n for t, n in _count(history.events).items()})
-            step.histories.append(history)
+            self._pending.append(history)
             return
         late = self._offer(JOB_HISTORY, history.origin, history.events, step, now_ms)
         if not self._history_types.isdisjoint(late.strings("type").to_pylist()):
-            step.histories.append(history)
+            self._pending.append(history)
+
+    def _due(self, passed_ms: int) -> list[FinishedHistory]:
+        """The histories whose last event lies before `passed_ms`; they wait no longer."""
+        due = [history for history in self._pending if _last_ms(history) < passed_ms]
+        self._pending = [history for history in self._pending if _last_ms(history) >= passed_ms]
+        return due
 
     def _offer(self, source: str, place: str, events: EventBatch, step: Ordered, now_ms: int) -> EventBatch:
         """Returns the late events."""
@@ -124,6 +151,10 @@ class Order:
             message = f"{len(offered.late)} events came after the watermark; they are kept but take no part in matching"
             step.problems.append(NewProblem(source, place, "late", message))
         return offered.late
+
+
+def _last_ms(history: FinishedHistory) -> int:
+    return int(history.events.t_hi_ms.max()) if len(history.events) else NEVER_MS
 
 
 def _first_ids(history: FinishedHistory) -> list[str]:

@@ -99,7 +99,7 @@ class Pipeline:
         self.recent.add(ordered.events, ordered.watermark_ms)
         self.boundary("match")
         matches = self.matcher.process(ordered.events, ordered.watermark_ms)
-        from_histories = [self.histories.replay(history) for history in ordered.histories]
+        from_histories = [self.histories.replay(history, self.recent.events) for history in ordered.histories]
         self.boundary("checkpoint")
         row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms)
         self.boundary("store")

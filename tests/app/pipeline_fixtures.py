@@ -151,7 +151,7 @@ def start(
         order=Order(
             Deduplicator({name: rank for rank, name in enumerate(names)}, 100_000),
             Watermarks(names, timeout_ms, now_ms),
-            {"MapStart", "MapEnd"},
+            history_types={"MapStart", "MapEnd"},
         ),
         matcher=PairMatcher(),
         histories=HistoryReplay(PairMatcher),

@@ -19,10 +19,10 @@ ATTRIBUTES = ("host", "rack", "status")
 
 
 class Plain:
-    """The definition, event by event."""
+    """The definition: of what waits and a batch's copies, the preferred source's first fills in from the rest."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, list[tuple[int, int, dict[str, Any]]]] = {}
+        self.waiting: dict[str, tuple[int, dict[str, Any]]] = {}
         self.released: set[str] = set()
         self.watermark_ms = -(2**62)
         self.n_seen = 0
@@ -31,33 +31,31 @@ class Plain:
 
     def offer(self, rank: int, rows: list[dict[str, Any]]) -> None:
         late_now: set[str] = set()
+        copies: dict[str, list[tuple[int, dict[str, Any]]]] = {}
         for row in rows:
+            event_id = row["event_id"]
             self.n_seen += 1
-            if row["event_id"] in self.released:
+            if event_id in self.released or event_id in late_now:
                 self.n_duplicate += 1
             elif row["t_lo_ms"] < self.watermark_ms:
-                if row["event_id"] in late_now:
-                    self.n_duplicate += 1
-                else:
-                    late_now.add(row["event_id"])
-                    self.late.append(row["event_id"])
+                late_now.add(event_id)
+                self.late.append(event_id)
             else:
-                copies = self.waiting.setdefault(row["event_id"], [])
-                self.n_duplicate += bool(copies)
-                copies.append((rank, self.n_seen, row))
+                known = [self.waiting[event_id]] if event_id in self.waiting else []
+                self.n_duplicate += bool(copies.setdefault(event_id, known))
+                copies[event_id].append((rank, row))
+        for event_id, ranked in copies.items():
+            ordered = sorted(ranked, key=lambda copy: copy[0])  # stable: of equal ones the first that came
+            merged = dict(ordered[0][1])
+            for name in ATTRIBUTES:
+                merged[name] = next((row[name] for _, row in ordered if row[name] is not None), None)
+            self.waiting[event_id] = ordered[0][0], merged
         self.released |= late_now
 
     def release(self, watermark_ms: int) -> dict[str, dict[str, Any]]:
         self.watermark_ms = max(self.watermark_ms, watermark_ms)
-        found = {}
-        for event_id, copies in list(self.waiting.items()):
-            ordered = [row for _, _, row in sorted(copies, key=lambda c: c[:2])]
-            if ordered[0]["t_lo_ms"] < self.watermark_ms:
-                filled = dict(ordered[0])
-                for name in ATTRIBUTES:
-                    filled[name] = next((row[name] for row in ordered if row.get(name) is not None), None)
-                found[event_id] = filled
-                del self.waiting[event_id]
+        found = {i: row for i, (_, row) in self.waiting.items() if row["t_lo_ms"] < self.watermark_ms}
+        self.waiting = {i: waiting for i, waiting in self.waiting.items() if i not in found}
         self.released |= set(found)
         return found
 
