@@ -209,6 +209,32 @@ def test_memory_is_bounded_by_the_window() -> None:
     assert max(kept) <= 7
 
 
+def test_what_an_undecided_imprecise_event_may_reach_is_kept() -> None:
+    """The end is in 5..20 and the window 5: at watermark 15 the start at 3 may still be its match."""
+    text = "PATTERN SEQ(Start a, End c) WHERE skip_till_any_match { [task] } WITHIN 5"
+    query = compile_query(text, SCHEMA)
+    runtime = PostponedRuntime(query.plan, Interner())
+    assert runtime.advance(batch(("Start", 3, 3, "r"), ("End", 5, 20, "r")), 15) == []
+    (row,) = runtime.advance(EventBatch.empty(), 21)
+    assert row.confidence == pytest.approx(4 / 16)
+
+
+def test_prefixes_that_differ_in_their_first_event_are_counted_apart() -> None:
+    """Here the first event of b is compared two components later."""
+    text = """PATTERN SEQ(Start a, Sample+ b[], Fault f, End c) WHERE skip_till_any_match { [task] AND max(b[].val) > 2
+              AND b[b.len].val >= b[1].val + 1 } WITHIN 1 hour OUTPUT COLLAPSED"""
+    values = [2.0, 1.0, 3.0, 0.0, 2.0]
+    end = 30_000
+    stream = batch(("Start", 0, 0, "r"), *samples(values), ("Fault", end, end, "r"), ("End", end + 1, end + 1, "r"))
+    (row,), _ = run(text, stream)
+    expected = sum(
+        chosen[-1] >= chosen[0] + 1 and max(chosen) > 2
+        for size in range(1, 6)
+        for chosen in itertools.combinations(values, size)
+    )
+    assert row.count == expected
+
+
 def test_a_limit_is_reported() -> None:
     text = "PATTERN SEQ(Start a, Sample+ b[], End c) WHERE skip_till_any_match { [task] } WITHIN 1 hour"
     rows, _ = run(text, rising_with([1.0] * 12), Limits(max_rows=50))

@@ -109,22 +109,29 @@ CONJUNCTS = (
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+BETWEEN_NEIGHBOURS = (*CONJUNCTS[:4], "b[i].val != 2")
+"""Those that are counted as chains over neighbours."""
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    st.lists(st.sampled_from(CONJUNCTS), max_size=3, unique=True),
+    st.sampled_from([CONJUNCTS, BETWEEN_NEIGHBOURS]).flatmap(
+        lambda conjuncts: st.lists(st.sampled_from(conjuncts), max_size=3, unique=True)
+    ),
     st.lists(st.integers(0, 4), min_size=1, max_size=8),
     st.integers(0, 12),
     st.integers(1, 14),
+    st.integers(-12, 6),
     st.sampled_from(["", " CONFIDENCE >= 0.6"]),
 )
 def test_counted_rows_equal_the_listed_matches(
-    conjuncts: list[str], values: list[int], start: int, width: int, threshold: str
+    conjuncts: list[str], values: list[int], start: int, width: int, after: int, threshold: str
 ) -> None:
     """COLLAPSED counts without listing: number, best and candidates are those of OUTPUT ALL."""
     where = " AND ".join(["[task]", *conjuncts])
     text = f"PATTERN SEQ(Start a, Sample+ b[], End c) WHERE skip_till_any_match {{ {where} }} WITHIN 1 hour{threshold}"
     samples = [("Sample", 10 * k, 10 * k + width - 1, float(v)) for k, v in enumerate(values)]
-    end = 10 * len(values) + 3
+    end = 10 * len(values) + after
     stream = batch(("Start", start, start, "r"), *samples, ("End", end, end, "r"))
     listed, _ = run(text, stream)
     counted, _ = run(text + " OUTPUT COLLAPSED", stream)
