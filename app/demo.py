@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from app.alerting.recorder import HISTORY, LIVE
 from app.alerting.text import iso
 from app.assembly import open_configured_store
 from app.demo_report import print_summary
@@ -104,8 +105,11 @@ def seen_alerts(store: Store) -> list[SeenAlert]:
 def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, seconds: float) -> dict[str, Any]:
     """The content of demo-summary.json."""
     counters: dict[str, Counter[str]] = {}
+    matches: dict[str, Counter[str]] = {LIVE: Counter(), HISTORY: Counter()}
     for row in store.statistics():
         counters.setdefault(row.name, Counter())[row.type] += row.value
+        if row.name == "matches":
+            matches[row.source][row.type] += row.value
     events = counters.get("events", Counter()) + counters.get("history", Counter())
     return {
         "recording": {
@@ -116,7 +120,8 @@ def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, 
         "events": dict(sorted(events.items())),
         "duplicates": sum(counters.get("duplicates", Counter()).values()),
         "late": sum(counters.get("late", Counter()).values()),
-        "matches": dict(sorted(counters.get("matches", Counter()).items())),
+        "matches": dict(sorted(matches[LIVE].items())),
+        "matches_in_histories": dict(sorted(matches[HISTORY].items())),
         "reports": store.n_reports_by_query(),
         "alerts": store.n_alerts_by_query(),
         "ground_truth": {

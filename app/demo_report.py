@@ -36,12 +36,15 @@ def _events(summary: Mapping[str, Any]) -> Table:
 
 
 def _queries(summary: Mapping[str, Any]) -> Table:
-    table = Table("query", "matches", "alerts", "report rows", title="queries", title_justify="left")
+    table = Table(
+        "query", "matches", "in finished jobs", "alerts", "report rows", title="queries", title_justify="left"
+    )
     for column in table.columns[1:]:
         column.justify = "right"
-    names = sorted({*summary["matches"], *summary["alerts"], *summary["reports"]})
+    parts = ("matches", "matches_in_histories", "alerts", "reports")
+    names = sorted({name for part in parts for name in summary[part]})
     for name in names:
-        cells = (summary[part].get(name) for part in ("matches", "alerts", "reports"))
+        cells = (summary[part].get(name) for part in parts)
         table.add_row(Text(name), *("" if n is None else f"{n:,}" for n in cells))
     return table
 

@@ -31,6 +31,7 @@ class Progress:
     now_ms: int
     started_ms: int
     ended_ms: int
+    runner: Runner
 
 
 def unwatched(_progress: Progress) -> None:
@@ -70,7 +71,7 @@ def replay(
             for name in runner.live.sources:
                 runner.poll(name)
             runner.step()
-            watch(Progress(now_ms, manifest.started_ms, manifest.ended_ms))
+            watch(Progress(now_ms, manifest.started_ms, manifest.ended_ms, runner))
         runner.live.pipeline.finish(clock.now_ms())
         notifier.wake()
         notifier.drain(DRAIN_TIMEOUT_S)

@@ -75,7 +75,11 @@ class Runner:
                 self._report(error)
                 if self._n_failures >= FAILURES_BEFORE_GIVING_UP:
                     raise AppError(f"{self._n_failures} steps in a row failed; the last: {error}") from error
-                self.live = self._assemble()
+                self.go_back()
+
+    def go_back(self) -> None:
+        """Put the live path together anew where the store's checkpoint stands, as a new process would."""
+        self.live = self._assemble()
 
     def clean(self) -> None:
         """Delete what is older than its retention."""

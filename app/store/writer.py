@@ -204,8 +204,11 @@ class Writer:
 
     def add_statistics(self, increments: Mapping[tuple[str, str, str], int]) -> None:
         """Add to counters named (name, source, type)."""
+        names = sorted({name for name, _, _ in increments})
+        statement = select(StatisticRow).where(StatisticRow.name.in_(names))
+        known = {(row.name, row.source, row.type): row for row in self.session.scalars(statement)}
         for (name, source, event_type), n in sorted(increments.items()):
-            row = self.session.get(StatisticRow, (name, source, event_type))
+            row = known.get((name, source, event_type))
             if row is None:
                 self.session.add(StatisticRow(name=name, source=source, type=event_type, value=n))
             else:
