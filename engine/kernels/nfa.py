@@ -16,38 +16,43 @@ from engine.kernels.opcodes import MAX_STACK, TRUE
 from engine.kernels.predicates import all_hold, evaluate, reset_aggregates, update_aggregates
 from engine.kernels.types import BoolArray, Float64Array, Int32Array, Int64Array
 
+BEGIN = 0
+TAKE = 1
+PROCEED = 2
 FIRST_PROGRAM = 0  # columns of an edge: programs [first, last) are evaluated at once,
 LAST_PROGRAM = 1
 LAST_LOOP = 2  # programs [last, last_loop) for each event of an earlier Kleene component
+
+# Columns of the negations of a plan.
+NEGATED_TYPE = 0
+AFTER = 1
+DECIDED_AT = 2
+FIRST_ABSENT = 3  # programs [FIRST_ABSENT, LAST_ABSENT)
+LAST_ABSENT = 4
 
 
 class PlanArrays(NamedTuple):
     """A plan as arrays. n steps, m negations, k programs, r registers.
 
-    step_type int64 (n,), kleene bool (n,), begin/take/proceed int64 (n, 3): FIRST_PROGRAM, LAST_PROGRAM, LAST_LOOP;
-    code int32 (., 3), bounds int32 (k + 1,), constants float64; program_over int64 (k,) the component over whose events
-    a loop runs, program_pairs bool (k,) from its second event on; slot arrays int32 (n_slots,); negated_* int64 (m,),
-    negated_edge int64 (m, 2); returns int64 program numbers; having a program number or -1; within_ms.
+    step_type int64 (n,), kleene bool (n,); edges int64 (n, 3, 3): BEGIN, TAKE, PROCEED by FIRST_PROGRAM, LAST_PROGRAM,
+    LAST_LOOP; code int32 (., 3), bounds int32 (k + 1,), constants float64; loops int64 (k, 2): the component over whose
+    events a program runs, -1 for none, and 1 if it does so from the second event on; slot arrays int32 (n_slots,);
+    negations int64 (m, 5): NEGATED_TYPE, AFTER, DECIDED_AT, FIRST_ABSENT, LAST_ABSENT; returns int64, program numbers;
+    having: a program number or -1.
     """
 
     step_type: Int64Array
     kleene: BoolArray
-    begin: Int64Array
-    take: Int64Array
-    proceed: Int64Array
+    edges: Int64Array
     code: Int32Array
     bounds: Int32Array
     constants: Float64Array
-    program_over: Int64Array
-    program_pairs: BoolArray
+    loops: Int64Array
     slot_kind: Int32Array
     slot_component: Int32Array
     slot_column: Int32Array
     slot_base: Int32Array
-    negated_type: Int64Array
-    negated_after: Int64Array
-    negated_decided: Int64Array
-    negated_edge: Int64Array
+    negations: Int64Array
     returns: Int64Array
     having: int
     n_registers: int
@@ -65,16 +70,14 @@ class StoreArrays(NamedTuple):
 
 
 class RunArrays(NamedTuple):
-    """Runs: state, head (node), partition, next (run) int64 (c,); rows int64 (c, r); aggregates float64 (c, n_slots).
+    """Runs: fields int64 (c, 4): HEAD (node), PARTITION, STATE, NEXT (run); rows int64 (c, r); aggregates float64.
 
-    `list_head` int64 (n_partitions + 1,): first run of each partition; the last entry chains the runs that started with
-    broadcast events and belong to every partition not known yet. `known` bool (n_partitions,).
+    `free` int64 (c,): stack of unused runs. `list_head` int64 (n_partitions + 1,): first run of each partition; the
+    last entry chains the runs that started with broadcast events and belong to every partition not known yet. `known`
+    bool (n_partitions,).
     """
 
-    state: Int64Array
-    head: Int64Array
-    partition: Int64Array
-    next: Int64Array
+    fields: Int64Array
     rows: Int64Array
     aggregates: Float64Array
     free: Int64Array
@@ -82,25 +85,26 @@ class RunArrays(NamedTuple):
     known: BoolArray
 
 
-class NodeArrays(NamedTuple):
-    """What runs have selected: row, parent (node, -1 at the start) and component, int64 (c,)."""
-
-    row: Int64Array
-    parent: Int64Array
-    component: Int64Array
+# Columns of the fields of runs and matches.
+HEAD = 0
+PARTITION = 1
+STATE = 2
+NEXT = 3
 
 
 class MatchArrays(NamedTuple):
-    """Completed matches: head node, partition, first row, last row int64 (c,); values float64 (c, n_returns)."""
+    """Completed matches: fields int64 (c, 2): HEAD, PARTITION; rows int64 (c, r); aggregates, values float64 (c, .)."""
 
-    head: Int64Array
-    partition: Int64Array
-    first_row: Int64Array
-    last_row: Int64Array
+    fields: Int64Array
     rows: Int64Array
     aggregates: Float64Array
     values: Float64Array
 
+
+# Columns of the nodes, int64 (c, 3): what runs have selected, newest last; PARENT is -1 at the start of a chain.
+ROW = 0
+PARENT = 1
+COMPONENT = 2
 
 # Entries of the counters array.
 N_FREE = 0  # runs on the free stack
@@ -110,29 +114,43 @@ N_LIVE = 3
 
 
 @njit(cache=True, nogil=True)
+def _copy(table, at, values):
+    """values = table[at], element by element: no view is made."""
+    for k in range(values.shape[0]):
+        values[k] = table[at, k]
+
+
+@njit(cache=True, nogil=True)
+def _put(table, at, values):
+    """table[at] = values."""
+    for k in range(values.shape[0]):
+        table[at, k] = values[k]
+
+
+@njit(cache=True, nogil=True)
 def _loops_hold(plan, store, nodes, head, first, last, rows, aggregates, stack):
     """The programs first..last-1 hold for CURRENT = each selected event of the component that they range over."""
     current = plan.n_registers - 1
     saved_current = rows[current]
     holds = True
     for program in range(first, last):
-        over = plan.program_over[program]
+        over = plan.loops[program, 0]
         register = 2 * over + 1
         saved_last = rows[register]
         node = head
         while node >= 0 and holds:
-            if nodes.component[node] == over:
-                parent = nodes.parent[node]
-                has_previous = parent >= 0 and nodes.component[parent] == over
-                if has_previous or not plan.program_pairs[program]:
-                    rows[current] = nodes.row[node]
-                    rows[register] = nodes.row[parent] if has_previous else -1
+            if nodes[node, COMPONENT] == over:
+                parent = nodes[node, PARENT]
+                has_previous = parent >= 0 and nodes[parent, COMPONENT] == over
+                if has_previous or plan.loops[program, 1] == 0:
+                    rows[current] = nodes[node, ROW]
+                    rows[register] = nodes[parent, ROW] if has_previous else -1
                     value = evaluate(
                         plan.code, plan.bounds[program], plan.bounds[program + 1],
                         plan.constants, store.columns, rows, aggregates, stack,
                     )  # fmt: skip
                     holds = value == TRUE
-            node = nodes.parent[node]
+            node = nodes[node, PARENT]
         rows[register] = saved_last
         if not holds:
             break
@@ -141,13 +159,14 @@ def _loops_hold(plan, store, nodes, head, first, last, rows, aggregates, stack):
 
 
 @njit(cache=True, nogil=True)
-def _edge_holds(plan, store, nodes, head, edge, rows, aggregates, stack):
-    """All predicates of one edge hold; `head` is the newest node whose events loops range over."""
+def _edge_holds(plan, store, nodes, head, step, edge, rows, aggregates, stack):
+    """All predicates of one edge of a step hold; `head` is the newest node whose events loops range over."""
     return all_hold(
-        plan.code, plan.bounds, edge[FIRST_PROGRAM], edge[LAST_PROGRAM],
+        plan.code, plan.bounds, plan.edges[step, edge, FIRST_PROGRAM], plan.edges[step, edge, LAST_PROGRAM],
         plan.constants, store.columns, rows, aggregates, stack,
     ) and _loops_hold(
-        plan, store, nodes, head, edge[LAST_PROGRAM], edge[LAST_LOOP], rows, aggregates, stack
+        plan, store, nodes, head, plan.edges[step, edge, LAST_PROGRAM], plan.edges[step, edge, LAST_LOOP],
+        rows, aggregates, stack,
     )  # fmt: skip
 
 
@@ -159,7 +178,7 @@ def negation_fails(plan, store, negation, partition, n_rows, rows, aggregates, s
     (last, first + within] (DESIGN 3). Rows stand in stream order, so a place is a range of rows.
     """
     n_steps = plan.step_type.shape[0]
-    after = plan.negated_after[negation]
+    after = plan.negations[negation, AFTER]
     current = plan.n_registers - 1
     t_first = store.t_ms[rows[0]]
     if after < 0:
@@ -171,7 +190,7 @@ def negation_fails(plan, store, negation, partition, n_rows, rows, aggregates, s
     saved = rows[current]
     found = False
     for row in range(start, end):
-        if store.type_index[row] != plan.negated_type[negation]:
+        if store.type_index[row] != plan.negations[negation, NEGATED_TYPE]:
             continue
         if store.partition[row] != partition and store.partition[row] >= 0:
             continue
@@ -187,7 +206,7 @@ def negation_fails(plan, store, negation, partition, n_rows, rows, aggregates, s
                 continue
         rows[current] = row
         if all_hold(
-            plan.code, plan.bounds, plan.negated_edge[negation, 0], plan.negated_edge[negation, 1],
+            plan.code, plan.bounds, plan.negations[negation, FIRST_ABSENT], plan.negations[negation, LAST_ABSENT],
             plan.constants, store.columns, rows, aggregates, stack,
         ):  # fmt: skip
             found = True
@@ -199,8 +218,8 @@ def negation_fails(plan, store, negation, partition, n_rows, rows, aggregates, s
 @njit(cache=True, nogil=True)
 def _negations_hold(plan, store, position, partition, n_rows, rows, aggregates, stack):
     """No negation that is decided by binding `position` is violated."""
-    for negation in range(plan.negated_type.shape[0]):
-        if plan.negated_decided[negation] == position and negation_fails(
+    for negation in range(plan.negations.shape[0]):
+        if plan.negations[negation, DECIDED_AT] == position and negation_fails(
             plan, store, negation, partition, n_rows, rows, aggregates, stack
         ):
             return False
@@ -220,8 +239,8 @@ def _bind_first(plan, store, component, row, rows, aggregates):
 
 
 @njit(cache=True, nogil=True)
-def _emit(plan, store, matches, counters, head, partition, row, rows, aggregates, stack):
-    """Record a match whose last event is `row`, with its RETURN values, unless HAVING rejects it."""
+def _emit(plan, store, matches, counters, head, partition, rows, aggregates, stack):
+    """Record a match with its RETURN values, unless HAVING rejects it."""
     if plan.having >= 0:
         value = evaluate(
             plan.code, plan.bounds[plan.having], plan.bounds[plan.having + 1],
@@ -231,12 +250,10 @@ def _emit(plan, store, matches, counters, head, partition, row, rows, aggregates
             return
     at = counters[N_MATCHES]
     counters[N_MATCHES] += 1
-    matches.head[at] = head
-    matches.partition[at] = partition
-    matches.first_row[at] = rows[0]
-    matches.last_row[at] = row
-    matches.rows[at] = rows
-    matches.aggregates[at] = aggregates
+    matches.fields[at, HEAD] = head
+    matches.fields[at, PARTITION] = partition
+    _put(matches.rows, at, rows)
+    _put(matches.aggregates, at, aggregates)
     for k in range(plan.returns.shape[0]):
         program = plan.returns[k]
         matches.values[at, k] = evaluate(
@@ -249,9 +266,9 @@ def _emit(plan, store, matches, counters, head, partition, row, rows, aggregates
 def _new_node(nodes, counters, row, parent, component):
     node = counters[N_NODES]
     counters[N_NODES] += 1
-    nodes.row[node] = row
-    nodes.parent[node] = parent
-    nodes.component[node] = component
+    nodes[node, ROW] = row
+    nodes[node, PARENT] = parent
+    nodes[node, COMPONENT] = component
     return node
 
 
@@ -260,58 +277,58 @@ def _new_run(runs, counters, state, head, partition, rows, aggregates, chain):
     counters[N_FREE] -= 1
     counters[N_LIVE] += 1
     run = runs.free[counters[N_FREE]]
-    runs.state[run] = state
-    runs.head[run] = head
-    runs.partition[run] = partition
-    runs.rows[run] = rows
-    runs.aggregates[run] = aggregates
-    runs.next[run] = runs.list_head[chain]
+    runs.fields[run, STATE] = state
+    runs.fields[run, HEAD] = head
+    runs.fields[run, PARTITION] = partition
+    _put(runs.rows, run, rows)
+    _put(runs.aggregates, run, aggregates)
+    runs.fields[run, NEXT] = runs.list_head[chain]
     runs.list_head[chain] = run
     return run
 
 
 @njit(cache=True, nogil=True)
-def _complete(plan, store, nodes, matches, counters, head, partition, n_rows, row, rows, aggregates, stack):
+def _complete(plan, store, nodes, matches, counters, head, partition, n_rows, rows, aggregates, stack):
     """If the last component may be left now, record the match."""
     last = plan.step_type.shape[0] - 1
-    if not _edge_holds(plan, store, nodes, head, plan.proceed[last], rows, aggregates, stack):
+    if not _edge_holds(plan, store, nodes, head, last, PROCEED, rows, aggregates, stack):
         return
     # What depends on the last component as a whole is decided here; trailing negations wait for the watermark.
-    for negation in range(plan.negated_type.shape[0]):
-        waits = plan.negated_after[negation] == last
+    for negation in range(plan.negations.shape[0]):
+        waits = plan.negations[negation, AFTER] == last
         if (
-            plan.negated_decided[negation] == last + 1
+            plan.negations[negation, DECIDED_AT] == last + 1
             and not waits
             and negation_fails(plan, store, negation, partition, n_rows, rows, aggregates, stack)
         ):
             return
-    _emit(plan, store, matches, counters, head, partition, row, rows, aggregates, stack)
+    _emit(plan, store, matches, counters, head, partition, rows, aggregates, stack)
 
 
 @njit(cache=True, nogil=True)
 def _begin_next(plan, store, runs, nodes, matches, counters, run, row, partition, chain, rows, aggregates, stack):
     """Follow the edge from a run's component to the next one with `row`; True when its formula holds."""
     n_steps = plan.step_type.shape[0]
-    here = runs.state[run]
+    here = runs.fields[run, STATE]
     there = here + 1
     if plan.step_type[there] != store.type_index[row]:
         return False
-    rows[:] = runs.rows[run]
-    aggregates[:] = runs.aggregates[run]
-    head = runs.head[run]
-    if not _edge_holds(plan, store, nodes, head, plan.proceed[here], rows, aggregates, stack):
+    _copy(runs.rows, run, rows)
+    _copy(runs.aggregates, run, aggregates)
+    head = runs.fields[run, HEAD]
+    if not _edge_holds(plan, store, nodes, head, here, PROCEED, rows, aggregates, stack):
         return False
     rows[2 * there] = row
     rows[2 * there + 1] = row
     rows[plan.n_registers - 1] = row
-    if not _edge_holds(plan, store, nodes, head, plan.begin[there], rows, aggregates, stack):
+    if not _edge_holds(plan, store, nodes, head, there, BEGIN, rows, aggregates, stack):
         return False
     _bind_first(plan, store, there, row, rows, aggregates)
     if not _negations_hold(plan, store, there, partition, row, rows, aggregates, stack):
         return True  # the edge is followed; the match that would come of it is filtered
     head = _new_node(nodes, counters, row, head, there)
     if there == n_steps - 1:
-        _complete(plan, store, nodes, matches, counters, head, partition, row, row, rows, aggregates, stack)
+        _complete(plan, store, nodes, matches, counters, head, partition, row, rows, aggregates, stack)
     if there < n_steps - 1 or plan.kleene[there]:
         _new_run(runs, counters, there, head, partition, rows, aggregates, chain)
     return True
@@ -321,25 +338,25 @@ def _begin_next(plan, store, runs, nodes, matches, counters, run, row, partition
 def _take(plan, store, runs, nodes, matches, counters, run, row, partition, rows, aggregates, stack):
     """Let a looping run take `row` as its next Kleene event; True when the take edge's formula holds."""
     n_steps = plan.step_type.shape[0]
-    here = runs.state[run]
+    here = runs.fields[run, STATE]
     if not plan.kleene[here] or plan.step_type[here] != store.type_index[row]:
         return False
-    rows[:] = runs.rows[run]
-    aggregates[:] = runs.aggregates[run]
+    _copy(runs.rows, run, rows)
+    _copy(runs.aggregates, run, aggregates)
     rows[plan.n_registers - 1] = row
-    if not _edge_holds(plan, store, nodes, runs.head[run], plan.take[here], rows, aggregates, stack):
+    if not _edge_holds(plan, store, nodes, runs.fields[run, HEAD], here, TAKE, rows, aggregates, stack):
         return False
     rows[2 * here + 1] = row
     update_aggregates(
         plan.slot_kind, plan.slot_component, plan.slot_column, plan.slot_base,
         here, store.columns, row, aggregates,
     )  # fmt: skip
-    head = _new_node(nodes, counters, row, runs.head[run], here)
-    runs.head[run] = head
-    runs.rows[run] = rows
-    runs.aggregates[run] = aggregates
+    head = _new_node(nodes, counters, row, runs.fields[run, HEAD], here)
+    runs.fields[run, HEAD] = head
+    _put(runs.rows, run, rows)
+    _put(runs.aggregates, run, aggregates)
     if here == n_steps - 1:
-        _complete(plan, store, nodes, matches, counters, head, partition, row, row, rows, aggregates, stack)
+        _complete(plan, store, nodes, matches, counters, head, partition, row, rows, aggregates, stack)
     return True
 
 
@@ -353,7 +370,7 @@ def _start(plan, store, runs, nodes, matches, counters, row, partition, chain, r
     rows[0] = row
     rows[1] = row
     rows[plan.n_registers - 1] = row
-    if not _edge_holds(plan, store, nodes, -1, plan.begin[0], rows, aggregates, stack):
+    if not _edge_holds(plan, store, nodes, -1, 0, BEGIN, rows, aggregates, stack):
         return
     _bind_first(plan, store, 0, row, rows, aggregates)
     if plan.step_type.shape[0] > 1 and not _negations_hold(plan, store, 0, partition, row, rows, aggregates, stack):
@@ -361,7 +378,7 @@ def _start(plan, store, runs, nodes, matches, counters, row, partition, chain, r
     head = _new_node(nodes, counters, row, -1, 0)
     is_last = plan.step_type.shape[0] == 1
     if is_last and _negations_hold(plan, store, 0, partition, row, rows, aggregates, stack):
-        _complete(plan, store, nodes, matches, counters, head, partition, row, row, rows, aggregates, stack)
+        _complete(plan, store, nodes, matches, counters, head, partition, row, rows, aggregates, stack)
     if not is_last or plan.kleene[0]:
         _new_run(runs, counters, 0, head, partition, rows, aggregates, chain)
 
@@ -375,8 +392,8 @@ def _visit(plan, store, runs, nodes, matches, counters, row, partition, chain, r
     # New runs are put in front of the chain, so they are not offered the event that made them.
     first_old = run
     while run >= 0:
-        following = runs.next[run]
-        here = runs.state[run]
+        following = runs.fields[run, NEXT]
+        here = runs.fields[run, STATE]
         remove = t_ms - store.t_ms[runs.rows[run, 0]] > plan.within_ms
         usable = not remove and not (plan.strict_ties and t_ms <= store.t_ms[runs.rows[run, 2 * here + 1]])
         if usable:
@@ -391,14 +408,14 @@ def _visit(plan, store, runs, nodes, matches, counters, row, partition, chain, r
                 remove = begun
         if remove:
             if before >= 0:
-                runs.next[before] = following
+                runs.fields[before, NEXT] = following
             elif runs.list_head[chain] == run:
                 runs.list_head[chain] = following
             else:  # new runs stand in front of the first old one
                 front = runs.list_head[chain]
-                while runs.next[front] != run:
-                    front = runs.next[front]
-                runs.next[front] = following
+                while runs.fields[front, NEXT] != run:
+                    front = runs.fields[front, NEXT]
+                runs.fields[front, NEXT] = following
             runs.free[counters[N_FREE]] = run
             counters[N_FREE] += 1
             counters[N_LIVE] -= 1
@@ -415,7 +432,7 @@ def _chain_length(runs, chain):
     run = runs.list_head[chain]
     while run >= 0:
         n += 1
-        run = runs.next[run]
+        run = runs.fields[run, NEXT]
     return n
 
 
@@ -441,8 +458,8 @@ def advance(plan, store, runs, nodes, matches, counters, start, end):
             n_offers = counters[N_LIVE] + n_partitions + 1
         if (
             counters[N_FREE] < n_offers + n_new
-            or nodes.row.shape[0] - counters[N_NODES] < 2 * n_offers
-            or matches.head.shape[0] - counters[N_MATCHES] < 2 * n_offers
+            or nodes.shape[0] - counters[N_NODES] < 2 * n_offers
+            or matches.fields.shape[0] - counters[N_MATCHES] < 2 * n_offers
         ):
             return row
         if partition >= 0:
@@ -451,18 +468,27 @@ def advance(plan, store, runs, nodes, matches, counters, start, end):
                 runs.known[partition] = True
                 run = runs.list_head[n_partitions]
                 while run >= 0:
+                    _copy(runs.rows, run, rows)
+                    _copy(runs.aggregates, run, aggregates)
                     _new_run(
-                        runs, counters, runs.state[run], runs.head[run], partition,
-                        runs.rows[run], runs.aggregates[run], partition,
-                    )  # fmt: skip
-                    run = runs.next[run]
-            _visit(plan, store, runs, nodes, matches, counters, row, partition, partition, rows, aggregates, stack)
+                        runs,
+                        counters,
+                        runs.fields[run, STATE],
+                        runs.fields[run, HEAD],
+                        partition,
+                        rows,
+                        aggregates,
+                        partition,
+                    )
+                    run = runs.fields[run, NEXT]
+            first_chain, last_chain = partition, partition + 1
         else:
-            for known in range(n_partitions):
-                if runs.known[known]:
-                    _visit(plan, store, runs, nodes, matches, counters, row, known, known, rows, aggregates, stack)
-            # Runs of no partition yet: their matches would belong to partitions without a keyed event; none complete.
-            _visit(plan, store, runs, nodes, matches, counters, row, -1, n_partitions, rows, aggregates, stack)
+            # The last chain has the runs of no partition yet; a keyed event is still to come, so none completes.
+            first_chain, last_chain = 0, n_partitions + 1
+        for chain in range(first_chain, last_chain):
+            if chain == n_partitions or runs.known[chain]:
+                owner = chain if chain < n_partitions else -1
+                _visit(plan, store, runs, nodes, matches, counters, row, owner, chain, rows, aggregates, stack)
     return end
 
 
@@ -473,10 +499,10 @@ def expire(plan, store, runs, counters, watermark_ms):
         before = -1
         run = runs.list_head[chain]
         while run >= 0:
-            following = runs.next[run]
+            following = runs.fields[run, NEXT]
             if store.t_ms[runs.rows[run, 0]] + plan.within_ms < watermark_ms:
                 if before >= 0:
-                    runs.next[before] = following
+                    runs.fields[before, NEXT] = following
                 else:
                     runs.list_head[chain] = following
                 runs.free[counters[N_FREE]] = run
@@ -488,13 +514,13 @@ def expire(plan, store, runs, counters, watermark_ms):
 
 
 @njit(cache=True, nogil=True)
-def mark_nodes(heads, parent, reachable):
+def mark_nodes(heads, nodes, reachable):
     """Mark in `reachable` (bool, per node) every node on a chain from one of `heads`."""
     for k in range(heads.shape[0]):
         node = heads[k]
         while node >= 0 and not reachable[node]:
             reachable[node] = True
-            node = parent[node]
+            node = nodes[node, PARENT]
 
 
 @njit(cache=True, nogil=True)
@@ -510,7 +536,7 @@ def live_runs(runs, n_live):
             found[n] = run
             chain_of[n] = chain
             n += 1
-            run = runs.next[run]
+            run = runs.fields[run, NEXT]
         found[start:n] = found[start:n][::-1].copy()
     return found, chain_of
 
@@ -522,12 +548,12 @@ def selected_rows(nodes, head):
     node = head
     while node >= 0:
         n += 1
-        node = nodes.parent[node]
+        node = nodes[node, PARENT]
     rows = np.empty(n, np.int64)
     components = np.empty(n, np.int64)
     node = head
     for at in range(n - 1, -1, -1):
-        rows[at] = nodes.row[node]
-        components[at] = nodes.component[node]
-        node = nodes.parent[node]
+        rows[at] = nodes[node, ROW]
+        components[at] = nodes[node, COMPONENT]
+        node = nodes[node, PARENT]
     return rows, components

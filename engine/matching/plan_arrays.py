@@ -17,34 +17,28 @@ def plan_arrays(plan: Plan, store: EventStore) -> PlanArrays:
     programs = plan.programs
     constants = programs.with_strings({text: store.interner.code(text) for _, text in programs.string_constants})
     type_codes = {name: number for number, name in enumerate(store.types)}
-    n_programs = len(programs.bounds) - 1
-    over = np.full(n_programs, -1, np.int64)
-    pairs = np.zeros(n_programs, np.bool_)
+    loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))
     for step in plan.steps:
         for edge in (step.begin, step.take, step.proceed):
             for loop in edge.loops:
-                over[loop.program] = loop.over
-                pairs[loop.program] = loop.over_pairs
+                loops[loop.program] = loop.over, loop.over_pairs
     kinds, components, columns, bases = programs.slot_arrays()
     return PlanArrays(
         step_type=np.array([type_codes[s.event_type] for s in plan.steps], np.int64),
         kleene=np.array([s.kleene for s in plan.steps], np.bool_),
-        begin=_edges([s.begin for s in plan.steps]),
-        take=_edges([s.take for s in plan.steps]),
-        proceed=_edges([s.proceed for s in plan.steps]),
+        edges=np.array([[_edge(e) for e in (s.begin, s.take, s.proceed)] for s in plan.steps], np.int64),
         code=programs.code,
         bounds=programs.bounds,
         constants=constants,
-        program_over=over,
-        program_pairs=pairs,
+        loops=loops,
         slot_kind=kinds,
         slot_component=components,
         slot_column=columns,
         slot_base=bases,
-        negated_type=np.array([type_codes[n.event_type] for n in plan.negations], np.int64),
-        negated_after=np.array([n.after for n in plan.negations], np.int64),
-        negated_decided=np.array([n.decided_at for n in plan.negations], np.int64),
-        negated_edge=np.array([[n.edge.first, n.edge.last] for n in plan.negations], np.int64).reshape(-1, 2),
+        negations=np.array(
+            [[type_codes[n.event_type], n.after, n.decided_at, n.edge.first, n.edge.last] for n in plan.negations],
+            np.int64,
+        ).reshape(-1, 5),
         returns=np.array([r.program for r in plan.returns], np.int64),
         having=-1 if plan.having is None else plan.having,
         n_registers=programs.n_registers,
@@ -65,5 +59,5 @@ def return_value(number: float, value: ReturnValue, store: EventStore) -> Value:
     return store.value(number, value.type)
 
 
-def _edges(edges: list[EdgePredicates]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return np.array([[e.first, e.last, e.last + len(e.loops)] for e in edges], np.int64).reshape(-1, 3)
+def _edge(edge: EdgePredicates) -> tuple[int, int, int]:
+    return edge.first, edge.last, edge.last + len(edge.loops)

@@ -1,0 +1,231 @@
+"""The flat arrays in which the NFAb kernel keeps its runs: growth, compaction, saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels import nfa as kernel
+
+_LEAST_RUNS = 256
+_LEAST_NODES = 1024
+_LEAST_MATCHES = 1024
+
+
+class RunMemory:
+    """Runs, what they have selected (nodes) and completed matches of one query, as `engine.kernels.nfa` wants them."""
+
+    runs: kernel.RunArrays
+    nodes: Int64Array
+    matches: kernel.MatchArrays
+
+    def __init__(self, n_registers: int, n_slots: int, n_values: int) -> None:
+        self._widths = (n_registers, n_slots, n_values)
+        self.counters = np.zeros(4, np.int64)
+        self._allocate_runs(_LEAST_RUNS, 0)
+        self._allocate_nodes(_LEAST_NODES)
+        self._allocate_matches(_LEAST_MATCHES)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs alive."""
+        return int(self.counters[kernel.N_LIVE])
+
+    def no_matches(self, n: int = 0) -> kernel.MatchArrays:
+        """Arrays for n matches."""
+        n_registers, n_slots, n_values = self._widths
+        return kernel.MatchArrays(
+            fields=np.empty((n, 2), np.int64),
+            rows=np.empty((n, n_registers), np.int64),
+            aggregates=np.empty((n, n_slots), np.float64),
+            values=np.empty((n, n_values), np.float64),
+        )
+
+    def take_matches(self) -> kernel.MatchArrays:
+        """The matches completed since the last call."""
+        n = int(self.counters[kernel.N_MATCHES])
+        self.counters[kernel.N_MATCHES] = 0
+        return where(self.matches, np.arange(len(self.matches.fields)) < n)
+
+    # ---------------------------------------------------------------- growth
+
+    def know_partitions(self, n_partitions: int) -> None:
+        """Make room for partitions numbered below `n_partitions`."""
+        n_old = len(self.runs.known)
+        if n_partitions <= n_old:
+            return
+        capacity = max(n_partitions, 2 * n_old, 16)
+        list_head = np.full(capacity + 1, -1, np.int64)
+        list_head[:n_old] = self.runs.list_head[:n_old]
+        list_head[capacity] = self.runs.list_head[n_old]  # the chain of no partition yet stays last
+        known = np.zeros(capacity, np.bool_)
+        known[:n_old] = self.runs.known
+        self.runs = self.runs._replace(list_head=list_head, known=known)
+
+    def grow(self) -> None:
+        """Make room for whatever one more event may need."""
+        n_needed = 2 * (self.n_runs + len(self.runs.known) + 2)
+        if self.counters[kernel.N_FREE] < n_needed:
+            self._grow_runs(max(len(self.runs.fields), n_needed))
+        if len(self.nodes) - self.counters[kernel.N_NODES] < n_needed:
+            self.nodes = _longer(self.nodes, max(len(self.nodes), n_needed))
+        if len(self.matches.fields) < n_needed:
+            self._allocate_matches(2 * n_needed)
+
+    def _grow_runs(self, extra: int) -> None:
+        runs, capacity = self.runs, len(self.runs.fields)
+        n_free = int(self.counters[kernel.N_FREE])
+        free = np.empty(capacity + extra, np.int64)
+        free[:n_free] = runs.free[:n_free]
+        free[n_free : n_free + extra] = np.arange(capacity, capacity + extra)
+        self.runs = runs._replace(
+            fields=_longer(runs.fields, extra),
+            rows=_longer(runs.rows, extra),
+            aggregates=_longer(runs.aggregates, extra),
+            free=free,
+        )
+        self.counters[kernel.N_FREE] += extra
+
+    def _allocate_runs(self, capacity: int, n_partitions: int) -> None:
+        n_registers, n_slots, _ = self._widths
+        self.runs = kernel.RunArrays(
+            fields=np.empty((capacity, 4), np.int64),
+            rows=np.empty((capacity, n_registers), np.int64),
+            aggregates=np.empty((capacity, n_slots), np.float64),
+            free=np.arange(capacity - 1, -1, -1, dtype=np.int64),
+            list_head=np.full(n_partitions + 1, -1, np.int64),
+            known=np.zeros(n_partitions, np.bool_),
+        )
+        self.counters[kernel.N_FREE] = capacity
+        self.counters[kernel.N_LIVE] = 0
+
+    def _allocate_nodes(self, capacity: int) -> None:
+        self.nodes = np.empty((capacity, 3), np.int64)
+        self.counters[kernel.N_NODES] = 0
+
+    def _allocate_matches(self, capacity: int) -> None:
+        self.matches = self.no_matches(capacity)
+
+    # ------------------------------------------------------------ compaction
+
+    def reachable(self, pending: kernel.MatchArrays) -> tuple[BoolArray, Int64Array]:
+        """Nodes that a run or a waiting match leads to (per node), and all rows that these and the registers name."""
+        live, _ = kernel.live_runs(self.runs, self.n_runs)
+        heads = np.concatenate([self.runs.fields[live, kernel.HEAD], pending.fields[:, kernel.HEAD]])
+        nodes = np.zeros(int(self.counters[kernel.N_NODES]), np.bool_)
+        kernel.mark_nodes(heads, self.nodes, nodes)
+        named = (self.nodes[np.flatnonzero(nodes), kernel.ROW], self.runs.rows[live].ravel(), pending.rows.ravel())
+        rows = np.unique(np.concatenate(named))
+        return nodes, rows[rows >= 0]
+
+    def renumber(
+        self, nodes: BoolArray, new_row: Int64Array, new_partition: Int64Array, n_partitions: int
+    ) -> Int64Array:
+        """Keep the marked nodes and give rows and partitions their new numbers; returns the new numbers of nodes.
+
+        All three number arrays have one more entry, -1, at the end, so that -1 stays -1.
+        """
+        live, chains = kernel.live_runs(self.runs, self.n_runs)
+        unbound = chains == len(self.runs.known)
+        fields, rows, aggregates = self.runs.fields[live], self.runs.rows[live], self.runs.aggregates[live]
+        known = new_partition[np.flatnonzero(self.runs.known)]
+        new_node = np.append(np.where(nodes, np.cumsum(nodes) - 1, -1), -1)
+        kept = self.nodes[np.flatnonzero(nodes)]
+        kept[:, kernel.ROW] = new_row[kept[:, kernel.ROW]]
+        kept[:, kernel.PARENT] = new_node[kept[:, kernel.PARENT]]
+        fields[:, kernel.HEAD] = new_node[fields[:, kernel.HEAD]]
+        fields[:, kernel.PARTITION] = new_partition[fields[:, kernel.PARTITION]]
+        self._fill(kept, known[known >= 0], fields, new_row[rows], aggregates, unbound, n_partitions)
+        return new_node
+
+    def _fill(
+        self, nodes: Int64Array, known: Int64Array, fields: Int64Array, rows: Int64Array,
+        aggregates: Float64Array, unbound: BoolArray, n_partitions: int,
+    ) -> None:  # fmt: skip
+        n = len(fields)
+        self._allocate_nodes(max(_LEAST_NODES, 2 * len(nodes)))
+        self.nodes[: len(nodes)] = nodes
+        self.counters[kernel.N_NODES] = len(nodes)
+        self._allocate_runs(max(_LEAST_RUNS, 2 * n), n_partitions)
+        self.runs.known[known] = True
+        self.runs.fields[:n], self.runs.rows[:n], self.runs.aggregates[:n] = fields, rows, aggregates
+        for run in range(n):
+            chain = n_partitions if unbound[run] else int(fields[run, kernel.PARTITION])
+            self.runs.fields[run, kernel.NEXT] = self.runs.list_head[chain]
+            self.runs.list_head[chain] = run
+        n_free = len(self.runs.fields) - n
+        self.runs.free[:n_free] = np.arange(len(self.runs.fields) - 1, n - 1, -1)
+        self.counters[kernel.N_FREE] = n_free
+        self.counters[kernel.N_LIVE] = n
+
+    # ----------------------------------------------------------------- state
+
+    def save(self, pending: kernel.MatchArrays) -> dict[str, pa.Table]:
+        """Nodes, runs chain by chain, known partitions and the matches that wait."""
+        live, chains = kernel.live_runs(self.runs, self.n_runs)
+        return {
+            "nodes": pa.table({"node": _lists(self.nodes[: int(self.counters[kernel.N_NODES])])}),
+            "known": pa.table({"partition": np.flatnonzero(self.runs.known)}),
+            "runs": pa.table(
+                {
+                    "fields": _lists(self.runs.fields[live]),
+                    "rows": _lists(self.runs.rows[live]),
+                    "aggregates": _lists(self.runs.aggregates[live]),
+                    "unbound": chains == len(self.runs.known),
+                }
+            ),
+            "pending": pa.table({name: _lists(getattr(pending, name)) for name in pending._fields}),
+        }
+
+    def restore(self, state: Mapping[str, pa.Table], n_partitions: int) -> kernel.MatchArrays:
+        """Take over what `save` wrote; returns the matches that wait."""
+        n_registers, n_slots, n_values = self._widths
+        runs, pending = state["runs"], state["pending"]
+        self._fill(
+            _matrix(state["nodes"].column("node"), 3, np.int64),
+            state["known"].column("partition").to_numpy(),
+            _matrix(runs.column("fields"), 4, np.int64),
+            _matrix(runs.column("rows"), n_registers, np.int64),
+            _matrix(runs.column("aggregates"), n_slots, np.float64),
+            runs.column("unbound").to_numpy(),
+            n_partitions,
+        )
+        return kernel.MatchArrays(
+            _matrix(pending.column("fields"), 2, np.int64),
+            _matrix(pending.column("rows"), n_registers, np.int64),
+            _matrix(pending.column("aggregates"), n_slots, np.float64),
+            _matrix(pending.column("values"), n_values, np.float64),
+        )
+
+
+def joined(parts: list[kernel.MatchArrays]) -> kernel.MatchArrays:
+    """The matches of all parts, in their order; at least one part."""
+    columns: list[Any] = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+    return kernel.MatchArrays(*columns)
+
+
+def where(matches: kernel.MatchArrays, mask: BoolArray) -> kernel.MatchArrays:
+    """The matches whose mask (n,) is True."""
+    columns: list[Any] = [array[mask] for array in matches]
+    return kernel.MatchArrays(*columns)
+
+
+def _longer(array: npt.NDArray[Any], extra: int) -> npt.NDArray[Any]:
+    longer = np.empty((len(array) + extra, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _lists(matrix: npt.NDArray[Any]) -> pa.Array:
+    offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1]
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.ascontiguousarray(matrix).ravel()))
+
+
+def _matrix(column: pa.ChunkedArray, width: int, dtype: type) -> npt.NDArray[Any]:
+    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat, dtype).reshape(len(column), width).copy()
