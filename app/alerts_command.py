@@ -21,6 +21,7 @@ from app.alerting.text import iso, plain
 from app.assembly import store_url
 from app.clock import SystemClock
 from app.config import load_settings
+from app.console import table_console
 from app.durations import format_duration, parse_duration_ms
 from app.errors import AppError
 from app.settings import Severity
@@ -87,7 +88,7 @@ def list_alerts(
             f"{alert.best_confidence:.3g}",
             Text(plain(alert.summary)),
         )
-    console = Console()
+    console = table_console()
     console.print(table)
     if n_all > len(alerts):
         console.print(f"{len(alerts)} of {n_all} alerts; see --limit.")
@@ -102,7 +103,7 @@ def show(
     if format_ is Format.JSON:
         _print_json(details_json(details))
     else:
-        _print_details(Console(), details)
+        _print_details(table_console(), details)
 
 
 def acknowledge(

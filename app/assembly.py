@@ -107,7 +107,6 @@ def assemble(
             Deduplicator(source_ranks(settings), settings.sources.remember_ids_ms),
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
             history_types=frozenset().union(*(query.types for query in for_histories)),
-            old_ms=settings.sources.silence_timeout_ms,
         ),
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
-from rich.console import Console
 
 from app import alerts_command, match_command
 from app.check import check_all
 from app.clock import SystemClock
 from app.config import load_settings
+from app.console import table_console
 from app.errors import AppError
 from app.logs import configure_logs
 from app.settings import Settings
@@ -96,8 +96,7 @@ def demo(
     from app.demo import run_demo
 
     settings = settings_of(config, least_level="error")
-    console = Console()
-    result = run_demo(settings, read_speed(speed), console, recording)
+    result = run_demo(settings, read_speed(speed), table_console(), recording)
     typer.echo(f"Summary: {result.summary_path}")
     typer.echo(
         f"Store: {result.store_directory}; the dashboard is not there yet, look with 'clustercep alerts list --store'."

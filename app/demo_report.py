@@ -51,6 +51,8 @@ def _queries(summary: Mapping[str, Any]) -> Table:
 
 def _faults(truth: Mapping[str, Any]) -> Table:
     table = Table("fault", "query", "found by", "raised", "confidence", title="injected faults", title_justify="left")
+    for column in (*table.columns[:2], *table.columns[3:]):
+        column.no_wrap = True
     for row in truth["found"]:
         alert = row["alert"]
         table.add_row(

@@ -47,15 +47,12 @@ class Order:
         watermarks: Watermarks,
         *,
         history_types: Collection[str] = frozenset(),
-        old_ms: int = 300_000,
     ) -> None:
         """`history_types`: those that queries over finished jobs read.
 
-        A history waits until the watermark has passed its job's end, so that the other sources have told all of it;
-        one that is older than `old_ms` waits for nobody.
+        A history waits until the watermark has passed its job's end: then the other sources have told all of it.
         """
         self._history_types = frozenset(history_types)
-        self._old_ms = old_ms
         self._pending: list[FinishedHistory] = []
         self._deduplicator = deduplicator
         self._watermarks = watermarks
@@ -72,7 +69,7 @@ class Order:
             step.problems.append(NewProblem(source, source, "left_out", message))
         step.watermark_ms = advance.watermark_ms
         step.events = self._deduplicator.release(advance.watermark_ms)
-        step.histories = self._due(max(advance.watermark_ms, now_ms - self._old_ms))
+        step.histories = self._due(advance.watermark_ms)
         return step
 
     def end(self) -> Ordered:
