@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from app.errors import CheckpointError
+from app.histories import judgeable_types
 from app.store import Store, open_store
 from collectors.base import FinishedHistory
+from collectors.schema import event_table
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, start
 
@@ -35,7 +37,7 @@ def scripts() -> list[Script]:
     """Two sources that see the same tasks, one later and in more detail; one of them fails at times."""
     quick = [*task("t1", 5, 40), *task("t2", 12, 55), *task("t3", 90, 120)]
     slow = [*task("t1", 5, 40, 25), *task("t4", 33, 61, 9), *task("t3", 90, 120, 12)]
-    lone = batch(event("h-start", 1, "MapStart", task_id="h"), event("h-end", 30, task_id="h"))
+    lone = batch(event("h-start", 1, "MapStart", task_id="h"), event("h-end", 60, task_id="h"))
     histories = [(70, FinishedHistory("job_h", "h.jhist", lone))]
     return [
         Script("yarn_rest", quick, 30, failing=(50,)),
@@ -72,7 +74,7 @@ def test_the_whole_path(tmp_path: Path) -> None:
     assert [
         (state, start_ms, end_ms) for _, state, start_ms, end_ms, *_ in sorted(found["alerts"], key=lambda a: a[2])
     ] == [
-        ("resolved", 1, 30),
+        ("resolved", 1, 60),
         ("resolved", 5, 40),
         ("resolved", 12, 55),
         ("resolved", 33, 61),
@@ -198,6 +200,29 @@ def test_history_replaces_what_the_live_view_missed(store: Store, tmp_path: Path
     start(store, tmp_path, [script]).run(0, 200)
     assert [(a.lane, a.start_ms, a.end_ms) for a in store.alerts()] == [("history", 5, 20)]
     assert [late.event_id for late in store.late_events()] == ["e"]
+
+
+def test_a_finished_job_is_judged_with_what_other_sources_tell_of_it(store: Store, tmp_path: Path) -> None:
+    """The history gives the start, the log the end; and it comes only after the history."""
+    start_row = event("s", 5, "MapStart", task_id="t", job_id="j")
+    whole = batch(event("job", 4, "JobStart", job_id="j"), start_row, event("job-end", 25, "JobEnd", job_id="j"))
+    history = FinishedHistory("j", "j.jhist", whole)
+    log = [(95, event("e", 20, task_id="t", job_id="j")), (95, event("other", 20, task_id="t", job_id="k"))]
+    sources = [
+        Script("job_history", [], histories=[(10, history)]),
+        Script("container_log", log, lateness_ms=80),
+    ]
+    start(store, tmp_path, sources).run(0, 200)
+    assert [(a.lane, a.start_ms, a.end_ms, a.n_matches) for a in store.alerts()] == [("history", 5, 20, 1)]
+
+
+def test_which_types_can_be_judged_once_a_job_is_over() -> None:
+    life_cycle = {"JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer"}
+    assert judgeable_types(event_table(), ["job_history"]) == life_cycle
+    with_logs = judgeable_types(event_table(), ["job_history", "container_log"])
+    assert with_logs == life_cycle | {"DataPull", "DataIO"}
+    everything = {"job_history", "container_log", "yarn_rest", "ganglia_rrd", "daemon_log"}
+    assert judgeable_types(event_table(), everything) == with_logs | {"TaskSample"}
 
 
 def test_a_damaged_checkpoint_is_refused(store: Store, tmp_path: Path) -> None:
