@@ -7,110 +7,35 @@ SASE+ section 5.2 gets from versioned buffers, without Dewey numbers).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
+from engine.kernels.nfa_arrays import (
+    AFTER,
+    BEGIN,
+    COMPONENT,
+    DECIDED_AT,
+    FIRST_ABSENT,
+    FIRST_PROGRAM,
+    HEAD,
+    LAST_ABSENT,
+    LAST_LOOP,
+    LAST_PROGRAM,
+    N_FREE,
+    N_LIVE,
+    N_MATCHES,
+    N_NODES,
+    NEGATED_TYPE,
+    NEXT,
+    PARENT,
+    PARTITION,
+    PROCEED,
+    ROW,
+    STATE,
+    TAKE,
+)
 from engine.kernels.opcodes import MAX_STACK, TRUE
 from engine.kernels.predicates import all_hold, evaluate, reset_aggregates, update_aggregates
-from engine.kernels.types import BoolArray, Float64Array, Int32Array, Int64Array
-
-BEGIN = 0
-TAKE = 1
-PROCEED = 2
-FIRST_PROGRAM = 0  # columns of an edge: programs [first, last) are evaluated at once,
-LAST_PROGRAM = 1
-LAST_LOOP = 2  # programs [last, last_loop) for each event of an earlier Kleene component
-
-# Columns of the negations of a plan.
-NEGATED_TYPE = 0
-AFTER = 1
-DECIDED_AT = 2
-FIRST_ABSENT = 3  # programs [FIRST_ABSENT, LAST_ABSENT)
-LAST_ABSENT = 4
-
-
-class PlanArrays(NamedTuple):
-    """A plan as arrays. n steps, m negations, k programs, r registers.
-
-    step_type int64 (n,), kleene bool (n,); edges int64 (n, 3, 3): BEGIN, TAKE, PROCEED by FIRST_PROGRAM, LAST_PROGRAM,
-    LAST_LOOP; code int32 (., 3), bounds int32 (k + 1,), constants float64; loops int64 (k, 2): the component over whose
-    events a program runs, -1 for none, and 1 if it does so from the second event on; slot arrays int32 (n_slots,);
-    negations int64 (m, 5): NEGATED_TYPE, AFTER, DECIDED_AT, FIRST_ABSENT, LAST_ABSENT; returns int64, program numbers;
-    having: a program number or -1.
-    """
-
-    step_type: Int64Array
-    kleene: BoolArray
-    edges: Int64Array
-    code: Int32Array
-    bounds: Int32Array
-    constants: Float64Array
-    loops: Int64Array
-    slot_kind: Int32Array
-    slot_component: Int32Array
-    slot_column: Int32Array
-    slot_base: Int32Array
-    negations: Int64Array
-    returns: Int64Array
-    having: int
-    n_registers: int
-    within_ms: int
-    strict_ties: bool
-
-
-class StoreArrays(NamedTuple):
-    """The columns of the store: t_ms, partition, type_index int64 (n,), columns float64 (n_columns, n)."""
-
-    t_ms: Int64Array
-    partition: Int64Array
-    type_index: Int64Array
-    columns: Float64Array
-
-
-class RunArrays(NamedTuple):
-    """Runs: fields int64 (c, 4): HEAD (node), PARTITION, STATE, NEXT (run); rows int64 (c, r); aggregates float64.
-
-    `free` int64 (c,): stack of unused runs. `list_head` int64 (n_partitions + 1,): first run of each partition; the
-    last entry chains the runs that started with broadcast events and belong to every partition not known yet. `known`
-    bool (n_partitions,).
-    """
-
-    fields: Int64Array
-    rows: Int64Array
-    aggregates: Float64Array
-    free: Int64Array
-    list_head: Int64Array
-    known: BoolArray
-
-
-# Columns of the fields of runs and matches.
-HEAD = 0
-PARTITION = 1
-STATE = 2
-NEXT = 3
-
-
-class MatchArrays(NamedTuple):
-    """Completed matches: fields int64 (c, 2): HEAD, PARTITION; rows int64 (c, r); aggregates, values float64 (c, .)."""
-
-    fields: Int64Array
-    rows: Int64Array
-    aggregates: Float64Array
-    values: Float64Array
-
-
-# Columns of the nodes, int64 (c, 3): what runs have selected, newest last; PARENT is -1 at the start of a chain.
-ROW = 0
-PARENT = 1
-COMPONENT = 2
-
-# Entries of the counters array.
-N_FREE = 0  # runs on the free stack
-N_NODES = 1
-N_MATCHES = 2
-N_LIVE = 3
 
 
 @njit(cache=True, nogil=True)
@@ -490,70 +415,3 @@ def advance(plan, store, runs, nodes, matches, counters, start, end):
                 owner = chain if chain < n_partitions else -1
                 _visit(plan, store, runs, nodes, matches, counters, row, owner, chain, rows, aggregates, stack)
     return end
-
-
-@njit(cache=True, nogil=True)
-def expire(plan, store, runs, counters, watermark_ms):
-    """Remove every run that no event at or after the watermark can extend within the window."""
-    for chain in range(runs.list_head.shape[0]):
-        before = -1
-        run = runs.list_head[chain]
-        while run >= 0:
-            following = runs.fields[run, NEXT]
-            if store.t_ms[runs.rows[run, 0]] + plan.within_ms < watermark_ms:
-                if before >= 0:
-                    runs.fields[before, NEXT] = following
-                else:
-                    runs.list_head[chain] = following
-                runs.free[counters[N_FREE]] = run
-                counters[N_FREE] += 1
-                counters[N_LIVE] -= 1
-            else:
-                before = run
-            run = following
-
-
-@njit(cache=True, nogil=True)
-def mark_nodes(heads, nodes, reachable):
-    """Mark in `reachable` (bool, per node) every node on a chain from one of `heads`."""
-    for k in range(heads.shape[0]):
-        node = heads[k]
-        while node >= 0 and not reachable[node]:
-            reachable[node] = True
-            node = nodes[node, PARENT]
-
-
-@njit(cache=True, nogil=True)
-def live_runs(runs, n_live):
-    """The numbers of all runs, chain after chain, each chain from its end so that re-inserting keeps its order."""
-    found = np.empty(n_live, np.int64)
-    chain_of = np.empty(n_live, np.int64)
-    n = 0
-    for chain in range(runs.list_head.shape[0]):
-        start = n
-        run = runs.list_head[chain]
-        while run >= 0:
-            found[n] = run
-            chain_of[n] = chain
-            n += 1
-            run = runs.fields[run, NEXT]
-        found[start:n] = found[start:n][::-1].copy()
-    return found, chain_of
-
-
-@njit(cache=True, nogil=True)
-def selected_rows(nodes, head):
-    """Rows and components on the chain that ends in `head`, in the order in which they were selected."""
-    n = 0
-    node = head
-    while node >= 0:
-        n += 1
-        node = nodes[node, PARENT]
-    rows = np.empty(n, np.int64)
-    components = np.empty(n, np.int64)
-    node = head
-    for at in range(n - 1, -1, -1):
-        rows[at] = nodes[node, ROW]
-        components[at] = nodes[node, COMPONENT]
-        node = nodes[node, PARENT]
-    return rows, components

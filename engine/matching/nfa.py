@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import BoolArray, EventBatch
-from engine.kernels import nfa as kernel
+from engine.kernels import nfa, nfa_arrays, nfa_upkeep
 from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
@@ -63,7 +63,7 @@ class NfaRuntime:
         completed = [self._pending]
         while start < end:
             state = (memory.runs, memory.nodes, memory.matches, memory.counters)
-            start = kernel.advance(self._arrays, store_arrays(self.store), *state, start, end)
+            start = nfa.advance(self._arrays, store_arrays(self.store), *state, start, end)
             completed.append(memory.take_matches())
             if start < end:
                 memory.grow()
@@ -74,7 +74,7 @@ class NfaRuntime:
 
     # ---------------------------------------------------------------- results
 
-    def _decided(self, matches: kernel.MatchArrays, watermark_ms: int) -> kernel.MatchArrays:
+    def _decided(self, matches: nfa_arrays.MatchArrays, watermark_ms: int) -> nfa_arrays.MatchArrays:
         """The matches that nothing can change any more; the others wait in `_pending`."""
         if not self._waits:
             return matches
@@ -86,25 +86,25 @@ class NfaRuntime:
         stack, store = np.empty(MAX_STACK, np.float64), store_arrays(self.store)
         violated = [
             any(
-                kernel.negation_fails(
+                nfa.negation_fails(
                     self._arrays, store, number, partition, len(self.store),
                     matches.rows[at], matches.aggregates[at], stack,
                 )
                 for number in trailing
             )
-            for at, partition in enumerate(matches.fields[:, kernel.PARTITION])
+            for at, partition in enumerate(matches.fields[:, nfa_arrays.PARTITION])
         ]  # fmt: skip
         return where(matches, ~np.array(violated, np.bool_))
 
-    def _materialise(self, matches: kernel.MatchArrays) -> list[MatchRow]:
+    def _materialise(self, matches: nfa_arrays.MatchArrays) -> list[MatchRow]:
         last_row = matches.rows[:, 2 * self.plan.n_steps - 1]
         order = np.lexsort((matches.rows[:, 0], last_row))
         return limited(self.plan, [self._row(matches, int(at)) for at in order], self.limits)
 
-    def _row(self, matches: kernel.MatchArrays, at: int) -> MatchRow:
+    def _row(self, matches: nfa_arrays.MatchArrays, at: int) -> MatchRow:
         store, n_steps = self.store, self.plan.n_steps
         head, partition = (int(field) for field in matches.fields[at])
-        selected, components = kernel.selected_rows(self._memory.nodes, head)
+        selected, components = nfa_upkeep.selected_rows(self._memory.nodes, head)
         ids = store.ids.of(selected)
         ends = np.searchsorted(components, np.arange(n_steps + 1))
         return MatchRow(
@@ -122,15 +122,15 @@ class NfaRuntime:
     def _compact(self, watermark_ms: int) -> None:
         """Drop expired runs, unreachable nodes and the events that nothing refers to any more."""
         memory, store = self._memory, self.store
-        kernel.expire(self._arrays, store_arrays(store), memory.runs, memory.counters, watermark_ms)
+        nfa_upkeep.expire(self._arrays, store_arrays(store), memory.runs, memory.counters, watermark_ms)
         nodes, rows = memory.reachable(self._pending)
         keep = self._still_negating(watermark_ms) | self._still_marking(watermark_ms)
         keep[rows] = True
         new_row, new_partition = store.keep(keep)
         new_node = memory.renumber(nodes, new_row, new_partition, store.n_partitions)
         fields = self._pending.fields
-        fields[:, kernel.HEAD] = new_node[fields[:, kernel.HEAD]]
-        fields[:, kernel.PARTITION] = new_partition[fields[:, kernel.PARTITION]]
+        fields[:, nfa_arrays.HEAD] = new_node[fields[:, nfa_arrays.HEAD]]
+        fields[:, nfa_arrays.PARTITION] = new_partition[fields[:, nfa_arrays.PARTITION]]
         self._pending = self._pending._replace(rows=new_row[self._pending.rows])
         self._compact_at = max(_LEAST_ROWS, 2 * len(store))
 

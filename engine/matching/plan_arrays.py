@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.kernels.nfa import PlanArrays, StoreArrays
+from engine.kernels.nfa_arrays import PlanArrays, StoreArrays
 from engine.kernels.opcodes import TRUE, UNKNOWN
 from engine.language import ast
 from engine.matching.rows import Value

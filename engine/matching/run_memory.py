@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels import nfa as kernel
+from engine.kernels import nfa_arrays, nfa_upkeep
 
 _LEAST_RUNS = 256
 _LEAST_NODES = 1024
@@ -18,11 +18,11 @@ _LEAST_MATCHES = 1024
 
 
 class RunMemory:
-    """Runs, what they have selected (nodes) and completed matches of one query, as `engine.kernels.nfa` wants them."""
+    """Runs, what they have selected (nodes) and completed matches of one query, as `engine.kernels.nfa` takes them."""
 
-    runs: kernel.RunArrays
+    runs: nfa_arrays.RunArrays
     nodes: Int64Array
-    matches: kernel.MatchArrays
+    matches: nfa_arrays.MatchArrays
 
     def __init__(self, n_registers: int, n_slots: int, n_values: int) -> None:
         self._widths = (n_registers, n_slots, n_values)
@@ -34,22 +34,22 @@ class RunMemory:
     @property
     def n_runs(self) -> int:
         """Runs alive."""
-        return int(self.counters[kernel.N_LIVE])
+        return int(self.counters[nfa_arrays.N_LIVE])
 
-    def no_matches(self, n: int = 0) -> kernel.MatchArrays:
+    def no_matches(self, n: int = 0) -> nfa_arrays.MatchArrays:
         """Arrays for n matches."""
         n_registers, n_slots, n_values = self._widths
-        return kernel.MatchArrays(
+        return nfa_arrays.MatchArrays(
             fields=np.empty((n, 2), np.int64),
             rows=np.empty((n, n_registers), np.int64),
             aggregates=np.empty((n, n_slots), np.float64),
             values=np.empty((n, n_values), np.float64),
         )
 
-    def take_matches(self) -> kernel.MatchArrays:
+    def take_matches(self) -> nfa_arrays.MatchArrays:
         """The matches completed since the last call."""
-        n = int(self.counters[kernel.N_MATCHES])
-        self.counters[kernel.N_MATCHES] = 0
+        n = int(self.counters[nfa_arrays.N_MATCHES])
+        self.counters[nfa_arrays.N_MATCHES] = 0
         return where(self.matches, np.arange(len(self.matches.fields)) < n)
 
     # ---------------------------------------------------------------- growth
@@ -70,16 +70,16 @@ class RunMemory:
     def grow(self) -> None:
         """Make room for whatever one more event may need."""
         n_needed = 2 * (self.n_runs + len(self.runs.known) + 2)
-        if self.counters[kernel.N_FREE] < n_needed:
+        if self.counters[nfa_arrays.N_FREE] < n_needed:
             self._grow_runs(max(len(self.runs.fields), n_needed))
-        if len(self.nodes) - self.counters[kernel.N_NODES] < n_needed:
+        if len(self.nodes) - self.counters[nfa_arrays.N_NODES] < n_needed:
             self.nodes = _longer(self.nodes, max(len(self.nodes), n_needed))
         if len(self.matches.fields) < n_needed:
             self._allocate_matches(2 * n_needed)
 
     def _grow_runs(self, extra: int) -> None:
         runs, capacity = self.runs, len(self.runs.fields)
-        n_free = int(self.counters[kernel.N_FREE])
+        n_free = int(self.counters[nfa_arrays.N_FREE])
         free = np.empty(capacity + extra, np.int64)
         free[:n_free] = runs.free[:n_free]
         free[n_free : n_free + extra] = np.arange(capacity, capacity + extra)
@@ -89,11 +89,11 @@ class RunMemory:
             aggregates=_longer(runs.aggregates, extra),
             free=free,
         )
-        self.counters[kernel.N_FREE] += extra
+        self.counters[nfa_arrays.N_FREE] += extra
 
     def _allocate_runs(self, capacity: int, n_partitions: int) -> None:
         n_registers, n_slots, _ = self._widths
-        self.runs = kernel.RunArrays(
+        self.runs = nfa_arrays.RunArrays(
             fields=np.empty((capacity, 4), np.int64),
             rows=np.empty((capacity, n_registers), np.int64),
             aggregates=np.empty((capacity, n_slots), np.float64),
@@ -101,25 +101,25 @@ class RunMemory:
             list_head=np.full(n_partitions + 1, -1, np.int64),
             known=np.zeros(n_partitions, np.bool_),
         )
-        self.counters[kernel.N_FREE] = capacity
-        self.counters[kernel.N_LIVE] = 0
+        self.counters[nfa_arrays.N_FREE] = capacity
+        self.counters[nfa_arrays.N_LIVE] = 0
 
     def _allocate_nodes(self, capacity: int) -> None:
         self.nodes = np.empty((capacity, 3), np.int64)
-        self.counters[kernel.N_NODES] = 0
+        self.counters[nfa_arrays.N_NODES] = 0
 
     def _allocate_matches(self, capacity: int) -> None:
         self.matches = self.no_matches(capacity)
 
     # ------------------------------------------------------------ compaction
 
-    def reachable(self, pending: kernel.MatchArrays) -> tuple[BoolArray, Int64Array]:
+    def reachable(self, pending: nfa_arrays.MatchArrays) -> tuple[BoolArray, Int64Array]:
         """Nodes that a run or a waiting match leads to (per node), and all rows that these and the registers name."""
-        live, _ = kernel.live_runs(self.runs, self.n_runs)
-        heads = np.concatenate([self.runs.fields[live, kernel.HEAD], pending.fields[:, kernel.HEAD]])
-        nodes = np.zeros(int(self.counters[kernel.N_NODES]), np.bool_)
-        kernel.mark_nodes(heads, self.nodes, nodes)
-        named = (self.nodes[np.flatnonzero(nodes), kernel.ROW], self.runs.rows[live].ravel(), pending.rows.ravel())
+        live, _ = nfa_upkeep.live_runs(self.runs, self.n_runs)
+        heads = np.concatenate([self.runs.fields[live, nfa_arrays.HEAD], pending.fields[:, nfa_arrays.HEAD]])
+        nodes = np.zeros(int(self.counters[nfa_arrays.N_NODES]), np.bool_)
+        nfa_upkeep.mark_nodes(heads, self.nodes, nodes)
+        named = (self.nodes[np.flatnonzero(nodes), nfa_arrays.ROW], self.runs.rows[live].ravel(), pending.rows.ravel())
         rows = np.unique(np.concatenate(named))
         return nodes, rows[rows >= 0]
 
@@ -130,16 +130,16 @@ class RunMemory:
 
         All three number arrays have one more entry, -1, at the end, so that -1 stays -1.
         """
-        live, chains = kernel.live_runs(self.runs, self.n_runs)
+        live, chains = nfa_upkeep.live_runs(self.runs, self.n_runs)
         unbound = chains == len(self.runs.known)
         fields, rows, aggregates = self.runs.fields[live], self.runs.rows[live], self.runs.aggregates[live]
         known = new_partition[np.flatnonzero(self.runs.known)]
         new_node = np.append(np.where(nodes, np.cumsum(nodes) - 1, -1), -1)
         kept = self.nodes[np.flatnonzero(nodes)]
-        kept[:, kernel.ROW] = new_row[kept[:, kernel.ROW]]
-        kept[:, kernel.PARENT] = new_node[kept[:, kernel.PARENT]]
-        fields[:, kernel.HEAD] = new_node[fields[:, kernel.HEAD]]
-        fields[:, kernel.PARTITION] = new_partition[fields[:, kernel.PARTITION]]
+        kept[:, nfa_arrays.ROW] = new_row[kept[:, nfa_arrays.ROW]]
+        kept[:, nfa_arrays.PARENT] = new_node[kept[:, nfa_arrays.PARENT]]
+        fields[:, nfa_arrays.HEAD] = new_node[fields[:, nfa_arrays.HEAD]]
+        fields[:, nfa_arrays.PARTITION] = new_partition[fields[:, nfa_arrays.PARTITION]]
         self._fill(kept, known[known >= 0], fields, new_row[rows], aggregates, unbound, n_partitions)
         return new_node
 
@@ -150,26 +150,26 @@ class RunMemory:
         n = len(fields)
         self._allocate_nodes(max(_LEAST_NODES, 2 * len(nodes)))
         self.nodes[: len(nodes)] = nodes
-        self.counters[kernel.N_NODES] = len(nodes)
+        self.counters[nfa_arrays.N_NODES] = len(nodes)
         self._allocate_runs(max(_LEAST_RUNS, 2 * n), n_partitions)
         self.runs.known[known] = True
         self.runs.fields[:n], self.runs.rows[:n], self.runs.aggregates[:n] = fields, rows, aggregates
         for run in range(n):
-            chain = n_partitions if unbound[run] else int(fields[run, kernel.PARTITION])
-            self.runs.fields[run, kernel.NEXT] = self.runs.list_head[chain]
+            chain = n_partitions if unbound[run] else int(fields[run, nfa_arrays.PARTITION])
+            self.runs.fields[run, nfa_arrays.NEXT] = self.runs.list_head[chain]
             self.runs.list_head[chain] = run
         n_free = len(self.runs.fields) - n
         self.runs.free[:n_free] = np.arange(len(self.runs.fields) - 1, n - 1, -1)
-        self.counters[kernel.N_FREE] = n_free
-        self.counters[kernel.N_LIVE] = n
+        self.counters[nfa_arrays.N_FREE] = n_free
+        self.counters[nfa_arrays.N_LIVE] = n
 
     # ----------------------------------------------------------------- state
 
-    def save(self, pending: kernel.MatchArrays) -> dict[str, pa.Table]:
+    def save(self, pending: nfa_arrays.MatchArrays) -> dict[str, pa.Table]:
         """Nodes, runs chain by chain, known partitions and the matches that wait."""
-        live, chains = kernel.live_runs(self.runs, self.n_runs)
+        live, chains = nfa_upkeep.live_runs(self.runs, self.n_runs)
         return {
-            "nodes": pa.table({"node": _lists(self.nodes[: int(self.counters[kernel.N_NODES])])}),
+            "nodes": pa.table({"node": _lists(self.nodes[: int(self.counters[nfa_arrays.N_NODES])])}),
             "known": pa.table({"partition": np.flatnonzero(self.runs.known)}),
             "runs": pa.table(
                 {
@@ -182,7 +182,7 @@ class RunMemory:
             "pending": pa.table({name: _lists(getattr(pending, name)) for name in pending._fields}),
         }
 
-    def restore(self, state: Mapping[str, pa.Table], n_partitions: int) -> kernel.MatchArrays:
+    def restore(self, state: Mapping[str, pa.Table], n_partitions: int) -> nfa_arrays.MatchArrays:
         """Take over what `save` wrote; returns the matches that wait."""
         n_registers, n_slots, n_values = self._widths
         runs, pending = state["runs"], state["pending"]
@@ -195,7 +195,7 @@ class RunMemory:
             runs.column("unbound").to_numpy(),
             n_partitions,
         )
-        return kernel.MatchArrays(
+        return nfa_arrays.MatchArrays(
             _matrix(pending.column("fields"), 2, np.int64),
             _matrix(pending.column("rows"), n_registers, np.int64),
             _matrix(pending.column("aggregates"), n_slots, np.float64),
@@ -203,16 +203,16 @@ class RunMemory:
         )
 
 
-def joined(parts: list[kernel.MatchArrays]) -> kernel.MatchArrays:
+def joined(parts: list[nfa_arrays.MatchArrays]) -> nfa_arrays.MatchArrays:
     """The matches of all parts, in their order; at least one part."""
     columns: list[Any] = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-    return kernel.MatchArrays(*columns)
+    return nfa_arrays.MatchArrays(*columns)
 
 
-def where(matches: kernel.MatchArrays, mask: BoolArray) -> kernel.MatchArrays:
+def where(matches: nfa_arrays.MatchArrays, mask: BoolArray) -> nfa_arrays.MatchArrays:
     """The matches whose mask (n,) is True."""
     columns: list[Any] = [array[mask] for array in matches]
-    return kernel.MatchArrays(*columns)
+    return nfa_arrays.MatchArrays(*columns)
 
 
 def _longer(array: npt.NDArray[Any], extra: int) -> npt.NDArray[Any]:
