@@ -37,6 +37,10 @@ class Engine:
 
     `process` buffers what the watermark has not passed yet. Events before an earlier watermark are late: counted in
     `n_late` and handed out by `take_late`.
+
+    A query that turns out, by its events, to be one that its runtime does not evaluate makes `process` raise.
+    With `on_failure` it does not stop the others: the callback gets the query's name and the error, and the query
+    starts again with the next events, without what it had kept.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Engine:
         *,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        on_failure: Callable[[str, QueryError], None] | None = None,
     ) -> None:
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
@@ -56,6 +61,7 @@ class Engine:
         self.n_late = 0
         self._limits = limits or Limits()
         self._clock = clock
+        self._on_failure = on_failure
         self._interner = Interner()
         self._runtimes = {query.name: self._runtime(query) for query in queries}
         self._statistics = {query.name: QueryStatistics() for query in queries}
@@ -167,7 +173,15 @@ class Engine:
     def _advance(self, query: CompiledQuery, released: EventBatch, watermark_ms: int) -> list[MatchRow]:
         started = self._clock()
         events = released.of_types(query.types)
-        rows = self._runtimes[query.name].advance(events, watermark_ms)
+        try:
+            rows = self._runtimes[query.name].advance(events, watermark_ms)
+        except QueryError as error:
+            error.name = query.name
+            if self._on_failure is None:
+                raise
+            self._on_failure(query.name, error)
+            self._runtimes[query.name] = self._runtime(query)
+            rows = []
         counted = self._statistics[query.name]
         self._statistics[query.name] = replace(
             counted,

@@ -102,6 +102,29 @@ def test_two_queries_of_one_name_are_refused() -> None:
         Engine([query, query], PAIRS)
 
 
+def test_a_query_that_its_events_make_impossible_does_not_stop_the_others() -> None:
+    schema = EventSchema.of({kind: {"k": AttributeType.STRING} for kind in "ABN"})
+    twice = "PATTERN SEQ(A a, !N n, B b, !N m, A c) WHERE skip_till_any_match { [k] } WITHIN 50"
+    pair = "PATTERN SEQ(A a, A c) WHERE skip_till_any_match { [k] } WITHIN 50"
+    rows = [
+        {"event_id": "a", "type": "A", "t_lo_ms": 1, "k": "p"},
+        {"event_id": "n", "type": "N", "t_lo_ms": 2, "t_hi_ms": 8, "k": "p"},
+        {"event_id": "b", "type": "B", "t_lo_ms": 5, "k": "p"},
+        {"event_id": "c", "type": "A", "t_lo_ms": 9, "k": "p"},
+    ]
+    events = EventBatch.from_rows(rows, schema)
+    queries = [compile_query(twice, schema, name="twice"), compile_query(pair, schema, name="pair")]
+    with pytest.raises(UnsupportedQueryError, match=r"^twice"):
+        Engine(queries, schema).process(events, 100)
+    failures: list[str] = []
+    running = Engine(queries, schema, on_failure=lambda name, error: failures.append(f"{name}: {error.message}"))
+    assert [row.query for row in running.process(events, 100)] == ["pair"]
+    assert len(failures) == 1
+    assert failures[0].startswith("twice: ")
+    assert running.finish() == []
+    assert len(failures) == 1
+
+
 @pytest.mark.parametrize("strategy", ["strict_contiguity", "partition_contiguity"])
 def test_contiguity_is_refused_with_the_query_and_a_remedy(strategy: str) -> None:
     text = f"PATTERN SEQ(A a, B b) WHERE {strategy} {{ [k] }} WITHIN 10"
