@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import engine
 from app.alerting.catalog import QueryInfo
 from app.alerting.text import placeholders, runbook_sections
+from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
-from app.settings import Queries, Severity
+from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
 from engine.errors import QueryError
 from engine.events import EventSchema
@@ -48,7 +49,8 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
             continue
         try:
             text = read_query(path)
-            query = engine.compile_query(text, schema, settings.parameters.get(name, {}), name=name)
+            parameters = parameter_values(text, settings.parameters.get(name, {}), name)
+            query = engine.compile_query(text, schema, parameters, name=name)
         except (QueryError, OSError, UnicodeDecodeError, ValueError) as error:
             problems.append(f"{path}: {error}")
             continue
@@ -75,6 +77,27 @@ def read_query(path: Path) -> str:
     if path.stat().st_size > MAX_QUERY_BYTES:
         raise ValueError(f"a query file of more than {MAX_QUERY_BYTES} bytes; expected a query")
     return path.read_text(encoding="utf-8")
+
+
+def parameter_values(text: str, given: Mapping[str, ParameterValue], name: str) -> dict[str, int | float | str]:
+    """Values for a query's PARAMETERS; a duration may be written with its unit where the default is a number.
+
+    Raises ValueError that names the parameter, and QueryError when the text is not a query.
+    """
+    defaults = {default.name: default.value for default in engine.parse(text, name).parameters}
+    values: dict[str, int | float | str] = {}
+    for key, value in given.items():
+        place = f"queries.parameters.{name}.{key}: found {value!r}"
+        if isinstance(value, bool):
+            raise ValueError(f"{place}; expected a number or a text")
+        if isinstance(value, str) and isinstance(defaults.get(key), (int, float)):
+            try:
+                values[key] = parse_duration_ms(value)
+            except ValueError as error:
+                raise ValueError(f"{place}; expected a number, or {str(error).removeprefix('expected ')}") from None
+        else:
+            values[key] = value
+    return values
 
 
 def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo:

@@ -243,5 +243,12 @@ def test_grouping_is_the_transitive_closure_of_nearness(spans: list[tuple[int, i
     assert [(e.start_ms, e.end_ms, e.n_matches) for e in found] == expected
 
 
+@pytest.mark.parametrize(("watermark_ms", "over"), [(29, False), (30, False), (31, True)])
+def test_an_episode_is_over_when_no_event_can_lie_within_the_gap(watermark_ms: int, over: bool) -> None:
+    """The watermark w promises events at w and later: one at end + gap = 30 would still join."""
+    assert lifecycle.is_over(20, GAP_MS, watermark_ms) is over
+    assert (lifecycle.on_watermark(State.FIRING, 20, GAP_MS, watermark_ms) is not None) is over
+
+
 def test_state_machine_covers_every_state() -> None:
     assert {s.value for s in State} == {"firing", "acknowledged", "silenced", "resolved"}

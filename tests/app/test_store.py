@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
 
 from app.errors import NotFoundError, StoreError
 from app.settings import Retention
 from app.store import Store, open_store
 from app.store.api import AlertFilter
+from app.store.models import Base
 from app.store.schema import differences, open_database
 from app.store.writer import NewProblem
 from tests.app.alerting_fixtures import FakeMatch
@@ -29,6 +32,12 @@ def test_a_table_that_is_missing_is_found(tmp_path: Path) -> None:
         connection.execute(text("DROP TABLE reports"))
     assert differences(engine)
     engine.dispose()
+
+
+def test_the_tables_can_be_made_in_postgresql_too() -> None:
+    for table in Base.metadata.sorted_tables:
+        assert str(CreateTable(table).compile(dialect=postgresql.dialect()))
+        assert all(len(str(index.name)) <= 63 for index in table.indexes)
 
 
 def test_sqlite_runs_in_wal(tmp_path: Path) -> None:

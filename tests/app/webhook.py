@@ -38,6 +38,8 @@ def webhook(*answers: int | str) -> Iterator[Webhook]:
                 self.close_connection = True
                 return
             self.send_response(int(answer))
+            if 300 <= int(answer) < 400:
+                self.send_header("Location", hook.url)
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -1,0 +1,98 @@
+"""Query files as the application loads them: parameters, runbook, everything that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.alerting.text import fill, placeholders, runbook_sections
+from app.queries import load_queries
+from app.settings import Queries, Severity
+
+QUERY = """
+PARAMETERS factor = 3, min_elapsed = 1 minute
+PATTERN SEQ(MapStart a, MapEnd b)
+WHERE skip_till_next_match { [task_id] AND b.period_ms > :factor AND b.period_ms >= :min_elapsed }
+WITHIN 1 hour
+RETURN a.task_id, b.period_ms
+ALERT warning '{task_id} took {period_ms} ms'
+GROUP_GAP 5 minutes
+"""
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path, slow__cep=QUERY, RUNBOOK__md="# Runbook\n\n## slow\n\nLook at the host.\n\n## other\nx\n")
+
+
+def test_what_alerting_learns_of_a_query(folder: Path) -> None:
+    loaded = load_queries(Queries(directory=folder), 7)
+    info = loaded.infos["slow"]
+    assert loaded.problems == ()
+    assert (info.severity, info.group_gap_ms, info.within_ms) == (Severity.WARNING, 300_000, 3_600_000)
+    assert (info.runbook, info.types) == ("Look at the host.", {"MapStart", "MapEnd"})
+
+
+def test_the_configured_gap_holds_where_the_query_gives_none(folder: Path) -> None:
+    write(folder, slow__cep=QUERY.replace("GROUP_GAP 5 minutes", ""))
+    assert load_queries(Queries(directory=folder), 7).infos["slow"].group_gap_ms == 7
+
+
+def test_parameters_change_the_meaning_and_so_the_hash(folder: Path) -> None:
+    def hash_with(**values: int | str) -> str:
+        return load_queries(Queries(directory=folder, parameters={"slow": dict(values)}), 7).infos["slow"].hash
+
+    assert hash_with() == hash_with(factor=3, min_elapsed="1 min") == hash_with(min_elapsed=60_000)
+    assert len({hash_with(), hash_with(factor=4), hash_with(min_elapsed="2 min")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"factr": 4}, "factr"),
+        ({"min_elapsed": "soon"}, "queries.parameters.slow.min_elapsed: found 'soon'"),
+        ({"factor": True}, "queries.parameters.slow.factor: found True"),
+    ],
+)
+def test_wrong_parameters_are_problems(folder: Path, values: dict[str, int | str], complaint: str) -> None:
+    loaded = load_queries(Queries(directory=folder, parameters={"slow": values}), 7)
+    (problem,) = loaded.problems
+    assert complaint in problem
+
+
+def test_disabled_queries_do_not_run(folder: Path) -> None:
+    loaded = load_queries(Queries(directory=folder, disabled=("slow",)), 7)
+    assert (loaded.compiled, loaded.problems) == ((), ())
+
+
+def test_every_file_that_is_wrong_is_named(folder: Path) -> None:
+    write(folder, bad__cep="PATTERN", worse__cep="\x00", lonely__cep=QUERY)
+    (folder / "bytes.cep").write_bytes(b"\xff\xfe")
+    problems = load_queries(Queries(directory=folder), 7).problems
+    assert [name for name in ("bad", "bytes", "lonely", "worse") if not any(f"{name}.cep" in p for p in problems)] == []
+    assert any("no runbook paragraph" in problem and "lonely" in problem for problem in problems)
+
+
+def test_a_folder_without_queries(tmp_path: Path) -> None:
+    assert "no .cep file" in load_queries(Queries(directory=tmp_path), 7).problems[0]
+    assert "no folder" in load_queries(Queries(directory=tmp_path / "none"), 7).problems[0]
+
+
+def test_runbook_headings() -> None:
+    text = "# top\nintro\n## `a`\none\n\ntwo\n### b ###\nthree"
+    assert runbook_sections(text) == {"top": "intro", "a": "one\n\ntwo", "b": "three"}
+
+
+def test_summaries_are_filled_once_and_as_text() -> None:
+    assert fill("{a} {b} {c}", {"a": "{b}", "b": None}) == "{b} unknown {c}"
+    assert fill("{x}", {"x": 0.1 + 0.2}) == "0.3"
+    assert fill("a\nb", {}) == "a b"
+    assert len(fill("{a}{a}{a}{a}{a}{a}{a}", {"a": "x" * 10_000})) == 1_000
+    assert placeholders("{a} {b_1} {} {1} {a}") == {"a", "b_1"}
