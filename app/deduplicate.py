@@ -55,12 +55,14 @@ class Deduplicator:
         """Take in events of one source, in any order; raises EventError for a batch that breaks the schema."""
         batch.validate()
         known = self._is_released(batch)
+        is_late = ~known & (batch.t_lo_ms < self.watermark_ms)
+        on_time = batch.where(~known & ~is_late)
+        # A source may date an event earlier than the copy that waits: the event is not lost, so this one is a copy.
+        known |= is_late & _is_in(batch, [self._waiting, on_time.table])
         duplicate = batch.where(known)
-        fresh = batch.where(~known)
-        is_late = fresh.t_lo_ms < self.watermark_ms
-        late = _distinct(fresh.where(is_late))
+        too_late = batch.where(is_late & ~known)
+        late = _distinct(too_late)
         self._remember(late)
-        on_time = fresh.where(~is_late)
         n_before = len(self)
         rank = self._precedence.get(source, len(self._precedence))
         merged, repeated = _merge(self._waiting, _waiting_of(on_time, rank))
@@ -68,7 +70,7 @@ class Deduplicator:
         assert n_before + len(on_time) == len(self) + len(repeated)
         n_duplicate = _by_type(duplicate)
         n_duplicate.update(repeated)
-        n_duplicate.update(_by_type(fresh.where(is_late)) - _by_type(late))
+        n_duplicate.update(_by_type(too_late) - _by_type(late))
         return Offered(_by_type(on_time) - Counter(repeated), n_duplicate, late)
 
     def release(self, watermark_ms: int) -> EventBatch:
@@ -102,14 +104,7 @@ class Deduplicator:
         self._released = state["released"].select(RELEASED.names)
 
     def _is_released(self, batch: EventBatch) -> BoolArray:
-        ids = batch.table.column("event_id")
-        if not len(batch) or not self._released.num_rows:
-            return np.zeros(len(batch), np.bool_)
-        # The hash table is built over the few new ids, not over the many remembered ones.
-        seen = self._released.column("event_id").filter(
-            pc.is_in(self._released.column("event_id"), value_set=ids.combine_chunks())
-        )
-        return _mask(pc.is_in(ids, value_set=seen.combine_chunks()))
+        return _is_in(batch, [self._released])
 
     def _remember(self, events: EventBatch) -> None:
         if len(events):
@@ -122,6 +117,19 @@ class Deduplicator:
         self._released = self._released.filter(
             pc.greater_equal(self._released.column("t_hi_ms"), oldest_ms)
         ).combine_chunks()
+
+
+def _is_in(batch: EventBatch, tables: list[pa.Table]) -> BoolArray:
+    """Per event whether one of the tables has its id."""
+    ids = batch.table.column("event_id")
+    found = np.zeros(len(batch), np.bool_)
+    for table in tables:
+        if len(batch) and table.num_rows:
+            # The hash table is built over the few new ids, not over the many remembered ones.
+            there = table.column("event_id")
+            seen = there.filter(pc.is_in(there, value_set=ids.combine_chunks()))
+            found |= _mask(pc.is_in(ids, value_set=seen.combine_chunks()))
+    return found
 
 
 def _waiting_of(batch: EventBatch, rank: int) -> pa.Table:

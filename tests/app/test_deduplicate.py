@@ -32,12 +32,15 @@ class Plain:
     def offer(self, rank: int, rows: list[dict[str, Any]]) -> None:
         late_now: set[str] = set()
         copies: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+        on_time = {r["event_id"] for r in rows if r["event_id"] not in self.released and self.waits(r)}
         for row in rows:
             event_id = row["event_id"]
             self.n_seen += 1
             if event_id in self.released or event_id in late_now:
                 self.n_duplicate += 1
-            elif row["t_lo_ms"] < self.watermark_ms:
+            elif not self.waits(row) and (event_id in self.waiting or event_id in on_time):
+                self.n_duplicate += 1  # dated earlier than the copy that waits
+            elif not self.waits(row):
                 late_now.add(event_id)
                 self.late.append(event_id)
             else:
@@ -52,6 +55,9 @@ class Plain:
             self.waiting[event_id] = ordered[0][0], merged
         self.released |= late_now
 
+    def waits(self, row: dict[str, Any]) -> bool:
+        return bool(row["t_lo_ms"] >= self.watermark_ms)
+
     def release(self, watermark_ms: int) -> dict[str, dict[str, Any]]:
         self.watermark_ms = max(self.watermark_ms, watermark_ms)
         found = {i: row for i, (_, row) in self.waiting.items() if row["t_lo_ms"] < self.watermark_ms}
@@ -61,16 +67,17 @@ class Plain:
 
 
 events = st.builds(
-    lambda n, host, rack, status: {
+    lambda n, delay, host, rack, status: {
         "event_id": f"e{n}",
         "type": "MapEnd",
-        "t_lo_ms": n,
-        "t_hi_ms": n,
+        "t_lo_ms": n + delay,  # sources may date one event differently
+        "t_hi_ms": n + delay,
         "host": host,
         "rack": rack,
         "status": status,
     },
     st.integers(0, 12),
+    st.sampled_from([0, 0, 3]),
     *(st.sampled_from([None, "x", "y"]) for _ in ATTRIBUTES),
 )
 steps = st.lists(
