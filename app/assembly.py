@@ -14,6 +14,7 @@ from app.alerting.recorder import AlertingOptions
 from app.checkpoint import CheckpointFolder
 from app.config import read_secret
 from app.deduplicate import Deduplicator
+from app.engine_watch import EngineWatch
 from app.errors import AppError
 from app.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.intake import IntakeQueue
@@ -84,11 +85,11 @@ def assemble(
     """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError."""
     sources = build_sources(settings)
     limits = engine.Limits(max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget)
-    schema = load_event_types()
+    schema, watch = load_event_types(), EngineWatch()
     infos = queries.infos.values()
 
     def new_matcher() -> engine.Engine:
-        return engine.Engine(queries.compiled, schema, limits=limits)
+        return engine.Engine(queries.compiled, schema, limits=limits, on_failure=watch.failed)
 
     def rewound(events: EventBatch, watermark_ms: int) -> Matcher:
         matcher = new_matcher()
@@ -99,7 +100,7 @@ def assemble(
     for_histories = [query for query in queries.compiled if query.types <= judgeable]
 
     def history_matcher() -> FreshMatcher | None:
-        return engine.Engine(for_histories, schema, limits=limits) if for_histories else None
+        return engine.Engine(for_histories, schema, limits=limits, on_failure=watch.failed) if for_histories else None
 
     pipeline = Pipeline(
         intake=IntakeQueue(),
@@ -122,6 +123,7 @@ def assemble(
         notifier=notifier,
         rewind=rewound,
     )
+    pipeline.complaints = watch.complaints(lambda: pipeline.matcher)
     for name, position in (pipeline.restore(now_ms) or {}).items():
         _restore_position(sources, name, position)
     return Live(pipeline, sources)

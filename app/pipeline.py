@@ -23,6 +23,7 @@ from app.intake import IntakeQueue
 from app.ordering import Order, Ordered, Statistic
 from app.recent import RecentEvents
 from app.store.api import Store
+from app.store.writer import NewProblem
 from engine.errors import StateError
 from engine.events import EventBatch
 
@@ -79,6 +80,8 @@ class Pipeline:
     notifier: Notifier
     rewind: Callable[[EventBatch, int], Matcher] | None = None
     """A fresh matcher, brought up to a watermark with the events that are kept; what it finds was decided before."""
+    complaints: Callable[[], list[NewProblem]] = list
+    """What went wrong in matching since the last call."""
     number: int = 0
     """Of the current checkpoint."""
     boundary: Boundary = no_boundary
@@ -100,6 +103,7 @@ class Pipeline:
         self.boundary("match")
         matches = self.matcher.process(ordered.events, ordered.watermark_ms)
         from_histories = [self.histories.replay(history, self.recent.events) for history in ordered.histories]
+        complaints = self.complaints()
         self.boundary("checkpoint")
         row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms)
         self.boundary("store")
@@ -110,7 +114,7 @@ class Pipeline:
                 recorder.history(replayed.matches, replayed.lookup)
             writer.add_statistics(_counters(ordered, matches, from_histories))
             writer.add_late_events(ordered.late)
-            problems = writer.add_problems(ordered.problems, now_ms)
+            problems = writer.add_problems([*ordered.problems, *complaints], now_ms)
             writer.put_checkpoint(row)
             self.boundary("commit")
         self.number = row.number

@@ -62,9 +62,9 @@ def replay(
         runner = Runner(settings, queries, store, notifier, clock, durable=False)
         notifier.start()
         started_s = monotonic()
-        for now_ms in range(
-            manifest.started_ms, manifest.ended_ms + manifest.poll_interval_ms, manifest.poll_interval_ms
-        ):
+        interval_ms = manifest.poll_interval_ms
+        # The first poll was recorded within the first interval.
+        for now_ms in range(manifest.started_ms + interval_ms, manifest.ended_ms + interval_ms + 1, interval_ms):
             _wait(now_ms - manifest.started_ms, started_s, speed, sleep, monotonic)
             clock.advance_to(now_ms)
             spool.advance(now_ms)

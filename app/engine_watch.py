@@ -1,0 +1,43 @@
+"""What the engine could not do, as problems: a query that fails, events that a query cannot evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import engine
+from app.store.writer import NewProblem
+from engine.errors import QueryError
+
+SOURCE = "engine"
+
+
+class EngineWatch:
+    """Collects what goes wrong in matching until the pipeline's step writes it down."""
+
+    def __init__(self) -> None:
+        self._problems: list[NewProblem] = []
+        self._n_rejected: dict[str, int] = {}
+
+    def failed(self, query: str, error: QueryError) -> None:
+        """A query turned out to be one that its runtime does not evaluate; it starts again without a past."""
+        self._problems.append(NewProblem(SOURCE, f"query {query}", "query_failed", str(error)))
+
+    def complaints(self, matcher: Callable[[], object]) -> Callable[[], list[NewProblem]]:
+        """A function that gives what went wrong since its last call, that of the pipeline's matcher included."""
+
+        def drain() -> list[NewProblem]:
+            now = matcher()
+            if isinstance(now, engine.Engine):
+                self._look_for_rejected(now)
+            problems, self._problems = self._problems, []
+            return problems
+
+        return drain
+
+    def _look_for_rejected(self, matcher: engine.Engine) -> None:
+        for name, counted in matcher.statistics.items():
+            n_new = counted.n_rejected - self._n_rejected.get(name, 0)
+            self._n_rejected[name] = counted.n_rejected
+            if n_new > 0:
+                message = f"{n_new} events without an exact time left out: the query's strategy needs exact times"
+                self._problems.append(NewProblem(SOURCE, f"query {name}", "imprecise_events", message))

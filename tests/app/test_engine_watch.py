@@ -1,0 +1,31 @@
+"""What the engine cannot do becomes a problem in the store."""
+
+from __future__ import annotations
+
+from app.engine_watch import EngineWatch
+from collectors.schema import load_event_types
+from engine import Engine, compile_query
+from engine.errors import UnsupportedQueryError
+from tests.app.pipeline_fixtures import batch, event
+
+QUERY = "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_next_match { [task_id] } WITHIN 1 hour RETURN a.task_id"
+
+
+def test_events_that_a_query_cannot_evaluate_are_told_once() -> None:
+    schema, watch = load_event_types(), EngineWatch()
+    matcher = Engine([compile_query(QUERY, schema, {}, name="pair")], schema)
+    drain = watch.complaints(lambda: matcher)
+    imprecise = {**event("e", 10, "MapStart", task_id="t"), "t_hi_ms": 20}
+    matcher.process(batch(imprecise, event("f", 30, task_id="t")), 100)
+    (problem,) = drain()
+    assert (problem.source, problem.place, problem.kind) == ("engine", "query pair", "imprecise_events")
+    assert problem.message.startswith("1 events")
+    assert drain() == []
+
+
+def test_a_query_that_fails_is_told() -> None:
+    watch = EngineWatch()
+    watch.failed("slow", UnsupportedQueryError("too many of them"))
+    (problem,) = watch.complaints(lambda: None)()
+    assert (problem.place, problem.kind) == ("query slow", "query_failed")
+    assert "too many of them" in problem.message
