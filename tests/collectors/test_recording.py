@@ -174,8 +174,6 @@ def test_rest_tells_the_life_cycles_that_history_tells(replayed: dict[str, Repla
 
 def test_rest_tells_the_counters_that_history_tells(replayed: dict[str, Replayed]) -> None:
     history, rest = told_by_then(replayed), replayed["yarn_rest"].rows()
-    if any("no counters" in problem.message for problem in replayed["yarn_rest"].problems):
-        pytest.xfail("this recording was made before the recorder kept the counters of ended attempts")
     assert {event_id: plain(rest[event_id]) for event_id in history} == {i: plain(r) for i, r in history.items()}
     assert replayed["yarn_rest"].problems == []
 
