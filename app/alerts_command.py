@@ -28,6 +28,8 @@ from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter, Store, open_store
 from app.store.models import AlertRow
 
+MAX_RECORDS_SHOWN = 20
+
 
 class Format(StrEnum):
     """How alerts are printed."""
@@ -89,6 +91,7 @@ def list_alerts(
             Text(plain(alert.summary)),
         )
     console = table_console()
+    _fold(table)
     console.print(table)
     if n_all > len(alerts):
         console.print(f"{len(alerts)} of {n_all} alerts; see --limit.")
@@ -237,10 +240,24 @@ def _print_details(console: Console, details: AlertDetails) -> None:
         told.add_row(Text(n.receiver), n.state, n.status, str(n.n_attempts), Text(n.last_error or ""))
     for table in (evidence, changes, told):
         if table.row_count:
+            _fold(table)
             console.print(table)
+    records = [e for e in details.evidence if e.raw]
+    if records:
+        console.print(Text("records", style="bold"))
+    for e in records[:MAX_RECORDS_SHOWN]:
+        console.print(Text(f"{e.variable}: {plain(e.raw, 500)}"))
+    if len(records) > MAX_RECORDS_SHOWN:
+        console.print(f"and {len(records) - MAX_RECORDS_SHOWN} more; see --format json.")
     if alert.runbook:
         console.print(Text("What to do", style="bold"))
         console.print(Text(alert.runbook))
+
+
+def _fold(table: Table) -> None:
+    """Long words go on in the next line: ids and paths are there to be copied."""
+    for column in table.columns:
+        column.overflow = "fold"
 
 
 def _no_evidence(_event_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
