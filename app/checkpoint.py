@@ -7,6 +7,7 @@ process that dies in between leaves a file that nobody names. So memory and stor
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ class CheckpointFolder:
 
     def write(self, checkpoint: Checkpoint, now_ms: int) -> CheckpointRow:
         """Write the file; returns the row that makes it current once its transaction commits."""
-        data = _pack(checkpoint.tables)
+        data = _pack(checkpoint)
         name = f"checkpoint-{checkpoint.number:012d}.arrow"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +65,6 @@ class CheckpointFolder:
             file=name,
             digest=_digest(data),
             version=VERSION,
-            state=dict(checkpoint.state),
             written_ms=now_ms,
         )
 
@@ -80,7 +80,7 @@ class CheckpointFolder:
             raise CheckpointError(f"{path}: cannot be read: {error.strerror}; {remedy}") from error
         if _digest(data) != row.digest:
             raise CheckpointError(f"{path}: its content is not what was written; {remedy}")
-        return Checkpoint(row.number, _unpack(data, path), row.state)
+        return _unpack(data, row.number, path)
 
     def tidy(self, current: int) -> None:
         """Remove files that are older than the current one, and halves of a file."""
@@ -91,26 +91,28 @@ class CheckpointFolder:
                 path.unlink(missing_ok=True)
 
 
-def _pack(tables: Mapping[str, pa.Table]) -> bytes:
+def _pack(checkpoint: Checkpoint) -> bytes:
     streams = []
-    for table in tables.values():
+    for table in checkpoint.tables.values():
         sink = pa.BufferOutputStream()
         with ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         streams.append(sink.getvalue().to_pybytes())
-    container = pa.table({"name": list(tables), "stream": streams}, schema=_CONTAINER)
+    container = pa.table({"name": list(checkpoint.tables), "stream": streams}, schema=_CONTAINER)
+    schema = _CONTAINER.with_metadata({"version": str(VERSION), "state": json.dumps(checkpoint.state)})
     sink = pa.BufferOutputStream()
-    with ipc.new_file(sink, container.schema.with_metadata({"version": str(VERSION)})) as writer:
+    with ipc.new_file(sink, schema) as writer:
         writer.write_table(container)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _unpack(data: bytes, path: Path) -> dict[str, pa.Table]:
+def _unpack(data: bytes, number: int, path: Path) -> Checkpoint:
     try:
         container = ipc.open_file(pa.BufferReader(data)).read_all()
         names, streams = container.column("name").to_pylist(), container.column("stream")
-        return {name: ipc.open_stream(streams[i].as_buffer()).read_all() for i, name in enumerate(names)}
-    except (pa.ArrowInvalid, KeyError) as error:
+        tables = {name: ipc.open_stream(streams[i].as_buffer()).read_all() for i, name in enumerate(names)}
+        return Checkpoint(number, tables, json.loads(container.schema.metadata[b"state"]))
+    except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: not a checkpoint: {error}") from error
 
 

@@ -203,8 +203,6 @@ class CheckpointRow(Base):
     file: Mapped[str]
     digest: Mapped[str] = mapped_column(String(64))
     version: Mapped[int]
-    state: Mapped[dict[str, Any]]
-    """Read positions, watermarks and counters."""
     written_ms: Mapped[int]
 
 

@@ -55,7 +55,6 @@ def upgrade() -> None:
         sa.Column("file", sa.Text(), nullable=False),
         sa.Column("digest", sa.String(length=64), nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
-        sa.Column("state", sa.JSON(), nullable=False),
         sa.Column("written_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("pipeline", name=op.f("pk_checkpoints")),
     )
