@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +27,16 @@ from app.sources import ConfiguredSource, build_sources, source_ranks
 from app.store.api import Store, open_store
 from app.watermarks import Watermarks
 from collectors.base import PositionError
-from collectors.schema import event_table, load_event_types
+from collectors.schema import AttributeRow, event_table, load_event_types
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
 
 LIVE_PIPELINE = "live"
+
+
+BRIEF_MS = 7_200_000
+"""How long ids of samples are remembered: longer than sources go back when they are read from their start."""
 
 
 class QueryFilesError(AppError):
@@ -105,7 +109,12 @@ def assemble(
     pipeline = Pipeline(
         intake=IntakeQueue(),
         order=Order(
-            Deduplicator(source_ranks(settings), settings.sources.remember_ids_ms),
+            Deduplicator(
+                source_ranks(settings),
+                settings.sources.remember_ids_ms,
+                brief_types=types_of_one_source(event_table()),
+                brief_ms=BRIEF_MS,
+            ),
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
             history_types=frozenset().union(*(query.types for query in for_histories)),
         ),
@@ -127,6 +136,14 @@ def assemble(
     for name, position in (pipeline.restore(now_ms) or {}).items():
         _restore_position(sources, name, position)
     return Live(pipeline, sources)
+
+
+def types_of_one_source(rows: Iterable[AttributeRow]) -> frozenset[str]:
+    """The event types that only one source yields."""
+    sources: dict[str, set[str]] = {}
+    for row in rows:
+        sources.setdefault(row.type, set()).update(row.sources)
+    return frozenset(event_type for event_type, known in sources.items() if len(known) == 1)
 
 
 def checkpoint_folder(settings: Settings) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,9 @@ PRECEDENCE = "precedence__"
 """Column of waiting events: rank of the source the row came from, 0 first. Attributes have no such name."""
 
 RELEASED = pa.schema(
-    [pa.field("event_id", pa.string(), nullable=False), pa.field("t_hi_ms", pa.int64(), nullable=False)]
+    [pa.field("event_id", pa.string(), nullable=False), pa.field("until_ms", pa.int64(), nullable=False)]
 )
+"""Ids that are known, and the watermark up to which they are remembered."""
 
 NEVER_MS = -FOREVER_MS
 
@@ -38,12 +39,22 @@ class Deduplicator:
 
     Of copies that wait, the one of the source that stands first in the precedence enters; attributes it lacks are
     filled in from the others. Copies of released events are counted. Ids are remembered until `remember_ms` after the
-    watermark passed their end.
+    watermark passed their end; those of the types in `brief_types`, which only one source yields, for `brief_ms`: there
+    are many of them, and copies come only from reading the source again.
     """
 
-    def __init__(self, precedence: Mapping[str, int], remember_ms: int) -> None:
+    def __init__(
+        self,
+        precedence: Mapping[str, int],
+        remember_ms: int,
+        *,
+        brief_types: Collection[str] = (),
+        brief_ms: int | None = None,
+    ) -> None:
         self._precedence = dict(precedence)
         self._remember_ms = remember_ms
+        self._brief_types = pa.array(sorted(brief_types), pa.string())
+        self._brief_ms = remember_ms if brief_ms is None else min(brief_ms, remember_ms)
         self._waiting = _waiting_of(EventBatch.empty(), 0)
         self._released = RELEASED.empty_table()
         self.watermark_ms = NEVER_MS
@@ -107,16 +118,18 @@ class Deduplicator:
         return _is_in(batch, [self._released])
 
     def _remember(self, events: EventBatch) -> None:
-        if len(events):
-            self._released = pa.concat_tables([self._released, events.table.select(RELEASED.names)])
+        if not len(events):
+            return
+        brief = pc.is_in(events.strings("type"), value_set=self._brief_types)
+        until_ms = pc.add(pa.array(events.t_hi_ms), pc.if_else(brief, self._brief_ms, self._remember_ms))
+        known = pa.table([events.strings("event_id"), until_ms], schema=RELEASED)
+        self._released = pa.concat_tables([self._released, known])
 
     def _forget(self) -> None:
         if self.watermark_ms >= FOREVER_MS:
             return
-        oldest_ms = self.watermark_ms - self._remember_ms
-        self._released = self._released.filter(
-            pc.greater_equal(self._released.column("t_hi_ms"), oldest_ms)
-        ).combine_chunks()
+        alive = pc.greater_equal(self._released.column("until_ms"), self.watermark_ms)
+        self._released = self._released.filter(alive).combine_chunks()
 
 
 def _is_in(batch: EventBatch, tables: list[pa.Table]) -> BoolArray:

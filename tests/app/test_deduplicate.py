@@ -145,6 +145,16 @@ def test_ids_are_forgotten_after_their_time() -> None:
     assert not dedup.knows("e")
 
 
+def test_ids_of_samples_are_forgotten_earlier() -> None:
+    dedup = Deduplicator({"a": 0}, remember_ms=1_000, brief_types={"LoadStd"}, brief_ms=100)
+    life_cycle = {"event_id": "m", "type": "MapEnd", "t_lo_ms": 10, "t_hi_ms": 15}
+    dedup.offer("a", EventBatch.from_rows([row("e", 10), life_cycle], SCHEMA))
+    dedup.release(115)
+    assert (dedup.knows("e"), dedup.knows("m")) == (True, True)
+    dedup.release(116)
+    assert (dedup.knows("e"), dedup.knows("m")) == (False, True)
+
+
 def test_waiting_ids_are_known() -> None:
     dedup = Deduplicator({"a": 0}, remember_ms=100)
     dedup.offer("a", EventBatch.from_rows([row("e", 10)], SCHEMA))
