@@ -9,10 +9,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel takes seconds once, so single examples have no deadline; failures print how to reproduce them.
+# The default draws the same examples in every run; HYPOTHESIS_PROFILE=thorough draws many new ones.
 settings.register_profile(
-    "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=100
+    "default",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=100,
 )
-settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2000)
+settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
