@@ -20,6 +20,7 @@ from app.alerting.recorder import HISTORY, LIVE
 from app.alerting.text import iso
 from app.assembly import open_configured_store
 from app.demo_report import print_summary
+from app.errors import RecordingError
 from app.ground_truth import SeenAlert, Verdict, judge
 from app.recording import Fault, Recording
 from app.replay import Progress as ReplayProgress
@@ -49,11 +50,13 @@ def run_demo(settings: Settings, speed: Speed, console: Console, recording_place
 
 
 def _run(settings: Settings, speed: Speed, console: Console, recording_place: Path | None) -> DemoResult:
-    folder = settings.demo.directory
+    folder, place = settings.demo.directory, recording_place or settings.demo.recording
+    if not place.exists():
+        raise RecordingError(f"{place}: not there; expected a recording (folder or .tar.xz)")
     for part in ("store", "spool", "recording"):
         shutil.rmtree(folder / part, ignore_errors=True)
     started_s = time.monotonic()
-    recording = Recording.open(recording_place or settings.demo.recording, folder / "recording", settings.replay)
+    recording = Recording.open(place, folder / "recording", settings.replay)
     with webhook_sink() as sink:
         settings = demo_settings(settings, sink)
         _replay_with_progress(recording, settings, folder / "spool", speed)
