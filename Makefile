@@ -13,7 +13,7 @@ $(STAMP): $(LOCKED) pyproject.toml deploy/setup/system-packages.sh
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/build.txt
 	$(PY) -m pip install -q --disable-pip-version-check --require-hashes --no-build-isolation -r requirements/runtime.txt -r requirements/dev.txt
-	$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
 .PHONY: setup
