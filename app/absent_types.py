@@ -7,8 +7,8 @@ name, else those that the query uses.
 
 from __future__ import annotations
 
+from engine import ast
 from engine.events import TIME_ATTRIBUTE, AttributeType, EventSchema
-from engine.language import ast
 
 
 def with_absent_types(query: ast.Query, schema: EventSchema, cluster: EventSchema) -> tuple[EventSchema, list[str]]:

@@ -24,12 +24,12 @@ from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
 from app.event_file import EventFileError, read_event_file, shown
 from collectors.schema import load_event_types
+from engine import ast
 from engine.errors import EngineError, QueryError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventSchema
-from engine.language import ast
 
 if TYPE_CHECKING:
-    from engine.reference import ReferenceRow
+    from engine import ReferenceRow
 
 EXIT_MATCHES, EXIT_NO_MATCH, EXIT_BAD = 0, 1, 2
 
@@ -175,7 +175,9 @@ def prepare(query: Path, events: str, override: Override, param: Sequence[str], 
     parsed = engine.parse(text, name)
     parameters = _parameters(param)
     loaded = _load(events, schema)
-    known, absent = with_absent_types(parsed, loaded.schema, load_event_types())
+    known, absent = loaded.schema, list[str]()
+    if schema is SchemaChoice.INFER:  # of the cluster all types are known: another one is a mistake
+        known, absent = with_absent_types(parsed, loaded.schema, load_event_types())
     for event_type in absent:
         _warn(
             f"no event has the type {shown(event_type)}; found {', '.join(map(shown, loaded.schema.types)) or 'none'}"

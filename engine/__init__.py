@@ -10,12 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.language import ast
     from engine.language.parser import parse
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
     from engine.matching.base import Limits
     from engine.matching.rows import MatchRow
-    from engine.reference import reference_matches, reference_output
+    from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.runtime.compiled import CompiledQuery, compile_query
     from engine.runtime.engine import Engine, QueryStatistics
 
@@ -25,7 +26,10 @@ _HOMES = {
     "Limits": "engine.matching.base",
     "MatchRow": "engine.matching.rows",
     "QueryStatistics": "engine.runtime.engine",
+    "ReferenceMatch": "engine.reference",
+    "ReferenceRow": "engine.reference",
     "ResolvedQuery": "engine.language.resolver",
+    "ast": "engine.language.ast",
     "compile_query": "engine.runtime.compiled",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
@@ -40,7 +44,10 @@ __all__ = [
     "Limits",
     "MatchRow",
     "QueryStatistics",
+    "ReferenceMatch",
+    "ReferenceRow",
     "ResolvedQuery",
+    "ast",
     "compile_query",
     "parse",
     "print_query",
@@ -52,5 +59,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        home = import_module(_HOMES[name])
+        return home if name == "ast" else getattr(home, name)
     raise AttributeError(f"module 'engine' has no attribute {name!r}")
