@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+import engine
 from app.alerting.recorder import HISTORY, LIVE
 from app.alerting.text import iso
 from app.assembly import open_configured_store
@@ -148,7 +149,10 @@ def _replay_with_progress(recording: Recording, settings: Settings, spool: Path,
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+    console = Console(file=sys.stderr)
+    if not engine.kernels_are_compiled():
+        console.print("Compiling the matching kernels on the way: about a minute, once per machine and version.")
+    with Progress(*columns, console=console, transient=True) as bar:
         manifest = recording.manifest
         task = bar.add_task("replaying the cluster", total=max(1, manifest.ended_ms - manifest.started_ms))
 

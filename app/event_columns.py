@@ -247,8 +247,9 @@ class _Reader:
             return value
         if name in ("source_rank", "source_seq"):
             number = parse_number(value) if self.raw.is_text else value
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
-                self._problem(row, f"{name} is {shown(value)}; expected a whole number from 0")
+            end = 2**31 if name == "source_rank" else 2**63
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < end:
+                self._problem(row, f"{name} is {shown(value)}; expected a whole number from 0, below {end}")
                 return 0
             return number
         if isinstance(value, bool) or not isinstance(value, int | str):

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.kernels.cache import kernels_are_compiled
     from engine.language import ast
     from engine.language.parser import parse
     from engine.language.printer import print_query
@@ -31,6 +32,7 @@ _HOMES = {
     "ResolvedQuery": "engine.language.resolver",
     "ast": "engine.language.ast",
     "compile_query": "engine.runtime.compiled",
+    "kernels_are_compiled": "engine.kernels.cache",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
     "reference_matches": "engine.reference",
@@ -49,6 +51,7 @@ __all__ = [
     "ResolvedQuery",
     "ast",
     "compile_query",
+    "kernels_are_compiled",
     "parse",
     "print_query",
     "reference_matches",

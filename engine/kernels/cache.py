@@ -35,6 +35,12 @@ def configure(folder: Path) -> Path:
     return used
 
 
+def kernels_are_compiled() -> bool:
+    """False on the first start with these kernels: what needs them compiles them first, which takes up to a minute."""
+    folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
+    return any(folder.rglob("*.nbi"))
+
+
 def default_folder() -> Path:
     """CLUSTERCEP_CACHE, or the user's cache folder."""
     given = os.environ.get("CLUSTERCEP_CACHE")

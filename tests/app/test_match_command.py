@@ -196,6 +196,9 @@ def test_the_schema_of_the_cluster(tmp_path: Path) -> None:
     assert bad.exit_code == 2
     assert "no event type has the attribute 'colour'" in bad.stderr
     assert "row 1 (line 2): attribute 'n_maps' is 'many'; expected a whole number" in bad.stderr
+    mistyped = match(tmp_path, csv_text(rows), query.replace("JobStart", "JobStrat"), ["--schema", "cluster"])
+    assert mistyped.exit_code == 2
+    assert "did you mean JobStart?" in mistyped.stderr
 
 
 # ------------------------------------------------------------------ bad input
