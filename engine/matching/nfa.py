@@ -17,7 +17,7 @@ from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.output import limited
-from engine.matching.plan_arrays import plan_arrays, return_value, store_arrays
+from engine.matching.plan_arrays import plan_arrays, store_arrays
 from engine.matching.rows import MatchRow
 from engine.matching.run_memory import RunMemory, joined, where
 from engine.matching.store import BROADCAST, EventStore, Interner
@@ -114,7 +114,7 @@ class NfaRuntime:
             last_hi_ms=int(store.t_hi_ms[selected[-1]]),
             bindings={s.variable: ids[ends[s.position] : ends[s.position + 1]] for s in self.plan.steps},
             confidence=1.0,
-            values={r.name: return_value(matches.values[at, k], r, store) for k, r in enumerate(self.plan.returns)},
+            values={r.name: store.value(matches.values[at, k], r.type) for k, r in enumerate(self.plan.returns)},
         )
 
     # ------------------------------------------------------------- compaction

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.nfa_arrays import PlanArrays, StoreArrays
-from engine.kernels.opcodes import TRUE, UNKNOWN
 from engine.language import ast
-from engine.matching.rows import Value
 from engine.matching.store import EventStore
-from engine.plan.model import EdgePredicates, Plan, ReturnValue
+from engine.plan.model import EdgePredicates, Plan
 
 
 def plan_arrays(plan: Plan, store: EventStore) -> PlanArrays:
@@ -50,13 +48,6 @@ def plan_arrays(plan: Plan, store: EventStore) -> PlanArrays:
 def store_arrays(store: EventStore) -> StoreArrays:
     """The arrays of `store`; precise events only, so that one time is enough."""
     return StoreArrays(store.t_lo_ms, store.partition, store.type_index, store.columns)
-
-
-def return_value(number: float, value: ReturnValue, store: EventStore) -> Value:
-    """What a RETURN program left on the stack, as a value of its type."""
-    if value.is_truth:
-        return None if number == UNKNOWN else int(number == TRUE)
-    return store.value(number, value.type)
 
 
 def _edge(edge: EdgePredicates) -> tuple[int, int, int]:

@@ -9,7 +9,6 @@ import numpy as np
 from engine.events import BoolArray, Int64Array
 from engine.matching.base import Limits
 from engine.matching.output import limited
-from engine.matching.plan_arrays import return_value
 from engine.matching.postponed_context import Context, Neighbourhood
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, bound_ids
@@ -79,7 +78,7 @@ class Rows:
             return {}
         numbers = self.context.returned(chain, steps)
         return {
-            value.name: return_value(float(number), value, self.context.store)
+            value.name: self.context.store.value(float(number), value.type)
             for value, number in zip(self.plan.returns, numbers, strict=True)
         }
 

@@ -171,8 +171,8 @@ class EventStore:
         )
 
     def value(self, number: float, kind: AttributeType) -> int | float | str | None:
-        """A decoded double as the value that it stands for."""
-        if np.isnan(number):
+        """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
+        if not np.isfinite(number):
             return None
         if kind is AttributeType.STRING:
             return self.interner.text(int(number))

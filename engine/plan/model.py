@@ -88,12 +88,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ReturnValue:
-    """A value of a match: a program, and the type that its result has; BOOLEAN results are `is_truth`."""
+    """A value of a match: a program, and the type that its result has."""
 
     name: str
     program: int
     type: AttributeType
-    is_truth: bool
     exact_collapsed: bool
 
 

@@ -67,7 +67,8 @@ class _Planner:
         placed = self._place([*self._conjuncts(), *self._residual_equivalences(key)])
         steps = tuple(self._step(p, placed, broadcast) for p in self.positives)
         negations = tuple(self._negation(i, p, placed, broadcast) for i, p in enumerate(self.negatives))
-        returns = tuple(self._return_value(item, key) for item in query.returns)
+        typed = zip(query.returns, self.resolved.return_types, strict=True)
+        returns = tuple(self._return_value(item, result, key) for item, result in typed)
         having = None if query.having is None else self.builder.add(query.having)
         confidence = query.confidence if isinstance(query.confidence, float | int) else None
         return Plan(
@@ -237,8 +238,7 @@ class _Planner:
 
     # -------------------------------------------------------------- RETURN
 
-    def _return_value(self, item: ast.ReturnItem, key: tuple[str, ...]) -> ReturnValue:
-        result, is_truth = self._type_of(item.expression)
+    def _return_value(self, item: ast.ReturnItem, result: AttributeType, key: tuple[str, ...]) -> ReturnValue:
         terms = [n for n in ast.walk(item.expression) if isinstance(n, ast.Attribute | ast.Aggregate)]
         exact = all(isinstance(t, ast.Attribute) and self._same_in_all(t, key) for t in terms)
         if self.query.output is ast.Output.COLLAPSED and not exact:
@@ -248,7 +248,7 @@ class _Planner:
                 "attributes of the partition key, or of a first or last component that is a single event",
                 "return those, or use OUTPUT ALL, SETS or TOP k",
             )
-        return ReturnValue(item.name, self.builder.add(item.expression), result, is_truth, exact)
+        return ReturnValue(item.name, self.builder.add(item.expression), result, exact)
 
     def _same_in_all(self, term: ast.Attribute, key: tuple[str, ...]) -> bool:
         """True when all matches with one first and one last event agree on this term."""
@@ -258,30 +258,6 @@ class _Planner:
         if position == 0:
             return term.index in (ast.Index.SINGLE, ast.Index.FIRST)
         return position == len(self.positives) - 1 and term.index in (ast.Index.SINGLE, ast.Index.LAST)
-
-    def _type_of(self, node: ast.Expression) -> tuple[AttributeType, bool]:
-        match node:
-            case ast.Literal(value=value):
-                if isinstance(value, str):
-                    return AttributeType.STRING, False
-                return (AttributeType.FLOAT if isinstance(value, float) else AttributeType.INT), False
-            case ast.Attribute(name=name):
-                types = {**self.resolved.schema.attributes, TIME_ATTRIBUTE: AttributeType.INT}
-                return types[name], False
-            case ast.Aggregate(function=function, name=name):
-                if function == "count":
-                    return AttributeType.INT, False
-                if function in ("avg", "stddev"):
-                    return AttributeType.FLOAT, False
-                return self._type_of(ast.Attribute(node.variable, ast.Index.LAST, name or TIME_ATTRIBUTE))
-            case ast.Negative(operand=operand):
-                return self._type_of(operand)
-            case ast.Arithmetic(op=operation, left=left, right=right):
-                sides = {self._type_of(left)[0], self._type_of(right)[0]}
-                is_float = operation == "/" or AttributeType.FLOAT in sides
-                return (AttributeType.FLOAT if is_float else AttributeType.INT), False
-            case _:
-                return AttributeType.INT, True
 
 
 def _flatten(pattern: ast.Pattern) -> list[_Part]:
