@@ -7,6 +7,7 @@ Hadoop 0.23; values of union types come wrapped in their type's name or bare.
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -113,6 +114,8 @@ class JhistParser:
         if self._tail.rstrip().endswith(b"}") and not self._in_header and not self._skipping:
             try:
                 json.loads(self._tail)
+            except RecursionError:
+                pass  # nested too deeply to be read at all: refused like any other bad record
             except ValueError:
                 return
             self._take(self._tail)
@@ -157,6 +160,7 @@ class JhistParser:
             self._record(stripped)
 
     def _header_line(self, line: bytes) -> None:
+        line = line.removeprefix(BOM_UTF8)  # an editor's mark
         if line == JSON_MARK:
             self._in_header = False
         elif line.startswith(BINARY_MARK):
@@ -349,10 +353,10 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The content of {"type": ..., "event": {"<class name>": {content}}}."""
     event = record.get("event")
     if not isinstance(event, dict) or len(event) != 1:
-        raise BadRecordError(f"expected one event in the record, found {_excerpt(str(event).encode())}")
+        raise BadRecordError(f"expected one event in the record, found {_excerpt(repr(event).encode())}")
     (body,) = event.values()
     if not isinstance(body, dict):
-        raise BadRecordError(f"expected the event's fields, found {_excerpt(str(body).encode())}")
+        raise BadRecordError(f"expected the event's fields, found {_excerpt(repr(body).encode())}")
     return body
 
 

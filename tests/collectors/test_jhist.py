@@ -272,3 +272,28 @@ def test_hostile_text_stays_text() -> None:
     _, rows, _ = parse(h.history(start, h.end_records()))
     assert one(rows, "JobStart")["job_name"] == nasty.replace("\ud800", "\ufffd")
     assert "user" not in one(rows, "JobStart")
+
+
+DEEP = b'{"a":' * 100_000 + b"}" * 100_000
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        DEEP,
+        DEEP + b"\n",
+        b'{"type":"JOB_FINISHED","event":"\\ud800"}\n',
+        b'{"type":"JOB_KILLED","event":{"E":"\\ud800"}}',
+    ],
+)
+def test_a_last_record_that_cannot_be_read_costs_only_itself(last: bytes) -> None:
+    data = h.whole_history()
+    n_lines = data.count(b"\n")
+    _, rows, problems = parse(data + last)
+    assert len(rows) == 9
+    assert [(problem.kind, problem.place) for problem in problems] == [("bad_record", f"{NAME}:{n_lines + 1}")]
+
+
+def test_a_byte_order_mark_before_the_first_line() -> None:
+    _, rows, problems = parse(b"\xef\xbb\xbf" + h.whole_history())
+    assert (len(rows), problems) == (9, [])
