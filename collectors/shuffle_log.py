@@ -31,6 +31,7 @@ TASK = re.compile(rf"Task(?::| '| )({_ATTEMPT})(?:' (done)\.| )")
 MAX_WAITING_PULLS = 10_000
 MAX_FETCHERS = 1_000
 MAX_ANNOUNCED = 1_000
+MAX_DIGITS = 15
 
 RELEVANT = (b"etcher", b"map-output for attempt_", b"Task 'attempt_", b"Task:attempt_", b"Task attempt_")
 """A line without one of these needs no parsing."""
@@ -88,13 +89,13 @@ class ContainerLog:
         """Advance by one record."""
         message = record.message
         if found := READ.match(message):
-            self._read(record, found[2], int(found[1]), place, origin, raw)
+            self._read(record, found[2], _number(found[1]), place, origin, raw)
         elif found := ABOUT.match(message):
-            self._announce(found[2], int(found[3]))
+            self._announce(found[2], _number(found[3]))
         elif found := ASSIGNED.match(message):
             self._assign(found[3], found[1] or found[2], record.t_lo_ms)
         elif found := FREED.match(message):
-            self._free(found[2], found[1], record.t_hi_ms, int(found[3]))
+            self._free(found[2], found[1], record.t_hi_ms, _number(found[3]))
         elif record.logger == "EventFetcher" and (found := REDUCER.match(message)):
             self.attempt_id = found[1]
         elif record.logger == "Task" and (found := TASK.match(message)):
@@ -138,7 +139,9 @@ class ContainerLog:
             self.ready += self.fetchers.pop(oldest).waiting
         return self.fetchers.setdefault(name, _Fetcher())
 
-    def _announce(self, map_attempt_id: str, n_bytes: int) -> None:
+    def _announce(self, map_attempt_id: str, n_bytes: int | None) -> None:
+        if n_bytes is None:
+            return
         if len(self.announced) >= MAX_ANNOUNCED:
             self.announced.pop(next(iter(self.announced)))
         self.announced[map_attempt_id] = n_bytes
@@ -149,7 +152,9 @@ class ContainerLog:
         fetcher.waiting = []
         fetcher.host, fetcher.since_ms = host, t_ms
 
-    def _read(self, record: LogRecord, map_attempt_id: str, n_read: int, place: int, origin: str, raw: str) -> None:
+    def _read(
+        self, record: LogRecord, map_attempt_id: str, n_read: int | None, place: int, origin: str, raw: str
+    ) -> None:
         n_bytes = self.announced.pop(map_attempt_id, None)
         if n_bytes is None and record.logger == "OnDiskMapOutput":
             n_bytes = n_read  # on disk the compressed bytes are counted, in memory the others
@@ -173,13 +178,18 @@ class ContainerLog:
         fetcher.since_ms = record.t_lo_ms
         self.ready.append(pull)
 
-    def _free(self, name: str, host: str, t_ms: int, assigned_for_ms: int) -> None:
+    def _free(self, name: str, host: str, t_ms: int, assigned_for_ms: int | None) -> None:
         fetcher = self.fetchers.pop(name, None)
         if fetcher is None:
             return
-        since_ms = t_ms - assigned_for_ms
+        since_ms = None if assigned_for_ms is None else t_ms - assigned_for_ms
         for pull in fetcher.waiting:
             pull.source_host = host
-            pull.period_ms = max(0, pull.t_lo_ms - since_ms)
+            pull.period_ms = None if since_ms is None else max(0, pull.t_lo_ms - since_ms)
             since_ms = pull.t_lo_ms
             self.ready.append(pull)
+
+
+def _number(digits: str) -> int | None:
+    """The number a log line states, or None for one that no size or duration can have."""
+    return int(digits) if len(digits) <= MAX_DIGITS else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,18 @@ def test_time_stamps() -> None:
     short = parse_record("17/04/22 12:48:51 INFO client.RMProxy: Connecting to ResourceManager at x:1", utc)
     assert short is not None
     assert (short.logger, short.thread, short.message[:10]) == ("RMProxy", "", "Connecting")
+
+
+@pytest.mark.parametrize("n_digits", [16, 30, 5_000])
+@pytest.mark.parametrize("number", [r"len: \d+", r"Read \d+", r"in \d+ms"])
+def test_numbers_that_no_size_or_duration_has(tmp_path: Path, number: str, n_digits: int) -> None:
+    def lengthened(found: re.Match[str]) -> str:
+        return re.sub(r"\d+", "9" * n_digits, found[0])
+
+    logs.write_log(tmp_path, re.sub(number, lengthened, "\n".join(logs.hadoop3_logs().values())))
+    found = pulls(collect(tmp_path))
+    assert [(at, host) for _, host, _, at, _ in found] == [(at, host) for _, host, _, at, _ in logs.PULLS]
+    if number.startswith("in"):
+        assert [period for *_, period in found] == [None, 100, None]
+    if number.startswith("len"):
+        assert [n_bytes for _, _, n_bytes, _, _ in found] == [None, None, 5_000]
