@@ -35,7 +35,7 @@ class DaemonLogOptions:
     """Where the logs of the daemons are."""
 
     root: Path
-    name_pattern: str = r".*?(?:resourcemanager(?:-(?P<master>.+?))?|nodemanager-(?P<host>.+?))\.log(?:\.\d+)?"
+    name_pattern: str = r".*?(?:resourcemanager(?:-(?P<master>.+?))?|nodemanager-(?P<host>.+?))\.log(?:\.\d[\d-]*)?"
     """Whole file name; the group `host` is the NodeManager's host, of which its own lines say nothing."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Name in file names and lines -> host name as job history writes it."""

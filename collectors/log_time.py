@@ -1,4 +1,8 @@
-"""Time stamps of Hadoop's log lines: `yyyy-MM-dd HH:mm:ss,SSS` and `yy/MM/dd HH:mm:ss`, both without a zone."""
+"""Lines of Hadoop's logs: the time, `yyyy-MM-dd HH:mm:ss,SSS` or `yy/MM/dd HH:mm:ss` without a zone, and what follows.
+
+log4j's layouts differ between versions and distributions: the thread stands before the level, behind it or nowhere, and
+the message is set off by a colon or, behind the place in the source, by a dash.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from collectors.base import OptionError
 
-LONG = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[,.](\d{3})(?= )")
+LONG = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)[,.](\d{3})(?= )")
 SHORT = re.compile(r"(\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?= )")
-RECORD_REST = re.compile(r" +(?P<level>[A-Z]+) +(?:\[(?P<thread>[^\]]*)\] +)?(?P<logger>[\w.$]+): ?(?P<message>.*)")
+RECORD_REST = re.compile(
+    r" +(?:\[(?P<before>.{0,200}?)\] +)?(?P<level>[A-Z]+) +(?:\[(?P<behind>.{0,200}?)\] +)?(?P<logger>[\w.$]+)"
+    r"(?:: ?| (?:\([^()]*(?:\(\d+\))?\) )?- ?)(?P<message>.*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,5 @@ def parse_record(line: str, zone: tzinfo) -> LogRecord | None:
     rest = RECORD_REST.match(line, end)
     if rest is None:
         return None
-    return LogRecord(
-        t_lo_ms, t_hi_ms, rest["level"], rest["thread"] or "", rest["logger"].rpartition(".")[2], rest["message"]
-    )
+    thread = rest["behind"] or rest["before"] or ""
+    return LogRecord(t_lo_ms, t_hi_ms, rest["level"], thread, rest["logger"].rpartition(".")[2], rest["message"])

@@ -272,3 +272,26 @@ def test_numbers_that_no_size_or_duration_has(tmp_path: Path, number: str, n_dig
         assert [period for *_, period in found] == [None, 100, None]
     if number.startswith("len"):
         assert [n_bytes for _, _, n_bytes, _, _ in found] == [None, None, 5_000]
+
+
+@pytest.mark.parametrize(
+    ("line", "thread"),
+    [
+        ("2023-11-15 00:00:12,000 INFO [main] org.apache.hadoop.mapred.Task: Done.", "main"),
+        ("2023-11-15 00:00:12,000 [main] INFO  org.apache.hadoop.mapred.Task: Done.", "main"),
+        ("2023-11-15 00:00:12,000 INFO org.apache.hadoop.mapred.Task: Done.", ""),
+        ("2023-11-15 00:00:12,000 INFO [pool[7] of 9] org.apache.hadoop.mapred.Task: Done.", "pool[7] of 9"),
+        ("2023-11-15 00:00:12,000 INFO  [main] mapred.Task (Task.java:sendDone(1083)) - Done.", "main"),
+        ("2023-11-15T00:00:12,000 INFO  mapred.Task (Task.java:1083) - Done.", ""),
+        ("2023-11-15 00:00:12.000 INFO Task - Done.", ""),
+    ],
+)
+def test_layouts_of_log_lines(line: str, thread: str) -> None:
+    record = parse_record(line, zone_named("UTC"))
+    assert record is not None
+    assert (record.t_lo_ms, record.level, record.thread) == (logs.DAY_MS + 12_000, "INFO", thread)
+    assert (record.logger, record.message) == ("Task", "Done.")
+
+
+def test_a_line_made_to_be_hard_to_read_is_no_record() -> None:
+    assert parse_record("2023-11-15 00:00:12,000 " + "[] A " * 200_000, zone_named("UTC")) is None

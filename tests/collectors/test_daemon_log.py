@@ -110,3 +110,9 @@ def test_other_files_and_bad_input(tmp_path: Path) -> None:
     for pattern in ("(", "no group"):
         with pytest.raises(OptionError, match="name_pattern"):
             DaemonLogOptions(tmp_path, name_pattern=pattern)
+
+
+@pytest.mark.parametrize("suffix", [".1", ".2023-11-14", ".2023-11-14-23"])
+def test_rolled_files(tmp_path: Path, suffix: str) -> None:
+    write(tmp_path / f"hadoop-yarn-nodemanager-node4.log{suffix}", NODE[2:3])
+    assert [found[1:3] for found in read(tmp_path)] == [("ContainerKilled", "node4")]
