@@ -14,7 +14,7 @@ from collectors.hadoop_ids import kind_of
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import PREFIX, AttemptFacts, EventRows, clean_text, data_io_attributes
 from collectors.log_tail import LogTail
-from collectors.log_time import parse_record, parse_time, zone_named
+from collectors.log_time import begins_with_time, parse_record, parse_time, zone_named
 from collectors.path_layout import PathLayout
 from collectors.shuffle_log import RELEVANT, ContainerLog, Pull
 
@@ -78,7 +78,7 @@ class ContainerLogCollector:
         self._zone = zone_named(options.zone)
         self._layout = PathLayout.of(options.layout, frozenset({"container"}))
         self._problems = ProblemLog(self.name)
-        self._tail = LogTail(self._problems)
+        self._tail = LogTail(self._problems, lambda line: begins_with_time(line, self._zone))
         self._containers: dict[str, _Container] = {}
         self._watermark_ms: int | None = None
 
@@ -90,6 +90,7 @@ class ContainerLogCollector:
         is_behind = False
         for file in walk(self._root, self._problems, self._wanted):
             seen.add(file.key)
+            self._tail.report_idle(file, now_ms, self._options.abandon_ms)
             if not self._tail.has_news(file):
                 continue
             if budget <= 0:

@@ -14,7 +14,7 @@ from collectors.hadoop_ids import CONTAINER
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import EventRows, clean_text
 from collectors.log_tail import LogTail
-from collectors.log_time import LogRecord, parse_record, zone_named
+from collectors.log_time import LogRecord, begins_with_time, parse_record, zone_named
 
 POSITION_VERSION = 1
 
@@ -68,7 +68,7 @@ class DaemonLogCollector:
         self._pattern = re.compile(options.name_pattern)
         self._zone = zone_named(options.zone)
         self._problems = ProblemLog(self.name)
-        self._tail = LogTail(self._problems)
+        self._tail = LogTail(self._problems, lambda line: begins_with_time(line, self._zone))
         self._expired: dict[str, str] = {}
         """Node -> why its ResourceManager no longer waits for it; said before it is called lost."""
         self._watermark_ms: int | None = None

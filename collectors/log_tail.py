@@ -6,6 +6,7 @@ file that shrinks, or whose beginning changes, is read again from its start.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -32,6 +33,8 @@ class TailPosition:
     n_fingerprint: int = 0
     skipping: bool = False
     """In the middle of a line that is too long to take."""
+    n_looked_at: int = -1
+    """Size of the file when all of it had been offered, an unfinished last line excepted."""
 
 
 @dataclass
@@ -39,18 +42,25 @@ class LogTail:
     """The positions of many files."""
 
     problems: ProblemLog
+    begins_record: Callable[[bytes], bool]
+    """Whether a line begins as records of such logs do: a file whose first lines all do not is of another kind."""
     positions: dict[str, TailPosition] = field(default_factory=dict)
+    _idle: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """File that ends in the middle of a line, or holds none -> (its size, since when it has had it)."""
 
     def has_news(self, file: FoundFile) -> bool:
         """True when the file has bytes that were not read, or fewer than were."""
         position = self.positions.get(file.key)
-        return file.n_bytes > 0 if position is None else file.n_bytes != position.offset
+        if position is None:
+            return file.n_bytes > 0
+        return file.n_bytes not in (position.offset, position.n_looked_at)
 
     def read(self, file: FoundFile, max_bytes: int, take: TakeLine) -> int:
         """Offer the complete new lines; returns how many bytes were looked at."""
         position = self._position(file)
         n_looked_at = 0
         tail = b""
+        is_known_kind = position.offset > 0
         for data in read_chunks(
             file.path, position.offset, min(file.n_bytes - position.offset, max_bytes), self.problems
         ):
@@ -59,22 +69,47 @@ class LogTail:
                 position.fingerprint = _digest(data[: position.n_fingerprint])
             n_looked_at += len(data)
             *lines, tail = (tail + data).split(b"\n")
-            for line in lines:
+            for raw_line in lines:
+                line = raw_line if position.offset else raw_line.removeprefix(BOM_UTF8)
+                is_known_kind = is_known_kind or self.begins_record(line)
                 if not position.skipping and not take(line, position.n_lines + 1):
                     return n_looked_at
                 position.skipping = False
-                position.offset += len(line) + 1
+                position.offset += len(raw_line) + 1
                 position.n_lines += 1
             if len(tail) > MAX_LINE_BYTES:
                 place = f"{file.path}:{position.n_lines + 1}"
                 self.problems.report(place, "oversized_record", f"a line longer than {MAX_LINE_BYTES} bytes; skipped")
                 position.offset += len(tail)
                 position.skipping, tail = True, b""
+        if not is_known_kind and (position.n_lines or b"\0" in tail):
+            message = f"none of its first {position.n_lines} lines begins with a time as Hadoop's log lines do: no log?"
+            self.problems.report(file.path, "not_log", message, key=(file.key, "form"))
+        if position.offset + len(tail) == file.n_bytes:
+            position.n_looked_at = file.n_bytes
         return n_looked_at
+
+    def report_idle(self, file: FoundFile, now_ms: int, quiet_ms: int) -> None:
+        """Report a file that has stayed empty, or ended in the middle of a line, for `quiet_ms`."""
+        position = self.positions.get(file.key)
+        if file.n_bytes and (position is None or not position.offset < file.n_bytes == position.n_looked_at):
+            self._idle.pop(file.key, None)
+            return
+        n_bytes, since_ms = self._idle.get(file.key, (-1, 0))
+        if n_bytes != file.n_bytes:
+            self._idle[file.key] = (file.n_bytes, now_ms)
+        elif now_ms - since_ms >= quiet_ms:
+            if position is None or not file.n_bytes:
+                self.problems.report(file.path, "empty", "it has stayed empty", key=(file.key, "empty"))
+            else:
+                place = f"{file.path}:{position.n_lines + 1}"
+                message = "its last line breaks off; what stands before is used"
+                self.problems.report(place, "truncated", message, key=(file.key, "form"))
 
     def keep(self, keys: set[str]) -> None:
         """Forget files that are gone."""
         self.positions = {key: position for key, position in self.positions.items() if key in keys}
+        self._idle = {key: idle for key, idle in self._idle.items() if key in keys}
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able values."""

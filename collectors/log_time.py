@@ -63,6 +63,11 @@ def parse_time(line: str, zone: tzinfo) -> tuple[int, int, int] | None:
     return t_ms, t_ms + width_ms, match.end()
 
 
+def begins_with_time(line: bytes, zone: tzinfo) -> bool:
+    """Whether the line starts with a valid stamp."""
+    return parse_time(line[:40].decode("ascii", "replace"), zone) is not None
+
+
 def parse_record(line: str, zone: tzinfo) -> LogRecord | None:
     """The record that starts on this line, or None for anything else."""
     stamp = parse_time(line, zone)

@@ -295,3 +295,50 @@ def test_layouts_of_log_lines(line: str, thread: str) -> None:
 
 def test_a_line_made_to_be_hard_to_read_is_no_record() -> None:
     assert parse_record("2023-11-15 00:00:12,000 " + "[] A " * 200_000, zone_named("UTC")) is None
+
+
+def told(root: Path, times_ms: tuple[int, ...] = (NOW, NOW + 500, NOW + 1_000, NOW + 9_000)) -> list[tuple[str, str]]:
+    reader = collector(root, abandon_ms=1_000)
+    return [(p.kind, p.place) for now_ms in times_ms for p in reader.poll(now_ms).problems]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"a log of\nsomething else\n", b"\x1f\x8b\x08\x00\x00binary", bytes(range(256)) * 40, b"\xff\xfe2\x000\x00\n"],
+)
+def test_a_file_that_is_no_log_is_reported_once(tmp_path: Path, data: bytes) -> None:
+    path = logs.write_log(tmp_path, "")
+    path.write_bytes(data)
+    assert told(tmp_path) == [("not_log", str(path))]
+
+
+def test_an_empty_file_is_reported_once_it_has_stayed_so(tmp_path: Path) -> None:
+    path = logs.write_log(tmp_path, "")
+    assert told(tmp_path, (NOW, NOW + 500)) == []
+    assert told(tmp_path) == [("empty", str(path))]
+
+
+def test_a_log_that_breaks_off_is_reported_and_given_up(tmp_path: Path) -> None:
+    text = logs.hadoop3_logs()["syslog.shuffle"]
+    broken = text[: text.index("node2:13562 freed")]
+    path = logs.write_log(tmp_path, broken)
+    n_lines = broken.count("\n")
+    assert told(tmp_path) == [("truncated", f"{path}:{n_lines + 1}")]
+    reader = collector(tmp_path, abandon_ms=1_000)
+    found = pulls(reader.poll(NOW), reader.poll(NOW + 500), reader.poll(NOW + 1_000), reader.poll(NOW + 9_000))
+    # The line that would tell the host and the start of two pulls is missing: they go out without.
+    assert found == [(0, None, 300, 9_010, None), (1, None, 400, 9_110, None), logs.PULLS[2]]
+
+
+def test_lines_of_the_future_do_not_break_off(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    early = logs.DAY_MS + 5_000
+    assert told(tmp_path, (early, early + 1_000, early + 2_000)) == []
+
+
+def test_a_byte_order_mark_before_the_first_line(tmp_path: Path) -> None:
+    path = logs.write_log(tmp_path, logs.hadoop2_log())
+    expected = ids(collect(tmp_path))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert ids(collect(tmp_path)) == expected
+    assert told(tmp_path) == []
