@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -76,6 +76,17 @@ class _TooLongError(Exception):
     """An answer beyond the limits of size or time."""
 
 
+class NoRedirectSession(requests.Session):
+    """A session that leaves redirects to its caller.
+
+    `allow_redirects=False` alone still reads the whole body of a redirect, however long, and parses where it points to.
+    """
+
+    def resolve_redirects(self, *_args: Any, **_kwargs: Any) -> Generator[requests.Response, None, None]:
+        """None."""
+        yield from ()
+
+
 class HttpTransport:
     """GET over the network.
 
@@ -94,7 +105,7 @@ class HttpTransport:
         self._servers = frozenset(_server(url) for url in base_urls)
         self._options = options or HttpOptions()
         self._monotonic_s = monotonic_s
-        self._session = requests.Session()
+        self._session = NoRedirectSession()
         self._session.trust_env = False  # neither proxies nor passwords from the environment or ~/.netrc
         self._session.headers["Accept"] = "application/json"
         self._retrying = tenacity.Retrying(
@@ -152,8 +163,16 @@ class HttpTransport:
                 response.headers.get("Content-Type", ""),
                 b"".join(pieces),
                 now_ms - _age_ms(response.headers.get("Age", "")),
-                urljoin(url, location) if location else "",
+                _target(url, location),
             )
+
+
+def _target(url: str, location: str) -> str:
+    """Where a redirect points to, as it stands when it is no address at all."""
+    try:
+        return urljoin(url, location) if location else ""
+    except ValueError:
+        return location
 
 
 def _age_ms(header: str) -> int:

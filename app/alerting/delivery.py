@@ -23,6 +23,7 @@ from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import NotificationRow
 from app.store.writer import NewProblem
+from collectors.http import NoRedirectSession
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +105,7 @@ class Post(Protocol):
 def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
     """POST with time-outs, without redirects (a secret header must not travel), reading little of the answer."""
     try:
-        with requests.Session() as session:
+        with NoRedirectSession() as session:
             session.trust_env = False  # a password from ~/.netrc would take the place of our Authorization header
             with session.post(
                 endpoint.url,

@@ -98,6 +98,18 @@ def test_redirects_are_followed_to_known_servers_only(server: Server) -> None:
     assert transport(server).get(server.url, "/circle", 0).status == 307
 
 
+def test_a_redirect_to_no_address(server: Server) -> None:
+    server.pages["/bad"] = [(302, {"Location": "http://["}, b"")]
+    answer = transport(server).get(server.url, "/bad", 0)
+    assert (answer.status, answer.location) == (302, "http://[")
+
+
+def test_a_redirect_with_a_long_body_is_cut_like_any_answer(server: Server) -> None:
+    server.pages["/long"] = [(302, {"Location": "http://login.example.org/"}, b"x" * 200_000)]
+    with pytest.raises(SourceUnavailableError, match="more than 100000 bytes"):
+        transport(server, HttpOptions(max_answer_bytes=100_000, n_attempts=1)).get(server.url, "/long", 0)
+
+
 def test_nobody_listens() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
