@@ -168,7 +168,7 @@ class JhistParser:
                 "avro_binary",
                 "written in the binary Avro form; set mapreduce.jobhistory.jhist.format=json so that it can be read",
             )
-        elif line.startswith((b"Obj\x01", b"{")) or self._line > MAX_HEADER_LINES:
+        elif line.startswith((b"Obj\x01", b"{")) or b"\0" in line or self._line > MAX_HEADER_LINES:
             self._refuse("not_jhist", f"no 'Avro-Json' line at its start; found {_excerpt(line)}")
 
     def _record(self, line: bytes) -> None:
