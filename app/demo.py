@@ -114,7 +114,7 @@ def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, 
         counters.setdefault(row.name, Counter())[row.type] += row.value
         if row.name == "matches":
             matches[row.source][row.type] += row.value
-    events = counters.get("events", Counter()) + counters.get("history", Counter())
+    events, again = counters.get("events", Counter()), counters.get("history", Counter())
     return {
         "recording": {
             "started": iso(recording.manifest.started_ms),
@@ -122,6 +122,7 @@ def summarise(store: Store, recording: Recording, verdict: Verdict, sink: Sink, 
             "versions": recording.manifest.versions,
         },
         "events": dict(sorted(events.items())),
+        "events_in_histories": dict(sorted(again.items())),
         "duplicates": sum(counters.get("duplicates", Counter()).values()),
         "late": sum(counters.get("late", Counter()).values()),
         "matches": dict(sorted(matches[LIVE].items())),

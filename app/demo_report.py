@@ -28,10 +28,12 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
 
 
 def _events(summary: Mapping[str, Any]) -> Table:
-    table = Table("event", "number", title="events", title_justify="left")
-    table.columns[1].justify = "right"
-    for event_type, n in summary["events"].items():
-        table.add_row(Text(event_type), f"{n:,}")
+    table = Table("event", "number", "again in finished jobs", title="events", title_justify="left")
+    table.columns[1].justify = table.columns[2].justify = "right"
+    again = summary["events_in_histories"]
+    for event_type in sorted({*summary["events"], *again}):
+        n_live, n_again = summary["events"].get(event_type, 0), again.get(event_type, 0)
+        table.add_row(Text(event_type), f"{n_live:,}", f"{n_again:,}" if n_again else "")
     return table
 
 
