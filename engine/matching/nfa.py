@@ -16,7 +16,7 @@ from engine.kernels import nfa, nfa_arrays, nfa_upkeep
 from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
-from engine.matching.output import limited
+from engine.matching.output import limit, limited
 from engine.matching.plan_arrays import plan_arrays, store_arrays
 from engine.matching.rows import MatchRow
 from engine.matching.run_memory import RunMemory, joined, where
@@ -99,6 +99,8 @@ class NfaRuntime:
     def _materialise(self, matches: nfa_arrays.MatchArrays) -> list[MatchRow]:
         last_row = matches.rows[:, 2 * self.plan.n_steps - 1]
         order = np.lexsort((matches.rows[:, 0], last_row))
+        # One more than is returned shows that rows are left out; the others would only take memory.
+        order = order[: limit(self.plan, self.limits) + 1]
         return limited(self.plan, [self._row(matches, int(at)) for at in order], self.limits)
 
     def _row(self, matches: nfa_arrays.MatchArrays, at: int) -> MatchRow:

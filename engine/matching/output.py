@@ -9,9 +9,14 @@ from engine.matching.rows import MatchRow
 from engine.plan.model import Plan
 
 
+def limit(plan: Plan, limits: Limits) -> int:
+    """The most rows that one `advance` returns: LIMIT or `limits.max_rows`, whichever is less."""
+    return min(limits.max_rows, plan.limit or limits.max_rows)
+
+
 def limited(plan: Plan, rows: list[MatchRow], limits: Limits) -> list[MatchRow]:
     """The first rows up to LIMIT and `limits.max_rows`; the last one says so (`capped`) when rows were left out."""
-    limit = min(limits.max_rows, plan.limit or limits.max_rows)
-    if len(rows) <= limit:
+    most = limit(plan, limits)
+    if len(rows) <= most:
         return rows
-    return [*rows[: limit - 1], replace(rows[limit - 1], capped=True)]
+    return [*rows[: most - 1], replace(rows[most - 1], capped=True)]

@@ -6,6 +6,7 @@ import pytest
 
 from engine import compile_query
 from engine.events import AttributeType, EventBatch, EventSchema
+from engine.kernels.nfa_arrays import MatchArrays
 from engine.matching.base import Limits
 from engine.matching.nfa import NfaRuntime
 from engine.matching.rows import MatchRow
@@ -119,6 +120,25 @@ def test_a_limit_is_reported_on_the_last_row() -> None:
         stream.feed("A", t, "p")
     rows = stream.feed("B", 4, "p")
     assert [(row.bindings["a"], row.capped) for row in rows] == [(("1",), False), (("2",), True)]
+
+
+def test_no_more_rows_are_made_than_the_limit_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match { [k] } WITHIN 1000"
+    stream = Stream(text, limits=Limits(max_rows=3))
+    made = []
+    make = NfaRuntime._row
+
+    def counted(self: NfaRuntime, matches: MatchArrays, at: int) -> MatchRow:
+        made.append(at)
+        return make(self, matches, at)
+
+    monkeypatch.setattr(NfaRuntime, "_row", counted)
+    rows = [
+        {"event_id": str(t), "type": "A" if t < 20 else "B", "t_lo_ms": t, "t_hi_ms": t, "k": "p"} for t in range(40)
+    ]
+    found = stream.advance(EventBatch.from_rows(rows, SCHEMA), 41)  # 400 matches
+    assert [(row.bindings["a"], row.capped) for row in found] == [(("0",), False), (("1",), False), (("2",), True)]
+    assert len(made) == 4
 
 
 def test_events_without_the_key_are_left_out() -> None:
