@@ -17,6 +17,7 @@ class EngineWatch:
     def __init__(self) -> None:
         self._problems: list[NewProblem] = []
         self._n_rejected: dict[str, int] = {}
+        self._n_unfinished: dict[str, int] = {}
 
     def failed(self, query: str, error: QueryError) -> None:
         """A query turned out to be one that its runtime does not evaluate; it starts again without a past."""
@@ -29,6 +30,7 @@ class EngineWatch:
             now = matcher()
             if isinstance(now, engine.Engine):
                 self._look_for_rejected(now)
+                self._look_for_unfinished(now)
             problems, self._problems = self._problems, []
             return problems
 
@@ -41,3 +43,11 @@ class EngineWatch:
             if n_new > 0:
                 message = f"{n_new} events without an exact time left out: the query's strategy needs exact times"
                 self._problems.append(NewProblem(SOURCE, f"query {name}", "imprecise_events", message))
+
+    def _look_for_unfinished(self, matcher: engine.Engine) -> None:
+        for name, counted in matcher.statistics.items():
+            n_new = counted.n_unfinished - self._n_unfinished.get(name, 0)
+            self._n_unfinished[name] = counted.n_unfinished
+            if n_new > 0:
+                message = f"{n_new} searches stopped by the work budget: matches may be missing"
+                self._problems.append(NewProblem(SOURCE, f"query {name}", "search_unfinished", message))

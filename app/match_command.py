@@ -216,12 +216,17 @@ def _by_engine(job: Job) -> list[engine.MatchRow]:
     compiled = engine.compile_query(job.text, job.schema, job.parameters, name=job.name)
     running = engine.Engine([compiled], job.schema)
     rows = [*running.process(job.events.batch, FOREVER_MS), *running.finish()]
-    n_rejected = running.statistics[compiled.name].n_rejected
-    if n_rejected:
+    counted = running.statistics[compiled.name]
+    if counted.n_unfinished:
+        _warn(
+            f"{counted.n_unfinished} search(es) were stopped by the work budget before a match was found; matches may "
+            "be missing: constrain the query further, or shorten its window"
+        )
+    if counted.n_rejected:
         strategy = compiled.resolved.query.strategy
         assert strategy is not None
         raise UnsupportedQueryError(
-            f"{strategy.value} is not defined over imprecise events; found {n_rejected}",
+            f"{strategy.value} is not defined over imprecise events; found {counted.n_rejected}",
             expected="events with t_lo = t_hi",
             remedy="use skip_till_any_match",
             name=job.name,

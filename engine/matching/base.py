@@ -53,3 +53,8 @@ class Runtime(Protocol):
     def n_rejected(self) -> int:
         """Events that this runtime cannot evaluate (imprecise ones under skip till next match), so far."""
         ...
+
+    @property
+    def n_unfinished(self) -> int:
+        """Searches that `work_budget` stopped without a row that says so, so far: matches may be missing."""
+        ...

@@ -35,6 +35,7 @@ class NfaRuntime:
         self.limits = limits
         self.store = EventStore(plan, interner)
         self.n_rejected = 0
+        self.n_unfinished = 0  # runs are followed to their end
         self._arrays = plan_arrays(plan, self.store)
         self._memory = RunMemory(plan.programs.n_registers, len(plan.programs.slots), len(plan.returns))
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)

@@ -122,11 +122,12 @@ class PostponedRuntime:
                 found = list(non_overlapping(listing, lasts, all_of, self._ends_ms))
         else:
             found = listing.matches(between(lasts, after_ms, before_ms))
-        self.n_unfinished += listing.unfinished
         ordered = rows.of_matches(found)
         if output is ast.Output.TOP:
             ordered = self._top(ordered)
-        return rows.limited(ordered, self.limits, listing.unfinished)
+        kept = rows.limited(ordered, self.limits, listing.unfinished)
+        self.n_unfinished += listing.unfinished and not kept  # else the last row says so
+        return kept
 
     def _counted(self, context: Context, rows: Rows, decided: list[Pair]) -> list[MatchRow]:
         collapsed = self.plan.output is ast.Output.COLLAPSED

@@ -23,12 +23,17 @@ STATE_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class QueryStatistics:
-    """What one query has done so far; `n_rejected`: events that its strategy cannot evaluate (imprecise ones)."""
+    """What one query has done so far.
+
+    `n_rejected`: events that its strategy cannot evaluate (imprecise ones). `n_unfinished`: searches that the work
+    budget stopped without a row that says so: matches may be missing.
+    """
 
     n_events: int = 0
     n_rows: int = 0
     n_kept: int = 0
     n_rejected: int = 0
+    n_unfinished: int = 0
     seconds: float = 0.0
 
 
@@ -105,7 +110,12 @@ class Engine:
     def statistics(self) -> Mapping[str, QueryStatistics]:
         """Per query, since this engine was made."""
         return {
-            name: replace(counted, n_kept=self._runtimes[name].n_rows, n_rejected=self._runtimes[name].n_rejected)
+            name: replace(
+                counted,
+                n_kept=self._runtimes[name].n_rows,
+                n_rejected=self._runtimes[name].n_rejected,
+                n_unfinished=self._runtimes[name].n_unfinished,
+            )
             for name, counted in self._statistics.items()
         }
 

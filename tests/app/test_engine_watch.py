@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.engine_watch import EngineWatch
 from collectors.schema import load_event_types
-from engine import Engine, compile_query
+from engine import Engine, Limits, compile_query
 from engine.errors import UnsupportedQueryError
 from tests.app.pipeline_fixtures import batch, event
 
@@ -20,6 +20,20 @@ def test_events_that_a_query_cannot_evaluate_are_told_once() -> None:
     (problem,) = drain()
     assert (problem.source, problem.place, problem.kind) == ("engine", "query pair", "imprecise_events")
     assert problem.message.startswith("1 events")
+    assert drain() == []
+
+
+def test_searches_that_were_stopped_are_told_once() -> None:
+    schema, watch = load_event_types(), EngineWatch()
+    text = """PATTERN SEQ(MapEnd+ b[]) WITHIN 1 hour OUTPUT COUNT
+              WHERE skip_till_any_match { avg(b[].timestamp) = 0.5 }"""
+    query = compile_query(text, schema, {}, name="mean")
+    matcher = Engine([query], schema, limits=Limits(work_budget=10))
+    drain = watch.complaints(lambda: matcher)
+    matcher.process(batch(*(event(f"e{t}", t, task_id="t") for t in range(1, 9))), 100)
+    (problem,) = drain()
+    assert (problem.place, problem.kind) == ("query mean", "search_unfinished")
+    assert "matches may be missing" in problem.message
     assert drain() == []
 
 

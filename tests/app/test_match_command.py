@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from app.match_command import app
+from engine import Limits
 
 QUERY = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] } WITHIN 100 RETURN a.k, avg(b[].x) AS mean"
 ROWS: list[dict[str, Any]] = [
@@ -110,6 +112,16 @@ def test_options_take_the_place_of_clauses(tmp_path: Path) -> None:
     limited = match(tmp_path, data, query, ["--confidence", "0", "--limit", "1"])
     assert len(rows_of(limited)) == 1
     assert "limit was reached: 1 row(s) are shown" in limited.stderr
+
+
+def test_a_search_that_was_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.engine.Limits", partial(Limits, work_budget=10))
+    rows = [{"type": "B", "t": t, "x": 1} for t in range(12)]
+    query = "PATTERN SEQ(B+ b[]) WHERE skip_till_any_match { avg(b[].x) = 1.5 } WITHIN 99 OUTPUT COUNT"
+    result = match(tmp_path, json_lines(rows), query, ["--runtime", "compiled"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "stopped by the work budget" in result.stderr
+    assert "matches may be missing" in result.stderr
 
 
 @pytest.mark.parametrize(

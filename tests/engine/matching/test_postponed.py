@@ -235,10 +235,20 @@ def test_prefixes_that_differ_in_their_first_event_are_counted_apart() -> None:
     assert row.count == expected
 
 
+@pytest.mark.parametrize("output", ["ALL", "SETS", "NON_OVERLAPPING", "TOP 2 BY CONFIDENCE", "COLLAPSED", "COUNT"])
+def test_a_search_that_ends_without_a_row_is_counted(output: str) -> None:
+    where = "WHERE skip_till_any_match { [task] AND avg(b[].val) = 1.5 }"
+    text = f"PATTERN SEQ(Start a, Sample+ b[], End c) {where} WITHIN 1 hour OUTPUT {output}"
+    rows, runtime = run(text, rising_with([1.0] * 12), Limits(work_budget=10))
+    assert (rows, runtime.n_unfinished) == ([], 1)
+    rows, runtime = run(text, rising_with([1.0] * 4))
+    assert (rows, runtime.n_unfinished) == ([], 0)
+
+
 def test_a_limit_is_reported() -> None:
     text = "PATTERN SEQ(Start a, Sample+ b[], End c) WHERE skip_till_any_match { [task] } WITHIN 1 hour"
-    rows, _ = run(text, rising_with([1.0] * 12), Limits(max_rows=50))
-    assert len(rows) == 50
+    rows, runtime = run(text, rising_with([1.0] * 12), Limits(max_rows=50))
+    assert (len(rows), runtime.n_unfinished) == (50, 0)
     assert [row.capped for row in rows] == [False] * 49 + [True]
     rows, _ = run(text + " LIMIT 3", rising_with([1.0] * 2))
     assert [row.capped for row in rows] == [False] * 3
