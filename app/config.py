@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_settings import SettingsError
 
 from app.errors import ConfigError, ConfigProblem
 from app.settings import ENV_PREFIX, Settings, base_directory, key_of
+from app.yaml_text import load_yaml
 
 DEFAULT_FILE = Path("config.yaml")
 CONFIG_VARIABLE = "CLUSTERCEP_CONFIG"
@@ -36,7 +39,12 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
     try:
         settings = _build(raw, environment)
     except ValidationError as error:
-        raise ConfigError(str(path), (*problems, *_problems_of(error, raw))) from None
+        raise ConfigError(str(path), (*problems, *_problems_of(error, raw, environment))) from None
+    except SettingsError as error:
+        field = re.search(r'"(\w+)"', str(error))
+        place = f"${ENV_PREFIX}{field[1].upper() if field else ''}..."
+        problem = ConfigProblem(place, "a value that cannot be read", "JSON where a list or a whole section is given")
+        raise ConfigError(str(path), (*problems, problem)) from None
     finally:
         base_directory.reset(token)
     if problems:
@@ -49,7 +57,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise ConfigError(str(path), (ConfigProblem("file", "more than 1 MiB", "a configuration file"),))
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"give its place with --config or ${CONFIG_VARIABLE}"
         raise ConfigError(str(path), (ConfigProblem("file", _reason(error), "a readable file", remedy),)) from None
@@ -115,7 +123,9 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[ConfigProblem
             yield ConfigProblem(f"${name}", f"section {section!r}", _one_of(sections), _did_you_mean(section, sections))
 
 
-def _problems_of(error: ValidationError, raw: dict[str, Any]) -> Iterator[ConfigProblem]:
+def _problems_of(
+    error: ValidationError, raw: dict[str, Any], environment: Mapping[str, str]
+) -> Iterator[ConfigProblem]:
     for item in error.errors(include_url=False, include_context=False):
         location = tuple(str(part) for part in item["loc"])
         key = ".".join(location) or "file"
@@ -123,13 +133,17 @@ def _problems_of(error: ValidationError, raw: dict[str, Any]) -> Iterator[Config
             known = sorted(_keys_at(Settings, location[:-1]))
             yield ConfigProblem(key, "an unknown key", _one_of(known), _did_you_mean(location[-1], known))
         else:
-            yield ConfigProblem(key, _found(raw, location), _expected(item["msg"]))
+            yield ConfigProblem(key, _found(raw, location, environment), _expected(item["msg"]))
 
 
-def _found(raw: dict[str, Any], location: tuple[str, ...]) -> str:
+def _found(raw: dict[str, Any], location: tuple[str, ...], environment: Mapping[str, str]) -> str:
     """What stands at the place, shortened; nothing that could be a secret."""
     if any(part in SECRET_KEYS or part in {"url", "receivers"} for part in location):
         return "a value that is not shown, as it may hold a secret"
+    variable = ENV_PREFIX + "__".join(location)
+    for name, value in environment.items():
+        if name.upper() == variable.upper():  # it goes before the file
+            return f"{_shortened(value)} in ${name}"
     node: Any = raw
     for part in location:
         if isinstance(node, dict) and part in node:
@@ -138,7 +152,11 @@ def _found(raw: dict[str, Any], location: tuple[str, ...]) -> str:
             node = node[int(part)]
         else:
             return "nothing in the file (see the environment)"
-    text = repr(node)
+    return _shortened(node)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
 
 
@@ -179,5 +197,5 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 def _yaml_reason(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
-    text = getattr(error, "problem", None) or "text that cannot be read"
+    text = (getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)).removeprefix("found ")
     return f"{text} at line {mark.line + 1}, column {mark.column + 1}" if mark else str(text)

@@ -51,7 +51,7 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
             text = read_query(path)
             parameters = parameter_values(text, settings.parameters.get(name, {}), name)
             query = engine.compile_query(text, schema, parameters, name=name)
-        except (QueryError, OSError, UnicodeDecodeError, ValueError) as error:
+        except (QueryError, OSError, ValueError) as error:
             problems.append(f"{path}: {error}")
             continue
         info = describe(query, runbook.get(name, ""), group_gap_ms)
@@ -73,10 +73,15 @@ def query_files(directory: Path, problems: list[str]) -> dict[str, Path]:
 
 
 def read_query(path: Path) -> str:
-    """The text of a query file; raises OSError, UnicodeDecodeError, or ValueError when it is too long."""
+    """The text of a query file; raises OSError, or ValueError when it is too long or no text."""
+    if not path.is_file():
+        raise ValueError("no file; expected the text of a query")
     if path.stat().st_size > MAX_QUERY_BYTES:
         raise ValueError(f"a query file of more than {MAX_QUERY_BYTES} bytes; expected a query")
-    return path.read_text(encoding="utf-8")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start + 1} is not UTF-8; expected the text of a query") from None
 
 
 def parameter_values(text: str, given: Mapping[str, ParameterValue], name: str) -> dict[str, int | float | str]:

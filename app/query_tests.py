@@ -19,6 +19,7 @@ import yaml
 import engine
 from app.durations import parse_duration_ms
 from app.queries import MAX_QUERY_BYTES, read_query
+from app.yaml_text import load_yaml
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, HEADER, EventBatch, EventSchema
 
@@ -116,8 +117,12 @@ def _test_query(path: Path, schema: EventSchema, evaluate: Evaluate) -> QueryRes
     test_path = path.with_suffix(".test.yaml")
     try:
         text = read_query(path)
+    except (OSError, ValueError) as error:
+        result.complaints.append(f"{path}: {error}")
+        return result
+    try:
         cases = _read_cases(test_path)
-    except (OSError, UnicodeDecodeError, ValueError, CasesError) as error:
+    except (OSError, UnicodeDecodeError, CasesError) as error:
         result.complaints.append(str(error))
         return result
     for number, case in enumerate(cases, 1):
@@ -136,8 +141,8 @@ def _read_cases(path: Path) -> list[Mapping[str, Any]]:
     if path.stat().st_size > MAX_TEST_BYTES:
         raise CasesError(f"{path}: more than {MAX_TEST_BYTES} bytes; expected a test file")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, RecursionError) as error:
+        content = load_yaml(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
         raise CasesError(f"{path}: not YAML: {error}") from None
     cases = content.get("cases") if isinstance(content, dict) else None
     if not isinstance(cases, list) or not cases:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.errors import RecordingError
 from app.settings import Replay
+from app.yaml_text import load_yaml
 
 MANIFEST = "manifest.yaml"
 MAX_MANIFEST_BYTES = 2**22
@@ -95,11 +96,11 @@ def read_manifest(path: Path) -> Manifest:
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise RecordingError(f"{path}: more than {MAX_MANIFEST_BYTES} bytes; expected a manifest")
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content: Any = load_yaml(path.read_text(encoding="utf-8"))
         manifest = Manifest.model_validate(content)
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror}; expected a recording with its manifest") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RecordingError(f"{path}: not YAML: {error}") from error
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())

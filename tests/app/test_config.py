@@ -108,6 +108,12 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("- 1", ["expected a mapping of sections"]),
         ("a: [", ["expected YAML", "line"]),
         ("!!python/object/apply:os.getcwd []", ["expected YAML"]),
+        ("a: 2020-13-45", ["month must be in 1..12", "expected YAML"]),
+        ("a: !!timestamp x", ["expected YAML"]),
+        ("a: " + "9" * 6_000, ["expected YAML"]),
+        ("[" * 20_000, ["nested too deeply", "expected YAML"]),
+        ("? [a]\n: 1", ["file: found unhashable key at line 1", "expected YAML"]),
+        ("load: {low_ratio: 0}\nload: {}", ["found the key 'load' twice at line 2, column 1", "expected YAML"]),
     ],
 )
 def test_mistakes_name_key_found_and_expected(tmp_path: Path, text: str, expected: list[str]) -> None:
@@ -120,6 +126,16 @@ def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
     found = complaints(tmp_path, "log: {level: loud}\nload: {low_ratio: 2}\nextra: 1", CLUSTERCEP__STOR__URL="x")
     assert len(found.splitlines()) == 4
     assert "$CLUSTERCEP__STOR__URL" in found
+
+
+def test_what_the_environment_says_is_shown_as_its_own(tmp_path: Path) -> None:
+    found = complaints(tmp_path, "load: {busy_percent: 20}", clustercep__load__BUSY_PERCENT="abc")
+    assert "load.busy_percent: found 'abc' in $clustercep__load__BUSY_PERCENT; expected" in found
+    assert "$CLUSTERCEP__LOAD...: found a value that cannot be read" in complaints(
+        tmp_path, "", CLUSTERCEP__LOAD="{bad"
+    )
+    assert "load: found '[1]' in $CLUSTERCEP__LOAD" in complaints(tmp_path, "", CLUSTERCEP__LOAD="[1]")
+    assert "$CLUSTERCEP__SOURCES...:" in complaints(tmp_path, "", CLUSTERCEP__SOURCES__HOSTS="{hunter2")
 
 
 def test_a_secret_is_not_shown_when_its_receiver_is_wrong(tmp_path: Path) -> None:

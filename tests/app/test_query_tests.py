@@ -149,3 +149,21 @@ def test_a_query_with_an_error_fails_its_cases(tmp_path: Path) -> None:
 def test_a_folder_without_queries_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CasesError, match=r"no \.cep file"):
         query_tests.run_tests([tmp_path], SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("query", "cases", "expected"),
+    [
+        (b"\xff", "cases: []", ["q.cep: byte 1 is not UTF-8"]),
+        (b"PATTERN", "a: !!timestamp x", ["q.test.yaml: not YAML"]),
+        (b"PATTERN", "a: 2020-13-45", ["q.test.yaml: not YAML", "month must be in 1..12"]),
+        (b"PATTERN", "cases: [1]\ncases: [2]", ["q.test.yaml: not YAML", "the key 'cases' twice"]),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, query: bytes, cases: str, expected: list[str]) -> None:
+    (tmp_path / "q.cep").write_bytes(query)
+    (tmp_path / "q.test.yaml").write_text(cases)
+    (tmp_path / "folder.cep").mkdir()
+    folder, broken = query_tests.run_tests([tmp_path], SCHEMA)
+    assert "folder.cep: no file; expected the text of a query" in folder.complaints[0]
+    assert [part for part in expected if part not in broken.complaints[0]] == []
