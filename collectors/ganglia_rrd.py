@@ -29,7 +29,7 @@ from collectors.rrd_file import (
     oldest_start_s,
     read_rows,
 )
-from collectors.rrd_header import RrdError, RrdHeader, read_header
+from collectors.rrd_header import RrdError, RrdHeader, RrdUnreadableError, read_header
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 
@@ -140,6 +140,9 @@ class GangliaRrdCollector:
             series.seen_ms = now_ms
             try:
                 self._read(series, file, now_ms, samples)
+            except RrdUnreadableError as error:
+                series.stamp = None  # permissions change without the file
+                self._problems.report(file.path, "unreadable", str(error))
             except RrdError as error:
                 kind = "not_rrd" if series.layout is None else "corrupt"
                 self._problems.report(file.path, kind, f"{error}; the file is skipped until it changes")

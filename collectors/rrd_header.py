@@ -39,6 +39,10 @@ class RrdError(Exception):
     """A file that is no RRD, is damaged, or is not one that gmetad writes; the message says which."""
 
 
+class RrdUnreadableError(RrdError):
+    """A file that the system does not let us read, whatever it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class RrdHeader:
     """What the header of a sound file says."""
@@ -67,7 +71,7 @@ def read_header(path: str, known: RrdHeader | None = None) -> RrdHeader:
                 head = file.read(n_header_bytes)
             n_file_bytes = file.seek(0, 2)
     except OSError as error:
-        raise RrdError(f"cannot be read: {error.strerror or error}") from error
+        raise RrdUnreadableError(f"file cannot be read: {error.strerror or error}") from error
     if len(head) < n_header_bytes:
         raise RrdError(f"cut off: its header needs {n_header_bytes} bytes, it has {len(head)}")
     n_bytes = n_header_bytes + sum(n_rows for _, _, n_rows in known.archives) * len(known.sources) * 8

@@ -272,3 +272,18 @@ def test_damaged_headers_are_refused_before_librrd_sees_them(tmp_path: Path) -> 
             n_refused += 1
         collector(tmp_path).poll(T0_MS + 450_000)  # neither crashes nor raises
     assert n_refused > 50
+
+
+def test_a_file_that_may_not_be_read_is_read_once_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c" / "h" / "cpu_user.rrd"
+    rrds.write_rrd(path, [10.0, 20.5])
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    reader = collector(tmp_path)
+    with monkeypatch.context() as refused:
+        refused.setattr("collectors.rrd_header.open", refuse, raising=False)
+        found = [problem for now_ms in (40_000, 41_000) for problem in reader.poll(T0_MS + now_ms).problems]
+    assert [(problem.kind, problem.place) for problem in found] == [("unreadable", str(path))]
+    assert samples(reader.poll(T0_MS + 42_000)) == [("h", 1, 10.0), ("h", 2, 20.5)]
