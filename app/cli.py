@@ -16,7 +16,7 @@ from app import alerts_command, match_command
 from app.check import check_all
 from app.clock import SystemClock
 from app.config import load_settings
-from app.console import table_console
+from app.console import inert, table_console
 from app.errors import AppError
 from app.logs import configure_logs
 from app.settings import Settings
@@ -54,7 +54,7 @@ def friendly(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except (AppError, EngineError) as error:
-            typer.echo(f"clustercep: {error}", err=True)
+            typer.echo(f"clustercep: {inert(error)}", err=True)
             raise typer.Exit(EXIT_MISTAKE) from None
 
     return run
@@ -142,7 +142,7 @@ def check(config: ConfigOption = None) -> None:
     """Validate the configuration and every query; print all that is wrong. Exit 2 when something is."""
     report = check_all(config)
     for problem in report.problems:
-        typer.echo(problem, err=True)
+        typer.echo(inert(problem), err=True)
     if report.problems:
         typer.echo(f"{len(report.problems)} problem(s).", err=True)
         raise typer.Exit(EXIT_MISTAKE)
@@ -172,14 +172,14 @@ def run_query_tests(
     except CasesError as error:
         raise AppError(str(error)) from None
     for result in results:
-        typer.echo(f"{'ok  ' if result.passed else 'FAIL'} {result.path} ({len(result.cases)} cases)")
+        typer.echo(f"{'ok  ' if result.passed else 'FAIL'} {inert(result.path)} ({len(result.cases)} cases)")
         for complaint in result.complaints:
-            typer.echo(f"     {complaint}")
+            typer.echo(f"     {inert(complaint)}")
         for case in result.cases:
             if case.complaints:
                 typer.echo(f"     case {case.name!r}:")
                 for line in case.complaints:
-                    typer.echo(f"       {line}")
+                    typer.echo(f"       {inert(line)}")
     n_failed = sum(not result.passed for result in results)
     typer.echo(f"{len(results) - n_failed} of {len(results)} queries pass.")
     if n_failed:

@@ -196,3 +196,15 @@ def test_speed() -> None:
     for wrong in ("0", "-1", "fast", "nan", "inf"):
         with pytest.raises(AppError, match="--speed"):
             read_speed(wrong)
+
+
+def test_names_of_keys_and_files_cannot_steer_the_terminal(config: Path) -> None:
+    config.write_text('"k\\e[31m": 1')
+    hostile = config.parent / "hostile"
+    hostile.mkdir()
+    (hostile / "x\x1b[31m\udcff.cep").write_text("PATTERN")
+    for words in (["check", "-c", str(config)], ["test", str(hostile)], ["test", str(config.parent / "no\x1b[31m")]):
+        result = CliRunner().invoke(cli, words, color=True)
+        assert "\x1b" not in result.output
+        assert "\\x1b[31m" in result.output
+        assert isinstance(result.exception, SystemExit)
