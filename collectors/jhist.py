@@ -20,6 +20,8 @@ from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, 
 MAX_HEADER_BYTES = 1 << 16
 MAX_HEADER_LINES = 100
 MAX_RECORD_BYTES = 1 << 26
+MAX_BAD_RECORDS_TOLD = 20
+"""Of one file, each with its line; further ones are counted."""
 
 JSON_MARK = b"Avro-Json"
 BINARY_MARK = b"Avro-Binary"
@@ -68,6 +70,7 @@ class JhistParser:
         self._attempts: dict[str, AttemptFacts] = {}
         self._ended: set[str] = set()
         self._n_lacking: dict[str, int] = {}
+        self._n_bad = 0
         self._readers: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "AM_STARTED": self._am_started,
             "JOB_SUBMITTED": self._job_submitted,
@@ -136,6 +139,9 @@ class JhistParser:
             )
         elif not self.finished:
             self._report("unfinished", "it has no record of the job's end; what it holds is used, no end is invented")
+        if self._n_bad > MAX_BAD_RECORDS_TOLD:
+            n_more = self._n_bad - MAX_BAD_RECORDS_TOLD
+            self._report("more_bad_records", f"{n_more} more bad record(s) behind those told; they are skipped")
         for attribute, n_attempts in self._n_lacking.items():
             self._problems.report(
                 self.place,
@@ -340,6 +346,10 @@ class JhistParser:
         return f"{self._shown_place}:{self._line}"
 
     def _report(self, kind: str, message: str, *, line: bool = False) -> None:
+        if kind == "bad_record":
+            self._n_bad += 1
+            if self._n_bad > MAX_BAD_RECORDS_TOLD:
+                return
         place = f"{self.place}:{self._line}" if line else self.place
         self._problems.report(place, kind, message)
 

@@ -297,3 +297,10 @@ def test_a_last_record_that_cannot_be_read_costs_only_itself(last: bytes) -> Non
 def test_a_byte_order_mark_before_the_first_line() -> None:
     _, rows, problems = parse(b"\xef\xbb\xbf" + h.whole_history())
     assert (len(rows), problems) == (9, [])
+
+
+def test_of_many_bad_records_the_first_are_told_and_the_others_counted() -> None:
+    _, rows, problems = parse(h.history(h.start_records(), ["{no"] * 1_000, h.map_records()))
+    assert "MapEnd" in {row["type"] for row in rows}
+    assert kinds(problems) == ["bad_record"] * 20 + ["unfinished", "more_bad_records"]
+    assert problems[-1].message.startswith("980 more")
