@@ -16,6 +16,9 @@ from engine.matching.postponed_listing import Pair
 _LABELS_PER_TRIPLE = 16
 """Steps allowed per triple of candidates where the work is polynomial: three events and a bounded count."""
 
+_OVERLAP_FACTOR = 4
+"""Work budgets that counting one pair may take where events overlap and the work is not known to be polynomial."""
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -142,7 +145,9 @@ class Counting:
         return bool(status == COMPLETE and n_orders == n_matches)
 
     def _polynomial_budget(self, near: Neighbourhood) -> int:
-        return max(self.work_budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
+        budget = max(self.work_budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
+        # Orders of overlapping events are told apart, and these may be exponentially many.
+        return budget if near.precise else min(budget, self.work_budget * _OVERLAP_FACTOR)
 
     def _nothing_depends(self, near: Neighbourhood, used: BoolArray) -> bool:
         """For more matches than are counted: precise events and no predicate but local ones, alike on both edges."""

@@ -235,6 +235,20 @@ def test_prefixes_that_differ_in_their_first_event_are_counted_apart() -> None:
     assert row.count == expected
 
 
+def test_overlapping_events_are_counted_within_the_work_budget() -> None:
+    text = """PATTERN SEQ(Start a, Sample+ b[], End c) WHERE skip_till_any_match { [task] }
+              WITHIN 1 hour OUTPUT COUNT"""
+    events = [{"event_id": "a", "type": "Start", "t_lo_ms": 0, "task": "t"}]
+    events += [
+        {"event_id": f"b{k}", "type": "Sample", "t_lo_ms": 2 * k, "t_hi_ms": 2 * k + 12, "val": 1.0} for k in range(30)
+    ]
+    events += [{"event_id": "c", "type": "End", "t_lo_ms": 500, "task": "t"}]
+    (row,), runtime = run(text, EventBatch.from_rows(events, SCHEMA), Limits(work_budget=200))
+    assert row.count > 1
+    assert not row.count_exact
+    assert runtime.n_work <= 4 * 200 + 1
+
+
 @pytest.mark.parametrize("output", ["ALL", "SETS", "NON_OVERLAPPING", "TOP 2 BY CONFIDENCE", "COLLAPSED", "COUNT"])
 def test_a_search_that_ends_without_a_row_is_counted(output: str) -> None:
     where = "WHERE skip_till_any_match { [task] AND avg(b[].val) = 1.5 }"
