@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,7 @@ def read_event_file(path: str) -> tuple[RawEvents, Problems]:
         raise EventFileError(
             f"{problems.name}: cannot be read: {error.strerror or error}; expected a file of JSON lines, CSV or Parquet"
         ) from None
+    data = data.removeprefix(BOM_UTF8)
     if data.startswith(b"PAR1"):
         raw = _read_parquet(data, problems)
     elif data.lstrip()[:1] in (b"{", b"["):
@@ -127,7 +129,7 @@ def _json_row(line: bytes, place: str, problems: Problems) -> dict[str, Any]:
 
 def _read_csv(data: bytes, problems: Problems) -> RawEvents:
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         n_line = data.count(b"\n", 0, error.start) + 1
         message = (
@@ -143,6 +145,10 @@ def _read_csv(data: bytes, problems: Problems) -> RawEvents:
     duplicates = sorted({name for name in header if header.count(name) > 1})
     if duplicates:
         problems.add("line 1", f"two columns have one name: {', '.join(map(shown, duplicates))}; rename one")
+    if "type" not in header and len(rows) == 1:
+        problems.add(
+            "line 1", f"no column 'type': found {shown(','.join(header))}; expected JSON lines, CSV or Parquet"
+        )
     columns: dict[str, list[Any]] = {name: [] for name in header}
     places: list[str] = []
     for n_line, cells in rows[1:]:

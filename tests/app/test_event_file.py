@@ -1,0 +1,26 @@
+"""Event files as other programs and editors write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.event_file import EventFileError, read_event_file
+
+BOM = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("data", [b'{"type": "A", "t": "1"}\n', b"type,t\nA,1\n"])
+def test_a_byte_order_mark_changes_nothing(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(BOM + data)
+    raw, _ = read_event_file(str(path))
+    assert raw.columns == {"type": ["A"], "t": ["1"]}
+
+
+def test_a_single_line_of_something_else_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(b"<events/>")
+    with pytest.raises(EventFileError, match="line 1: no column 'type': found '<events/>'; expected JSON lines"):
+        read_event_file(str(path))
