@@ -304,3 +304,11 @@ def test_of_many_bad_records_the_first_are_told_and_the_others_counted() -> None
     assert "MapEnd" in {row["type"] for row in rows}
     assert kinds(problems) == ["bad_record"] * 20 + ["unfinished", "more_bad_records"]
     assert problems[-1].message.startswith("980 more")
+
+
+def test_a_binary_file_is_refused_before_it_ends() -> None:
+    problems = ProblemLog("job_history")
+    parser = JhistParser(NAME, problems, source_rank=3)
+    parser.feed(b"\x01\x00binary\n" * 3)
+    assert parser.refused
+    assert kinds(list(problems.drain())) == ["not_jhist"]
