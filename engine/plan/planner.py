@@ -95,10 +95,15 @@ class _Planner:
     # ------------------------------------------------------------ partitions
 
     def _partition_key(self) -> tuple[str, ...]:
-        """The attributes of `[x]` that every keyed component has; the others become predicates."""
+        """The attributes of `[x]` that every keyed component has; the others become predicates.
+
+        There are none when negated components alone are keyed: the matches are then of no partition, and each is one.
+        """
         keyed = self.resolved.keyed
         having = [attributes for attributes in keyed.values() if attributes]
         key = tuple(x for x in self.resolved.key if all(x in attributes for attributes in having))
+        if not any(keyed.get(p.component.variable) for p in self.positives):
+            key = ()
         if key != tuple(self.resolved.key) and self.query.strategy is ast.Strategy.PARTITION_CONTIGUITY:
             raise UnsupportedQueryError(
                 "partition contiguity needs one partition for all keyed components",
@@ -121,7 +126,9 @@ class _Planner:
         for attribute in self.resolved.key:
             if attribute not in key:
                 holders = [p for p in self.parts if attribute in self.resolved.keyed.get(p.component.variable, ())]
-                conjuncts += _equal_along(attribute, holders)
+                bound = any(not p.negated for p in holders)
+                for part_of_one in [holders] if bound else [[p] for p in holders]:
+                    conjuncts += _equal_along(attribute, part_of_one)
                 self.notes.append(f"[{attribute}] is checked as a predicate: not every keyed type has it")
         by_variable = {p.component.variable: p for p in self.parts}
         for equivalence in self.query.equivalences:

@@ -235,6 +235,16 @@ def test_prefixes_that_differ_in_their_first_event_are_counted_apart() -> None:
     assert row.count == expected
 
 
+def test_a_match_without_a_key_is_one_and_any_key_may_deny_it() -> None:
+    text = """PATTERN SEQ(Sample a, !Fault f, !End e, Sample b)
+              WHERE skip_till_any_match { [task] AND e.timestamp > 2 } WITHIN 1 hour"""
+    start = [("Sample", 0, 0, 1.0), ("Start", 0, 0, "r"), ("End", 1, 1, "r"), ("End", 2, 2, "s")]
+    rows, _ = run(text, batch(*start, ("Fault", 3, 3, None), ("Sample", 5, 5, 1.0)))
+    assert [row.bindings for row in rows] == [{"a": ("e0",), "b": ("e5",)}]
+    for denying in (("Fault", 3, 3, "s"), ("End", 3, 3, "r"), ("End", 3, 3, "t")):
+        assert run(text, batch(*start, denying, ("Sample", 5, 5, 1.0)))[0] == []
+
+
 def test_overlapping_events_are_counted_within_the_work_budget() -> None:
     text = """PATTERN SEQ(Start a, Sample+ b[], End c) WHERE skip_till_any_match { [task] }
               WITHIN 1 hour OUTPUT COUNT"""
