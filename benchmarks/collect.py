@@ -75,10 +75,7 @@ def main(
 
 def measure_history(folder: Path, n_jobs: int, n_maps: int, n_reduces: int) -> dict[str, float]:
     """Read `n_jobs` finished histories."""
-    folder.mkdir()
-    for number in range(n_jobs):
-        path = folder / f"job_1700000000000_{number:04}-1-ann-bench-2-{n_maps}-{n_reduces}-SUCCEEDED-etl.jhist"
-        path.write_text(history_text(f"1700000000000_{number:04}", n_maps, n_reduces))
+    write_histories(folder, n_jobs, n_maps, n_reduces)
     n_bytes = sum(path.stat().st_size for path in folder.iterdir())
     n_events = 0
 
@@ -146,6 +143,14 @@ def write_rrds(folder: Path, n_hosts: int, n_metrics: int, n_steps: int) -> list
             shutil.copyfile(model, files[-1])
     model.unlink()
     return files
+
+
+def write_histories(folder: Path, n_jobs: int, n_maps: int, n_reduces: int) -> None:
+    """Histories of `n_jobs` successful jobs of one size."""
+    folder.mkdir()
+    for number in range(n_jobs):
+        path = folder / f"job_1700000000000_{number:04}-1-ann-bench-2-{n_maps}-{n_reduces}-SUCCEEDED-etl.jhist"
+        path.write_text(history_text(f"1700000000000_{number:04}", n_maps, n_reduces))
 
 
 def history_text(number: str, n_maps: int, n_reduces: int) -> str:

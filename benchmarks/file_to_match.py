@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from benchmarks.collect import STEP_S, T0_MS, history_text, write_rrds
+from benchmarks.collect import STEP_S, T0_MS, write_histories, write_rrds
 from benchmarks.measure import median_seconds, show
 from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.job_history import JobHistoryCollector, JobHistoryOptions
@@ -37,20 +37,14 @@ def main(
     show(
         "from file to match",
         ("source", "events", "rows", "seconds", "per second", "collector alone", "ratio"),
-        [
-            [".jhist: mapper- and reducer-lifetimes (events/s)", *history.values()],
-            ["RRDs: one hour, steady LoadStd (hosts x metrics/s)", *rrds.values()],
-        ],
+        [[".jhist (events)", *history.values()], ["RRDs (hosts x metrics)", *rrds.values()]],
     )
     return {"job_history": history, "rrd": rrds}
 
 
 def measure_history(folder: Path, n_jobs: int, n_maps: int, n_reduces: int) -> dict[str, float]:
     """Finished histories, each replayed as a source of its own, as the pipeline does."""
-    folder.mkdir()
-    for number in range(n_jobs):
-        path = folder / f"job_1700000000000_{number:04}-1-ann-bench-2-{n_maps}-{n_reduces}-SUCCEEDED-etl.jhist"
-        path.write_text(history_text(f"1700000000000_{number:04}", n_maps, n_reduces))
+    write_histories(folder, n_jobs, n_maps, n_reduces)
     schema = load_event_types()
     names = ("mapper-lifetimes", "reducer-lifetimes")
     queries = [engine.compile_query((QUERIES / f"{n}.cep").read_text(), schema, name=n) for n in names]
