@@ -65,7 +65,7 @@ class Source:
             except CollectorError as error:
                 problem = Problem(self.name, self.name, "unavailable", str(error))
                 return Intake(self.name, now_ms, problems=(problem,))
-            except Exception as error:
+            except Exception as error:  # a boundary: a defect of one collector is told, and must not stop the others
                 log.exception("the collector failed", source=self.name)
                 self._go_back()
                 problem = Problem(self.name, self.name, "collector_failed", f"{type(error).__name__}: {error}")
