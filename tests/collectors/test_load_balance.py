@@ -109,3 +109,9 @@ def test_batches_and_restarts_change_nothing() -> None:
     assert EventBatch.concat(found).table.equals(at_once.table.combine_chunks())
     with pytest.raises(PositionError):
         deriver.restore({"version": 1, "clusters": {"c": {}}})
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.5, 0.5), (0.0, 0.0)])
+def test_the_ends_of_the_ratios_are_allowed(low: float, high: float) -> None:
+    options = LoadOptions(low_ratio=low, high_ratio=high)
+    assert (options.low_ratio, options.high_ratio) == (low, high)
