@@ -6,8 +6,8 @@ A step is one transaction: its alerts, reports, counters and the checkpoint that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -41,8 +41,12 @@ class Matcher(Protocol):
         """State as Arrow tables."""
         ...
 
-    def restore(self, state: Mapping[str, pa.Table]) -> None:
-        """Take over what `save` returned."""
+    def restore(self, state: Mapping[str, pa.Table]) -> frozenset[str]:
+        """Take over what `save` returned; returns the queries of which it holds nothing."""
+        ...
+
+    def warm_up(self, names: Collection[str], events: EventBatch) -> None:
+        """Let these queries begin with events that the watermark has passed, telling nothing."""
         ...
 
 
@@ -146,11 +150,13 @@ class Pipeline:
         except (KeyError, TypeError, ValueError, pa.ArrowInvalid) as error:
             raise CheckpointError(f"checkpoint {row.number} lacks a part: {error}") from error
         try:
-            self.matcher.restore(matcher)
+            if new := self.matcher.restore(matcher):
+                log.info("new or changed queries begin with the recent events that are kept", queries=sorted(new))
+                self.matcher.warm_up(new, self.recent.events)
         except StateError as error:
             if self.rewind is None:
-                raise CheckpointError(f"checkpoint {row.number} is of other queries: {error}") from error
-            log.warning("the queries changed: matching starts again from the events that are kept", reason=str(error))
+                raise CheckpointError(f"checkpoint {row.number} cannot be restored: {error}") from error
+            log.warning("matching starts again from the recent events that are kept", reason=str(error))
             self.matcher = self.rewind(self.recent.events, int(checkpoint.state["watermark_ms"]))
         self.number = row.number
         self.checkpoints.tidy(row.number)

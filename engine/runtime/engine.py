@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -135,31 +135,44 @@ class Engine:
             state.update({f"{name}/{part}": table for part, table in runtime.save().items()})
         return state
 
-    def restore(self, state: Mapping[str, pa.Table]) -> None:
-        """Take over what `save` returned.
+    def restore(self, state: Mapping[str, pa.Table]) -> frozenset[str]:
+        """Take over what `save` returned; returns the names of the queries for which it holds nothing.
 
-        Raises StateError when the version or the meaning of a query differs; the engine is then unusable, make another.
+        A query of the same name and hash goes on exactly where it stood. Queries that are new, or whose meaning
+        differs, begin without a past: see `warm_up`. What is saved of queries that this engine does not have is left
+        out. Raises StateError when the version differs or a part is damaged; the engine is then unusable, make another.
         """
-        if not {"engine", "waiting"} <= set(state):
-            raise StateError(f"saved state has no engine part; found {sorted(state)}")
-        meta = {k.decode(): v.decode() for k, v in (state["engine"].schema.metadata or {}).items()}
-        if meta.get("version") != str(STATE_VERSION):
-            raise StateError(f"saved state has version {meta.get('version')}, expected {STATE_VERSION}")
-        hashes = {query.name: query.hash for query in self.queries}
-        saved = {name.removeprefix("hash/"): value for name, value in meta.items() if name.startswith("hash/")}
-        if saved != hashes:
-            changed = sorted(name for name in {*saved, *hashes} if saved.get(name) != hashes.get(name))
-            raise StateError(f"saved state is of other queries; changed: {', '.join(changed)}")
-        for text in state["engine"].column("text").to_pylist():
-            self._interner.code(text)
-        if list(self._interner.texts) != state["engine"].column("text").to_pylist():
-            raise StateError("saved state codes strings otherwise than this engine's queries")
+        meta = _checked_meta(state)
+        texts = state["engine"].column("text").to_pylist()
+        # Saved numbers are codes of these texts, so they come before the constants of any plan.
+        self._interner = Interner(texts)
+        if list(self._interner.texts) != texts:
+            raise StateError("saved state codes one string twice")
+        self._runtimes = {query.name: self._runtime(query) for query in self.queries}
         self._waiting = EventBatch(state["waiting"])
         self.watermark_ms = int(meta["watermark_ms"])
         self.n_late = int(meta["n_late"])
-        for name, runtime in self._runtimes.items():
+        unknown = {query.name for query in self.queries if meta.get(f"hash/{query.name}") != query.hash}
+        for name in self._runtimes.keys() - unknown:
             parts = {k.removeprefix(f"{name}/"): table for k, table in state.items() if k.startswith(f"{name}/")}
-            runtime.restore(parts)
+            self._runtimes[name].restore(parts)
+        return frozenset(unknown)
+
+    def warm_up(self, names: Collection[str], events: EventBatch) -> None:
+        """Let queries begin again with events that the watermark has passed, in any order, as if they had run then.
+
+        What they find in them was decided before and is not told; their next rows are those of an engine that got
+        `events` first and then what comes. Events that the watermark has not passed are still to come and left out.
+        Raises EngineError for a name that is no query, EventError for a batch that breaks the schema.
+        """
+        if unknown := set(names) - self._runtimes.keys():
+            raise EngineError(f"no query is named {', '.join(sorted(unknown))}")
+        events.validate()
+        passed = events.where(events.t_lo_ms < self.watermark_ms).sorted()
+        for query in self.queries:
+            if query.name in names:
+                self._runtimes[query.name] = self._runtime(query)
+                self._rows(query, passed.of_types(query.types), self.watermark_ms)
 
     # -------------------------------------------------------------- internals
 
@@ -183,15 +196,7 @@ class Engine:
     def _advance(self, query: CompiledQuery, released: EventBatch, watermark_ms: int) -> list[MatchRow]:
         started = self._clock()
         events = released.of_types(query.types)
-        try:
-            rows = self._runtimes[query.name].advance(events, watermark_ms)
-        except QueryError as error:
-            error.name = query.name
-            if self._on_failure is None:
-                raise
-            self._on_failure(query.name, error)
-            self._runtimes[query.name] = self._runtime(query)
-            rows = []
+        rows = self._rows(query, events, watermark_ms)
         counted = self._statistics[query.name]
         self._statistics[query.name] = replace(
             counted,
@@ -200,3 +205,24 @@ class Engine:
             seconds=counted.seconds + self._clock() - started,
         )
         return rows
+
+    def _rows(self, query: CompiledQuery, events: EventBatch, watermark_ms: int) -> list[MatchRow]:
+        try:
+            return self._runtimes[query.name].advance(events, watermark_ms)
+        except QueryError as error:
+            error.name = query.name
+            if self._on_failure is None:
+                raise
+            self._on_failure(query.name, error)
+            self._runtimes[query.name] = self._runtime(query)
+            return []
+
+
+def _checked_meta(state: Mapping[str, pa.Table]) -> dict[str, str]:
+    """The metadata of a saved state; raises StateError when it is not one of this version."""
+    if not {"engine", "waiting"} <= set(state):
+        raise StateError(f"saved state has no engine part; found {sorted(state)}")
+    meta = {k.decode(): v.decode() for k, v in (state["engine"].schema.metadata or {}).items()}
+    if meta.get("version") != str(STATE_VERSION):
+        raise StateError(f"saved state has version {meta.get('version')}, expected {STATE_VERSION}")
+    return meta

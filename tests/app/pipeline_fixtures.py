@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,11 +111,15 @@ class PairMatcher:
             ),
         }
 
-    def restore(self, state: Mapping[str, pa.Table]) -> None:
+    def restore(self, state: Mapping[str, pa.Table]) -> frozenset[str]:
         if "starts" not in state:
             raise StateError("of other queries")
         self._waiting = EventBatch(state["waiting"])
         self._starts = {row["task"]: (row["id"], row["t"]) for row in state["starts"].to_pylist()}
+        return frozenset()
+
+    def warm_up(self, names: Collection[str], events: EventBatch) -> None:
+        raise AssertionError(f"{names} were restored, {len(events)} events are too many")
 
 
 @dataclass
