@@ -98,6 +98,11 @@ class Order:
         ]
 
     @property
+    def watermarks(self) -> Watermarks:
+        """What the sources have promised so far."""
+        return self._watermarks
+
+    @property
     def n_waiting(self) -> int:
         """Events that wait for the watermark."""
         return len(self._deduplicator)

@@ -67,6 +67,8 @@ class Step:
     n_matches: Mapping[str, int]
     """By query."""
     outcome: Outcome
+    counters: Counter[Statistic] = field(default_factory=Counter)
+    """What the step added to the table of statistics."""
 
 
 @dataclass
@@ -111,12 +113,13 @@ class Pipeline:
         self.boundary("checkpoint")
         row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms)
         self.boundary("store")
+        counters = _counters(ordered, matches, from_histories)
         with self.store.transaction() as writer:
             recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms)
             outcome = recorder.live(matches, ordered.watermark_ms)
             for replayed in from_histories:
                 recorder.history(replayed.matches, replayed.lookup)
-            writer.add_statistics(_counters(ordered, matches, from_histories))
+            writer.add_statistics(counters)
             writer.add_late_events(ordered.late)
             problems = writer.add_problems([*ordered.problems, *complaints], now_ms)
             writer.put_checkpoint(row)
@@ -129,7 +132,7 @@ class Pipeline:
             log.warning("problem", source=problem.source, place=problem.place, kind=problem.kind, what=problem.message)
         for query, alert, what in outcome.log:
             log.info("alert", query=query, alert=alert, what=what)
-        return Step(ordered.watermark_ms, len(ordered.events), _by_query(matches), outcome)
+        return Step(ordered.watermark_ms, len(ordered.events), _by_query(matches), outcome, counters)
 
     # ------------------------------------------------------------- checkpoint
 

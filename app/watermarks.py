@@ -45,6 +45,10 @@ class Watermarks:
         """The watermark so far."""
         return self._combined_ms
 
+    def by_source(self) -> dict[str, tuple[int, bool]]:
+        """Each source's own watermark, and whether the source is left out."""
+        return {name: (state.watermark_ms, state.left_out) for name, state in self._sources.items()}
+
     def heard(self, source: str, watermark_ms: int, now_ms: int) -> None:
         """A poll succeeded, with or without data; a watermark never goes back."""
         state = self._sources[source]

@@ -5,6 +5,7 @@ The open alerts of the store are the only memory of episodes: after a restart no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,8 @@ class Outcome:
     n_resolved: int = 0
     n_reports: int = 0
     n_notifications: int = 0
+    n_changes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Changes of state by (query, state that the alert went to)."""
     log: list[tuple[str, str, str]] = field(default_factory=list)
     """(query, alert id, what happened), for the log."""
 
@@ -237,6 +240,7 @@ class Recorder:
                 actor=change.actor,
             )
         )
+        self.outcome.n_changes[alert.query, alert.state] += 1
         self.outcome.log.append((alert.query, alert.id, f"{alert.state}: {change.reason}"))
         self._notify(alert)
         return True
