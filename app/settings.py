@@ -5,12 +5,13 @@ A field `interval_ms` is written `interval` in the file, with its unit: `interva
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.durations import DurationMs, SizeBytes
@@ -221,6 +222,31 @@ class StoreSettings(Section):
     retention: Retention = Field(default_factory=Retention)
 
 
+class DashboardSettings(Section):
+    """Where the dashboard listens, who may see it and what its queries may cost."""
+
+    address: str = "127.0.0.1"
+    port: int = Field(default=8501, ge=1, le=65_535)
+    base_path: str = Field(default="", pattern=r"^(/?[A-Za-z0-9._~-]+)*/?$", max_length=200)
+    allowed_hosts: tuple[str, ...] = ()
+    login: bool = False
+    links: dict[str, str] = Field(default_factory=dict)
+    query_timeout_ms: DurationMs = Field(default=120_000, ge=1_000)
+    max_query_events: int = Field(default=5_000_000, ge=1)
+
+    @field_validator("links")
+    @classmethod
+    def _templates(cls, links: dict[str, str]) -> dict[str, str]:
+        for name, template in links.items():
+            if not template.startswith(("http://", "https://")):
+                raise ValueError(f"{name}: expected a URL that starts with http:// or https://")
+            unknown = set(re.findall(r"\{([^{}]*)\}", template)) - {"job_id", "application_id"}
+            if unknown:
+                found = ", ".join(sorted(unknown))
+                raise ValueError(f"{name} names {{{found}}}; expected {{job_id}} and {{application_id}} only")
+        return links
+
+
 class Replay(Section):
     """How recordings are replayed."""
 
@@ -264,6 +290,7 @@ class Settings(BaseSettings):
     engine: EngineLimits = Field(default_factory=EngineLimits)
     alerting: Alerting = Field(default_factory=Alerting)
     store: StoreSettings = Field(default_factory=StoreSettings)
+    dashboard: DashboardSettings = Field(default_factory=DashboardSettings)
     replay: Replay = Field(default_factory=Replay)
     demo: Demo = Field(default_factory=Demo)
     log: Log = Field(default_factory=Log)

@@ -1,0 +1,114 @@
+"""`streamlit run dashboard/main.py`: navigation, sidebar, login, and the one place that reports what a page cannot do.
+
+Started by `clustercep dashboard`, which gives the options of the server. Each page is `dashboard.views.NAME.page`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import streamlit as st
+
+ROOT = Path(__file__).parents[1]
+if str(ROOT) not in sys.path:  # Streamlit puts this file's folder on the path, not the one above it
+    sys.path.insert(0, str(ROOT))
+
+from app.errors import AppError  # noqa: E402  # after the path
+from dashboard import links, login  # noqa: E402
+from dashboard.text import md  # noqa: E402
+
+ICON = Path(__file__).with_name("icon.svg")  # a symbol's name would be fetched from a server far away
+
+
+@dataclass(frozen=True)
+class PageSpec:
+    """One page; `name` is its path in the URL and its module in dashboard/views.
+
+    `hidden`: not in the menu, as it needs to be told what to show.
+    """
+
+    name: str
+    title: str
+    icon: str
+    help: str
+    hidden: bool = False
+
+
+# In the order of the menu; pages without a module are not there. The root leads to the first one.
+PAGES = (
+    PageSpec("alerts", "Alerts", ":material/notifications_active:", "What fires now, and what fired before."),
+    PageSpec("alert", "Alert", ":material/notification_important:", "One alert with its evidence.", hidden=True),
+    PageSpec("jobs", "Jobs", ":material/work_history:", "Jobs that run or ran."),
+    PageSpec("job", "Job", ":material/work:", "One job with its tasks over time.", hidden=True),
+    PageSpec("cluster", "Cluster", ":material/dns:", "Hosts over time, per metric."),
+    PageSpec("queries", "Queries", ":material/manage_search:", "What is looked for."),
+    PageSpec("query", "Query", ":material/search:", "One query with its matches.", hidden=True),
+    PageSpec("editor", "Query editor", ":material/edit_note:", "Write a query and run it over what is kept."),
+    PageSpec("health", "Health", ":material/monitor_heart:", "Sources, problems, engine and notifications."),
+)
+
+
+def show(name: str) -> None:
+    """Run a page; what it cannot do is told with its remedy, in its place."""
+    try:
+        importlib.import_module(f"dashboard.views.{name}").page()
+    except AppError as error:
+        st.error(f"This page cannot be shown. {md(error, 2_000)}", icon=":material/error:")
+        st.button("Try again", icon=":material/refresh:")
+
+
+def pages() -> dict[str, st.Page]:
+    """The pages whose modules exist, by name."""
+    return {spec.name: _page(spec) for spec in PAGES if find_spec(f"dashboard.views.{spec.name}") is not None}
+
+
+def main() -> None:
+    """One run of the script: one page for one viewer."""
+    st.set_page_config(page_title="clustercep", page_icon=str(ICON), layout="wide")
+    if not _admitted():
+        return
+    found = pages()
+    links.register(found)
+    root = st.Page(_to_first_page, title="clustercep", url_path="start", default=True, visibility="hidden")
+    chosen = st.navigation([root, *found.values()])
+    st.set_page_config(page_title=f"{chosen.title} · clustercep")
+    chosen.run()
+
+
+def _to_first_page() -> None:
+    links.go(PAGES[0].name, **st.query_params.to_dict())
+
+
+def _admitted() -> bool:
+    try:
+        return login.admitted()
+    except AppError as error:  # settings that cannot be read: whether a login is needed is not known
+        st.error(md(error, 4_000), icon=":material/error:")
+        return False
+
+
+def _page(spec: PageSpec) -> st.Page:
+    return st.Page(
+        _runner(spec.name),
+        title=spec.title,
+        icon=spec.icon,
+        url_path=spec.name,
+        visibility="hidden" if spec.hidden else "visible",
+        help=spec.help,
+    )
+
+
+def _runner(name: str) -> Callable[[], None]:
+    def run() -> None:
+        show(name)
+
+    return run
+
+
+if __name__ == "__main__":
+    main()

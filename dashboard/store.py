@@ -1,0 +1,110 @@
+"""The dashboard's only way to settings, store and event log.
+
+Views ask here; what they get are the typed rows of `app.store`. Whatever cannot be opened or read is an AppError with
+its remedy, which `dashboard.main` shows in place of the page.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import streamlit as st
+
+from app.assembly import store_url
+from app.clock import SystemClock
+from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
+from app.errors import AppError, NotFoundError, StoreError
+from app.settings import Settings
+from app.store.api import AlertDetails, AlertFilter, Store, open_store
+from app.store.models import (
+    AlertChangeRow,
+    AlertRow,
+    EvidenceRow,
+    LateEventRow,
+    NotificationRow,
+    ProblemRow,
+    ReportRow,
+    SilenceRow,
+    StatisticRow,
+)
+
+STORE_VARIABLE = "CLUSTERCEP_STORE"
+"""A folder with another store than the configured one, such as a replay's."""
+
+SQLITE_FILE = "clustercep.db"
+
+
+def settings() -> Settings:
+    """The settings that $CLUSTERCEP_CONFIG (else config.yaml) and the environment give now; raises ConfigError."""
+    path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_FILE))
+    read = _settings(str(path), _changed_ns(path))
+    folder = os.environ.get(STORE_VARIABLE)
+    if not folder:
+        return read
+    elsewhere = read.store.model_copy(update={"directory": Path(folder), "url": None, "url_file": None})
+    return read.model_copy(update={"store": elsewhere})
+
+
+def store() -> Store:
+    """The store, opened once per process; raises StoreError, and AppError where $CLUSTERCEP_STORE holds none."""
+    chosen = settings()
+    file = chosen.store.directory / SQLITE_FILE
+    if os.environ.get(STORE_VARIABLE) and not file.is_file():
+        raise AppError(f"{chosen.store.directory}: no store there; expected a folder with {SQLITE_FILE}")
+    return _store(store_url(chosen), _identity(file))
+
+
+def now_ms() -> int:
+    """The time now, in milliseconds since the epoch."""
+    return SystemClock().now_ms()
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def _settings(path: str, _changed: int) -> Settings:
+    return load_settings(Path(path))
+
+
+@st.cache_resource(show_spinner="Opening the store", max_entries=2, on_release=Store.close)
+def _store(url: str, identity: tuple[int, int]) -> Store:
+    """`identity` of an SQLite file: one that was replaced (another replay) is opened anew."""
+    del identity
+    return open_store(url)
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0  # reading it says what is wrong
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    try:
+        status = file.stat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
+
+
+__all__ = [
+    "AlertChangeRow",
+    "AlertDetails",
+    "AlertFilter",
+    "AlertRow",
+    "AppError",
+    "EvidenceRow",
+    "LateEventRow",
+    "NotFoundError",
+    "NotificationRow",
+    "ProblemRow",
+    "ReportRow",
+    "Settings",
+    "SilenceRow",
+    "StatisticRow",
+    "Store",
+    "StoreError",
+    "now_ms",
+    "settings",
+    "store",
+]
