@@ -265,6 +265,15 @@ class Demo(Section):
     parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
 
 
+class Web(Section):
+    """Where the live process answers: health, readiness, reload, metrics."""
+
+    enabled: bool = True
+    address: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=9477, ge=0, le=65_535)
+    allowed_hosts: tuple[str, ...] = ()
+
+
 class Log(Section):
     """What the process writes about itself."""
 
@@ -293,6 +302,7 @@ class Settings(BaseSettings):
     dashboard: DashboardSettings = Field(default_factory=DashboardSettings)
     replay: Replay = Field(default_factory=Replay)
     demo: Demo = Field(default_factory=Demo)
+    web: Web = Field(default_factory=Web)
     log: Log = Field(default_factory=Log)
 
     @classmethod
