@@ -11,16 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
-from engine.events import BoolArray, EventBatch
+from engine.events import BoolArray
 from engine.kernels import nfa, nfa_arrays, nfa_upkeep
 from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
+from engine.matching.early_filter import EarlyFilter
+from engine.matching.interner import Interner
 from engine.matching.output import limit, limited
 from engine.matching.plan_arrays import plan_arrays, store_arrays
 from engine.matching.rows import MatchRow
 from engine.matching.run_memory import RunMemory, joined, where
-from engine.matching.store import BROADCAST, EventStore, Interner
+from engine.matching.store import BROADCAST, EventStore
+from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
 _LEAST_ROWS = 4096  # stores below this size are not compacted
@@ -36,6 +39,7 @@ class NfaRuntime:
         self.store = EventStore(plan, interner)
         self.n_rejected = 0
         self.n_unfinished = 0  # runs are followed to their end
+        self._filter = EarlyFilter(plan, interner)
         self._arrays = plan_arrays(plan, self.store)
         self._memory = RunMemory(plan.programs.n_registers, len(plan.programs.slots), len(plan.returns))
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
@@ -52,13 +56,14 @@ class NfaRuntime:
         """Runs alive."""
         return self._memory.n_runs
 
-    def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
         """See `Runtime.advance`. Imprecise events are refused and counted in `n_rejected`."""
-        precise = batch.t_lo_ms == batch.t_hi_ms
-        if not precise.all():
-            self.n_rejected += int((~precise).sum())
-            batch = batch.where(precise)
-        start, end = self.store.append(batch)
+        rows = self._filter.select(stream).rows
+        imprecise = stream.t_lo_ms != stream.t_hi_ms
+        if imprecise.any():
+            self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in self.plan.types)
+            rows = rows[~imprecise[rows]]
+        start, end = self.store.append(stream, rows)
         memory = self._memory
         memory.know_partitions(self.store.n_partitions)
         completed = [self._pending]

@@ -8,9 +8,10 @@ from engine import compile_query
 from engine.events import AttributeType, EventBatch, EventSchema
 from engine.kernels.nfa_arrays import MatchArrays
 from engine.matching.base import Limits
+from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
 from engine.matching.rows import MatchRow
-from engine.matching.store import Interner
+from tests.engine.matching.feeding import advance
 
 SCHEMA = EventSchema.of(
     {
@@ -43,7 +44,7 @@ class Stream:
     def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
         if self.compact:
             self.runtime._compact_at = 0
-        rows = self.runtime.advance(batch, watermark_ms)
+        rows = advance(self.runtime, batch, watermark_ms)
         if self.restart:
             state = self.runtime.save()
             self.runtime = NfaRuntime(self.query.plan, self.interner, self.limits)
