@@ -114,9 +114,7 @@ class EventStore:
         self.t_hi_ms[added] = stream.t_hi_ms[rows]
         self.source_seq[added] = stream.source_seq[rows]
         self.clock[added] = stream.clocks[rows]
-        for code, name in enumerate(self.types):
-            of_type = np.searchsorted(rows, np.intersect1d(rows, stream.rows_of_type(name), assume_unique=True))
-            self.type_index[n_old + of_type] = code
+        self.type_index[added] = stream.type_index(self.types)[rows]
         for number, name in enumerate(self.names):
             self.columns[number, added] = stream.column(name, self._kind(name))[rows]
         self.partition[added] = self._partition_numbers(stream, rows, self.type_index[added])

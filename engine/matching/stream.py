@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,8 @@ import pyarrow as pa
 from engine.events import TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
 from engine.language import ast
 from engine.matching.interner import Interner
+
+_NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
 class StreamColumns:
@@ -27,7 +29,9 @@ class StreamColumns:
         """Rows by event type and local predicates, see `engine.matching.early_filter`."""
         self._columns: dict[str, Float64Array] = {}
         self._clocks: Int64Array | None = None
-        self._rows_of_type: Mapping[str, Int64Array] | None = None
+        self._types: tuple[str, ...] | None = None
+        self._type_codes: Int64Array = _NO_ROWS
+        self._rows_of_type: dict[str, Int64Array] = {}
 
     def __len__(self) -> int:
         return len(self.t_lo_ms)
@@ -56,9 +60,28 @@ class StreamColumns:
 
     def rows_of_type(self, event_type: str) -> Int64Array:
         """Row numbers of the events of a type, in order."""
-        if self._rows_of_type is None:
-            self._rows_of_type = _rows_by_value(self.batch.strings("type"))
-        return self._rows_of_type.get(event_type, _NO_ROWS)
+        names = self._names()
+        if event_type not in names:
+            return _NO_ROWS
+        found = self._rows_of_type.get(event_type)
+        if found is None:
+            code = names.index(event_type)
+            found = np.flatnonzero(self._type_codes == code) if len(names) > 1 else np.arange(len(self), dtype=np.int64)
+            self._rows_of_type[event_type] = found
+        return found
+
+    def type_index(self, types: Sequence[str]) -> Int64Array:
+        """For each row the place of its type in `types`, -1 for another type, (n,)."""
+        places = {name: place for place, name in enumerate(types)}
+        return np.array([places.get(name, -1) for name in self._names()], np.int64)[self._type_codes]
+
+    def _names(self) -> tuple[str, ...]:
+        """The distinct types; `_type_codes` says which is whose."""
+        if self._types is None:
+            encoded = self.batch.strings("type").dictionary_encode()
+            self._types = tuple(encoded.dictionary.to_pylist())
+            self._type_codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+        return self._types
 
     def column(self, name: str, kind: AttributeType) -> Float64Array:
         """An attribute of all rows as doubles, (n,); NaN where it is absent."""
@@ -74,14 +97,3 @@ class StreamColumns:
             return self.interner.encode(self.batch.strings(name))
         return self.batch.numbers(name)
 
-
-_NO_ROWS: Int64Array = np.empty(0, np.int64)
-
-
-def _rows_by_value(column: pa.Array) -> dict[str, Int64Array]:
-    encoded = column.dictionary_encode()
-    names = encoded.dictionary.to_pylist()
-    if len(names) == 1:
-        return {names[0]: np.arange(len(column), dtype=np.int64)}
-    codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False))
-    return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
