@@ -28,6 +28,24 @@ class Survivors:
     take: BoolArray
     negated: BoolArray
 
+    def where(self, mask: BoolArray) -> Survivors:
+        """Those whose mask (n,) is True."""
+        if mask.all():
+            return self
+        return Survivors(self.rows[mask], self.begin[:, mask], self.take[:, mask], self.negated[:, mask])
+
+    def with_rows(self, rows: Int64Array) -> Survivors:
+        """These and the given rows, which no edge need accept."""
+        united = np.union1d(self.rows, rows)
+        place = np.searchsorted(united, self.rows)
+
+        def widened(table: BoolArray) -> BoolArray:
+            wider: BoolArray = np.zeros((table.shape[0], len(united)), np.bool_)
+            wider[:, place] = table
+            return wider
+
+        return Survivors(united, widened(self.begin), widened(self.take), widened(self.negated))
+
 
 class Masks:
     """Which rows of a store the begin and take edges and the negations accept.
@@ -108,7 +126,7 @@ class EarlyFilter:
                     columns.append(self._columns(stream))
                 found = self._where(role, columns[0], stream.rows_of_type(role.event_type))
                 stream.chosen[role.event_type, role.meaning] = found
-            return self._with_key(role.event_type, stream, found)
+            return found if role.event_type in self._plan.broadcast else self.with_key(stream, found)
 
         return _survivors(
             len(stream),
@@ -147,9 +165,8 @@ class EarlyFilter:
     def _kind(self, name: str) -> AttributeType:
         return AttributeType.INT if name == TIME_ATTRIBUTE else self._plan.attribute_types[name]
 
-    def _with_key(self, event_type: str, stream: StreamColumns, rows: Int64Array) -> Int64Array:
-        if event_type in self._plan.broadcast:
-            return rows
+    def with_key(self, stream: StreamColumns, rows: Int64Array) -> Int64Array:
+        """The rows that have all attributes of the key."""
         for name in self._plan.key:
             missing = np.isnan(stream.column(name, self._kind(name))[rows])
             if missing.any():

@@ -73,9 +73,11 @@ class EventStore:
     types; clock is -1 for an event with a clock of its own. `weights` maps rows with a given distribution to it.
     """
 
-    def __init__(self, plan: Plan, interner: Interner) -> None:
+    def __init__(self, plan: Plan, interner: Interner, *, placed: bool = False) -> None:
+        """`placed`: rows have a position in the stream and the one of the event before them in their partition."""
         self.plan = plan
         self.interner = interner
+        self._flat = (*self._FLAT, *(("position", "previous") if placed else ()))
         self.types: tuple[str, ...] = tuple(sorted(plan.types))
         self.names: tuple[str, ...] = plan.programs.columns
         self.ids = IdColumn()
@@ -98,6 +100,9 @@ class EventStore:
         self.partition: Int64Array = np.empty(capacity, np.int64)
         self.clock: Int64Array = np.empty(capacity, np.int64)
         self.type_index: Int64Array = np.empty(capacity, np.int64)
+        placed = capacity if "position" in self._flat else 0
+        self.position: Int64Array = np.empty(placed, np.int64)
+        self.previous: Int64Array = np.empty(placed, np.int64)
         self.columns: Float64Array = np.empty((len(self.names), capacity), np.float64)
 
     _FLAT = ("t_lo_ms", "t_hi_ms", "source_seq", "partition", "clock", "type_index")
@@ -153,7 +158,7 @@ class EventStore:
         """
         renumbered = np.append(np.where(mask, np.cumsum(mask) - 1, -1), -1).astype(np.int64)
         kept = np.flatnonzero(mask)
-        for name in self._FLAT:
+        for name in self._flat:
             array = getattr(self, name)
             array[: len(kept)] = array[kept]
         self.columns[:, : len(kept)] = self.columns[:, kept]
@@ -164,7 +169,7 @@ class EventStore:
     def save(self) -> pa.Table:
         """The rows as an Arrow table, with the keys of the partitions by number in its metadata."""
         n = len(self)
-        data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._FLAT}
+        data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._flat}
         data["id"] = self.ids.array()
         data["weights"] = pa.array([self.weights.get(row) for row in range(n)], pa.list_(pa.float64()))
         for number, name in enumerate(self.names):
@@ -177,12 +182,12 @@ class EventStore:
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         if metadata.get(b"version") != str(_STATE_VERSION).encode():
             raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
-        expected = {*self._FLAT, "id", "weights", *(f"column.{name}" for name in self.names)}
+        expected = {*self._flat, "id", "weights", *(f"column.{name}" for name in self.names)}
         if set(table.column_names) != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows
         self._allocate(max(64, n))
-        for name in self._FLAT:
+        for name in self._flat:
             getattr(self, name)[:n] = table.column(name).to_numpy()
         for number, name in enumerate(self.names):
             self.columns[number, :n] = table.column(f"column.{name}").to_numpy()
@@ -197,7 +202,7 @@ class EventStore:
         if n_rows <= len(self.t_lo_ms):
             return
         n = len(self)
-        old = {name: getattr(self, name)[:n] for name in (*self._FLAT,)}
+        old = {name: getattr(self, name)[:n] for name in self._flat}
         columns = self.columns[:, :n]
         self._allocate(max(n_rows, 2 * len(self.t_lo_ms)))
         for name, values in old.items():

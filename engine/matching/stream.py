@@ -96,4 +96,3 @@ class StreamColumns:
         if kind is AttributeType.STRING:
             return self.interner.encode(self.batch.strings(name))
         return self.batch.numbers(name)
-
