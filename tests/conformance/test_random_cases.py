@@ -17,8 +17,10 @@ from tests.engine.strategies import (
     ANY,
     IMPRECISE,
     NEXT,
+    PARTITION,
     PRECISE,
     SCHEMA,
+    STRICT,
     WEIGHTED,
     Case,
     Delivery,
@@ -33,7 +35,7 @@ COMPILED_ANY = QueryScope(
     confidence=True,
     having=True,
 )
-COMPILED_NEXT = QueryScope(strategies=(NEXT,), having=True)
+COMPILED_RUNS = QueryScope(strategies=(NEXT, PARTITION, STRICT), having=True)
 
 # The first example pays for the compilation of the kernels.
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -151,7 +153,7 @@ def test_skip_till_any_match_over_imprecise_events(drawn: tuple[Case, list[Deliv
 
 
 @SETTINGS
-@given(delivered(cases(COMPILED_NEXT, replace(PRECISE, max_events=12))))
+@given(delivered(cases(COMPILED_RUNS, replace(PRECISE, max_events=12))))
 def test_skip_till_next_match(drawn: tuple[Case, list[Delivery]]) -> None:
     check_against_oracle(*drawn)
 
