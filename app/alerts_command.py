@@ -66,9 +66,9 @@ def list_alerts(
 ) -> None:
     """List alerts, the latest first."""
     wanted = AlertFilter(
-        state=None if state is None else state.value,
-        query=query,
-        severity=None if severity is None else severity.value,
+        states=() if state is None else (state.value,),
+        queries=() if query is None else (query,),
+        severities=() if severity is None else (severity.value,),
         limit=limit,
     )
     with _opened(config, store) as opened:

@@ -20,6 +20,7 @@ from app.alerting.text import fill
 from app.settings import Receiver
 from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, NotificationRow, ReportRow, SilenceRow
 from app.store.storable import MAX_RAW_CHARS, storable_text, storable_values
+from app.store.subject import host_of, job_of
 from app.store.writer import Writer
 
 LIVE = "live"
@@ -153,6 +154,8 @@ class Recorder:
             query_hash=info.hash,
             key=storable_values(dict(episode.key)),
             key_text=episode.key_text,
+            job_id=None,
+            host=None,
             severity=info.severity.value,
             state="",
             open=True,
@@ -209,6 +212,7 @@ class Recorder:
         alert.best_confidence = best.confidence
         alert.best_n_events = n_events(best)
         alert.values = storable_values(best.values)
+        alert.job_id, alert.host = job_of(alert.key, alert.values), host_of(alert.key, alert.values)
         alert.summary = fill(info.summary, {**alert.key, **best.values, "query": alert.query})
         bound = [(name, event_id) for name, ids in best.bindings.items() for event_id in ids]
         bound = _ends(bound, self._options.max_evidence_events)
@@ -364,6 +368,6 @@ def _evidence(alert: str, position: int, variable: str, event_id: str, event: Ma
         t_lo_ms=found.get("t_lo_ms"),
         t_hi_ms=found.get("t_hi_ms"),
         attributes=storable_values({name: v for name, v in found.items() if name not in _NOT_ATTRIBUTES}),
-        origin=found.get("origin"),
+        origin=None if found.get("origin") is None else storable_text(found["origin"]),
         raw=None if found.get("raw") is None else storable_text(found["raw"], MAX_RAW_CHARS),
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.settings import Retention
+from app.store.alert_pages import longest_ms
 from app.store.models import (
     AlertChangeRow,
     AlertRow,
@@ -18,11 +19,14 @@ from app.store.models import (
     LateEventRow,
     NotificationRow,
     ProblemRow,
+    ProcessStatusRow,
     ReportRow,
     SilenceRow,
+    SourceStatusRow,
     StatisticRow,
 )
-from app.store.storable import storable_text
+from app.store.status import LIVE_PROCESS, ProcessStatus, SourceStatus
+from app.store.storable import storable_text, storable_values
 
 MAX_PLACE_CHARS = 500
 MAX_MESSAGE_CHARS = 1_000
@@ -55,11 +59,14 @@ class Writer:
 
     def alerts_near(self, query: str, key_text: str, start_ms: int, end_ms: int, gap_ms: int) -> list[AlertRow]:
         """Alerts of a query and key within the gap of a closed interval, the earliest first; not merged ones."""
+        # Without a bound below, all earlier alerts of the key would be looked at.
+        earliest_ms = start_ms - gap_ms - longest_ms(self.session)
         statement = (
             select(AlertRow)
             .where(
                 AlertRow.query == query,
                 AlertRow.key_text == key_text,
+                AlertRow.start_ms >= earliest_ms,
                 AlertRow.start_ms <= end_ms + gap_ms,
                 AlertRow.end_ms >= start_ms - gap_ms,
                 AlertRow.merged_into.is_(None),
@@ -138,6 +145,21 @@ class Writer:
         """A new silence."""
         self.session.add(silence)
 
+    def silence(self, silence_id: int) -> SilenceRow | None:
+        """By its number."""
+        return self.session.get(SilenceRow, silence_id)
+
+    def end_silence(self, silence_id: int, now_ms: int) -> SilenceRow | None:
+        """The silence holds no longer; None when there is none of this number that still holds.
+
+        Its open alerts fire again with the next step, as those of one that is over by itself.
+        """
+        silence = self.session.get(SilenceRow, silence_id)
+        if silence is None or silence.until_ms <= now_ms:
+            return None
+        silence.until_ms = now_ms
+        return silence
+
     def was_told(self, alert_id: str, receiver: str) -> bool:
         """Whether a receiver is, or will be, told that an alert fires."""
         statement = select(NotificationRow.idempotency_key).where(
@@ -175,6 +197,26 @@ class Writer:
                 finished_ms=None if status == "pending" else now_ms,
             )
         )
+
+    def send_again(self, receiver: str | None = None, keys: Sequence[str] = (), *, now_ms: int) -> int:
+        """What was given up is pending again, under its Idempotency-Key and with all attempts before it.
+
+        `receiver`: only of this one; `keys`: only these Idempotency-Keys. Returns how many messages that are.
+        """
+        failed = update(NotificationRow).where(NotificationRow.status == "failed")
+        if receiver is not None:
+            failed = failed.where(NotificationRow.receiver == receiver)
+        parts = [failed]
+        if keys:
+            wanted = sorted(set(keys))
+            chunks = (wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK))
+            parts = [failed.where(NotificationRow.idempotency_key.in_(chunk)) for chunk in chunks]
+        pending = {"status": "pending", "n_attempts": 0, "next_attempt_ms": now_ms, "finished_ms": None}
+        n_again = 0
+        for part in parts:
+            result = self.session.execute(part.values(**pending).execution_options(synchronize_session=False))
+            n_again += int(getattr(result, "rowcount", 0))
+        return n_again
 
     # ------------------------------------------- problems, counters, positions
 
@@ -226,6 +268,30 @@ class Writer:
                 new.pop((event_id, source), None)
         self.session.add_all(new.values())
 
+    def put_source_status(self, sources: Iterable[SourceStatus]) -> None:
+        """How the sources stand; rows of sources that are no more go."""
+        known = {row.name: row for row in self.session.scalars(select(SourceStatusRow))}
+        for source in sources:
+            values = {**asdict(source), "last_error": _optional_text(source.last_error)}
+            row = known.pop(source.name, None)
+            if row is None:
+                self.session.add(SourceStatusRow(**values))
+            else:
+                for name, value in values.items():
+                    setattr(row, name, value)
+        for gone in known.values():
+            self.session.delete(gone)
+
+    def put_process_status(self, status: ProcessStatus, now_ms: int) -> None:
+        """How the live process stands."""
+        value = storable_values(dict(status))
+        self.session.merge(ProcessStatusRow(name=LIVE_PROCESS, updated_ms=now_ms, value=value))
+
+    def n_pending(self) -> int:
+        """Messages that receivers have still to be told."""
+        pending = select(func.count()).select_from(NotificationRow).where(NotificationRow.status == "pending")
+        return self.session.scalar(pending) or 0
+
     def put_checkpoint(self, checkpoint: CheckpointRow) -> None:
         """This checkpoint belongs to what the transaction writes."""
         self.session.merge(checkpoint)
@@ -265,6 +331,10 @@ class Writer:
             result = self.session.execute(statement.execution_options(synchronize_session=False))
             removed[table] = int(getattr(result, "rowcount", 0))
         return removed
+
+
+def _optional_text(text: str | None) -> str | None:
+    return None if text is None else storable_text(text, MAX_MESSAGE_CHARS)
 
 
 __all__ = ["NewProblem", "Writer"]

@@ -110,12 +110,12 @@ def test_filters(store: Store) -> None:
     live(store, [FakeMatch(10, 20), FakeMatch(100, 120)], 50)
     found = lambda **w: sorted(a.start_ms for a in store.alerts(AlertFilter(**w)))  # noqa: E731  # a table of cases reads best
     assert found() == [10, 100]
-    assert found(state="firing") == [100]
+    assert found(states=("firing",)) == [100]
     assert found(from_ms=21) == [100]
     assert found(from_ms=20, to_ms=99) == [10]
-    assert found(query="other") == []
-    assert found(severity="warning", limit=1) == [100]
-    assert store.n_alerts(AlertFilter(state="resolved")) == 1
+    assert found(queries=("other",)) == []
+    assert found(severities=("warning",), limit=1) == [100]
+    assert store.n_alerts(AlertFilter(states=("resolved",))) == 1
 
 
 def test_an_alert_is_found_by_a_beginning_of_its_id(store: Store) -> None:
