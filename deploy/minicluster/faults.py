@@ -18,6 +18,7 @@ from deploy.minicluster.errors import JobError
 from deploy.minicluster.hadoop_api import HadoopApi, task_of
 from deploy.minicluster.process_tree import scan, tree_pids
 from deploy.minicluster.settings import Host
+from deploy.minicluster.watch_config import MAX_QUEUED_BYTES
 
 HOG_RAMP_S = 50.0
 HOG_HOLD_S = 30.0
@@ -262,7 +263,7 @@ def straggler_truth(cluster: Cluster, api: HadoopApi, job_id: str, fault: str) -
     )
 
 
-def late_reducers_truth(api: HadoopApi, job_id: str, min_bytes: int = 40_000_000) -> Truth:
+def late_reducers_truth(api: HadoopApi, job_id: str, min_bytes: int = MAX_QUEUED_BYTES) -> Truth:
     """From when at least `min_bytes` of map output were waiting until the first reducer started."""
     attempts = api.finished_attempts(job_id)
     maps = sorted((a for a in attempts if a["type"] == "MAP"), key=lambda a: int(a["finishTime"]))
