@@ -9,15 +9,16 @@ from pathlib import Path
 import structlog
 
 import engine
-from app.alerting.delivery import Endpoint, Notifier, endpoint_of
+from app.alerting.delivery import Endpoint, endpoint_of
+from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.checkpoint import CheckpointFolder
 from app.config import read_secret
 from app.deduplicate import Deduplicator
 from app.engine_watch import EngineWatch
-from app.errors import AppError
+from app.errors import AppError, StoreError
 from app.histories import FreshMatcher, HistoryReplay, judgeable_types
-from app.intake import IntakeQueue
+from app.intake import Intake, IntakeQueue
 from app.ordering import Order
 from app.pipeline import Matcher, Pipeline
 from app.queries import Loaded, load_queries
@@ -50,9 +51,11 @@ class Live:
     pipeline: Pipeline
     sources: Mapping[str, ConfiguredSource]
 
-    def poll(self, name: str, now_ms: int) -> None:
-        """Poll one source into the queue of the next step."""
-        self.pipeline.intake.put(self.sources[name].source.poll(now_ms))
+    def poll(self, name: str, now_ms: int) -> Intake:
+        """Poll one source into the queue of the next step; returns what it brought."""
+        intake = self.sources[name].source.poll(now_ms)
+        self.pipeline.intake.put(intake)
+        return intake
 
 
 def store_url(settings: Settings) -> str:
@@ -62,7 +65,13 @@ def store_url(settings: Settings) -> str:
 
 
 def open_configured_store(settings: Settings, *, durable: bool = True) -> Store:
-    """The store of the settings; raises StoreError."""
+    """The store of the settings, and its folder when there is none; raises StoreError."""
+    directory = settings.store.directory
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        found = f"store.directory: {directory} cannot be made: {error.strerror}"
+        raise StoreError(f"{found}; expected a folder that can be written") from error
     return open_store(store_url(settings), durable=durable)
 
 

@@ -53,7 +53,7 @@ class CheckpointFolder:
         data = _pack(checkpoint)
         name = f"checkpoint-{checkpoint.number:012d}.arrow"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(exist_ok=True)  # its parent, the store, is never made anew: it may have been moved away
             _write_atomically(self._folder / name, data, durable=self._durable)
         except OSError as error:
             raise CheckpointError(

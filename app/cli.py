@@ -68,16 +68,19 @@ def run(
         bool, typer.Option("--forget-position", help="Start without the checkpoint: sources are read from their start.")
     ] = False,
 ) -> None:
-    """Watch the configured cluster until SIGINT or SIGTERM."""
+    """Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again."""
+    from app.asked import asked_by_signals
     from app.assembly import LIVE_PIPELINE, open_configured_store
-    from app.runner import run as run_live
+    from app.process_lock import only_process
+    from app.supervisor import run as run_live
 
     settings = settings_of(config)
     if forget_position:
-        with open_configured_store(settings) as store, store.transaction() as writer:
-            writer.forget_checkpoint(LIVE_PIPELINE)
-    with stopped_by_signals() as stop:
-        run_live(settings, SystemClock(), stop)
+        with only_process(settings.store.directory), open_configured_store(settings) as store:
+            with store.transaction() as writer:
+                writer.forget_checkpoint(LIVE_PIPELINE)
+    with asked_by_signals() as asked:
+        run_live(settings, SystemClock(), asked, lambda: check_all(config))
 
 
 @cli.command()

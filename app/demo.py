@@ -23,10 +23,10 @@ from app.assembly import open_configured_store
 from app.demo_report import print_summary
 from app.errors import RecordingError
 from app.ground_truth import SeenAlert, Verdict, judge
+from app.process_lock import only_process
 from app.recording import Fault, Recording
 from app.replay import Progress as ReplayProgress
 from app.replay import Speed, replay
-from app.runner import only_process
 from app.settings import Receiver, Settings
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.webhook_sink import Sink, webhook_sink

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import structlog
 
-from app.alerting.delivery import Notifier
 from app.alerting.match import Match
+from app.alerting.notifier import Notifier
 from app.alerting.recorder import HISTORY, LIVE, AlertingOptions, Outcome, Recorder
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.errors import CheckpointError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.alerting.delivery import Notifier
+from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.checkpoint import CheckpointFolder
 from app.clock import SetClock
