@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -27,6 +30,7 @@ from tests.app.pipeline_fixtures import SCHEMA, Process, Script, batch, event, s
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 STEP_SECONDS = 0.03
+ROOT = Path(__file__).resolve().parents[2]
 
 PAIRS = """
 PATTERN SEQ(MapStart a, MapEnd b)
@@ -290,6 +294,38 @@ def test_labels_are_bounded_whatever_the_cluster_names(store: Store, tmp_path: P
     assert value(samples, "clustercep_matches_total", query="slow", lane="live") == 201
     assert len(samples) < n_before + 40
     assert not any("evil" in text for _, labels in samples for _, text in labels)
+
+
+# --------------------------------------------------------------- who reads them
+
+
+def shown_names(run: Run) -> set[str]:
+    """Names of all families, with those that appear only once something happened."""
+    run.live.pipeline.matcher = engine.Engine([engine.compile_query(PAIRS, SCHEMA, name="slow")], SCHEMA)
+    run.to(200)
+    run.metrics.delivered("ops", "failed", "tls")
+    return {name for name, _ in scrape(run.metrics)} | {"clustercep_alerts_open"}
+
+
+def test_the_documentation_names_every_metric_and_no_other(run: Run) -> None:
+    table = (ROOT / "docs" / "operations.md").read_text().partition("## Metrics")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    documented = {name for row in rows for name in re.findall(r"`(clustercep_\w+)`", row)}
+    shown = {re.sub(r"(_seconds)_(bucket|sum|count)$", r"\1", name) for name in shown_names(run)}
+    assert documented == {name for name in shown if name.startswith("clustercep_")}
+
+
+def test_the_rules_ask_for_metrics_that_exist_with_labels_that_they_have(run: Run) -> None:
+    text = (ROOT / "deploy" / "prometheus" / "rules.yaml").read_text()
+    rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    names = shown_names(run)
+    labels = {name: {label for label, _ in found} for name, found in scrape(run.metrics)}
+    for rule in rules:
+        asked = re.findall(r"(clustercep_\w+)(?:\{(\w+)=)?", rule["expr"])
+        assert {name for name, _ in asked} <= names, rule["alert"]
+        assert all(not label or label in labels[name] for name, label in asked), rule["alert"]
+        shown = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
+        assert shown <= set().union(*(labels[name] for name, _ in asked)) if asked else not shown, rule["alert"]
 
 
 # --------------------------------------------------------------- a store that is gone
