@@ -16,7 +16,7 @@ from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
 from app.settings import Settings
-from app.store.api import AlertDetails, AlertFilter, Store, open_store
+from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store
 from app.store.models import (
     AlertChangeRow,
     AlertRow,
@@ -24,8 +24,10 @@ from app.store.models import (
     LateEventRow,
     NotificationRow,
     ProblemRow,
+    ProcessStatusRow,
     ReportRow,
     SilenceRow,
+    SourceStatusRow,
     StatisticRow,
 )
 
@@ -91,16 +93,20 @@ __all__ = [
     "AlertChangeRow",
     "AlertDetails",
     "AlertFilter",
+    "AlertPage",
     "AlertRow",
     "AppError",
+    "Cursor",
     "EvidenceRow",
     "LateEventRow",
     "NotFoundError",
     "NotificationRow",
     "ProblemRow",
+    "ProcessStatusRow",
     "ReportRow",
     "Settings",
     "SilenceRow",
+    "SourceStatusRow",
     "StatisticRow",
     "Store",
     "StoreError",
