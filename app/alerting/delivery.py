@@ -21,6 +21,7 @@ from app.errors import ConfigError, ConfigProblem
 from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import NotificationRow
+from app.store.subject import job_of
 from app.store.writer import NewProblem
 from collectors.http import NoRedirectSession
 
@@ -184,6 +185,14 @@ class _Uncounted:
         """Nobody counts."""
 
 
+def _about(notification: NotificationRow) -> dict[str, str]:
+    """Which alert a line of the log is about: its id, query, and job when there is one."""
+    payload: Mapping[str, Any] = notification.payload if isinstance(notification.payload, Mapping) else {}
+    parts = [part if isinstance(part := payload.get(name), Mapping) else {} for name in ("key", "values")]
+    about = {"alert": notification.alert_id, "query": str(payload.get("query", "")), "job": job_of(*parts)}
+    return {name: value for name, value in about.items() if value}
+
+
 def _never_stops(_seconds: float) -> bool:
     return False
 
@@ -240,7 +249,7 @@ class Courier:
         else:
             self._record(notification, "delivered", None, 0)
             self._metrics.delivered(endpoint.name, "delivered", "")
-            log.info("told", receiver=endpoint.name, alert=notification.alert_id, state=notification.state)
+            log.info("told", receiver=endpoint.name, state=notification.state, **_about(notification))
 
     def _body(self, notification: NotificationRow) -> bytes:
         try:
@@ -258,7 +267,7 @@ class Courier:
         delay_ms = round((state.next_action.sleep if state.next_action else 0) * 1000)
         self._record(notification, "pending", plain(error), self._clock.now_ms() + delay_ms)
         self._metrics.delivered(self._endpoint.name, "retried", error.reason)
-        log.warning("not told yet", receiver=self._endpoint.name, alert=notification.alert_id, error=plain(error))
+        log.warning("not told yet", receiver=self._endpoint.name, error=plain(error), **_about(notification))
 
     def _failed_for_good(self, notification: NotificationRow, error: DeliveryError) -> None:
         message = f"a message was given up: {plain(error)}"
@@ -274,7 +283,7 @@ class Courier:
             problem = NewProblem("alerting", f"receiver {self._endpoint.name}", "undelivered", message)
             writer.add_problems([problem], self._clock.now_ms())
         self._metrics.delivered(self._endpoint.name, "failed", error.reason)
-        log.error("given up", receiver=self._endpoint.name, alert=notification.alert_id, error=plain(error))
+        log.error("given up", receiver=self._endpoint.name, error=plain(error), **_about(notification))
 
     def _record(self, notification: NotificationRow, status: str, error: str | None, next_ms: int) -> None:
         with self._store.transaction() as writer:

@@ -44,6 +44,21 @@ class AlertingOptions:
     max_age_ms: int = 86_400_000
 
 
+@dataclass(frozen=True, slots=True)
+class AlertLine:
+    """Something that happened to an alert, for the log."""
+
+    query: str
+    alert: str
+    job: str | None
+    what: str
+
+    def fields(self) -> dict[str, str]:
+        """What the line of the log names; the job when there is one."""
+        fields = {"query": self.query, "alert": self.alert, "what": self.what}
+        return fields if self.job is None else {**fields, "job": self.job}
+
+
 @dataclass
 class Outcome:
     """What a step did to alerts and reports."""
@@ -54,8 +69,11 @@ class Outcome:
     n_notifications: int = 0
     n_changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes of state by (query, state that the alert went to)."""
-    log: list[tuple[str, str, str]] = field(default_factory=list)
-    """(query, alert id, what happened), for the log."""
+    log: list[AlertLine] = field(default_factory=list)
+
+    def tell(self, alert: AlertRow, what: str) -> None:
+        """Something happened to an alert."""
+        self.log.append(AlertLine(alert.query, alert.id, alert.job_id, what))
 
 
 class Recorder:
@@ -245,7 +263,7 @@ class Recorder:
             )
         )
         self.outcome.n_changes[alert.query, alert.state] += 1
-        self.outcome.log.append((alert.query, alert.id, f"{alert.state}: {change.reason}"))
+        self.outcome.tell(alert, f"{alert.state}: {change.reason}")
         self._notify(alert)
         return True
 
@@ -257,7 +275,7 @@ class Recorder:
             audience = Audience(snapshot, receiver, told, self._now_ms, self._options.max_age_ms)
             decision = decide(audience)
             if not decision.send:
-                self.outcome.log.append((alert.query, alert.id, f"{name} is not told: {decision.reason}"))
+                self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
                 continue
             notification = NotificationRow(
                 idempotency_key=key,
