@@ -17,6 +17,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import StoreError
 from app.store.models import Base
+from app.store.sqlite_file import guard_file
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_TIMEOUT_MS = 30_000
@@ -40,6 +41,8 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True) -> En
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _configure_sqlite if durable else _configure_fast_sqlite)
             event.listen(engine, "begin", _begin_immediate)
+            if (path := _file_of(parsed)) is not None:
+                guard_file(engine, path)
         else:
             event.listen(engine, "begin", _begin_alone)
         if upgrade and not _is_current(engine):
@@ -85,8 +88,15 @@ def _is_current(engine: Engine) -> bool:
 
 
 def _make_folder(url: URL) -> None:
-    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    if (path := _file_of(url)) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _file_of(url: URL) -> Path | None:
+    """The file of an SQLite database; None when it is in memory, or named by a URI."""
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        return None
+    return Path(url.database)
 
 
 def _configure_sqlite(connection: object, _entry: ConnectionPoolEntry) -> None:
