@@ -96,19 +96,33 @@ def demo(
     ] = None,
 ) -> None:
     """Replay a recorded cluster through the whole pipeline and compare the alerts with the injected faults."""
-    from app.demo import run_demo
+    from app.demo import run_demo, show_demo
 
     settings = settings_of(config, least_level="error")
     result = run_demo(settings, read_speed(speed), table_console(), recording)
     typer.echo(f"Summary: {result.summary_path}")
-    typer.echo(
-        f"Store: {result.store_directory}; the dashboard is not there yet, look with 'clustercep alerts list --store'."
-    )
+    typer.echo(f"Store: {result.store_directory} ('clustercep alerts list --store' shows it here).")
     if not once:
-        typer.echo("Ctrl-C ends the demo.")
-        with stopped_by_signals() as stop:
-            stop.wait()
+        show_demo(settings, result, config, typer.echo)
     raise typer.Exit(0 if result.passed else EXIT_FAILED)
+
+
+@cli.command()
+@friendly
+def dashboard(
+    config: ConfigOption = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another SQLite store: a replay's.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Another port than dashboard.port.")] = None,
+) -> None:
+    """Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM."""
+    from app.dashboard_command import run_dashboard
+
+    settings = settings_of(config)
+    if store is not None and not (store / "clustercep.db").is_file():
+        raise AppError(f"{store}: no store there; expected a folder with clustercep.db")
+    raise typer.Exit(run_dashboard(settings, config=config, store_folder=store, port=port, announce=typer.echo))
 
 
 @cli.command()

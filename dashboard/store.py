@@ -11,10 +11,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.assembly import store_url
+from app.assembly import open_event_log, store_url
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
+from app.event_log import EventLogReader
 from app.settings import Settings
 from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store
 from app.store.models import (
@@ -57,6 +58,11 @@ def store() -> Store:
     return _store(store_url(chosen), _identity(file))
 
 
+def event_log() -> EventLogReader:
+    """The events that the pipeline logged; raises as `store` does."""
+    return open_event_log(settings(), store())
+
+
 def now_ms() -> int:
     """The time now, in milliseconds since the epoch."""
     return SystemClock().now_ms()
@@ -97,6 +103,7 @@ __all__ = [
     "AlertRow",
     "AppError",
     "Cursor",
+    "EventLogReader",
     "EvidenceRow",
     "LateEventRow",
     "NotFoundError",
@@ -110,6 +117,7 @@ __all__ = [
     "StatisticRow",
     "Store",
     "StoreError",
+    "event_log",
     "now_ms",
     "settings",
     "store",

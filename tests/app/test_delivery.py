@@ -276,7 +276,7 @@ def test_a_receiver_with_its_own_format(store: Store, tmp_path: Path) -> None:
         fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
         courier(store, ops).deliver_pending()
     alert = store.alerts()[0].id
-    assert hook.received[0][1] == {"text": f"firing: t1 took 5 (http://127.0.0.1:8501/alerts?id={alert})"}
+    assert hook.received[0][1] == {"text": f"firing: t1 took 5 (http://127.0.0.1:8501/alert?id={alert})"}
 
 
 def test_hostile_values_stay_text(store: Store) -> None:
