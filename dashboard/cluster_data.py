@@ -193,10 +193,11 @@ def load_steps(events: pa.Table, bins: TimeBins) -> pd.DataFrame:
 
 
 def episodes(events: pa.Table) -> pd.DataFrame:
-    """Runs of Imbalance events without a Balance in between: metric, cluster, t_from_ms, t_to_ms, n_steps, busy_ratio (mean).
+    """Runs of Imbalance events without a Balance in between.
 
-    A run also ends where more than EPISODE_GAP_STEPS steps are missing. Intervals are those of the first and the last
-    event: earliest possible begin, latest possible end.
+    Columns: metric, cluster, t_from_ms, t_to_ms, n_steps, busy_ratio (mean). A run also ends where more than
+    EPISODE_GAP_STEPS steps are missing. The interval is that of the first and the last event: earliest possible begin,
+    latest possible end.
     """
     columns = [*SERIES, "t_from_ms", "t_to_ms", "n_steps", "busy_ratio"]
     both = [_of_type(events, event_type, ("busy_ratio",)) for event_type in ("Balance", "Imbalance")]

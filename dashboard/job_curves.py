@@ -71,8 +71,9 @@ def distribution(values: Float64Array) -> pd.DataFrame:
 def queued_data(changes: pa.Table, until_ms: int) -> pd.DataFrame:
     """Map output that waits for reducers after each change (SASE++, Figure 7 c, d).
 
-    Columns: t_ms, bytes_low, bytes_high, n_changes. `changes`: DataIO events (t_lo_ms, t_hi_ms, size_bytes). bytes_high counts what may have come and only what has left
-    for certain, bytes_low the other way round; both agree where times are precise. The last point lies at `until_ms`.
+    Columns: t_ms, bytes_low, bytes_high, n_changes. `changes`: DataIO events (t_lo_ms, t_hi_ms, size_bytes).
+    bytes_high counts what may have come and only what has left for certain, bytes_low the other way round; both agree
+    where times are precise. The last point lies at `until_ms`.
     """
     size = event_frame(changes, ("size_bytes",))["size_bytes"].astype(float).fillna(0.0).to_numpy(np.float64)
     lo_ms, hi_ms = (changes.column(name).to_numpy().astype(np.float64) for name in ("t_lo_ms", "t_hi_ms"))

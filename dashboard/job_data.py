@@ -111,7 +111,9 @@ def stragglers(table: pd.DataFrame, named: Collection[str]) -> pd.DataFrame:
         )
         mean_others[part.index] = others
         has_run = (part["status"] != NO_END).to_numpy(np.bool_)
-        by_rule[part.index] = has_run & is_straggler(duration.to_numpy(np.float64), others, n_others)
+        by_rule[part.index] = has_run & is_straggler(
+            np.asarray(duration, np.float64), np.asarray(others, np.float64), n_others
+        )
     return pd.DataFrame({"by_alert": by_alert, "by_rule": by_rule, "mean_others_ms": mean_others})
 
 

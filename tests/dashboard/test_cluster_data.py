@@ -195,7 +195,10 @@ def test_episodes_end_with_balance_and_with_gaps() -> None:
     rows = [balance(n, "Imbalance") for n in (0, 1, 3, 7, 12)] + [balance(2, "Balance")]
     rows += [balance(1, "Imbalance", "load:other", busy_ratio=0.25)]
     found = episodes(table_of(rows[::-1]))
-    spans = [((lo - T0_MS) // STEP_MS, (hi - T0_MS) // STEP_MS) for lo, hi in zip(found.t_from_ms, found.t_to_ms)]
+    spans = [
+        ((lo - T0_MS) // STEP_MS, (hi - T0_MS) // STEP_MS)
+        for lo, hi in zip(found.t_from_ms, found.t_to_ms, strict=True)
+    ]
     assert spans == [(0, 2), (3, 8), (12, 13), (1, 2)]
     assert found.n_steps.tolist() == [2, 2, 1, 1]
     assert found.busy_ratio.tolist() == [0.5, 0.5, 0.5, 0.25]
