@@ -17,6 +17,7 @@ from app.config import read_secret
 from app.deduplicate import Deduplicator
 from app.engine_watch import EngineWatch
 from app.errors import AppError, StoreError
+from app.event_log import EventLog, EventLogReader
 from app.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.intake import Intake, IntakeQueue
 from app.ordering import Order
@@ -24,6 +25,7 @@ from app.pipeline import Matcher, Pipeline
 from app.queries import Loaded, load_queries
 from app.recent import RecentEvents, longest_windows
 from app.settings import Settings
+from app.source_book import SourceBook
 from app.sources import ConfiguredSource, build_sources, source_ranks
 from app.store.api import Store, open_store
 from app.watermarks import Watermarks
@@ -139,6 +141,9 @@ def assemble(
         store=store,
         checkpoints=CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE, durable=durable),
         notifier=notifier,
+        event_log=EventLog(event_log_folder(settings), durable=durable, in_background=True),
+        retention=settings.store.retention,
+        sources=SourceBook({name: source.interval_ms for name, source in sources.items()}),
         rewind=rewound,
     )
     pipeline.complaints = watch.complaints(lambda: pipeline.matcher)
@@ -158,6 +163,16 @@ def types_of_one_source(rows: Iterable[AttributeRow]) -> frozenset[str]:
 def checkpoint_folder(settings: Settings) -> Path:
     """Where checkpoints are."""
     return settings.store.directory / "checkpoints"
+
+
+def event_log_folder(settings: Settings) -> Path:
+    """Where the released events are."""
+    return settings.store.directory / "events"
+
+
+def open_event_log(settings: Settings, store: Store) -> EventLogReader:
+    """The released events as far as their steps are in the store."""
+    return EventLogReader(event_log_folder(settings), store.event_log_positions)
 
 
 def _restore_position(sources: Mapping[str, ConfiguredSource], name: str, position: object) -> None:

@@ -211,6 +211,8 @@ class Retention(Section):
     notifications_ms: DurationMs = Field(default=2_592_000_000, ge=0)
     late_events_ms: DurationMs = Field(default=604_800_000, ge=0)
     problems_ms: DurationMs = Field(default=2_592_000_000, ge=0)
+    events_ms: DurationMs = Field(default=604_800_000, ge=0)
+    events_size_bytes: SizeBytes = Field(default=20 * 2**30, ge=0)
 
 
 class StoreSettings(Section):

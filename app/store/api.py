@@ -259,6 +259,10 @@ class Store:
         with self._reading() as session:
             return session.get(CheckpointRow, pipeline)
 
+    def event_log_positions(self) -> dict[str, int]:
+        """The last committed step of each epoch, the present one and those that were forgotten."""
+        return self._counts(select(CheckpointRow.epoch, func.max(CheckpointRow.number)).group_by(CheckpointRow.epoch))
+
     def _all(self, statement: Select[Row]) -> list[Row]:
         with self._reading() as session:
             return list(session.scalars(statement))

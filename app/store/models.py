@@ -219,6 +219,8 @@ class CheckpointRow(Base):
     digest: Mapped[str] = mapped_column(String(64))
     version: Mapped[int]
     written_ms: Mapped[int]
+    epoch: Mapped[str] = mapped_column(String(16), server_default="")
+    """Of the numbers: another start without a past counts from 1 again."""
 
 
 class StatisticRow(Base):

@@ -297,8 +297,11 @@ class Writer:
         self.session.merge(checkpoint)
 
     def forget_checkpoint(self, pipeline: str) -> None:
-        """The next start begins without a past."""
-        self.session.execute(delete(CheckpointRow).where(CheckpointRow.pipeline == pipeline))
+        """The next start begins without a past; how far the epoch went stays known to readers of the event log."""
+        row = self.session.get(CheckpointRow, pipeline)
+        if row is not None:
+            ended = {"pipeline": f"{pipeline}, until {row.epoch}"}
+            self.session.execute(update(CheckpointRow).where(CheckpointRow.pipeline == pipeline).values(**ended))
 
     def checkpoint(self, pipeline: str) -> CheckpointRow | None:
         """The checkpoint so far."""

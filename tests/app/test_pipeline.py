@@ -18,7 +18,7 @@ from collectors.schema import event_table
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, start
 
-BOUNDARIES = ("collect", "order", "match", "checkpoint", "store", "commit", "notify")
+BOUNDARIES = ("collect", "order", "match", "checkpoint", "log", "store", "commit", "notify")
 
 
 class Killed(BaseException):
