@@ -11,6 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.alerting.operations import acknowledge, end_silence, silence
 from app.assembly import open_event_log, store_url
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
@@ -117,8 +118,11 @@ __all__ = [
     "StatisticRow",
     "Store",
     "StoreError",
+    "acknowledge",
+    "end_silence",
     "event_log",
     "now_ms",
     "settings",
+    "silence",
     "store",
 ]
