@@ -236,7 +236,7 @@ class Courier:
         retrying = Retrying(
             retry=retry_if_exception_type(TemporaryDeliveryError),
             stop=_StopAfterRecorded(notification.n_attempts, endpoint.max_attempts),
-            wait=wait_exponential_jitter(initial=endpoint.first_retry_s, max=endpoint.max_retry_s, jitter=0.1),
+            wait=wait_exponential_jitter(multiplier=endpoint.first_retry_s, max=endpoint.max_retry_s, jitter=0.1),
             before_sleep=lambda state: self._failed_for_now(notification, state),
             sleep=self._sleep,
             reraise=True,

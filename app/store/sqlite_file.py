@@ -1,8 +1,7 @@
 """An SQLite file that is moved away, or replaced, while it is open.
 
 SQLite itself would go on writing to the file wherever it is, and make a new empty one in its place for the next
-connection; the write-ahead log beside it would then belong to neither. Here the store is simply not there until the file
-is back.
+connection; the write-ahead log beside it would then belong to neither. Here the store is not there until the file is.
 """
 
 from __future__ import annotations
