@@ -45,7 +45,7 @@ def page() -> None:
     key, start = f"editor-field-{st.session_state[_NUMBER]}", st.session_state[_TEXT]
     name = st.session_state[_NAME] or "query"
     text = typed_text(key, start)
-    writing, reference = st.columns([3, 2], gap="large")
+    writing, reference = st.columns([5, 3], gap="medium")
     with writing:
         below = st.container()
         written = _parameters(text, known)
@@ -60,7 +60,10 @@ def page() -> None:
                 max_chars=MAX_QUERY_BYTES,
             )
     with reference:
-        _beside(checked)
+        _reference()
+    if checked.compiled is not None:
+        with st.expander("Plan: how the query is read and evaluated", icon=":material/account_tree:"):
+            st.code(checked.compiled.explain(), language=None)
     st.session_state[_TEXT + "-now"] = text
     _keep_url(text, written, known)
     run_panel(name, text, checked, run_now=typed.run)
@@ -99,7 +102,7 @@ def _show(text: str, name: str | None) -> None:
 
 
 def _templates(known: KnownQueries) -> None:
-    choose, undo = st.columns([3, 2], gap="large", vertical_alignment="bottom")
+    choose, undo = st.columns([5, 3], gap="medium", vertical_alignment="bottom")
     choose.selectbox(
         "Start from",
         [query.name for query in known.queries],
@@ -179,7 +182,7 @@ def _parameters(text: str, known: KnownQueries) -> dict[str, str]:
     return written
 
 
-# -------------------------------------------------------------------- beside
+# ----------------------------------------------------------------- reference
 
 
 def _verdict(checked: Checked) -> str:
@@ -189,21 +192,12 @@ def _verdict(checked: Checked) -> str:
     return f"✓ Valid. It reads {types}."
 
 
-def _beside(checked: Checked) -> None:
-    plan, events = st.tabs(["Plan", "Events and attributes"])
-    with plan:
-        if checked.compiled is None:
-            st.info("The plan is shown once the text is a valid query.", icon=":material/account_tree:")
-        else:
-            with st.expander("Explain: how the query is read and evaluated", expanded=True):
-                st.code(checked.compiled.explain(), language=None, height=340)
-    with events:
-        _reference()
-
-
 def _reference() -> None:
     wanted = st.text_input(
-        "Find", placeholder="shuffle, host, queue …", key="editor-reference", help="In names, units and meanings."
+        "Find an event or attribute",
+        placeholder="shuffle, host, queue …",
+        key="editor-reference",
+        help="In names, units and meanings; all words must occur.",
     )
     frame = reference_frame(wanted)
     if frame.empty:
@@ -212,7 +206,7 @@ def _reference() -> None:
     st.dataframe(
         frame,
         hide_index=True,
-        height=330,
+        height=360,
         column_config={"Meaning": st.column_config.TextColumn(width="large")},
         key="editor-reference-table",
     )

@@ -28,7 +28,7 @@ from dashboard.health_figures import (
 from dashboard.storage_figures import Storage, storage
 from dashboard.store import AppError, Settings, StoreError, now_ms, settings, store
 from dashboard.text import md
-from dashboard.times import ago, duration, shown
+from dashboard.times import duration, shown
 
 REFRESH_S = 10
 MAX_ROWS = 500
@@ -119,23 +119,26 @@ def _process(seen: Observed) -> None:
     watermark_ms, started_ms = status.get("watermark_ms"), status.get("started_ms")
     queues = status.get("queues") or {}
     ended = watermark_ms is not None and not is_ongoing(watermark_ms)
-    behind = "at the end" if ended else lag(watermark_ms, seen.now_ms)
-    state = "no step lately" if is_stale(seen) else "alive"
     shown_figures = [
-        ("Process", state, f"Last step {ago(seen.status.updated_ms, seen.now_ms)}; process {status.get('pid', '—')}."),
-        ("Last step", ago(seen.status.updated_ms, seen.now_ms), shown(seen.status.updated_ms)),
-        ("Watermark behind", behind, "No event before the watermark is awaited any more; matching is done up to it."),
-        ("A step takes", _seconds(status.get("step_seconds")), f"{status.get('n_steps', 0):,} steps since the start."),
+        ("Last step", duration(seen.now_ms - seen.status.updated_ms), f"Ago; at {shown(seen.status.updated_ms)}."),
+        (
+            "Behind",
+            "at the end" if ended else lag(watermark_ms, seen.now_ms),
+            "How old the watermark is: matching is done up to it, nothing before it is awaited any more.",
+        ),
+        ("Step takes", _seconds(status.get("step_seconds")), f"{status.get('n_steps', 0):,} steps since the start."),
+        ("Waiting", f"{queues.get('waiting', 0):,}", "Events before the watermark: they are matched once it passes."),
         ("Memory", size(status.get("memory_bytes")), "Of the process."),
-        ("Waiting events", f"{queues.get('waiting', 0):,}", "Before the watermark: they are matched once it passes."),
     ]
     for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
         column.metric(label, value, help=help_text, border=True)
-    started = f"started {shown(started_ms)}" if started_ms is not None else "start not known"
+    state = "no step lately" if is_stale(seen) else "alive"
+    started = f"process {status.get('pid', '—')} started {shown(started_ms)}" if started_ms is not None else ""
     loaded_ms = status.get("loaded_ms")
     loaded = f"; settings and queries read {shown(loaded_ms)}" if loaded_ms is not None else ""
     watermark = f"; watermark {shown(watermark_ms)}" if is_ongoing(watermark_ms) else ""
-    st.caption(f"clustercep {md(status.get('version', 'of unknown version'))}, {started}{loaded}{watermark}")
+    version = f"clustercep {md(status['version'])}" if "version" in status else ""
+    st.caption(", ".join(filter(None, (state.capitalize(), version, started))) + loaded + watermark)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -64,6 +64,7 @@ def _list(known: KnownQueries) -> None:
         on_select="rerun",
         selection_mode="single-row",
         column_config=_columns(),
+        placeholder="",
         key="queries-list",
     )
     chosen = state.selection.rows
