@@ -301,7 +301,8 @@ class Recorder:
     def _end_silences(self) -> None:
         for alert in self._writer.silenced_alerts():
             if self._silenced(alert) is None:
-                self._change(alert, lifecycle.on_silence_end(State(alert.state)))
+                last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
+                self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
 
     # ----------------------------------------------------------------- reports
 

@@ -120,6 +120,8 @@ class SilenceRow(Base):
     created_ms: Mapped[int]
     reason: Mapped[str]
     actor: Mapped[str]
+    ended_by: Mapped[str | None]
+    """Who ended it before its time."""
 
 
 class ReportRow(Base):

@@ -149,7 +149,16 @@ class Writer:
         """By its number."""
         return self.session.get(SilenceRow, silence_id)
 
-    def end_silence(self, silence_id: int, now_ms: int) -> SilenceRow | None:
+    def last_silence_of(self, query: str, key_text: str, now_ms: int) -> SilenceRow | None:
+        """The silence that covered alerts of this query and key until the latest time before now."""
+        statement = select(SilenceRow).where(
+            SilenceRow.query == query,
+            SilenceRow.until_ms <= now_ms,
+            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == key_text),
+        )
+        return self.session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id).limit(1)).first()
+
+    def end_silence(self, silence_id: int, actor: str, now_ms: int) -> SilenceRow | None:
         """The silence holds no longer; None when there is none of this number that still holds.
 
         Its open alerts fire again with the next step, as those of one that is over by itself.
@@ -157,7 +166,7 @@ class Writer:
         silence = self.session.get(SilenceRow, silence_id)
         if silence is None or silence.until_ms <= now_ms:
             return None
-        silence.until_ms = now_ms
+        silence.until_ms, silence.ended_by = now_ms, actor
         return silence
 
     def was_told(self, alert_id: str, receiver: str) -> bool:
