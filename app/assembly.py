@@ -59,6 +59,16 @@ class Live:
         self.pipeline.intake.put(intake)
         return intake
 
+    def settle(self) -> None:
+        """Wait for what goes on behind the steps, so that another path may take over its folder."""
+        if self.pipeline.event_log is not None:
+            self.pipeline.event_log.settle()
+
+    def close(self) -> None:
+        """No more steps are made."""
+        if self.pipeline.event_log is not None:
+            self.pipeline.event_log.close()
+
 
 def store_url(settings: Settings) -> str:
     """Where the store is: as configured, else a file in store.directory."""

@@ -76,9 +76,9 @@ def run(
 
     settings = settings_of(config)
     if forget_position:
-        with only_process(settings.store.directory), open_configured_store(settings) as store:
-            with store.transaction() as writer:
-                writer.forget_checkpoint(LIVE_PIPELINE)
+        lock = only_process(settings.store.directory)
+        with lock, open_configured_store(settings) as store, store.transaction() as writer:
+            writer.forget_checkpoint(LIVE_PIPELINE)
     with asked_by_signals() as asked:
         run_live(settings, SystemClock(), asked, lambda: check_all(config))
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 
 import structlog
 
+import engine
 from app.alerting.notifier import Notifier
 from app.assembly import Live, assemble, endpoints_of
 from app.check import CheckReport
 from app.clock import Clock
 from app.errors import AppError, ConfigError, StoreError
-from app.metrics import Metrics
+from app.metrics import Metrics, program_version
 from app.outages import Outage, OutageKind, outage_kind
 from app.pipeline import Step
+from app.process_figures import memory_bytes, query_figures
 from app.queries import Loaded
 from app.reload import ReloadOutcome, changed_queries, taken_over, unreachable_messages
 from app.settings import Settings
 from app.store.api import Store
+from app.store.status import ProcessStatus, QueryFigures
 from app.store.writer import NewProblem
 from engine.errors import EngineError
 
@@ -67,6 +71,8 @@ class Runner:
         self.tried_ms = self.started_ms = self.loaded_ms = clock.now_ms()
         self.stepped_ms: int | None = None
         self.reload_problems: tuple[str, ...] = ()
+        self._earlier: dict[str, QueryFigures] = {}
+        """Of queries, by engines that were replaced."""
         self.live = self._assemble()
 
     # --------------------------------------------------------- polls and steps
@@ -104,7 +110,7 @@ class Runner:
     def go_back(self) -> None:
         """Put the live path together anew where the store's checkpoint stands, as a new process would."""
         self._store.close()  # connections to a database that was moved away, or is gone, are of no use
-        self.live = self._assemble()
+        self._replace()
 
     def clean(self) -> None:
         """Delete what is older than its retention."""
@@ -123,7 +129,10 @@ class Runner:
         self._stopped = True
         if not self._step_lock.acquire(timeout=timeout_s):
             return False
-        self._step_lock.release()
+        try:
+            self.live.close()
+        finally:
+            self._step_lock.release()
         return True
 
     def tell_unreachable(self) -> None:
@@ -137,6 +146,21 @@ class Runner:
                     writer.add_problems(problems, self._clock.now_ms())
         except StoreError as error:
             log.warning("the outbox cannot be looked at", reason=str(error))
+
+    def status(self) -> ProcessStatus:
+        """What this process knows of itself, since it started; the step under way counts."""
+        return ProcessStatus(
+            version=program_version(),
+            pid=os.getpid(),
+            started_ms=self.started_ms,
+            n_steps=self.n_steps + 1,
+            step_seconds=self.step_s,
+            memory_bytes=memory_bytes(),
+            queries=self._query_figures(),
+            loaded_ms=self.loaded_ms,
+            reload_problems=list(self.reload_problems),
+            store_outages=self.n_outages,
+        )
 
     # ------------------------------------------------------------------ reload
 
@@ -162,7 +186,7 @@ class Runner:
         self.settings, self.queries = settings, queries
         try:
             if self.outage is None:
-                self.live = self._assemble()
+                self._replace()
         except (AppError, EngineError, OSError) as error:
             if (kind := outage_kind(error)) is None:
                 self.settings, self.queries = before
@@ -193,7 +217,20 @@ class Runner:
 
     def _assemble(self) -> Live:
         now_ms = self._clock.now_ms()
-        return assemble(self.settings, self.queries, self._store, self._notifier, now_ms, durable=self._durable)
+        live = assemble(self.settings, self.queries, self._store, self._notifier, now_ms, durable=self._durable)
+        live.pipeline.status = self.status
+        return live
+
+    def _replace(self) -> None:
+        before, figures = self.live, self._query_figures()
+        before.settle()
+        self.live = self._assemble()
+        self._earlier.update(figures)
+        before.close()
+
+    def _query_figures(self) -> dict[str, QueryFigures]:
+        matcher = self.live.pipeline.matcher
+        return query_figures(matcher.statistics, self._earlier) if isinstance(matcher, engine.Engine) else {}
 
     def _is_due(self, now_ms: int) -> bool:
         if self.outage is not None:

@@ -1,4 +1,4 @@
-"""The scheduler's jobs: one per source, one for steps; they follow the sources when those change."""
+"""When things happen: a job per source, which follows the sources when those change, and the thread of the steps."""
 
 from __future__ import annotations
 
@@ -64,18 +64,57 @@ def new_scheduler() -> BackgroundScheduler:
     return BackgroundScheduler(executors={"default": _DaemonExecutor()}, job_defaults=defaults, timezone="UTC")
 
 
+class StepThread:
+    """Makes a step after every poll, and at the latest after an interval."""
+
+    def __init__(self, step: Callable[[], None]) -> None:
+        self.interval_ms = LONGEST_STEP_INTERVAL_MS
+        self._step = step
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="steps", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it works."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin with a step."""
+        self._wake.set()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something is there for a step; returns at once."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Make no further step; the one under way is not waited for."""
+        self._stopping = True
+        self._wake.set()
+
+    def _work(self) -> None:
+        while not self._stopping:
+            self._wake.wait(self.interval_ms / 1000)
+            self._wake.clear()
+            if not self._stopping:
+                self._step()
+
+
 class PollJobs:
     """The jobs of one live path."""
 
-    def __init__(self, scheduler: BackgroundScheduler, poll: Callable[[str], None], step: Callable[[], None]) -> None:
+    def __init__(self, scheduler: BackgroundScheduler, poll: Callable[[str], None]) -> None:
         self._scheduler = scheduler
         self._poll = poll
-        self._step = step
         self._lock = threading.Lock()
         self._followed: Live | None = None
         self._intervals_ms: dict[str, int] = {}
-        self.step_interval_ms = 0
-        """How often a step is tried; 0 before `follow`."""
+
+    @property
+    def shortest_ms(self) -> int | None:
+        """The shortest interval; None when nothing is polled."""
+        return min(self._intervals_ms.values(), default=None)
 
     def follow(self, live: Live) -> None:
         """New sources are polled at once and then at their interval; those that are gone no more."""
@@ -89,20 +128,12 @@ class PollJobs:
                 log.info("the source is polled no more", source=name)
             for name, interval_ms in wanted.items():
                 if self._intervals_ms.get(name) != interval_ms:
-                    self._schedule_poll(name, interval_ms)
+                    self._schedule(name, interval_ms)
             self._intervals_ms = wanted
-            self._schedule_step(min([LONGEST_STEP_INTERVAL_MS, *wanted.values()]))
 
-    def _schedule_poll(self, name: str, interval_ms: int) -> None:
+    def _schedule(self, name: str, interval_ms: int) -> None:
         job = {"seconds": interval_ms / 1000, "id": f"poll-{name}", "replace_existing": True}
         self._scheduler.add_job(self._poll, "interval", [name], **job)
         if name not in self._intervals_ms:
             self._scheduler.add_job(self._poll, args=[name], id=f"first-poll-{name}", replace_existing=True)
         log.info("the source is polled", source=name, interval_ms=interval_ms)
-
-    def _schedule_step(self, interval_ms: int) -> None:
-        if interval_ms != self.step_interval_ms:
-            self.step_interval_ms = interval_ms
-            self._scheduler.add_job(
-                self._step, "interval", seconds=interval_ms / 1000, id="step", replace_existing=True
-            )

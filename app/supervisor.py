@@ -20,7 +20,7 @@ from app.metrics import Metrics
 from app.process_lock import only_process
 from app.reload import ReloadOutcome
 from app.runner import Runner
-from app.scheduling import PollJobs, new_scheduler
+from app.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, StepThread, new_scheduler
 from app.settings import Settings
 from app.store.api import Store
 from app.web import Endpoints
@@ -55,7 +55,8 @@ class Supervisor:
         self._asked = asked
         self._check = check
         self._scheduler = new_scheduler()
-        self._jobs = PollJobs(self._scheduler, runner.poll, self.step)
+        self._steps = StepThread(self.step)
+        self._jobs = PollJobs(self._scheduler, self.poll)
         self._endpoints = self._new_endpoints(runner.settings)
 
     # ----------------------------------------------------------- start and stop
@@ -69,8 +70,9 @@ class Supervisor:
             log.info("endpoints", address=host, port=port)
         runner.tell_unreachable()
         self._notifier.start()
-        self._jobs.follow(runner.live)
+        self._follow()
         self._scheduler.add_job(runner.clean, "interval", seconds=RETENTION_INTERVAL_S, id="retention")
+        self._steps.start()
         self._scheduler.start()
         names = ", ".join(runner.live.sources) or "none"
         log.info("running", queries=len(runner.queries.compiled), sources=names)
@@ -91,6 +93,7 @@ class Supervisor:
         log.info("stopping")
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
+        self._steps.stop()
         if self._endpoints is not None:
             self._endpoints.stop()
         if not self._runner.stop(STOP_TIMEOUT_S):
@@ -100,22 +103,33 @@ class Supervisor:
 
     # ------------------------------------------------------------ steps, reload
 
+    def poll(self, name: str) -> None:
+        """Poll one source; what it brought is taken in at once."""
+        self._runner.poll(name)
+        self._steps.wake()
+
     def step(self) -> None:
         """One step; a failure that cannot be lived with ends the process."""
         try:
             self._runner.step()
+            self._follow()
         except AppError as error:
             self._asked.stop(error)
-        else:
-            self._jobs.follow(self._runner.live)
+        except Exception as error:  # a boundary: a process that makes no more steps must not look alive
+            log.exception("no more steps can be made")
+            self._asked.stop(AppError(f"no more steps can be made: {type(error).__name__}: {error}"))
 
     def reload(self) -> ReloadOutcome:
         """Read configuration and queries again; when anything is wrong, everything stays as it is."""
         outcome = self._runner.reload(self._check)
         if outcome.ok:
             configure_logs(self._runner.settings.log)
-            self._jobs.follow(self._runner.live)
+            self._follow()
         return outcome
+
+    def _follow(self) -> None:
+        self._jobs.follow(self._runner.live)
+        self._steps.interval_ms = min(LONGEST_STEP_INTERVAL_MS, self._jobs.shortest_ms or LONGEST_STEP_INTERVAL_MS)
 
     # ------------------------------------------------------------------- health
 
@@ -123,8 +137,10 @@ class Supervisor:
         """Whether steps are tried; a restart is the remedy when they are not."""
         if not self._scheduler.running:
             return False, "the scheduler does not run"
+        if not self._steps.alive:
+            return False, "the thread of the steps has ended"
         silent_ms = self._clock.now_ms() - self._runner.tried_ms
-        if silent_ms > max(SILENT_STEPS_MS, 3 * self._jobs.step_interval_ms):
+        if silent_ms > max(SILENT_STEPS_MS, 3 * self._steps.interval_ms):
             return False, f"no step was tried for {silent_ms // 1000} s"
         return True, "steps are made"
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import structlog
 
+from app.errors import EventLogError
 from app.event_log import layout
 from app.event_log.duplicates import without_copies
 from app.event_log.files import HISTORY, LIVE, PART, LogFile, list_folder, sync_folder, uncovered
@@ -50,7 +51,8 @@ class EventLog:
         self._epoch = ""
         self._number = -1
         self._files: dict[LogFile, _Known] = {}
-        self._broken: set[str] = set()
+        self._broken: set[LogFile] = set()
+        """Damaged ones, and such as do not fit together: nothing is merged across them."""
         self._problems: list[NewProblem] = []
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "event-log") if in_background else None
@@ -94,7 +96,7 @@ class EventLog:
         for lane in (LIVE, HISTORY):
             with self._lock:
                 ours = [f for f in self._files if (f.lane, f.epoch) == (lane, self._epoch) and f.last <= number]
-                run = mergeable([f for f in ours if f.name not in self._broken], self._n_rows)
+                run = mergeable(_after_last(self._broken, ours), self._n_rows)
             if run and self._pool is None:
                 self._merge(run)
             elif run and self._pool is not None:
@@ -107,8 +109,13 @@ class EventLog:
             found, self._problems = self._problems, []
         return found
 
+    def settle(self) -> None:
+        """Wait for the merging under way: another writer may take over the folder then."""
+        if self._merging is not None:
+            wait([self._merging])
+
     def close(self) -> None:
-        """Wait for merging to end."""
+        """Wait for merging to end; no more is begun."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 
@@ -124,8 +131,16 @@ class EventLog:
                 self._sync()
                 self._forget([file])
         except DATA_ERRORS as error:
-            self._forget([file])  # a stale file must not pass for this step's
+            self._withdraw(file)
             self._complain(file.name, "unwritable", f"{table.num_rows} events are not in the log: {error}")
+
+    def _withdraw(self, file: LogFile) -> None:
+        """A stale file must not pass for this step's."""
+        try:
+            self._forget([file])
+        except OSError as error:
+            if (self._folder / file.name).exists():
+                raise EventLogError(f"{file.name}: an old version of it cannot be removed: {error.strerror}") from error
 
     def _put(self, file: LogFile, write: Callable[[Path], None], n_rows: int, logged_ms: int) -> None:
         path = self._folder / file.name
@@ -163,16 +178,20 @@ class EventLog:
             except FileNotFoundError:
                 continue
             except (*DATA_ERRORS, LayoutError) as error:
-                self._set_aside(file.name, error)
+                self._set_aside(file, error)
         for name in listing.foreign:
             self._complain(name, "foreign", "not a file of the event log: move it elsewhere")
         with self._lock:
             self._files = known
 
-    def _set_aside(self, name: str, error: BaseException) -> None:
-        if name not in self._broken:
-            self._broken.add(name)
-            self._complain(name, "damaged", f"it is left out, and its events with it: {str(error).splitlines()[0]}")
+    def _set_aside(self, file: LogFile, error: BaseException) -> None:
+        with self._lock:
+            new = file not in self._broken
+            self._broken.add(file)
+        if new:
+            self._complain(
+                file.name, "damaged", f"it is left out, and its events with it: {str(error).splitlines()[0]}"
+            )
 
     def _complain(self, name: str, kind: str, message: str) -> None:
         with self._lock:
@@ -203,7 +222,7 @@ class EventLog:
             self._look()  # another one of this process was faster
         except DATA_ERRORS as error:
             with self._lock:
-                self._broken.update(file.name for file in run)
+                self._broken.update(run)
             self._complain(whole.name, "unmerged", f"its parts stay as they are: {str(error).splitlines()[0]}")
 
     def _read(self, file: LogFile) -> pa.Table | None:
@@ -214,7 +233,7 @@ class EventLog:
         except DATA_ERRORS as error:
             with self._lock:
                 self._files.pop(file, None)
-            self._set_aside(file.name, error)
+            self._set_aside(file, error)
             return None
 
     def _drop(self, now_ms: int, retention: Retention) -> None:
@@ -236,6 +255,14 @@ class EventLog:
         with self._lock:
             for file in files:
                 self._files.pop(file, None)
+
+
+def _after_last(barriers: Collection[LogFile], files: Sequence[LogFile]) -> list[LogFile]:
+    """The files of one lane and epoch after the last barrier among them."""
+    passed = max(
+        (b.last for b in barriers if files and (b.lane, b.epoch) == (files[0].lane, files[0].epoch)), default=-1
+    )
+    return [file for file in files if file.first > passed]
 
 
 def level_of(n_rows: int) -> int:

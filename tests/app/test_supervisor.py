@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.alerting.notifier import Notifier
 from app.asked import Asked, Reload, Stop, asked_by_signals
@@ -17,11 +18,13 @@ from app.check import check_all
 from app.clock import SetClock
 from app.errors import AppError, StoreError
 from app.outages import Outage
+from app.process_figures import query_figures
 from app.runner import Runner
-from app.scheduling import DaemonThreads, PollJobs, new_scheduler
+from app.scheduling import DaemonThreads, PollJobs, StepThread, new_scheduler
 from app.settings import Settings
 from app.store import Store
 from app.supervisor import SILENT_STEPS_MS, Supervisor, run
+from engine import QueryStatistics
 from tests.app.test_runner import write_settings
 
 T0_MS = 1_000_000
@@ -56,9 +59,9 @@ def supervised(settings: Settings, store: Store, clock: SetClock, folder: Path) 
 def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Path) -> None:
     clock = SetClock(T0_MS)
     runner, _ = supervised(settings, opened, clock, tmp_path)
-    jobs = PollJobs(new_scheduler(), runner.poll, runner.step)
+    jobs = PollJobs(new_scheduler(), runner.poll)
     jobs.follow(runner.live)
-    assert job_ids(jobs) == {"poll-job_history": 0.1, "first-poll-job_history": None, "step": 0.1}
+    assert job_ids(jobs) == {"poll-job_history": 0.1, "first-poll-job_history": None}
     (tmp_path / "logs").mkdir()
     (tmp_path / "config.yaml").write_text(
         "sources:\n"
@@ -73,7 +76,6 @@ def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Pa
         "first-poll-job_history": None,
         "poll-daemon_log": 9.0,
         "first-poll-daemon_log": None,
-        "step": 1.0,
     }
     write_settings(tmp_path)
     assert runner.reload(lambda: check_all(tmp_path / "config.yaml")).ok
@@ -133,6 +135,10 @@ def test_health_and_readiness(settings: Settings, opened: Store, tmp_path: Path)
     runner, supervisor = supervised(settings, opened, clock, tmp_path)
     assert supervisor.healthy() == (False, "the scheduler does not run")
     supervisor._scheduler.start(paused=True)
+    assert supervisor.healthy() == (False, "the thread of the steps has ended")
+    hold = threading.Event()
+    supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type,return-value]
+    supervisor._steps.start()
     assert supervisor.healthy()[0]
     assert supervisor.ready() == (False, "no step was made yet")
     runner.step()
@@ -150,6 +156,8 @@ def test_health_and_readiness(settings: Settings, opened: Store, tmp_path: Path)
     ready, reason = supervisor.ready()
     assert not ready
     assert "the store cannot be read" in reason
+    supervisor._steps.stop()
+    hold.set()
     supervisor._scheduler.shutdown(wait=False)
     assert not supervisor.healthy()[0]
 
@@ -215,3 +223,61 @@ def test_signals_ask(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.raise_signal(signal.SIGINT)
     assert ended == [143, 130]
     assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_a_step_follows_each_poll(settings: Settings, opened: Store, tmp_path: Path) -> None:
+    """The thread's own interval is out of the way: only the poll can have made the step."""
+    runner, supervisor = supervised(settings, opened, SetClock(T0_MS), tmp_path)
+    stepped = threading.Event()
+    supervisor._steps = StepThread(stepped.set)
+    supervisor._steps.interval_ms = 3_600_000
+    supervisor._steps.start()
+    assert stepped.wait(20)
+    stepped.clear()
+    supervisor.poll("job_history")
+    assert stepped.wait(20)
+    supervisor._steps.stop()
+    assert len(runner.live.pipeline.intake) == 1
+
+
+def test_a_defect_beyond_all_boundaries_ends_the_process(settings: Settings, opened: Store, tmp_path: Path) -> None:
+    runner, supervisor = supervised(settings, opened, SetClock(T0_MS), tmp_path)
+
+    def fail() -> None:
+        raise ZeroDivisionError("nobody expects it")
+
+    runner.step = fail  # type: ignore[method-assign]
+    with capture_logs() as lines:
+        supervisor.step()
+    assert [line["event"] for line in lines] == ["no more steps can be made"]
+    with pytest.raises(AppError, match="ZeroDivisionError: nobody expects it"):
+        supervisor.wait()
+
+
+def test_the_store_knows_how_the_process_stands(settings: Settings, opened: Store, tmp_path: Path) -> None:
+    clock = SetClock(T0_MS)
+    runner, _ = supervised(settings, opened, clock, tmp_path)
+    runner.poll("job_history")
+    runner.step()
+    clock.advance_to(T0_MS + 10_000)
+    runner.reload_problems = ("config.yaml: wrong",)
+    runner.step()
+    row = opened.process_status()
+    assert row is not None
+    status = row.value
+    assert status["pid"] == os.getpid()
+    assert (status["started_ms"], status["loaded_ms"], status["stepped_ms"]) == (T0_MS, T0_MS, T0_MS + 10_000)
+    assert (status["n_steps"], status["store_outages"]) == (2, 0)
+    assert status["reload_problems"] == ["config.yaml: wrong"]
+    assert 10_000_000 < status["memory_bytes"] < 100_000_000_000
+    assert status["queries"]["pair"]["n_events"] == 0
+    assert set(status["queues"]) == {"intake", "waiting", "recent", "outbox"}
+
+
+def test_figures_of_queries_go_on_over_a_reload() -> None:
+    counted = QueryStatistics(n_events=3, n_rows=1, n_kept=2, n_rejected=1, seconds=0.5)
+    first = query_figures({"pair": counted})
+    assert query_figures({"pair": counted, "new": QueryStatistics()}, first) == {
+        "pair": {"n_events": 6, "n_rows": 2, "n_kept": 2, "n_rejected": 2, "seconds": 1.0},
+        "new": {"n_events": 0, "n_rows": 0, "n_kept": 0, "n_rejected": 0, "seconds": 0.0},
+    }
