@@ -80,6 +80,18 @@ def select(alerts: Sequence[AlertRow], key: str, *, without: Sequence[str] = ())
     return [alerts[row] for row in event["selection"]["rows"] if row < len(alerts)]
 
 
+def show(alerts: Sequence[AlertRow], key: str) -> None:
+    """The table, nothing to be selected."""
+    st.dataframe(
+        frame(alerts).style.map(styled, subset=["severity"]),
+        hide_index=True,
+        height="content",
+        column_config=dict(_COLUMNS),
+        key=key,
+        alt="Alerts",
+    )
+
+
 def widget_key(alerts: Sequence[AlertRow], key: str) -> str:
     """The table's name: its place on the page, its rows, and how often its selection was cleared."""
     ids = hashlib.blake2b("".join(alert.id for alert in alerts).encode(), digest_size=8).hexdigest()
