@@ -241,7 +241,7 @@ def problems_frame(rows: Sequence[ProblemRow]) -> pd.DataFrame:
         {
             "Last seen": shown(row.last_ms),
             "Source": inert(row.source),
-            "Kind": inert(row.kind.replace("_", " ")),
+            "Kind": inert(row.kind),
             "Place": inert(row.place, 500),
             "What": inert(row.message, 1_000),
             "Times": row.n_times,

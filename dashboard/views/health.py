@@ -185,8 +185,8 @@ def _problems(seen: Observed, _: Storage) -> None:
     by_source, by_kind = st.columns(2)
     sources = sorted({problem.source for problem in found})
     kinds = sorted({problem.kind for problem in found})
-    source = by_source.selectbox("Source", [EVERY, *sources], key="source", bind="query-params", format_func=_as_label)
-    kind = by_kind.selectbox("Kind", [EVERY, *kinds], key="kind", bind="query-params", format_func=_as_label)
+    source = by_source.selectbox("Source", [EVERY, *sources], key="source", bind="query-params")
+    kind = by_kind.selectbox("Kind", [EVERY, *kinds], key="kind", bind="query-params")
     chosen = [problem for problem in found if source in (EVERY, problem.source) and kind in (EVERY, problem.kind)]
     if not chosen:
         st.info("No problem of this source and kind. Choose others.", icon=":material/filter_alt_off:")
@@ -202,10 +202,6 @@ def _problems(seen: Observed, _: Storage) -> None:
         f"{len(chosen):,} problems{most}. Each was counted once per place; the rest of its file was read on as far as "
         "that is possible."
     )
-
-
-def _as_label(value: str) -> str:
-    return md(value.replace("_", " "))
 
 
 def _engine(seen: Observed, _: Storage) -> None:
@@ -307,7 +303,7 @@ def _send_again(chosen: Sequence[tuple[str, str]] | None) -> None:
         st.error(f"They could not be queued: {md(error, 1_000)}", icon=":material/error:")
         return
     st.toast(f"{n_again:,} notifications will be sent again.", icon=":material/send:")
-    st.rerun(scope="fragment")
+    st.rerun()
 
 
 def _storage(seen: Observed, kept: Storage) -> None:

@@ -21,6 +21,7 @@ from collectors.schema import load_event_types
 from engine.events import EventBatch
 
 CLUSTER = load_event_types()
+EPOCH = "0" * 16
 HOSTILE = "<script>alert(1)</script>\n\u202e:red[x] $x$ [a](http://evil) " + "x" * 10_000
 
 SLOW = """-- A map attempt that took long.
@@ -66,11 +67,11 @@ class Installation:
     def log(self, events: EventBatch) -> None:
         """Events in the log, as if released by the first step."""
         event_log = EventLog(event_log_folder(self.settings), durable=False)
-        event_log.begin("e", 0)
+        event_log.begin(EPOCH, 0)
         event_log.write(1, events.sorted(), 0)
         event_log.close()
         checkpoint = CheckpointRow(
-            pipeline="live", number=1, file="none", digest="0", version=1, written_ms=0, epoch="e"
+            pipeline="live", number=1, file="none", digest="0", version=1, written_ms=0, epoch=EPOCH
         )
         with self.store() as store, store.transaction() as writer:
             writer.put_checkpoint(checkpoint)
