@@ -42,7 +42,7 @@ class CheckpointError(AppError):
 
 
 class EventLogError(AppError):
-    """The event log cannot be read."""
+    """The event log cannot be read, or would tell what did not happen."""
 
 
 class RecordingError(AppError):
