@@ -184,7 +184,7 @@ def _tell_end(run: QueryRun, snapshot: Snapshot) -> None:
     elif snapshot.is_stopped:
         st.warning(f"Stopped. {_so_far(snapshot)}", icon=":material/stop:")
     elif snapshot.end is not None:
-        for text in notes(run, snapshot):
+        for text in notes(run.limits, snapshot):
             st.warning(text, icon=":material/info:")
         st.caption(
             f"{snapshot.end.n_rows:,} rows from {snapshot.end.n_events:,} events between "
@@ -197,12 +197,11 @@ def _so_far(snapshot: Snapshot) -> str:
     return f"What was found until then stays: {len(snapshot.rows):,} rows{reached}."
 
 
-def notes(run: QueryRun, snapshot: Snapshot) -> list[str]:
+def notes(most: RunLimits, snapshot: Snapshot) -> list[str]:
     """What a reader of the rows has to know: limits that were hit, events that took no part, counts that are bounds."""
     end = snapshot.end
     if end is None:
         return []
-    most = run.limits
     told = {
         EndReason.TIME_LIMIT: f"The time limit of {duration(most.timeout_ms)} was reached after {end.n_events:,} "
         "events: later events were not looked at. Choose a shorter span, or have dashboard.query_timeout raised.",
