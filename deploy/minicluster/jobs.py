@@ -133,7 +133,7 @@ def _mapper_straggler(work: Path) -> Job:
 
 
 def _reducer_straggler(work: Path) -> Job:
-    share = {"n_records": 400, "record_bytes": 100, "hot_key": HOT_KEY, "hot_share": 0.62, "n_cold_keys": 600}
+    share = {"n_records": 400, "record_bytes": 100, "hot_key": HOT_KEY, "hot_share": 0.8, "n_cold_keys": 600}
     tasks = [{"sleep_s": 10, "seed": i, **share} for i in range(6)]
     options = {"mapreduce.job.running.map.limit": 3}
     reducer = f"0 0.07 {HOT_KEY} {work}/jobs/reducer_straggler.truth"
