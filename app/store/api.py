@@ -65,6 +65,11 @@ class Store:
     ) -> None:
         self.close()
 
+    @property
+    def engine(self) -> Engine:
+        """For looking at what the statements do; reading and writing have their own methods."""
+        return self._engine
+
     def close(self) -> None:
         """Give all connections back."""
         self._engine.dispose()
