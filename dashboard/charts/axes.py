@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import altair as alt
 import pandas as pd
@@ -28,7 +31,17 @@ BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW = (
 GREY = "#999999"
 CATEGORIES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GREY)
 
-MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+FIT_WIDTH = alt.AutoSizeParams(type="fit-x", contains="padding")
+"""The height is that of the plot alone: legends and axes come on top."""
+
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+STEPS_MS = (
+    *(10**power * factor for power in range(3) for factor in (1, 2, 5)),
+    *(SECOND_MS * n for n in (1, 2, 5, 10, 15, 30)),
+    *(MINUTE_MS * n for n in (1, 2, 5, 10, 15, 30)),
+    *(HOUR_MS * n for n in (1, 2, 3, 6, 12, 24)),
+)
+"""Distances of ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +70,27 @@ class TimeAxis:
         """The channel of a column."""
         label = None if not title else self._title
         if self.since_ms is None:
-            axis = alt.Axis(title=label, format=self._format, labelOverlap=True, tickCount=8)
-            return alt.X(f"{field}:T", axis=axis, scale=alt.Scale(domain=[self.from_ms, self.to_ms], nice=False))
+            # A linear scale of milliseconds: layers of temporal fields lose a domain that is given in numbers.
+            axis = alt.Axis(
+                title=label, values=self.ticks_ms(), format=self._format, formatType="time", labelOverlap=True
+            )
+            scale = alt.Scale(domain=[self.from_ms, self.to_ms], nice=False, zero=False)
+            return alt.X(f"{field}:Q", axis=axis, scale=scale)
         domain = [(edge - self.since_ms) / 1000 for edge in (self.from_ms, self.to_ms)]
         axis = alt.Axis(title=label, labelOverlap=True, tickCount=8)
-        return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False))
+        return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False, zero=False))
+
+    def ticks_ms(self, at_most: int = 9) -> list[float]:
+        """Round times of the zone within the axis, at most so many."""
+        step_ms = next((step for step in STEPS_MS if (self.to_ms - self.from_ms) / step < at_most), None)
+        if step_ms is None:
+            days = math.ceil((self.to_ms - self.from_ms) / DAY_MS / at_most)
+            step_ms = days * DAY_MS
+        at_begin = datetime.fromtimestamp(self.from_ms / 1000, ZoneInfo(self.zone))
+        offset_ms = (at_begin.utcoffset() or timedelta(0)) / timedelta(milliseconds=1)
+        first = math.ceil((self.from_ms + offset_ms) / step_ms) * step_ms - offset_ms
+        n = int((self.to_ms - first) // step_ms) + 1 if first <= self.to_ms else 0
+        return [first + index * step_ms for index in range(n)]
 
     def tip(self, field: str, title: str) -> alt.Tooltip:
         """A line of a tooltip."""
@@ -76,6 +105,8 @@ class TimeAxis:
     @property
     def _format(self) -> str:
         span_ms = self.to_ms - self.from_ms
+        if span_ms <= 9 * SECOND_MS:
+            return "%H:%M:%S.%L"
         if span_ms <= 20 * MINUTE_MS:
             return "%H:%M:%S"
         return "%H:%M" if span_ms <= 20 * HOUR_MS else "%m-%d %H:%M"
@@ -83,7 +114,14 @@ class TimeAxis:
 
 def y_axis(title: str, **more: Any) -> alt.Axis:
     """A vertical axis whose labels take the common width."""
-    return alt.Axis(title=title, minExtent=Y_EXTENT_PX, maxExtent=Y_EXTENT_PX, labelLimit=Y_EXTENT_PX - 10, **more)
+    return alt.Axis(
+        title=title,
+        minExtent=Y_EXTENT_PX,
+        maxExtent=Y_EXTENT_PX,
+        labelLimit=Y_EXTENT_PX - 10,
+        labelFlush=False,
+        **more,
+    )
 
 
 def bytes_axis(title: str) -> alt.Axis:
@@ -96,11 +134,9 @@ def top_legend(title: str | None, **more: Any) -> alt.Legend:
     return alt.Legend(title=title, orient="top", direction="horizontal", labelLimit=300, **more)
 
 
-def layered(
-    *layers: alt.Chart | alt.LayerChart, height: int, independent: Sequence[Literal["color", "shape"]] = ()
-) -> alt.LayerChart:
-    """Layers on the same axes; `independent` channels have a scale (and legend) in each layer."""
-    chart = alt.layer(*layers).properties(height=height)
+def layered(*layers: Any, height: int, independent: Sequence[Literal["color", "shape"]] = ()) -> alt.LayerChart:
+    """A chart of layers on the same axes, as wide as the page; `independent` channels have a legend per layer."""
+    chart = alt.layer(*layers).properties(height=height, autosize=FIT_WIDTH)
     assert isinstance(chart, alt.LayerChart)
     scales: dict[str, Any] = dict.fromkeys(independent, "independent")
     return chart.resolve_scale(**scales) if scales else chart

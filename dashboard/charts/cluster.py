@@ -116,9 +116,6 @@ def value_domain(found: HeatMap, unit: str) -> list[float]:
 def load_chart(load: pd.DataFrame, bands: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     """Standard deviation over the hosts, each step as wide as its interval, over bands of imbalance."""
     n_clusters = max(load["cluster"].nunique(), bands["cluster"].nunique()) if len(load) or len(bands) else 0
-    layers: list[Any] = []
-    if len(bands):
-        layers.append(_band_layer(bands, axis, of_many=n_clusters > 1))
     names = _series_names(load, of_many=n_clusters > 1)
     data = axis.data(load, ["t_from_ms", "t_to_ms"]).assign(series=names)
     data = data[["series", "t_from_ms", "t_to_ms", "mean", "low", "high", "n_steps", "n_missing"]]
@@ -141,13 +138,16 @@ def load_chart(load: pd.DataFrame, bands: pd.DataFrame, axis: TimeAxis) -> alt.L
         alt.Tooltip("n_missing:Q", title="hosts without a sample", format=",d"),
     ]
     base = alt.Chart(data).encode(y=y, color=colour)
+    lines: list[Any] = []
     if len(data) and (data["low"] != data["high"]).any():
-        layers.append(
-            base.mark_rect(opacity=0.25).encode(x=axis.x("t_from_ms"), x2="t_to_ms", y=alt.Y("low:Q"), y2="high:Q")
-        )
-    layers.append(base.mark_line(strokeWidth=1, interpolate="step-before").encode(x=axis.x("t_to_ms")))
-    layers.append(base.mark_rule(strokeWidth=3).encode(x=axis.x("t_from_ms"), x2="t_to_ms", tooltip=tips))
-    return layered(*layers, height=150, independent=("color",))
+        band = base.mark_rect(opacity=0.25)
+        lines.append(band.encode(x=axis.x("t_from_ms"), x2="t_to_ms", y=alt.Y("low:Q"), y2="high:Q"))
+    lines.append(base.mark_line(strokeWidth=1, interpolate="step-before").encode(x=axis.x("t_to_ms")))
+    lines.append(base.mark_rule(strokeWidth=3).encode(x=axis.x("t_from_ms"), x2="t_to_ms", tooltip=tips))
+    if not len(bands):
+        return layered(*lines, height=150)
+    behind = _band_layer(bands, axis, of_many=n_clusters > 1)
+    return layered(behind, alt.layer(*lines), height=150, independent=("color",))
 
 
 def alert_chart(alerts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
@@ -181,13 +181,18 @@ def alert_chart(alerts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
 
 
 def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> alt.LayerChart:
-    """One metric of one host: samples as wide as their intervals; a band from least to greatest where they share one."""
+    """One metric of one host: samples as wide as their intervals; binned ones with a band of least and greatest."""
     columns = ["t_from_ms", "t_to_ms", "mean", "low", "high", "n_steps"]
     data = axis.data(series, ["t_from_ms", "t_to_ms"])[columns]
     data = data.astype(dict.fromkeys(("mean", "low", "high", "n_steps"), float))
     unit_text = f" ({inert(unit, 20)})" if unit else ""
     title = f"{inert(name, 40)}{unit_text}"
-    y = alt.Y("mean:Q", axis=alt.Axis(title=None, tickCount=4, format="~s", minExtent=45, maxExtent=45))
+    low, high = (0.0, 0.0) if not len(data) else (min(0.0, float(data["low"].min())), float(data["high"].max()))
+    y = alt.Y(
+        "mean:Q",
+        axis=alt.Axis(title=None, tickCount=4, format="~s", minExtent=45, maxExtent=45),
+        scale=alt.Scale(domain=[low, high if high > low else low + 1.0]),
+    )
     tips = [
         axis.tip("t_from_ms", "from"),
         axis.tip("t_to_ms", "to"),

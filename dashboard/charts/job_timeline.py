@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -10,6 +11,7 @@ import pandas as pd
 
 from dashboard.charts.axes import (
     BLUE,
+    FIT_WIDTH,
     GREEN,
     GREY,
     ORANGE,
@@ -84,14 +86,14 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
         ends = alt.Chart(marked).mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=0.7)
         layers.append(ends.encode(y=y, x=axis.x("end_hi_ms"), color=colour, shape=shape, tooltip=_tips(axis)))
     per_row_px = min(18.0, max(5.0, MAX_HEIGHT_PX / max(1, len(order))))
-    height = max(60, round(len(order) * per_row_px))
+    height = max(30, round(len(order) * per_row_px))
     phases = _phases(data, axis, y)
     if phases is None:
         return layered(*layers, height=height)
-    return layered(layered(*layers, height=height), phases, height=height, independent=("color",))
+    return layered(alt.layer(*layers), phases, height=height, independent=("color",))
 
 
-def density_chart(occupied: Float64Array, hosts: list[str | None], bins: TimeBins, axis: TimeAxis) -> Any:
+def density_chart(occupied: Float64Array, hosts: Sequence[str | None], bins: TimeBins, axis: TimeAxis) -> Any:
     """How many attempts each host runs, averaged over each column; shape (hosts, bins.n)."""
     labels = distinct_labels(hosts)
     host, column = np.nonzero(occupied)
@@ -123,7 +125,7 @@ def density_chart(occupied: Float64Array, hosts: list[str | None], bins: TimeBin
                 alt.Tooltip("n:Q", title="attempts, on average", format=",.2f"),
             ],
         )
-        .properties(height=int(min(600, max(80, 16 * len(labels)))))
+        .properties(height=int(min(600, max(80, 16 * len(labels)))), autosize=FIT_WIDTH)
     )
 
 
@@ -139,18 +141,17 @@ def fetch_chart(pulls: pd.DataFrame, hosts: list[str], axis: TimeAxis) -> Any:
         period_s=shown["period_ms"] / 1000,
     )
     columns = ["host", "reducer", "mapper", "bytes", "period_s", "t_from_ms", "t_to_ms"]
+    scale = alt.Scale(scheme="viridis", domainMin=0)
+    legend = top_legend("duration of the fetch (s)", gradientLength=200)
     return (
         alt.Chart(data[columns])
-        .mark_bar(opacity=0.85, minBandSize=3, cornerRadius=1)
+        .mark_bar(opacity=0.85, strokeWidth=2)
         .encode(
             x=axis.x("t_from_ms"),
             x2="t_to_ms",
             y=alt.Y("host:N", scale=alt.Scale(domain=list(labels.values())), sort=None, axis=y_axis("Served by host")),
-            color=alt.Color(
-                "period_s:Q",
-                scale=alt.Scale(scheme="viridis", domainMin=0),
-                legend=top_legend("duration of the fetch (s)", gradientLength=200),
-            ),
+            color=alt.Color("period_s:Q", scale=scale, legend=legend),
+            stroke=alt.Stroke("period_s:Q", scale=scale, legend=None),  # the shortest ones are thinner than a pixel
             tooltip=[
                 alt.Tooltip("host:N", title="served by"),
                 alt.Tooltip("mapper:N", title="output of"),
@@ -160,7 +161,7 @@ def fetch_chart(pulls: pd.DataFrame, hosts: list[str], axis: TimeAxis) -> Any:
                 axis.tip("t_to_ms", "done"),
             ],
         )
-        .properties(height=max(70, 22 * len(labels)))
+        .properties(height=max(40, 22 * len(labels)), autosize=FIT_WIDTH)
     )
 
 
@@ -207,16 +208,17 @@ def _unsure_ends(bars: pd.DataFrame, axis: TimeAxis, y: alt.Y, colour: alt.Color
 
 
 def _phases(data: pd.DataFrame, axis: TimeAxis, y: alt.Y) -> Any:
-    """A stripe per known phase of a reducer, from its begin on."""
+    """A stripe per known phase of a reducer, back from its end: a log may tell its begin later than the history."""
     per_second = 1.0 if axis.since_ms is None else 1 / 1000
-    begin = data["start_hi_ms"]
+    end = data["end_lo_ms"]
     parts = []
-    for phase in PHASES:
+    for phase in reversed(PHASES):
         length = data[f"{phase}_ms"].astype(float) * per_second
-        known = length.notna() & begin.notna()
-        part = data[known].assign(phase=phase, phase_from=begin[known], phase_to=(begin + length)[known])
+        known = length.notna() & end.notna()
+        begin = np.maximum(end - length, data["start_lo_ms"])
+        part = data[known].assign(phase=phase, phase_from=begin[known], phase_to=np.maximum(begin, end)[known])
         parts.append(part.assign(phase_s=data.loc[known, f"{phase}_ms"].astype(float) / 1000))
-        begin = begin + length
+        end = end - length
     stripes = pd.concat(parts)[["row", "attempt", "phase", "phase_from", "phase_to", "phase_s"]]
     if not len(stripes):
         return None
