@@ -101,10 +101,10 @@ def _how_many(alert: AlertRow, evidence: Sequence[EvidenceRow], kept: Sequence[E
 
 
 def _host(attributes: Mapping[str, Any]) -> str | None:
-    for name in ("host", "source_host"):
+    for name, before in (("host", ""), ("source_host", "from ")):
         value = attributes.get(name)
         if isinstance(value, str) and value:
-            return inert(value, 60)
+            return before + inert(value, 60)
     return None
 
 

@@ -1,4 +1,7 @@
-"""The filters above the list of alerts; what they are set to stands in the URL."""
+"""The filters above the list of alerts; what they are set to stands in the URL.
+
+What a widget shows is what its URL holds, so the options are the bare words of the store.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,8 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from dashboard import times
-from dashboard.looks import SEVERITIES, STATES, signed
+from dashboard.looks import SEVERITIES, STATES
 from dashboard.store import AlertFilter, Store
-from dashboard.text import inert
 
 ROWS_PER_PAGE = 50
 MAX_NAME_CHARS = 300
@@ -21,14 +23,10 @@ _KEYS = ("state", "severity", "query", "job", "host")
 def chosen(store: Store) -> AlertFilter:
     """Show the widgets; what they are set to, without alerts that became part of others."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        states = st.pills("State", STATES, selection_mode="multi", format_func=signed, key="state", bind="query-params")
-        severities = st.pills(
-            "Severity", SEVERITIES, selection_mode="multi", format_func=signed, key="severity", bind="query-params"
-        )
+        states = st.pills("State", STATES, selection_mode="multi", key="state", bind="query-params")
+        severities = st.pills("Severity", SEVERITIES, selection_mode="multi", key="severity", bind="query-params")
     query, job, host, when = st.columns((3, 3, 2, 2), vertical_alignment="bottom")
-    queries = query.multiselect(
-        "Query", _query_names(store), format_func=inert, key="query", bind="query-params", placeholder="Any query"
-    )
+    queries = query.multiselect("Query", _query_names(store), key="query", bind="query-params", placeholder="Any query")
     job_id = job.text_input(
         "Job", key="job", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Any job: job_…"
     )

@@ -15,6 +15,10 @@ from dashboard.looks import signed, styled
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Cursor, Store
 from dashboard.text import inert
 
+ROW_PX = 35
+MAX_HEIGHT_PX = 12 * ROW_PX
+"""Longer tables scroll inside: what is done with the selected rows stands right below."""
+
 _COLUMNS = {
     "link": st.column_config.LinkColumn("Open", display_text=r"id=(.{8})", width=75, help="The alert's page"),
     "severity": st.column_config.TextColumn("Severity", width=90),
@@ -69,7 +73,8 @@ def select(alerts: Sequence[AlertRow], key: str, *, without: Sequence[str] = ())
     event = st.dataframe(
         frame(alerts).style.map(styled, subset=["severity"]),
         hide_index=True,
-        height="content",
+        height=min(MAX_HEIGHT_PX, (len(alerts) + 1) * ROW_PX + 3),
+        row_height=ROW_PX,
         column_order=shown,
         column_config=dict(_COLUMNS),
         key=widget_key(alerts, key),

@@ -83,7 +83,6 @@ def _facts(alert: AlertRow) -> None:
         "Began": times.shown(alert.start_ms),
         "Ended" if over else "Last seen": times.shown(alert.end_ms),
         "Lasted" if over else "Lasts for": times.duration(alert.end_ms - alert.start_ms),
-        "Raised": times.shown(alert.created_ms),
         "Matches": n_matches(alert),
         "Confidence": percent(alert.best_confidence),
     }
@@ -106,7 +105,7 @@ def _what_to_do(alert: AlertRow) -> None:
 
 def _links(alert: AlertRow) -> None:
     st.subheader("Where to look", anchor=False)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         if alert.job_id:
             links.link("job", "The job", icon=":material/work:", id=alert.job_id)
         if alert.host:

@@ -63,7 +63,7 @@ def _glance() -> None:
                 f"{signed(severity)} firing",
                 f"{counts.get(('firing', severity), 0):,}",
                 border=True,
-                width=200,
+                width=270,
                 delta=", ".join(told) or None,
                 delta_color="off",
                 delta_arrow="off",
@@ -84,13 +84,12 @@ def _section(section: Section) -> None:
         return
     without = ("state",) if len(section.wanted.states) == 1 else ()
     selected = alert_table.select(shown.alerts, key, without=without)
+    if selected:
+        _selected(selected, key)
+        if alert_actions.offer(selected, key):
+            alert_table.clear_selection(key)
+            st.rerun()
     alert_table.pager(shown, section.name)
-    if not selected:
-        return
-    _selected(selected, key)
-    if alert_actions.offer(selected, key):
-        alert_table.clear_selection(key)
-        st.rerun()
 
 
 def _held(opened: Store, section: Section, key: str) -> AlertPage:
