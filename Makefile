@@ -31,7 +31,7 @@ test: setup ## run the tests (TEST_ARGS= is passed to pytest), in a browser too 
 # The cluster ends with pytest, however that ends.
 .PHONY: live
 live: setup ## clustercep beside the mini cluster: are its faults found while they happen? (7 minutes on 2 cores)
-	@timeout --foreground --kill-after=30 20m deploy/minicluster/install.sh </dev/null
+	@deploy/minicluster/install.sh </dev/null
 	@timeout --foreground --signal=INT --kill-after=90 18m $(PY) -m pytest -s tests/live $(LIVE_ARGS) </dev/null || \
 	  { status=$$?; [ $$status -ne 124 ] || echo "make live: not done within 18 minutes; what it had started has ended" >&2; exit $$status; }
 
