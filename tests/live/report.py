@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from app.recording import Fault
@@ -34,9 +35,17 @@ def lines(observed: Observed) -> Iterator[str]:
         yield f"unexplained: {alert.query}: {alert.summary}"
     n_again = len(observed.deliveries) - len({delivery.key for delivery in observed.deliveries})
     yield f"{len(kept.notifications)} notifications, {len(observed.deliveries)} deliveries, {n_again} of them again"
+    for name, unit in (("process_cpu_seconds_total", "s"), ("process_resident_memory_bytes", "bytes")):
+        yield f"clustercep after its restart: {name} {value_of(observed.last_metrics, name):.0f} {unit}"
     for problem in kept.problems:
         yield f"problem {problem.source} {problem.kind} x{problem.n_times} at {problem.place}: {problem.message}"
     yield f"{len(kept.late_events)} late events, {len(kept.problems)} problems"
+
+
+def value_of(metrics: str, name: str) -> float:
+    """The value of a metric without labels; NaN when it is not there."""
+    found = re.search(rf"^{name} (\S+)$", metrics, re.MULTILINE)
+    return float(found[1]) if found else float("nan")
 
 
 def _seconds(span_ms: int) -> str:
