@@ -29,7 +29,12 @@ def offer(alerts: Sequence[AlertRow], key: str) -> bool:
     """A form for these alerts; True when something was done, so that the caller shows the new state."""
     over = all(alert.state not in ("firing", "silenced") for alert in alerts)
     with st.form(f"{key}-actions", border=True, enter_to_submit=False):
-        note = st.text_input("Comment", max_chars=MAX_NOTE_CHARS, placeholder="Why, and what you are doing about it")
+        note = st.text_input(
+            "Comment",
+            max_chars=MAX_NOTE_CHARS,
+            placeholder="Why, and what you are doing about it",
+            key=f"{key}-note",
+        )
         with st.container(horizontal=True, vertical_alignment="bottom"):
             acknowledged = st.form_submit_button(
                 "Acknowledge", icon=":material/how_to_reg:", type="primary", disabled=over, key=f"{key}-acknowledge",

@@ -46,7 +46,7 @@ def page() -> None:
 def sections(wanted: AlertFilter) -> list[Section]:
     """What is open first; one list where states are chosen."""
     if wanted.states:
-        return [Section("at", "Alerts", wanted)]
+        return [Section("at", "Found", wanted)]
     return [
         Section("at", "Open", replace(wanted, states=OPEN_STATES)),
         Section("before", "Over", replace(wanted, states=("resolved",))),
@@ -111,9 +111,14 @@ def _selected(alerts: Sequence[AlertRow], key: str) -> None:
         st.markdown(f"**{n_alerts(len(alerts), True)} selected**")
         if len(alerts) == 1:
             links.link("alert", "Open it", icon=":material/open_in_full:", id=alerts[0].id)
-        if st.button("Clear the selection", key=f"{key}-clear", type="tertiary", icon=":material/close:"):
-            alert_table.clear_selection(key)
-            st.rerun(scope="fragment")
+        st.button(
+            "Clear the selection",
+            key=f"{key}-clear",
+            type="tertiary",
+            icon=":material/close:",
+            on_click=alert_table.clear_selection,
+            args=(key,),
+        )
     st.caption("The list stands still while rows are selected.")
 
 
