@@ -134,13 +134,13 @@ def _insert(connection: Connection, alerts: list[Row]) -> None:
 
 
 def _change(alert: Row, revision: int, states: tuple[str | None, str]) -> Row:
-    row = {"alert_id": alert["id"], "revision": revision, "from_state": states[0], "to_state": states[1]}
+    row: Row = {"alert_id": alert["id"], "revision": revision, "from_state": states[0], "to_state": states[1]}
     return {**row, "at_ms": alert["created_ms"], "reason": "first match", "actor": "clustercep"}
 
 
 def _evidence(alert: Row, position: int) -> Row:
-    row = {"alert_id": alert["id"], "position": position, "variable": "b", "event_id": f"{position:032x}"}
-    times = {"type": "Mapper", "t_lo_ms": alert["start_ms"], "t_hi_ms": alert["start_ms"]}
+    row: Row = {"alert_id": alert["id"], "position": position, "variable": "b", "event_id": f"{position:032x}"}
+    times: Row = {"type": "Mapper", "t_lo_ms": alert["start_ms"], "t_hi_ms": alert["start_ms"]}
     return {**row, **times, "attributes": alert["values"], "origin": "x.jhist:3", "raw": "a line of a log " * 8}
 
 
@@ -149,13 +149,13 @@ def _message(alert: Row, number: int) -> Row:
     status = "failed" if number % 1_000 == 7 else "delivered"
     payload = {"summary": alert["summary"]}
     row |= {"alert_id": alert["id"], "state": "firing", "revision": 1, "payload": payload, "status": status}
-    times = {"next_attempt_ms": 0, "created_ms": alert["created_ms"], "finished_ms": alert["created_ms"]}
+    times: Row = {"next_attempt_ms": 0, "created_ms": alert["created_ms"], "finished_ms": alert["created_ms"]}
     return {**row, **times, "n_attempts": 1, "last_error": None if status == "delivered" else "refused"}
 
 
 def _report(chosen: random.Random, i: int) -> Row:
     start_ms = NOW_MS - chosen.randrange(YEAR_MS)
-    row = {
+    row: Row = {
         "id": f"{i:032x}",
         "query": f"report-{i % 3}",
         "query_hash": "h",

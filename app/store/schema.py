@@ -34,6 +34,7 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True) -> En
             "store.url: not a database URL; expected e.g. sqlite:////var/lib/clustercep/store.db"
         ) from None
     shown = parsed.render_as_string(hide_password=True)
+    engine: Engine | None = None
     try:
         if parsed.get_backend_name() == "sqlite":
             _make_folder(parsed)
@@ -48,6 +49,8 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True) -> En
         if upgrade and not _is_current(engine):
             with engine.execution_options(writes=True).begin() as connection:
                 command.upgrade(alembic_config(connection), "head")
+        opened, engine = engine, None
+        return opened
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise StoreError(f"store.url: no driver for {shown}: {error}; install it beside clustercep") from None
     except CommandError as error:
@@ -56,7 +59,9 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True) -> En
         ) from None
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"the store {shown} cannot be opened: {_first_line(error)}") from error
-    return engine
+    finally:
+        if engine is not None:
+            engine.dispose()
 
 
 def alembic_config(connection: Connection) -> Config:

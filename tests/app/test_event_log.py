@@ -399,7 +399,7 @@ SPANS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=ACTIONS, spans=SPANS, again=st.booleans(), rows=st.integers(1, 20))
 def test_readers_see_the_committed_steps_and_nothing_else(
     tmp_path: Path,

@@ -12,6 +12,12 @@ from tests.app.alerting_fixtures import FakeMatch
 from tests.app.test_recorder import live, states
 
 
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    """Every test here holds on every kind of database."""
+    return any_store
+
+
 def firing(store: Store, task: str = "t1") -> str:
     """One alert that fires and stays open at watermark 0."""
     live(store, [FakeMatch(10, 20, key=(("task_id", task),))], 0)

@@ -20,6 +20,12 @@ OPTIONS = options(ops=receiver())
 KEY = canonical_key((("task_id", "t1"),))
 
 
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    """Every test here holds on every kind of database."""
+    return any_store
+
+
 def live(store: Store, matches: Sequence[FakeMatch], watermark_ms: int, now_ms: int = 1_000) -> Outcome:
     with store.transaction() as writer:
         return Recorder(OPTIONS, writer, kept, now_ms).live(matches, watermark_ms)
