@@ -112,7 +112,7 @@ def _process(seen: Observed) -> list[Finding]:
         found.append(
             Finding(
                 Level.INFO,
-                f"The store could not be written {n_outages:,} times since the process started; the steps were made up "
+                f"The store could not be written {_times(n_outages)} since the process started; the steps were made up "
                 "for afterwards.",
             )
         )
@@ -135,7 +135,7 @@ def _sources(seen: Observed) -> list[Finding]:
             found.append(
                 Finding(
                     Level.WARNING,
-                    f"{name} could not be read {source.n_failed_in_a_row:,} times in a row. {_last_error(source)}",
+                    f"{name} could not be read {_times(source.n_failed_in_a_row)} in a row. {_last_error(source)}",
                 )
             )
     lag_ms = None if seen.status is None else _lag_ms(process_status(seen.status).get("watermark_ms"), seen.now_ms)
@@ -160,8 +160,8 @@ def _notifications(seen: Observed) -> list[Finding]:
             found.append(
                 Finding(
                     Level.ERROR,
-                    f"{n:,} notifications to {inert(receiver)} were given up. They can be sent again below "
-                    "(Notifications).",
+                    f"Given up: {n:,} {'notification' if n == 1 else 'notifications'} to {inert(receiver)}. They can "
+                    "be sent again below (Notifications).",
                 )
             )
     return found
@@ -366,6 +366,10 @@ def lag(watermark_ms: int | None, now_ms: int) -> str:
 
 def _lag_ms(watermark_ms: int | None, now_ms: int) -> int | None:
     return max(0, now_ms - watermark_ms) if watermark_ms is not None and is_ongoing(watermark_ms) else None
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n:,} times"
 
 
 def _due(next_attempt_ms: int, now_ms: int) -> str:

@@ -168,7 +168,7 @@ def _progress(run: QueryRun, snapshot: Snapshot) -> None:
             text=f"{progress.n_events:,} of about {progress.n_estimated:,} events{reached}; "
             f"{len(snapshot.rows):,} rows; {snapshot.seconds:.0f} s",
         )
-    if stop.button("Stop", icon=":material/stop:", width="stretch", key="editor-stop"):
+    if stop.button("Stop the query", icon=":material/stop:", width="stretch", key="editor-stop"):
         run.stop()
         run.wait(5.0)
         st.rerun()
@@ -279,10 +279,16 @@ def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:
         EVENTS: st.column_config.NumberColumn(EVENTS, help="Events that the match binds."),
     }
     if not choose:
-        st.dataframe(frame, hide_index=True, column_config=config, key=key)
+        st.dataframe(frame, hide_index=True, column_config=config, placeholder="", key=key)
         return None
     state = st.dataframe(
-        frame, hide_index=True, column_config=config, key=key, on_select="rerun", selection_mode="single-row"
+        frame,
+        hide_index=True,
+        column_config=config,
+        placeholder="",
+        key=key,
+        on_select="rerun",
+        selection_mode="single-row",
     )
     chosen = state.selection.rows
     return chosen[0] if chosen and chosen[0] < len(rows) else None
@@ -298,7 +304,7 @@ def _details(row: ResultRow) -> None:
         frame = _bound(row)
         if frame is None:
             return
-        st.dataframe(frame, hide_index=True, key="editor-bound")
+        st.dataframe(frame, hide_index=True, placeholder="", key="editor-bound")
         cut = [f"{md(name)} ({n:,})" for name, n in row.n_bound.items() if n > MAX_IDS]
         if cut:
             st.caption(f"Of these the first {MAX_IDS:,} are shown: {', '.join(cut)}")

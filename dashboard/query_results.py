@@ -45,7 +45,9 @@ def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.Data
     if any(jobs):
         columns[JOB] = [None if job is None else f"{job_url}{job}" for job in jobs]
     for name in names:
-        columns[_free(name)] = _column([{**row.key, **row.values}.get(name) for row in rows])
+        values = [{**row.key, **row.values}.get(name) for row in rows]
+        if name != "job_id" or values != jobs:  # else it stands there already
+            columns[_free(name)] = _column(values)
     columns[FIRST] = [local(row.first_lo_ms).replace(tzinfo=None) for row in rows]
     columns[LAST] = [local(row.last_hi_ms).replace(tzinfo=None) for row in rows]
     columns[CONFIDENCE] = [row.confidence for row in rows]

@@ -207,16 +207,15 @@ def _reference() -> None:
         frame,
         hide_index=True,
         height=360,
-        column_config={"Meaning": st.column_config.TextColumn(width="large")},
         key="editor-reference-table",
     )
 
 
 def reference_frame(words: str) -> pd.DataFrame:
     """Event types and attributes that have all of the words."""
-    columns = ["Event", "Attribute", "Type", "Unit", "Meaning", "Sources"]
+    columns = ["Event", "Attribute", "Meaning", "Unit", "Type", "Sources"]
     rows = [
-        (row.type, row.attribute, row.kind.value, row.unit, row.meaning, ", ".join(sorted(row.sources)))
+        (row.type, row.attribute, row.meaning, row.unit, row.kind.value, ", ".join(sorted(row.sources)))
         for row in event_table()
     ]
     wanted = words.lower().split()

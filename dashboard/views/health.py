@@ -33,6 +33,7 @@ from dashboard.times import duration, shown
 REFRESH_S = 10
 MAX_ROWS = 500
 EVERY = "all"
+UNKNOWN = "—"
 
 _SHOW: dict[Level, Callable[..., object]] = {Level.ERROR: st.error, Level.WARNING: st.warning, Level.INFO: st.info}
 _ICONS = {Level.ERROR: ":material/error:", Level.WARNING: ":material/warning:", Level.INFO: ":material/info:"}
@@ -119,7 +120,7 @@ def _process(seen: Observed) -> None:
     watermark_ms, started_ms = status.get("watermark_ms"), status.get("started_ms")
     queues = status.get("queues") or {}
     ended = watermark_ms is not None and not is_ongoing(watermark_ms)
-    shown_figures = [
+    figures = [
         ("Last step", duration(seen.now_ms - seen.status.updated_ms), f"Ago; at {shown(seen.status.updated_ms)}."),
         (
             "Behind",
@@ -127,10 +128,13 @@ def _process(seen: Observed) -> None:
             "How old the watermark is: matching is done up to it, nothing before it is awaited any more.",
         ),
         ("Step takes", _seconds(status.get("step_seconds")), f"{status.get('n_steps', 0):,} steps since the start."),
-        ("Waiting", f"{queues.get('waiting', 0):,}", "Events before the watermark: they are matched once it passes."),
+        ("Waiting", _number(queues.get("waiting")), "Events before the watermark: they are matched once it passes."),
         ("Memory", size(status.get("memory_bytes")), "Of the process."),
     ]
-    for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
+    known = [figure for figure in figures if figure[1] != UNKNOWN]
+    # Durations are long: one that is cut off is worth nothing.
+    widths = [3 if " " in value else 2 for _, value, _ in known]
+    for column, (label, value, help_text) in zip(st.columns(widths), known, strict=True):
         column.metric(label, value, help=help_text, border=True)
     state = "no step lately" if is_stale(seen) else "alive"
     started = f"process {status.get('pid', '—')} started {shown(started_ms)}" if started_ms is not None else ""
@@ -141,8 +145,12 @@ def _process(seen: Observed) -> None:
     st.caption(", ".join(filter(None, (state.capitalize(), version, started))) + loaded + watermark)
 
 
+def _number(n: int | None) -> str:
+    return UNKNOWN if n is None else f"{n:,}"
+
+
 def _seconds(seconds: float | None) -> str:
-    return "—" if seconds is None else f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    return UNKNOWN if seconds is None else f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 # -------------------------------------------------------------------- sections
@@ -237,7 +245,7 @@ def _engine(seen: Observed, _: Storage) -> None:
     st.subheader("Queues")
     for column, (name, label, help_text) in zip(st.columns(len(labels)), labels, strict=True):
         value = queues.get(name)
-        column.metric(label, "—" if value is None else f"{value:,}", help=help_text, border=True)
+        column.metric(label, _number(value if isinstance(value, int) else None), help=help_text, border=True)
 
 
 def _notifications(seen: Observed, _: Storage) -> None:

@@ -75,10 +75,8 @@ def _list(known: KnownQueries) -> None:
 def queries_frame(queries: Sequence[KnownQuery], figures: Mapping[str, Figures]) -> pd.DataFrame:
     """One line per query; what is not known is None."""
     lines: list[dict[str, Any]] = []
-    total_s = sum(found.seconds or 0.0 for found in figures.values())
     for query in queries:
         found = figures[query.name]
-        share = None if found.seconds is None or total_s <= 0 else found.seconds / total_s
         lines.append(
             {
                 "Query": inert(query.name),
@@ -88,18 +86,17 @@ def queries_frame(queries: Sequence[KnownQuery], figures: Mapping[str, Figures])
                 "Strategy": query.strategy.replace("_", " "),
                 "Open": None if query.severity == "report" else found.n_open,
                 "Alerts": None if query.severity == "report" else found.alerts_text,
-                "Report rows": found.n_reports,
+                "Report rows": found.n_reports if query.severity == "report" else None,
                 "Events": found.n_events,
                 "Matches": found.n_matches,
                 "Engine time": found.seconds,
-                "Share": share,
             }
         )
     frame = pd.DataFrame(lines)
     whole = ("Open", "Report rows", "Events", "Matches")
     frame = frame.astype({name: "Int64" for name in whole if name in frame})
     if all(found.seconds is None for found in figures.values()):  # no process has told its figures
-        return frame.drop(columns=["Events", "Engine time", "Share"], errors="ignore")
+        return frame.drop(columns=["Events", "Engine time"], errors="ignore")
     return frame
 
 
@@ -115,7 +112,4 @@ def _columns() -> dict[str, Any]:
         "Events": column.NumberColumn(help="Events it has read since the process started.", format="localized"),
         "Matches": column.NumberColumn(help="Matches of all times, live and from histories.", format="localized"),
         "Engine time": column.NumberColumn(help="Seconds of matching since the process started.", format="%.2f s"),
-        "Share": column.ProgressColumn(
-            help="Of the engine's time for all queries.", format="percent", min_value=0.0, max_value=1.0
-        ),
     }

@@ -189,6 +189,7 @@ def _reports(name: str) -> None:
             hide_index=True,
             height="content",
             column_config={"Job": st.column_config.LinkColumn("Job", display_text=r"id=(.+)$")},
+            placeholder="",
             key=f"query-reports-{number}",
         )
     newer, older, _ = st.columns([1, 1, 4])
