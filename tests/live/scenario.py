@@ -8,6 +8,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -97,8 +98,8 @@ class Observed:
     exit_status: int | None = None
     stopped_in_s: float = 0.0
     log: str = ""
-    folder: Path = Path()
-    """The cluster's working folder; histories of its jobs are below it."""
+    n_attempts: Counter[str] = field(default_factory=Counter)
+    """How many attempts of each type (MAP, REDUCE) have run, as the JobHistoryServer says."""
     kept: Kept | None = None
 
     def ended_ms(self, job_id: str | None) -> int:
@@ -167,7 +168,7 @@ class Scenario:
         self._workload = Workload(cluster, say)
         self._seen: set[str] = set()
         self._asked_s = 0.0
-        self.observed = Observed(folder=cluster.settings.work_dir)
+        self.observed = Observed()
 
     def play(self) -> Observed:
         """From the start of clustercep to its end."""
@@ -263,6 +264,8 @@ class Scenario:
         for job in self.observed.outcome.jobs:
             answer = self._workload.api.finished_job(job.job_id)
             self.observed.finished_ms[job.job_id] = int(answer["finishTime"])
+            attempts = self._workload.api.finished_attempts(job.job_id)
+            self.observed.n_attempts.update(str(attempt["type"]) for attempt in attempts if attempt["startTime"])
         self._say("the workload has ended; waiting for what is still on its way")
         deadline_s = time.monotonic() + SETTLE_WITHIN_S
         while time.monotonic() < deadline_s:

@@ -10,7 +10,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.recording import Fault
 from app.store.models import AlertRow
-from deploy.minicluster import evidence
 from deploy.minicluster.verification import FAULTS
 from tests.live.scenario import ENDPOINTS, SWITCHED_OFF, Kept, Observed
 
@@ -101,11 +100,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_stood(observed: Observed, kept
 
 def test_every_job_and_attempt_is_counted_once(observed: Observed, kept: Kept) -> None:
     n_jobs = len(observed.outcome.jobs)
-    attempts = [
-        attempt for job in observed.outcome.jobs for attempt in evidence.load_attempts(observed.folder, job.job_id)
-    ]
-    n_maps = sum(attempt.is_map for attempt in attempts)
-    n_reducers = len(attempts) - n_maps
+    n_maps, n_reducers = observed.n_attempts["MAP"], observed.n_attempts["REDUCE"]
     expected = {
         "JobStart": n_jobs, "JobEnd": n_jobs,
         "MapStart": n_maps, "MapEnd": n_maps, "Mapper": n_maps,
@@ -146,8 +141,7 @@ def test_the_metrics_count_events_of_every_source(observed: Observed) -> None:
             for family in ("clustercep_events", "clustercep_duplicate_events"):
                 for source, n in samples(answer.text, family, "source").items():
                     by_source[source] = max(by_source[source], int(n))
-    # Logs of daemons tell of containers that were killed and of nodes that were lost: there need not be any.
-    assert SOURCES - {source for source, n in by_source.items() if n > 0} <= {"daemon_log"}
+    assert {source for source, n in by_source.items() if n > 0} == SOURCES
     polls = samples(observed.last_metrics, "clustercep_polls", "source")
     assert {source for source, n in polls.items() if n > 0} == SOURCES
 
