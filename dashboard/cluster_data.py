@@ -21,6 +21,8 @@ MAX_CELLS = 20_000
 MAX_ROWS = 200
 """Rows of a heat map: more would be thinner than a mouse pointer can tell apart."""
 MAX_COLUMNS = 240
+FINE_COLUMNS = 480
+"""Columns that samples are first put into, before the number of hosts, and so of columns that are shown, is known."""
 MAX_LOAD_STEPS = 1_000
 
 DEFAULT_STEP_MS = 15_000
@@ -138,7 +140,7 @@ def heat_map(grid: HostGrid, step_ms: int, aggregation: Aggregation, order: Host
     hosts = _ordered(grid, order)
     per_row = max(1, -(-len(hosts) // MAX_ROWS))
     n_rows = -(-len(hosts) // per_row)
-    most_columns = max(1, MAX_CELLS // max(1, n_rows))
+    most_columns = max(1, min(MAX_COLUMNS, MAX_CELLS // max(1, n_rows)))
     bins = grid.bins.coarser(-(-grid.bins.n // most_columns))
     n_known = max(0, min(bins.n, -(-(known_until_ms - bins.start_ms) // bins.width_ms)))
     bins = TimeBins(bins.start_ms, bins.width_ms, n_known)
@@ -160,7 +162,7 @@ def heat_map(grid: HostGrid, step_ms: int, aggregation: Aggregation, order: Host
 
 def heat_map_bins(from_ms: int, to_ms: int, step_ms: int) -> TimeBins:
     """The columns to fill before the number of hosts is known."""
-    return bins_over(from_ms, to_ms, step_ms, MAX_COLUMNS)
+    return bins_over(from_ms, to_ms, step_ms, FINE_COLUMNS)
 
 
 def step_of(samples: pa.Table) -> int:

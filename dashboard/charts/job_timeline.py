@@ -37,7 +37,7 @@ STATUSES = {
     "UNKNOWN": (GREY, "diamond"),
 }
 PHASES = {"shuffle": ORANGE, "sort": YELLOW, "reduce": SKY}
-MAX_HEIGHT_PX = 1_600
+MAX_HEIGHT_PX = 1_000
 TIMES = ("start_lo_ms", "start_hi_ms", "end_lo_ms", "end_hi_ms")
 
 
@@ -85,7 +85,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
         shape = alt.Shape("status:N", scale=shape_scale, legend=top_legend("status"))
         ends = alt.Chart(marked).mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=0.7)
         layers.append(ends.encode(y=y, x=axis.x("end_hi_ms"), color=colour, shape=shape, tooltip=_tips(axis)))
-    per_row_px = min(18.0, max(5.0, MAX_HEIGHT_PX / max(1, len(order))))
+    per_row_px = min(18.0, max(6.0, MAX_HEIGHT_PX / max(1, len(order))))
     height = max(30, round(len(order) * per_row_px))
     phases = _phases(data, axis, y)
     if phases is None:
@@ -141,28 +141,25 @@ def fetch_chart(pulls: pd.DataFrame, hosts: list[str], axis: TimeAxis) -> Any:
         period_s=shown["period_ms"] / 1000,
     )
     columns = ["host", "reducer", "mapper", "bytes", "period_s", "t_from_ms", "t_to_ms"]
-    scale = alt.Scale(scheme="viridis", domainMin=0)
-    legend = top_legend("duration of the fetch (s)", gradientLength=200)
-    return (
-        alt.Chart(data[columns])
-        .mark_bar(opacity=0.85, strokeWidth=2)
-        .encode(
-            x=axis.x("t_from_ms"),
-            x2="t_to_ms",
-            y=alt.Y("host:N", scale=alt.Scale(domain=list(labels.values())), sort=None, axis=y_axis("Served by host")),
-            color=alt.Color("period_s:Q", scale=scale, legend=legend),
-            stroke=alt.Stroke("period_s:Q", scale=scale, legend=None),  # the shortest ones are thinner than a pixel
-            tooltip=[
-                alt.Tooltip("host:N", title="served by"),
-                alt.Tooltip("mapper:N", title="output of"),
-                alt.Tooltip("reducer:N", title="fetched by"),
-                alt.Tooltip("bytes:Q", title="bytes", format=",d"),
-                alt.Tooltip("period_s:Q", title="duration (s)", format=",.3f"),
-                axis.tip("t_to_ms", "done"),
-            ],
-        )
-        .properties(height=max(40, 22 * len(labels)), autosize=FIT_WIDTH)
+    base = alt.Chart(data[columns]).encode(
+        y=alt.Y("host:N", scale=alt.Scale(domain=list(labels.values())), sort=None, axis=y_axis("Served by host")),
+        color=alt.Color(
+            "period_s:Q",
+            scale=alt.Scale(scheme="viridis", domainMin=0),
+            legend=top_legend("duration of the fetch (s)", gradientLength=200),
+        ),
+        tooltip=[
+            alt.Tooltip("host:N", title="served by"),
+            alt.Tooltip("mapper:N", title="output of"),
+            alt.Tooltip("reducer:N", title="fetched by"),
+            alt.Tooltip("bytes:Q", title="bytes", format=",d"),
+            alt.Tooltip("period_s:Q", title="duration (s)", format=",.3f"),
+            axis.tip("t_to_ms", "done"),
+        ],
     )
+    bars = base.mark_bar(opacity=0.85).encode(x=axis.x("t_from_ms"), x2="t_to_ms")
+    ends = base.mark_tick(thickness=2).encode(x=axis.x("t_to_ms"))  # the shortest bars are thinner than a pixel
+    return layered(bars, ends, height=max(40, 22 * len(labels)))
 
 
 def _with_rows(attempts: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -120,10 +121,9 @@ def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: i
     key = "heat"
 
     def clicked() -> None:
-        points = st.session_state[key].selection.get(SELECTION, [])
-        places = [int(point["place"]) for point in points if isinstance(point.get("place"), int | float)]
-        if places and 0 <= places[0] < len(found.rows):
-            st.session_state["host"] = found.rows[places[0]][0]
+        host = clicked_host(st.session_state[key].selection.get(SELECTION, []), found)
+        if host is not None:
+            st.session_state["host"] = host
 
     st.altair_chart(
         heat_chart(found, metric, unit, marks, axis),
@@ -133,6 +133,15 @@ def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: i
         alt=f"Heat map of {inert(metric, 60)}, hosts over time",
     )
     st.caption(_told(found) + (f" {n_more:,} further events of nodes are not drawn." if n_more else ""))
+
+
+def clicked_host(points: Sequence[Mapping[str, Any]], found: HeatMap) -> str | None:
+    """The host (of several in a row the first) that a selection of the heat map means; None for none."""
+    for point in points:
+        place = point.get("place")
+        if isinstance(place, int | float) and 0 <= place < len(found.rows):
+            return found.rows[int(place)][0]
+    return None
 
 
 def _told(found: HeatMap) -> str:

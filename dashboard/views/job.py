@@ -14,7 +14,7 @@ from dashboard.charts.axes import TimeAxis
 from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart, queue_chart
 from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
 from dashboard.cluster_bins import bins_over, occupancy
-from dashboard.cluster_data import MAX_CELLS, MAX_COLUMNS, natural_key
+from dashboard.cluster_data import natural_key
 from dashboard.job_curves import begun_and_finished, life_times, peak_of, queued_data, thinned_queue
 from dashboard.job_data import (
     STRAGGLER_RULE,
@@ -31,19 +31,22 @@ from dashboard.times import duration, local, shown, zone
 from dashboard.views.jobs import SIGNS
 
 REFRESH_S = 10
+MANY_ATTEMPTS, MANY_REFRESH_S = 2_000, 60
+"""A job of many attempts is a page of more than a megabyte: it is read again less often."""
 MAX_ALERTS = 50
-MAX_BARS = 400
-MAX_FETCHES = 600
+MAX_BARS = 250
+MAX_FETCHES = 500
 MAX_FETCH_HOSTS = 20
-MAX_DENSITY_ROWS = 100
-MAX_TABLE_ROWS = 1_000
+MAX_DENSITY_ROWS = 80
+MAX_DENSITY_COLUMNS = 120
+MAX_TABLE_ROWS = 500
 MAX_COMPARED = 5
 
 CLOCK, SINCE = "clock", "since the job's start"
 
 
 def page() -> None:
-    """The job that ?id= names; one that runs is read again every ten seconds."""
+    """The job that ?id= names; one that runs is read again every few seconds."""
     job_id = st.query_params.get("id", "")
     found = read_job(event_log(), job_id) if job_id else None
     if found is None:
@@ -60,7 +63,11 @@ def page() -> None:
         else:
             _job(now)
 
-    st.fragment(again, run_every=REFRESH_S)()
+    st.fragment(again, run_every=_refresh_s(found))()
+
+
+def _refresh_s(found: JobEvents) -> int:
+    return REFRESH_S if len(found.attempts) <= MANY_ATTEMPTS else MANY_REFRESH_S
 
 
 def _unknown(job_id: str) -> None:
@@ -100,7 +107,7 @@ def _header(found: JobEvents) -> None:
     st.title(md(_known(job["job_name"]), 120))
     st.markdown(f"{md(SIGNS.get(job['state'], job['state']))} · {md(job['job_id'], 80)}")
     if job["state"] == RUNNING:
-        st.caption(f"Known up to {shown(found.known_until_ms)}; read again every {REFRESH_S} s.")
+        st.caption(f"Known up to {shown(found.known_until_ms)}; read again every {_refresh_s(found)} s.")
     elif job["state"] == QUIET:
         st.caption(f"No end has been seen; the last sign of life was at {shown(int(job['seen_ms']))}.")
     start = "—" if pd.isna(job["start_lo_ms"]) else shown(int(job["start_lo_ms"]))
@@ -210,8 +217,8 @@ def _named(alerts: Sequence[AlertRow]) -> set[str]:
 
 def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
     hosts = sorted({str(host) for host in table["host"].dropna()}, key=natural_key)
-    bins = bins_over(int(axis.from_ms), int(axis.to_ms), 1_000, MAX_COLUMNS)
-    per_row = max(1, -(-len(hosts) // min(MAX_DENSITY_ROWS, MAX_CELLS // bins.n)))
+    bins = bins_over(int(axis.from_ms), int(axis.to_ms), 1_000, MAX_DENSITY_COLUMNS)
+    per_row = max(1, -(-len(hosts) // MAX_DENSITY_ROWS))
     names = [
         hosts[first] if per_row == 1 else f"{inert(hosts[first], 30)} +{len(hosts[first : first + per_row]) - 1}"
         for first in range(0, len(hosts), per_row)
@@ -332,7 +339,7 @@ def _life_times(found: JobEvents) -> None:
         events = read_job(event_log(), other)
         if events is not None:
             lives.append(life_times(events.attempts).assign(job=inert(other, 80)))
-    together = pd.concat(lives, ignore_index=True)
+    together = pd.concat([part for part in lives if len(part)] or lives[:1], ignore_index=True)
     columns = st.columns(2)
     for column, (kind, name) in zip(columns, KIND_NAMES.items(), strict=True):
         part = together[together["kind"] == kind]

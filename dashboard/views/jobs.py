@@ -72,9 +72,10 @@ def _filter(jobs: pd.DataFrame) -> JobFilter:
 
 def _table(found: pd.DataFrame) -> None:
     n_pages = -(-len(found) // PAGE_ROWS)
-    number = min(st.session_state.get("page") or 1, n_pages)
+    above = st.container()
+    number = st.pagination(n_pages, key="page", bind="query-params") if n_pages > 1 else 1
     shown = found.iloc[(number - 1) * PAGE_ROWS : number * PAGE_ROWS].reset_index(drop=True)
-    state = st.dataframe(
+    state = above.dataframe(
         jobs_frame(shown, n_failed_attempts(event_log(), shown), [_n_alerts(job) for job in shown["job_id"]]),
         hide_index=True,
         height="content",
@@ -84,8 +85,6 @@ def _table(found: pd.DataFrame) -> None:
         # Rows mean other jobs on another page or after filtering: a selection must not outlive them.
         key=f"jobs-{number}-{len(found)}",
     )
-    if n_pages > 1:
-        st.pagination(n_pages, key="page", bind="query-params")
     rows = state.selection.rows
     if rows and rows[0] < len(shown):
         links.go("job", id=str(shown.at[rows[0], "job_id"]))
