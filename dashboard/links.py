@@ -13,7 +13,7 @@ from dashboard.store import settings
 Value = str | int | float | bool | None
 
 _PAGES = "clustercep-pages"
-_JOB_ID = re.compile(r"(?:job|application)_(\d{1,20}_\d{1,10})")
+_JOB_ID = re.compile(r"(?:job|application)_([0-9]{1,20}_[0-9]{1,10})")
 
 
 def url(page: str, **params: Value) -> str:

@@ -42,7 +42,7 @@ SQLITE_FILE = "clustercep.db"
 def settings() -> Settings:
     """The settings that $CLUSTERCEP_CONFIG (else config.yaml) and the environment give now; raises ConfigError."""
     path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_FILE))
-    read = _settings(str(path), _changed_ns(path))
+    read = _settings(str(path), _state(path))
     folder = os.environ.get(STORE_VARIABLE)
     if not folder:
         return read
@@ -70,7 +70,9 @@ def now_ms() -> int:
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def _settings(path: str, _changed: int) -> Settings:
+def _settings(path: str, state: tuple[int, int, int]) -> Settings:
+    """`state` of the file: one that was edited is read anew."""
+    del state
     return load_settings(Path(path))
 
 
@@ -81,11 +83,12 @@ def _store(url: str, identity: tuple[int, int]) -> Store:
     return open_store(url)
 
 
-def _changed_ns(path: Path) -> int:
+def _state(path: Path) -> tuple[int, int, int]:
     try:
-        return path.stat().st_mtime_ns
+        status = path.stat()
     except OSError:
-        return 0  # reading it says what is wrong
+        return 0, 0, 0  # reading it says what is wrong
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _identity(file: Path) -> tuple[int, int]:
