@@ -176,7 +176,10 @@ def _branches(wanted: AlertFilter) -> list[_Branch]:
     if states and _RARE_STATES.issuperset(states):
         return [_Branch((AlertRow.state == state,), checked("state")) for state in states]
     if wanted.host is not None:
-        return [_Branch((AlertRow.host == subject_text(wanted.host),), checked("host"))]
+        of_host = AlertRow.host == subject_text(wanted.host)
+        if not queries:
+            return [_Branch((of_host,), checked("host"))]
+        return [_Branch((of_host, AlertRow.query == query), checked("host", "query")) for query in queries]
     if queries:
         pairs = product(queries, severities or [severity.value for severity in Severity])
         return [

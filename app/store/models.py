@@ -39,6 +39,9 @@ class AlertRow(Base):
         Index("ix_alerts_page_query", "query", "severity", "start_ms", "id", "end_ms", "state", "merged_into"),
         Index("ix_alerts_page_job", "job_id", "start_ms", "id"),
         Index("ix_alerts_page_host", "host", "start_ms", "id", "end_ms", "state", "severity", "query", "merged_into"),
+        Index(
+            "ix_alerts_page_host_query", "host", "query", "start_ms", "id", "end_ms", "state", "severity", "merged_into"
+        ),
         Index("ix_alerts_length", text("(end_ms - start_ms)")),
     )
 

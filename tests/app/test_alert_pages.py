@@ -167,7 +167,7 @@ INDEX_OF = {
     "query, one day": "ix_alerts_page_query",
     "job": "ix_alerts_page_job",
     "host, deep": "ix_alerts_page_host",
-    "host and query": "ix_alerts_page_host",
+    "host and query": "ix_alerts_page_host_query",
     "host and severity": "ix_alerts_page_host",
     "one minute": "ix_alerts_page",
     "one day": "ix_alerts_page",

@@ -316,14 +316,15 @@ def test_a_person_waits_for_the_step_and_the_step_for_the_person(store: Store, t
             people.append(threading.Thread(target=acknowledging))
             people[0].start()
 
-    source = Script("yarn_rest", [*task("t", 5, 20), *task("t", 22, 50), *task("t", 52, 90)])
+    more_ends = [(t_ms + 3, event(f"end-{t_ms}", t_ms, task_id="t")) for t_ms in (24, 36, 44, 52, 60)]
+    source = Script("yarn_rest", [*task("t", 5, 20), *more_ends])
     start(store, tmp_path, [source], boundary=boundary).run(0, 100)
     assert errors == []
     (alert,) = store.alerts()
     changes = store.alert(alert.id).changes
     assert [change.revision for change in changes] == list(range(1, len(changes) + 1))
     assert "acknowledged" in [change.to_state for change in changes]
-    assert alert.n_matches == 3
+    assert (alert.n_matches, alert.end_ms, alert.state) == (6, 60, "resolved")
 
 
 def test_forgetting_the_position_begins_another_epoch(store: Store, tmp_path: Path) -> None:
