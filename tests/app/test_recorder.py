@@ -258,3 +258,16 @@ def test_an_episode_is_over_when_no_event_can_lie_within_the_gap(watermark_ms: i
 
 def test_state_machine_covers_every_state() -> None:
     assert {s.value for s in State} == {"firing", "acknowledged", "silenced", "resolved"}
+
+
+def test_hostile_names_are_stored_on_every_database(store: Store) -> None:
+    names = ["<script>", "\x00", "\n\u202e", "x" * 10_000, "x" * 9_999 + "y", "\ud800", "é" * 5_000]
+    for name in names:
+        match = FakeMatch(10, 20, key=(("job_id", name), ("host", name)), values={"user": name, "n": float("nan")})
+        live(store, [match], 0)
+    found = store.alerts()
+    assert len({alert.key_text for alert in found}) == len(found) == len(names)
+    assert len(store.alert(found[0].id).changes) == 1
+    for alert in found:
+        assert alert.job_id is not None
+        assert alert.id in {same.id for same in store.alerts_of_job(alert.job_id)}
