@@ -38,6 +38,7 @@ PREVIEW_ROWS = 200
 DAY_MS = 86_400_000
 
 _RUN = "editor-run"
+_FILES = "editor-files"
 
 
 @st.cache_resource(show_spinner=False)
@@ -78,7 +79,12 @@ def run_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
         return
     if current.request.text != text:
         st.caption("The rows below are those of the text as it was when it ran.")
-    st.fragment(_watch, run_every=LOOK_S if is_running else None)(current, is_running)
+    if is_running:
+        st.fragment(_watch, run_every=LOOK_S)(current)
+        return
+    snapshot = current.snapshot()
+    _tell_end(current, snapshot)
+    _results(current, snapshot)
 
 
 def limits() -> RunLimits:
@@ -140,14 +146,10 @@ def _start(request: QueryRequest) -> None:
         st.error(md(error, 1_000), icon=":material/error:")
 
 
-def _watch(run: QueryRun, was_running: bool) -> None:
+def _watch(run: QueryRun) -> None:
     snapshot = run.snapshot()
-    if was_running and snapshot.is_over:
-        st.rerun()  # the whole page: it need not look any more
     if snapshot.is_over:
-        _tell_end(run, snapshot)
-        _results(run, snapshot)
-        return
+        st.rerun()  # the whole page: it need not look any more
     _progress(run, snapshot)
     if snapshot.rows:
         n_shown = min(len(snapshot.rows), PREVIEW_ROWS)
@@ -249,24 +251,29 @@ def _results(run: QueryRun, snapshot: Snapshot) -> None:
                 icon=":material/search_off:",
             )
         return
-    chosen = _table(rows, "editor-rows", choose=True)
-    name = run.request.name
+    chosen = _table(rows, f"editor-rows-{run.id}", choose=True)
+    table, lines = _files(run.id, rows)
     as_table, as_lines, _ = st.columns([1, 1, 3])
-    as_table.download_button(
-        "CSV", lambda: as_csv(rows), f"{name}.csv", "text/csv", icon=":material/download:", on_click="ignore"
-    )
-    as_lines.download_button(
-        "JSON lines",
-        lambda: as_json_lines(rows),
-        f"{name}.jsonl",
-        "application/jsonl",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    for column, label, data, kind, mime in (
+        (as_table, "CSV", table, "csv", "text/csv"),
+        (as_lines, "JSON lines", lines, "jsonl", "application/jsonl"),
+    ):
+        column.download_button(
+            label, data, f"{run.request.name}.{kind}", mime, icon=":material/download:", on_click="ignore"
+        )
     if chosen is None:
         st.caption("Select a row to see the events behind it.")
     else:
         _details(rows[chosen])
+
+
+def _files(run_id: str, rows: Sequence[ResultRow]) -> tuple[str, str]:
+    """The rows as CSV and JSON lines, made once per run."""
+    made = st.session_state.get(_FILES)
+    if made is None or made[0] != run_id:
+        made = (run_id, as_csv(rows), as_json_lines(rows))
+        st.session_state[_FILES] = made
+    return made[1], made[2]
 
 
 def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:

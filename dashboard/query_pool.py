@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -63,6 +64,7 @@ class QueryRun:
     def __init__(
         self, request: QueryRequest, limits: RunLimits, command: Sequence[str], clock: Callable[[], float]
     ) -> None:
+        self.id = secrets.token_hex(8)
         self.request = request
         self.limits = limits
         self._clock = clock
