@@ -27,7 +27,8 @@ from app.alerting.notifier import Notifier
 from app.assembly import BRIEF_MS, Live, assemble, checked_queries, checkpoint_folder, open_configured_store
 from app.clock import SetClock
 from app.config import load_settings
-from app.settings import Settings
+from app.logs import configure_logs
+from app.settings import Log, Settings
 from benchmarks.measure import resident_mib, show, size
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +41,7 @@ N_WARM_UP = 3
 
 def main() -> dict[str, Any]:
     """Print a table and return its figures; sizes: CLUSTERCEP_BENCH_HOSTS (of the largest), ..._METRICS, ..._STEPS."""
+    configure_logs(Log(level="error"))
     n_hosts, n_metrics, n_steps = size("HOSTS", 1_000), size("METRICS", 20), size("STEPS", 7)
     rows = []
     for hosts in sorted({max(1, n_hosts // 20), max(1, n_hosts // 5), n_hosts}):

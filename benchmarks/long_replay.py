@@ -30,10 +30,11 @@ from app.clock import SetClock
 from app.config import load_settings
 from app.demo import demo_settings
 from app.intake import Intake
+from app.logs import configure_logs
 from app.recorded_rest import RecordedRest, serve
 from app.recording import Recording
 from app.replay import settings_for
-from app.settings import Settings
+from app.settings import Log, Settings
 from app.sources import build_sources
 from app.spool import Spool
 from app.webhook_sink import webhook_sink
@@ -64,6 +65,7 @@ class Recorded:
 
 def main() -> dict[str, Any]:
     """Print a table and return its figures; size: CLUSTERCEP_BENCH_REPLAY_MINUTES of cluster time."""
+    configure_logs(Log(level="error"))
     minutes = size("REPLAY_MINUTES", 60)
     with tempfile.TemporaryDirectory(prefix="clustercep-bench-") as folder, ExitStack() as opened:
         settings = load_settings(ROOT / "config.yaml", {})
