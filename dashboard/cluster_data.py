@@ -134,15 +134,17 @@ class HeatMap:
 def heat_map(grid: HostGrid, step_ms: int, aggregation: Aggregation, order: HostOrder, known_until_ms: int) -> HeatMap:
     """At most MAX_CELLS cells in at most MAX_ROWS rows; neighbours in the order of hosts share a row.
 
-    The mean of a cell weighs samples by the time they cover; columns that begin after `known_until_ms` are left out:
-    there cannot be samples yet.
+    The mean of a cell weighs samples by the time they cover; columns at the end that are not over
+    at `known_until_ms` and have no sample are left out: there cannot be one yet.
     """
     hosts = _ordered(grid, order)
     per_row = max(1, -(-len(hosts) // MAX_ROWS))
     n_rows = -(-len(hosts) // per_row)
     most_columns = max(1, min(MAX_COLUMNS, MAX_CELLS // max(1, n_rows)))
     bins = grid.bins.coarser(-(-grid.bins.n // most_columns))
-    n_known = max(0, min(bins.n, -(-(known_until_ms - bins.start_ms) // bins.width_ms)))
+    with_samples = np.flatnonzero(grid.weight_ms.any(axis=0))
+    n_sampled = 0 if not len(with_samples) else int(with_samples[-1]) // (bins.width_ms // grid.bins.width_ms) + 1
+    n_known = max(n_sampled, min(bins.n, (known_until_ms - bins.start_ms) // bins.width_ms))
     bins = TimeBins(bins.start_ms, bins.width_ms, n_known)
     factor = bins.width_ms // grid.bins.width_ms
     weight, total, peak = (

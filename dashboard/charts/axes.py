@@ -131,7 +131,7 @@ def bytes_axis(title: str) -> alt.Axis:
 
 def top_legend(title: str | None, **more: Any) -> alt.Legend:
     """A legend above the chart: beside it, it would take from the width that time axes share."""
-    return alt.Legend(title=title, orient="top", direction="horizontal", labelLimit=300, **more)
+    return alt.Legend(title=title, orient="top", direction="horizontal", labelLimit=300, titleLimit=500, **more)
 
 
 def layered(*layers: Any, height: int, independent: Sequence[Literal["color", "shape"]] = ()) -> alt.LayerChart:

@@ -28,6 +28,9 @@ from dashboard.text import inert
 SELECTION = "cell"
 """Name of the selection: a click on a row of the heat map, field `place`."""
 
+NUMBER_LABEL = "abs(datum.value) >= 1000 ? format(datum.value, '~s') : format(datum.value, '~g')"
+"""Thousands as k; small numbers as they are, not in thousandths."""
+
 SEVERITIES = {"critical": VERMILION, "warning": ORANGE, "info": SKY}
 NODE_MARKS = {
     "NodeLost": (VERMILION, "cross"),
@@ -190,7 +193,7 @@ def host_chart(series: pd.DataFrame, name: str, unit: str, axis: TimeAxis) -> al
     low, high = (0.0, 0.0) if not len(data) else (min(0.0, float(data["low"].min())), float(data["high"].max()))
     y = alt.Y(
         "mean:Q",
-        axis=alt.Axis(title=None, tickCount=4, format="~s", minExtent=45, maxExtent=45),
+        axis=alt.Axis(title=None, tickCount=4, labelExpr=NUMBER_LABEL, minExtent=45, maxExtent=45),
         scale=alt.Scale(domain=[low, high if high > low else low + 1.0]),
     )
     tips = [

@@ -48,7 +48,7 @@ def progress_chart(curves: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
         "what:N", scale=alt.Scale(domain=["begun", "finished"], range=[[4, 3], [1, 0]]), legend=top_legend(None)
     )
     base = alt.Chart(data).encode(x=axis.x("t_ms"), tooltip=tips)
-    y = alt.Y("n_low:Q", axis=y_axis("Attempts so far"))
+    y = alt.Y("n_low:Q", axis=y_axis("Attempts so far", format=",d", tickMinStep=1))
     line = base.mark_line(interpolate="step-after").encode(y=y, color=colour, strokeDash=dash)
     layers = [line]
     if len(data) and (data["n_low"] != data["n_high"]).any():

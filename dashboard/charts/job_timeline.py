@@ -69,7 +69,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     layers += _unsure_ends(bars, axis, y, colour)
     framed = bars[bars["straggler"] != ""]
     if len(framed):
-        frame = alt.Chart(framed.assign(mark="straggler")).mark_bar(fillOpacity=0, strokeWidth=2)
+        frame = alt.Chart(framed.assign(mark="straggler")).mark_bar(fillOpacity=0, strokeWidth=1.5)
         stroke = alt.Scale(domain=["straggler"], range=[ORANGE])
         layers.append(
             frame.encode(
@@ -82,7 +82,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
         )
     marked = bars[bars["status"] != "SUCCEEDED"]
     if len(marked):
-        shape = alt.Shape("status:N", scale=shape_scale, legend=top_legend("status"))
+        shape = alt.Shape("status:N", scale=shape_scale, legend=None)  # the page tells what the marks mean
         ends = alt.Chart(marked).mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=0.7)
         layers.append(ends.encode(y=y, x=axis.x("end_hi_ms"), color=colour, shape=shape, tooltip=_tips(axis)))
     per_row_px = min(18.0, max(6.0, MAX_HEIGHT_PX / max(1, len(order))))

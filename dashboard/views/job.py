@@ -42,6 +42,7 @@ MAX_DENSITY_COLUMNS = 120
 MAX_TABLE_ROWS = 500
 MAX_COMPARED = 5
 
+COMPARE = "compare"
 CLOCK, SINCE = "clock", "since the job's start"
 
 
@@ -198,9 +199,9 @@ def _attempts(found: JobEvents, alerts: Sequence[AlertRow], axis: TimeAxis) -> N
     )
     n_stragglers = int((table["straggler"] != "").sum())
     st.caption(
-        f"{n_stragglers:,} straggler{'' if n_stragglers == 1 else 's'}. {STRAGGLER_RULE} Bars without an end mark "
-        "succeeded; several attempts of a host at one time stand beneath each other; pale ends are times known only to "
-        "lie in an interval."
+        f"{n_stragglers:,} straggler{'' if n_stragglers == 1 else 's'}. {STRAGGLER_RULE} Marks at the end: a cross "
+        "failed, a square was killed, a triangle still runs or has no end; without a mark it succeeded. Attempts of a "
+        "host at one time stand beneath each other; pale ends are times known only to lie in an interval."
     )
     _attempt_table(table)
 
@@ -346,7 +347,7 @@ def _life_times(found: JobEvents) -> None:
         if len(part):
             column.altair_chart(life_time_chart(part, name), alt=f"Share of {name} that ran at most so long")
         else:
-            column.info(f"No {name} have succeeded yet.", icon=":material/hourglass_empty:")
+            column.info(f"No {name} have succeeded{' yet' if found.is_running else ''}.", icon=":material/timer:")
     st.caption("Attempts that succeeded; what runs, failed or was killed is left out.")
 
 
@@ -357,17 +358,22 @@ def _compared(found: JobEvents) -> list[str]:
     same = (jobs["job_name"] == job["job_name"]) & (jobs["user"] == job["user"])
     others = jobs.assign(same=same)[jobs["job_id"] != job["job_id"]].sort_values("same", ascending=False, kind="stable")
     names = dict(zip(others["job_id"], others["job_name"], strict=True))
-    wanted = [name for name in st.query_params.get_all("compare") if name in names]
+    wanted = [name for name in st.query_params.get_all(COMPARE) if name in names][:MAX_COMPARED]
     options = list(dict.fromkeys([*wanted, *list(names)[:1_000]]))
     return st.multiselect(
         "Compare with",
         options,
+        default=wanted,
         format_func=lambda name: f"{inert(name, 60)} {inert(_known(names.get(name)), 60)}",
         max_selections=MAX_COMPARED,
-        key="compare",
+        key=f"job-{COMPARE}",
         placeholder="Other jobs, those of the same name first",
-        bind="query-params",
+        on_change=_compare_in_url,  # ids there, not the labels that a bound widget would write
     )
+
+
+def _compare_in_url() -> None:
+    st.query_params[COMPARE] = st.session_state[f"job-{COMPARE}"]
 
 
 def _known(value: object) -> str:

@@ -61,7 +61,6 @@ def _filter(jobs: pd.DataFrame) -> JobFilter:
     states = by_state.multiselect(
         "Status",
         [state for state in SIGNS if state in set(jobs["state"])],
-        format_func=lambda state: SIGNS.get(state, state),
         key="status",
         bind="query-params",
         placeholder="Any",

@@ -161,9 +161,11 @@ def test_highest_first_and_what_cannot_be_known_yet() -> None:
     rows = [sample("node1", 0, 1.0), sample("node2", 0, 9.0), sample("node3", 1, 5.0)]
     grid = grid_of(rows, bins)
     grid.know(["silent"])
-    found = heat_map(grid, STEP_MS, "mean", "highest first", T0_MS + STEP_MS + 1)
+    found = heat_map(grid, STEP_MS, "mean", "highest first", T0_MS + 3 * STEP_MS - 1)
     assert found.rows == (("node2",), ("node3",), ("node1",), ("silent",))
-    assert found.bins.n == 2  # the second one has begun
+    assert found.bins.n == 2  # the third column is not over
+    assert heat_map(grid, STEP_MS, "mean", "name", T0_MS + 3 * STEP_MS).bins.n == 3
+    assert heat_map(grid, STEP_MS, "mean", "name", T0_MS).bins.n == 2  # what has samples is known
     assert np.isnan(found.value[3]).all()
 
 

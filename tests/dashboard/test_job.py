@@ -144,8 +144,15 @@ def test_seconds_since_the_start(installation: Installation) -> None:
 
 
 def test_jobs_are_compared(installation: Installation) -> None:
-    installation.log(batch(job_rows()))
-    page = view("job", id=DONE)
-    page.multiselect(key="compare").set_value([HOSTILE_JOB])
+    """As the address says, in it by their ids; ids of no job are ignored."""
+    other = job_rows()
+    for row in other:
+        row["job_id"] = row["job_id"].replace("_000", "_100")
+    installation.log(batch(job_rows() + other))
+    page = view("job", id=DONE, compare="job_1700000000000_1001")
+    [mappers, _] = charts(page)[-2:]
+    assert mappers["layer"][0]["encoding"]["color"]["scale"]["domain"] == [DONE, "job_1700000000000_1001"]
+    page.multiselect(key="job-compare").set_value([])
     rerun(page)
+    assert charts(page)[-1]["layer"][0]["encoding"]["color"]["scale"]["domain"] == [DONE]
     assert view("job", id=DONE, compare="job_9_9").title[0].value == "count"
