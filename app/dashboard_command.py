@@ -39,7 +39,7 @@ OPTIONS = {
     "client.showErrorLinks": "false",
     "runner.magicEnabled": "false",
     "logger.level": "warning",
-    "theme.headingFontSizes": '["1.9rem", "1.4rem", "1.15rem", "1rem"]',
+    "theme.headingFontSizes": '["1.65rem", "1.3rem", "1.15rem", "1rem"]',
     "theme.light.primaryColor": "#1f5f99",
     "theme.light.linkColor": "#1f5f99",
     "theme.dark.primaryColor": "#6fb1ea",

@@ -25,15 +25,15 @@ def chosen(store: Store) -> AlertFilter:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         states = st.pills("State", STATES, selection_mode="multi", key="state", bind="query-params")
         severities = st.pills("Severity", SEVERITIES, selection_mode="multi", key="severity", bind="query-params")
-    query, job, host, when = st.columns((3, 3, 2, 2), vertical_alignment="bottom")
+        with st.popover(_when_label(), icon=":material/schedule:", width="content"):
+            st.caption("Alerts that were going on at some time between both.")
+            from_ms, to_ms = times.open_span_picker("alerts-when")
+    query, job, host = st.columns((3, 3, 2), vertical_alignment="bottom")
     queries = query.multiselect("Query", _query_names(store), key="query", bind="query-params", placeholder="Any query")
     job_id = job.text_input(
         "Job", key="job", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Any job: job_…"
     )
     host_name = host.text_input("Host", key="host", bind="query-params", max_chars=MAX_NAME_CHARS, placeholder="Any")
-    with when.popover(_when_label(), icon=":material/schedule:", width="stretch"):
-        st.caption("Alerts that were going on at some time between both.")
-        from_ms, to_ms = times.open_span_picker("alerts-when")
     return AlertFilter(
         states=tuple(states),
         severities=tuple(severities),

@@ -50,13 +50,10 @@ def _show(details: AlertDetails) -> None:
     alert_actions.tell_results()
     _changed(alert.id, alert.revision, alert.updated_ms)
     _facts(alert)
-    left, right = st.columns((3, 2), gap="large")
-    with left:
-        _what_to_do(alert)
-    with right:
-        _links(alert)
-        if alert_actions.offer([alert], "alert"):
-            st.rerun()
+    _links(alert)
+    _what_to_do(alert)
+    if alert_actions.offer([alert], "alert"):
+        st.rerun()
     alert_evidence.show(alert, details.evidence)
     _values(alert)
     _changes(details)
@@ -104,14 +101,13 @@ def _what_to_do(alert: AlertRow) -> None:
 
 
 def _links(alert: AlertRow) -> None:
-    st.subheader("Where to look", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         if alert.job_id:
             links.link("job", "The job", icon=":material/work:", id=alert.job_id)
         if alert.host:
             links.link(
                 "cluster",
-                f"Host {md(alert.host, 40)} at that time",
+                f"Host {md(alert.host, 40)} then",
                 icon=":material/dns:",
                 span=(alert.start_ms - AROUND_MS, alert.end_ms + AROUND_MS),
                 host=alert.host,

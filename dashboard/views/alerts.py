@@ -56,19 +56,12 @@ def sections(wanted: AlertFilter) -> list[Section]:
 @st.fragment(run_every=REFRESH_S)
 def _glance() -> None:
     counts = store().n_open_alerts()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        for severity in SEVERITIES:
-            told = [f"{n:,} {state}" for state in OPEN_STATES[1:] if (n := counts.get((state, severity), 0))]
-            st.metric(
-                f"{signed(severity)} firing",
-                f"{counts.get(('firing', severity), 0):,}",
-                border=True,
-                width=270,
-                delta=", ".join(told) or None,
-                delta_color="off",
-                delta_arrow="off",
-            )
-        st.caption(f"As of {times.shown(now_ms())}; looks again every {REFRESH_S} seconds.")
+    for column, severity in zip(st.columns(len(SEVERITIES)), SEVERITIES, strict=True):
+        told = [f"{n:,} {state}" for state in OPEN_STATES[1:] if (n := counts.get((state, severity), 0))]
+        with column.container(border=True, gap=None):
+            st.metric(f"{signed(severity)} firing", f"{counts.get(('firing', severity), 0):,}")
+            st.caption(", ".join(told) or "none acknowledged or silenced")
+    st.caption(f"As of {times.shown(now_ms())}; looks again every {REFRESH_S} seconds.")
     alert_actions.tell_results()
 
 
