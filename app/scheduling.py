@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 import structlog
@@ -132,8 +133,8 @@ class PollJobs:
             self._intervals_ms = wanted
 
     def _schedule(self, name: str, interval_ms: int) -> None:
-        job = {"seconds": interval_ms / 1000, "id": f"poll-{name}", "replace_existing": True}
-        self._scheduler.add_job(self._poll, "interval", [name], **job)
+        job: dict[str, Any] = {"seconds": interval_ms / 1000, "id": f"poll-{name}", "replace_existing": True}
         if name not in self._intervals_ms:
-            self._scheduler.add_job(self._poll, args=[name], id=f"first-poll-{name}", replace_existing=True)
+            job["next_run_time"] = datetime.now(UTC)
+        self._scheduler.add_job(self._poll, "interval", [name], **job)
         log.info("the source is polled", source=name, interval_ms=interval_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,11 @@ from app.asked import Asked, Reload, Stop, asked_by_signals
 from app.assembly import checked_queries, open_configured_store
 from app.check import check_all
 from app.clock import SetClock
+from app.config import load_settings
 from app.errors import AppError, StoreError
 from app.outages import Outage
 from app.process_figures import query_figures
+from app.process_lock import only_process
 from app.runner import Runner
 from app.scheduling import DaemonThreads, PollJobs, StepThread, new_scheduler
 from app.settings import Settings
@@ -61,7 +64,7 @@ def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Pa
     runner, _ = supervised(settings, opened, clock, tmp_path)
     jobs = PollJobs(new_scheduler(), runner.poll)
     jobs.follow(runner.live)
-    assert job_ids(jobs) == {"poll-job_history": 0.1, "first-poll-job_history": None}
+    assert job_ids(jobs) == {"poll-job_history": 0.1}
     (tmp_path / "logs").mkdir()
     (tmp_path / "config.yaml").write_text(
         "sources:\n"
@@ -71,12 +74,9 @@ def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Pa
     )
     assert runner.reload(lambda: check_all(tmp_path / "config.yaml")).ok
     jobs.follow(runner.live)
-    assert job_ids(jobs) == {
-        "poll-job_history": 7.0,
-        "first-poll-job_history": None,
-        "poll-daemon_log": 9.0,
-        "first-poll-daemon_log": None,
-    }
+    assert job_ids(jobs) == {"poll-job_history": 7.0, "poll-daemon_log": 9.0}
+    at_once = {job.id for job in jobs._scheduler.get_jobs() if hasattr(job, "next_run_time")}
+    assert at_once == {"poll-daemon_log"}  # the other one only has another interval
     write_settings(tmp_path)
     assert runner.reload(lambda: check_all(tmp_path / "config.yaml")).ok
     jobs.follow(runner.live)
@@ -115,6 +115,17 @@ def test_a_store_that_is_not_there_at_the_start_is_an_error(settings: Settings, 
     (tmp_path / "store/clustercep.db").mkdir(parents=True)
     with pytest.raises(StoreError, match="cannot be opened"):
         run(settings, SetClock(T0_MS), Asked(), lambda: check_all(tmp_path / "config.yaml"))
+
+
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        write_settings(tmp_path)
+        config = tmp_path / "config.yaml"
+        config.write_text(config.read_text().replace("port: 0", f"port: {taken.getsockname()[1]}"))
+        with pytest.raises(AppError, match=r"web\.port: .* taken"):
+            run(load_settings(config, {}), SetClock(T0_MS), Asked(), lambda: check_all(config))
+        with only_process(tmp_path / "store"):
+            pass  # nothing of the failed start is left
 
 
 def test_a_reload_is_done_between(settings: Settings, opened: Store, tmp_path: Path) -> None:
