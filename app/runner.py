@@ -167,15 +167,21 @@ class Runner:
     def reload(self, check: Callable[[], CheckReport]) -> ReloadOutcome:
         """Take over what `check` read from the current checkpoint; with a problem, everything stays as it is."""
         with self._reload_lock:
-            report = check()
-            outcome = ReloadOutcome(False, report.problems)
-            if not report.problems and report.settings is not None and report.queries is not None:
-                settings, notes = taken_over(self.settings, report.settings)
-                changes = changed_queries(self.queries, report.queries)
-                with self._step_lock:
-                    outcome = self._take_over(settings, report.queries, (*changes, *notes))
+            try:
+                outcome = self._reload(check())
+            except Exception as error:  # a boundary: whatever is wrong with the new files, the process goes on
+                log.exception("the reload failed")
+                outcome = ReloadOutcome(False, (f"the reload failed: {type(error).__name__}: {error}",))
             self._tell(outcome)
             return outcome
+
+    def _reload(self, report: CheckReport) -> ReloadOutcome:
+        if report.problems or report.settings is None or report.queries is None:
+            return ReloadOutcome(False, report.problems)
+        settings, notes = taken_over(self.settings, report.settings)
+        changes = changed_queries(self.queries, report.queries)
+        with self._step_lock:
+            return self._take_over(settings, report.queries, (*changes, *notes))
 
     def _take_over(self, settings: Settings, queries: Loaded, notes: tuple[str, ...]) -> ReloadOutcome:
         before = self.settings, self.queries
@@ -187,10 +193,12 @@ class Runner:
         try:
             if self.outage is None:
                 self._replace()
-        except (AppError, EngineError, OSError) as error:
+        except Exception as error:
             if (kind := outage_kind(error)) is None:
                 self.settings, self.queries = before
-                return ReloadOutcome(False, tuple(str(error).splitlines()))
+                if isinstance(error, AppError | EngineError):
+                    return ReloadOutcome(False, tuple(str(error).splitlines()))
+                raise
             self._out(kind, error, self._clock.now_ms())
         if self.outage is not None:
             notes = (*notes, "the store is not there now; sources and queries follow once it is back")

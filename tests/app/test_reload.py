@@ -245,6 +245,25 @@ def test_a_path_that_cannot_be_put_together_is_refused(
     assert running.reload().ok  # the next step wrote a new one
 
 
+@pytest.mark.parametrize("place", ["app.check.load_queries", "app.runner.assemble"])
+def test_a_defect_in_a_reload_is_no_end(
+    cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    running = cluster("c", pair=PAIR)
+    before = (running.runner.live, running.runner.settings)
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise ZeroDivisionError("nobody expects it")
+
+    monkeypatch.setattr(place, fail)
+    with capture_logs() as lines:
+        refused = running.reload()
+    assert refused.problems == ("the reload failed: ZeroDivisionError: nobody expects it",)
+    assert (running.runner.live, running.runner.settings) == before
+    assert "the reload failed" in [line["event"] for line in lines]
+    running.run(20)
+
+
 # --------------------------------------------------------------------- settings
 
 
