@@ -32,6 +32,7 @@ class AlertRow(Base):
     __table_args__ = (
         Index("ix_alerts_query_key_start", "query", "key_text", "start_ms"),
         Index("ix_alerts_open", "open", "query"),
+        Index("ix_alerts_updated", "open", "updated_ms"),
         # Pages walk these in order; what stands behind `id` lets rows that a filter refuses be passed over unread.
         Index("ix_alerts_page", "start_ms", "id", "end_ms", "state", "merged_into"),
         Index("ix_alerts_page_state", "state", "start_ms", "id", "end_ms", "merged_into"),
@@ -134,6 +135,7 @@ class ReportRow(Base):
     __table_args__ = (
         Index("ix_reports_page", "start_ms", "id", "end_ms"),
         Index("ix_reports_page_query", "query", "start_ms", "id", "end_ms"),
+        Index("ix_reports_created", "created_ms"),
         Index("ix_reports_length", text("(end_ms - start_ms)")),
     )
 
@@ -160,6 +162,7 @@ class NotificationRow(Base):
     __table_args__ = (
         Index("ix_notifications_status_receiver", "status", "receiver", "sequence"),
         Index("ix_notifications_status_sequence", "status", "sequence", "receiver"),
+        Index("ix_notifications_created", "created_ms"),
         Index("ix_notifications_sequence", "sequence", "receiver"),
         Index("ix_notifications_alert", "alert_id"),
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.settings import Retention
+from app.store import retention as retention_of_rows
 from app.store.alert_pages import longest_ms
 from app.store.models import (
     AlertChangeRow,
@@ -319,30 +319,9 @@ class Writer:
     # ------------------------------------------------------------- retention
 
     def apply_retention(self, retention: Retention, now_ms: int) -> dict[str, int]:
-        """Delete what is over and older than its retention; returns how many rows went, by table."""
-        old_alerts = select(AlertRow.id).where(
-            AlertRow.open.is_(False), AlertRow.updated_ms < now_ms - retention.alerts_ms
-        )
-        finished = NotificationRow.status != "pending"
-        old_evidence = select(AlertRow.id).where(
-            AlertRow.open.is_(False), AlertRow.updated_ms < now_ms - retention.evidence_ms
-        )
-        statements: dict[str, Any] = {
-            "evidence": delete(EvidenceRow).where(EvidenceRow.alert_id.in_(old_evidence)),
-            "notifications": delete(NotificationRow).where(
-                finished, NotificationRow.created_ms < now_ms - retention.notifications_ms
-            ),
-            "alerts": delete(AlertRow).where(AlertRow.id.in_(old_alerts)),
-            "reports": delete(ReportRow).where(ReportRow.created_ms < now_ms - retention.reports_ms),
-            "late_events": delete(LateEventRow).where(LateEventRow.seen_ms < now_ms - retention.late_events_ms),
-            "problems": delete(ProblemRow).where(ProblemRow.last_ms < now_ms - retention.problems_ms),
-            "silences": delete(SilenceRow).where(SilenceRow.until_ms < now_ms - retention.alerts_ms),
-        }
-        removed = {}
-        for table, statement in statements.items():
-            result = self.session.execute(statement.execution_options(synchronize_session=False))
-            removed[table] = int(getattr(result, "rowcount", 0))
-        return removed
+        """Delete a bounded part of what is over and older than its retention; returns how many rows went, by table."""
+        self.session.flush()
+        return retention_of_rows.apply_retention(self.session, retention, now_ms)
 
 
 def _optional_text(text: str | None) -> str | None:

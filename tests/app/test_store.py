@@ -9,10 +9,11 @@ from sqlalchemy import text
 
 from app.errors import NotFoundError, StoreError
 from app.settings import Retention
-from app.store import Store, open_store
+from app.store import Store, open_store, retention
 from app.store.api import AlertFilter
 from app.store.schema import differences, open_database
 from app.store.writer import NewProblem
+from benchmarks.store_pages import NOW_MS, make_store, plans
 from tests.app.alerting_fixtures import FakeMatch
 from tests.app.test_recorder import live
 
@@ -152,3 +153,33 @@ def test_retention_keeps_pending_messages_but_drops_finished_ones(store: Store) 
         )
         writer.apply_retention(retention, 5_000)
     assert store.notifications() == []
+
+
+def test_retention_goes_on_where_it_stopped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "MAX_PER_CALL", 2)
+    for start_ms in range(0, 700, 100):
+        live(store, [FakeMatch(start_ms, start_ms + 1)], 10_000, now_ms=1_000 + start_ms // 300)
+    (eighth,) = live(store, [FakeMatch(20_000, 20_001)], 10_000, now_ms=1_000).log[:1]
+    settings = Retention.model_validate({"evidence": "1 s", "alerts": "1 day"})
+    n_evidence = lambda: [len(store.alert(a.id).evidence) for a in store.alerts()]  # noqa: E731  # asked twice
+    for _ in range(6):
+        with store.transaction() as writer:
+            writer.apply_retention(settings, 1_000 + 1_003)
+    assert n_evidence() == [3, 0, 0, 0, 0, 0, 0, 0]
+    with store.transaction() as writer:
+        assert writer.apply_retention(settings, 3_000)["evidence"] == 0
+    for n_left in (6, 4, 2, 1, 1):
+        with store.transaction() as writer:
+            writer.apply_retention(Retention.model_validate({"alerts": "1 s"}), 9_000)
+        assert store.n_alerts() == n_left
+    assert store.alerts()[0].id == eighth.alert
+
+
+def test_retention_finds_the_old_by_an_index(tmp_path: Path) -> None:
+    path = tmp_path / "large.db"
+    make_store(path, 500)
+    with open_store(f"sqlite:///{path}") as large, large.transaction() as writer:
+        found = plans(large.engine, lambda: writer.apply_retention(Retention(), NOW_MS))
+        assert found
+        walks = [plan for plan in found if "silences" not in plan]  # of which there are few
+        assert [plan for plan in walks if not plan.startswith("SEARCH") or "TEMP B-TREE" in plan] == []
