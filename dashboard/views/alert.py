@@ -107,7 +107,7 @@ def _links(alert: AlertRow) -> None:
         if alert.host:
             links.link(
                 "cluster",
-                f"Host {md(alert.host, 40)} then",
+                f"Host {md(alert.host, 40)} at that time",
                 icon=":material/dns:",
                 span=(alert.start_ms - AROUND_MS, alert.end_ms + AROUND_MS),
                 host=alert.host,

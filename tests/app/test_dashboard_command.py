@@ -28,7 +28,7 @@ from app.dashboard_command import (
     place_of,
     run_dashboard,
 )
-from app.demo import with_demo_parameters
+from app.demo import DemoResult, show_demo, with_demo_parameters
 from app.errors import AppError
 from app.settings import DashboardSettings, Settings
 from app.store import open_store
@@ -162,3 +162,31 @@ def test_a_real_one_answers_and_ends_with_the_signal(config: Path) -> None:
     assert complaints == ""
     with pytest.raises(requests.ConnectionError):
         requests.get(f"http://127.0.0.1:{port}/alerts", timeout=5)
+
+
+def test_the_demo_ends_in_the_dashboard_on_its_own_store(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: dict[str, Any] = {}
+
+    def run(settings: Settings, **given: Any) -> int:
+        started.update(given, parameters=settings.queries.parameters)
+        return 0
+
+    monkeypatch.setattr("app.demo.run_dashboard", run)
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = configured(config, f"dashboard: {{port: {port}}}\ndemo: {{parameters: {{a: {{y: 3}}}}}}")
+        result = DemoResult({}, config, config.parent / "demo/store", True)
+        show_demo(settings, result, config, told.append)
+    assert told[0].startswith(f"Port {port} of 127.0.0.1 is taken; using ")
+    assert started["port"] != port
+    assert started["store_folder"] == config.parent / "demo/store"
+    assert started["parameters"] == {"a": {"y": 3}}
+
+
+def test_once_starts_no_dashboard(monkeypatch: pytest.MonkeyPatch, config: Path) -> None:
+    monkeypatch.setattr("app.demo.run_demo", lambda *_: DemoResult({}, config, config.parent, True))
+    monkeypatch.setattr("app.demo.show_demo", lambda *_: pytest.fail("started"))
+    result = CliRunner().invoke(cli, ["demo", "--once", "-c", str(config)])
+    assert result.exit_code == 0
+    assert "Store: " in result.stdout
