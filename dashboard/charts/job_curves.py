@@ -21,7 +21,7 @@ def life_time_chart(lives: pd.DataFrame, title: str) -> alt.LayerChart:
         color=alt.Color(
             "job:N",
             scale=alt.Scale(domain=names, range=[CATEGORIES[n % len(CATEGORIES)] for n in range(len(names))]),
-            legend=top_legend(None) if len(names) > 1 else None,
+            legend=top_legend(None, columns=1) if len(names) > 1 else None,
         ),
         tooltip=[
             alt.Tooltip("job:N", title="job"),

@@ -61,7 +61,8 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     present = [status for status in STATUSES if status in set(data["status"])]
     status_scale = alt.Scale(domain=present, range=[STATUSES[status][0] for status in present])
     shape_scale = alt.Scale(domain=present, range=[STATUSES[status][1] for status in present])
-    colour = alt.Color("status:N", scale=status_scale, legend=top_legend("status"))
+    legend = top_legend("status", symbolType="square", symbolSize=110, symbolOpacity=1, symbolStrokeWidth=0)
+    colour = alt.Color("status:N", scale=status_scale, legend=legend)
     columns = ["row", "attempt", "host_label", "kind", "status", "duration_s", "straggler", "progress"]
     bars = data[[*columns, *TIMES, "sure_from", "sure_to"]]
     base = alt.Chart(bars).encode(y=y, tooltip=_tips(axis))

@@ -42,7 +42,7 @@ def page() -> None:
             icon=":material/work_history:",
         )
         return
-    found = chosen(jobs, _filter(jobs))
+    found = chosen(jobs, _filter())
     n_running = int((jobs["state"] == RUNNING).sum())
     st.caption(
         f"{len(found):,} of {len(jobs):,} jobs in the event log, {n_running:,} running; known up to "
@@ -54,13 +54,13 @@ def page() -> None:
     _table(found)
 
 
-def _filter(jobs: pd.DataFrame) -> JobFilter:
+def _filter() -> JobFilter:
     by_name, by_user, by_state = st.columns([2, 1, 2])
     name = by_name.text_input("Name contains", key="name", bind="query-params", max_chars=200)
     user = by_user.text_input("User contains", key="user", bind="query-params", max_chars=200)
     states = by_state.multiselect(
         "Status",
-        [state for state in SIGNS if state in set(jobs["state"])],
+        list(SIGNS),
         key="status",
         bind="query-params",
         placeholder="Any",
