@@ -167,6 +167,22 @@ def test_a_limit_that_is_not_reached_is_not_told(batch_rows: int) -> None:
     assert not end_of(told).capped
 
 
+@pytest.mark.parametrize("batch_rows", [1, 3, 1_000])
+def test_top_holds_for_the_whole_run(batch_rows: int) -> None:
+    rows: list[dict[str, Any]] = []
+    for i in (3, 7, 1, 9, 5):  # the later a start lies in the interval of its end, the less likely is its order
+        name = {"attempt_id": f"attempt_1_1_m_{i}_0"}
+        at_ms = len(rows) * 1_000
+        rows.append({"event_id": f"s{i}", "type": "MapStart", "t_lo_ms": at_ms + i * 10, **name})
+        rows.append({"event_id": f"e{i}", "type": "MapEnd", "t_lo_ms": at_ms, "t_hi_ms": at_ms + 100, **name})
+    events = EventBatch.from_rows(rows, CLUSTER)
+    text = f"{MAPS.replace('next', 'any')} OUTPUT TOP 2 BY CONFIDENCE"
+    expected = reference_output(resolve(parse(text), CLUSTER, {}), events)
+    found = rows_of(messages(text, events, batch_rows=batch_rows))
+    assert [row.bindings["a"] for row in found] == [["s1"], ["s3"]]
+    assert [row.confidence for row in found] == pytest.approx([float(row.confidence) for row in expected])
+
+
 # ---------------------------------------------------------- progress, ends
 
 
