@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import streamlit as st
@@ -73,6 +74,11 @@ def silences() -> None:
     """The silences that hold now, each with a button that ends it."""
     at_ms = now_ms()
     held = store().silences(at_ms)
+    with st.expander(f"Silences: {len(held):,}", icon=":material/notifications_off:", key="silences"):
+        _listed(held, at_ms)
+
+
+def _listed(held: Sequence[SilenceRow], at_ms: int) -> None:
     if not held:
         st.caption("No silences. Select alerts above to silence their queries and keys for some time.")
         return
@@ -131,7 +137,14 @@ def _tell(done: str, refused: list[str]) -> None:
 
 
 def _subject(row: SilenceRow) -> str:
-    return "whatever the job, task or host" if row.key_text is None else row.key_text
+    """The key as people read it: `task_id=…`; its text as it is when it is no JSON object."""
+    if row.key_text is None:
+        return "whatever the job, task or host"
+    try:
+        key = json.loads(row.key_text)
+    except ValueError:
+        return row.key_text
+    return ", ".join(f"{n}={v}" for n, v in key.items()) if isinstance(key, dict) else row.key_text
 
 
 def _n(n: int) -> str:

@@ -39,8 +39,7 @@ def page() -> None:
         _glance()
     for section in sections(wanted):
         _section(section)
-    with st.expander("Active silences", icon=":material/notifications_off:", key="silences"):
-        alert_actions.silences()
+    alert_actions.silences()
 
 
 def sections(wanted: AlertFilter) -> list[Section]:

@@ -226,6 +226,7 @@ def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None
     [silence] = raised.store.silences(0)
     assert silence.until_ms - silence.created_ms == 8 * 3_600_000
     assert silence.key_text == '{"task_id":"t3"}'
+    assert "**slow** task\\_id\\=t3" in texts(test)
     pressed(test, f"end-silence-{silence.id}")
     assert raised.store.silences(silence.created_ms + 60_000) == []
     assert "is over" in test.success[0].value

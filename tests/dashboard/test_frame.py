@@ -16,7 +16,7 @@ from dashboard import links, login, main, times
 from dashboard import store as dashboard_store
 from dashboard.store import AppError, NotFoundError, now_ms, settings
 from tests.dashboard.conftest import T0_MS, Raised
-from tests.dashboard.query_fixtures import rerun, texts, view
+from tests.dashboard.query_fixtures import in_address, rerun, texts, view
 
 JOB = "job_1795178134302_0012"
 APPLICATION = "application_1795178134302_0012"
@@ -248,6 +248,18 @@ def test_a_span_goes_into_the_address() -> None:
     rerun(test).datetime_input[0].set_value(datetime(2023, 11, 14, 22, 13))
     assert rerun(test).text[0].value == "(1699999980000, None)"
     assert test.query_params["from"] in ("1699999980000", ["1699999980000"])
+
+
+def test_spans_of_late_and_back_to_any_time() -> None:
+    test = rerun(AppTest.from_string(PICKER.format("open_span_picker('p')")))
+    before_ms = now_ms()
+    test.button(key="p-3600000").click()
+    rerun(test)
+    from_ms = int(in_address(test, "from"))
+    assert before_ms - 3_600_000 <= from_ms <= now_ms() - 3_600_000
+    assert test.text[0].value == f"({from_ms}, None)"
+    test.button(key="p-any").click()
+    assert rerun(test).text[0].value == "(None, None)"
 
 
 def test_an_end_that_is_cleared_leaves_the_address() -> None:
