@@ -88,18 +88,23 @@ class Supervisor:
             else:
                 return
 
-    def stop(self) -> None:
-        """Finish the step under way; polls and messages under way are not waited for, they are made again."""
+    def stop(self) -> bool:
+        """Finish the step under way; polls and messages under way are not waited for, they are made again.
+
+        False when the step does not end within its time.
+        """
         log.info("stopping")
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
         self._steps.stop()
         if self._endpoints is not None:
             self._endpoints.stop()
-        if not self._runner.stop(STOP_TIMEOUT_S):
+        ended = self._runner.stop(STOP_TIMEOUT_S)
+        if not ended:
             log.warning("the step under way does not end; it is made again after the next start")
         self._notifier.stop()
         log.info("stopped")
+        return ended
 
     # ------------------------------------------------------------ steps, reload
 
@@ -163,8 +168,11 @@ class Supervisor:
         return Endpoints(settings.web, self._runner.metrics.registry, self, self.reload)
 
 
-def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], CheckReport]) -> None:
-    """Run until told to stop; `check` reads everything again for a reload. Raises AppError: cannot start, or go on."""
+def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], CheckReport]) -> bool:
+    """Run until told to stop; `check` reads everything again for a reload. Raises AppError: cannot start, or go on.
+
+    False when a step still hangs in the database: the interpreter would wait for it at its end.
+    """
     queries = checked_queries(settings)
     endpoints = endpoints_of(settings)
     with only_process(settings.store.directory), open_configured_store(settings) as store:
@@ -176,5 +184,7 @@ def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], Chec
         try:
             supervisor.start()
             supervisor.wait()
-        finally:
+        except BaseException:
             supervisor.stop()
+            raise
+        return supervisor.stop()

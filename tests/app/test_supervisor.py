@@ -98,7 +98,7 @@ def test_it_runs_until_it_is_told_to_stop(settings: Settings, tmp_path: Path) ->
                 asked.stop()
             return super().now_ms() + self.n_asked
 
-    run(settings, StoppingClock(T0_MS), asked, lambda: check_all(tmp_path / "config.yaml"))
+    assert run(settings, StoppingClock(T0_MS), asked, lambda: check_all(tmp_path / "config.yaml"))
     with open_configured_store(settings) as store:
         assert store.checkpoint("live") is not None
 
@@ -211,6 +211,25 @@ def test_the_step_under_way_is_finished(settings: Settings, opened: Store, tmp_p
     assert runner.stop(20)
     thread.join()
     assert runner.live.pipeline.number == 1
+
+
+def test_a_step_that_hangs_is_not_waited_for_long(
+    settings: Settings, opened: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.supervisor.STOP_TIMEOUT_S", 0.01)
+    runner, supervisor = supervised(settings, opened, SetClock(T0_MS), tmp_path)
+    inside, release = threading.Event(), threading.Event()
+
+    def boundary(_reached: str) -> None:
+        inside.set()
+        release.wait(30)
+
+    runner.live.pipeline.boundary = boundary
+    supervisor.start()
+    assert inside.wait(20)
+    assert not supervisor.stop()
+    release.set()
+    assert runner.stop(20)
 
 
 def test_calls_of_the_executor_tell_their_end() -> None:
