@@ -10,12 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from app.store.status import ProcessStatus, QueryFigures
 from dashboard.store import (
     LateEventRow,
     NotificationRow,
     ProblemRow,
+    ProcessStatus,
     ProcessStatusRow,
+    QueryFigures,
     SilenceRow,
     SourceStatusRow,
     StatisticRow,

@@ -55,6 +55,12 @@ def run_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
         return
     reader, kept = log
     st.caption(f"The log holds events from {shown(kept[0])} to {shown(kept[1])}.")
+    if reader.problems:
+        st.warning(
+            f"Files of the event log that cannot be read, and are left out: {len(reader.problems):,}. The health page "
+            "names them (Storage).",
+            icon=":material/warning:",
+        )
     default = (max(kept[0], kept[1] - DAY_MS), kept[1])
     from_ms, to_ms = span_picker("editor-span", default)
     pressed, about = st.columns([1, 4], vertical_alignment="center")

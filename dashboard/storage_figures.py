@@ -24,6 +24,8 @@ class Storage:
     events_bytes: int | None
     events_span: tuple[int, int] | None
     events_problem: str | None
+    left_out: tuple[str, ...]
+    """Files of the event log that cannot be read, and why."""
     free_bytes: int | None
     total_bytes: int | None
 
@@ -33,9 +35,10 @@ def storage() -> Storage:
     """As of a quarter of a minute ago at most."""
     now = settings()
     name, n_bytes = database(now)
-    span, problem = _span()
+    span, problem, left_out = _span()
     free, total = _disk(now.store.directory)
-    return Storage(name, n_bytes, folder_bytes(now.store.directory / "events"), span, problem, free, total)
+    events_bytes = folder_bytes(now.store.directory / "events")
+    return Storage(name, n_bytes, events_bytes, span, problem, left_out, free, total)
 
 
 def database(now: Settings) -> tuple[str, int | None]:
@@ -82,11 +85,13 @@ def _disk(folder: Path) -> tuple[int | None, int | None]:
     return usage.free, usage.total
 
 
-def _span() -> tuple[tuple[int, int] | None, str | None]:
+def _span() -> tuple[tuple[int, int] | None, str | None, tuple[str, ...]]:
     try:
-        return event_log().span(), None
+        reader = event_log()
+        span = reader.span()
     except AppError as error:
-        return None, inert(error, 1_000)
+        return None, inert(error, 1_000), ()
+    return span, None, tuple(inert(f"{problem.place}: {problem.message}", 500) for problem in reader.problems)
 
 
 __all__ = ["Storage", "database", "folder_bytes", "storage"]

@@ -32,6 +32,7 @@ from app.store.models import (
     SourceStatusRow,
     StatisticRow,
 )
+from app.store.status import ProcessStatus, QueryFigures
 
 STORE_VARIABLE = "CLUSTERCEP_STORE"
 """A folder with another store than the configured one, such as a replay's."""
@@ -113,7 +114,9 @@ __all__ = [
     "NotFoundError",
     "NotificationRow",
     "ProblemRow",
+    "ProcessStatus",
     "ProcessStatusRow",
+    "QueryFigures",
     "ReportRow",
     "Settings",
     "SilenceRow",

@@ -328,6 +328,8 @@ def _storage(seen: Observed, kept: Storage) -> None:
     ]
     for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
         column.metric(label, value, help=help_text, border=True)
+    for left_out in kept.left_out:
+        st.warning(f"A file of the event log is left out: {md(left_out, 500)}", icon=":material/warning:")
     if kept.events_problem is not None:
         st.warning(f"The event log cannot be read: {md(kept.events_problem, 1_000)}", icon=":material/warning:")
     elif span is None:

@@ -286,6 +286,17 @@ def test_storage_tells_span_and_sizes(installation: Installation) -> None:
     assert metrics["Event log"].endswith("iB")
 
 
+def test_a_damaged_file_of_the_event_log_is_named(installation: Installation) -> None:
+    installation.log(attempts(3))
+    folder = installation.folder / "data" / "events"
+    (file,) = folder.iterdir()
+    (folder / file.name.replace("live", "history")).write_bytes(b"PAR1 no columns PAR1")
+    page = view("health", part="Storage")
+    assert "history" in page.warning[-1].value
+    assert {metric.label: metric.value for metric in page.metric}["Events cover"] == "2 s"
+    assert "left out: 1" in texts(view("editor", name="slow"))
+
+
 def test_a_store_that_cannot_be_read_is_explained(installation: Installation) -> None:
     installation.store().close()
     (installation.folder / "data" / "clustercep.db").write_bytes(b"no database" * 1_000)
