@@ -56,7 +56,9 @@ def test_a_finished_job(installation: Installation) -> None:
 
 def test_an_alert_marks_its_attempt(installation: Installation) -> None:
     """The attempt that it names; the task's other attempts are no stragglers for that."""
-    installation.log(batch(job_rows()))
+    sibling = of_attempt(2_000, "MapEnd", DONE, "m", 1, host="node1", status="KILLED", period_ms=500)
+    sibling["attempt_id"] = sibling["attempt_id"][:-1] + "1"
+    installation.log(batch([*job_rows(), sibling]))
     marked = {"attempt_id": f"attempt_{DONE[4:]}_m_000001_0", "task_id": f"task_{DONE[4:]}_m_000001"}
     with installation.store() as store, store.transaction() as writer:
         writer.add_alert(alert_row("a1", job_id=DONE, values=marked, summary="<script>slow</script>"))
