@@ -24,8 +24,16 @@ demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS
 	@$(VENV)/bin/clustercep demo $(DEMO_ARGS)
 
 .PHONY: test
-test: setup ## run the tests (TEST_ARGS= is passed to pytest)
+test: setup ## run the tests (TEST_ARGS= is passed to pytest), in a browser too where Chromium can be installed
+	@deploy/setup/browser.sh
 	@$(PY) -m pytest $(TEST_ARGS)
+
+# The cluster ends with pytest, however that ends.
+.PHONY: live
+live: setup ## clustercep beside the mini cluster: are its faults found while they happen? (7 minutes on 2 cores)
+	@deploy/minicluster/install.sh </dev/null
+	@timeout --foreground --signal=INT --kill-after=90 18m $(PY) -m pytest -s tests/live $(LIVE_ARGS) </dev/null || \
+	  { status=$$?; [ $$status -ne 124 ] || echo "make live: not done within 18 minutes; what it had started has ended" >&2; exit $$status; }
 
 .PHONY: lint
 lint: setup ## ruff, mypy --strict and the layers

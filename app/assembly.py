@@ -9,20 +9,23 @@ from pathlib import Path
 import structlog
 
 import engine
-from app.alerting.delivery import Endpoint, Notifier, endpoint_of
+from app.alerting.delivery import Endpoint, endpoint_of
+from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.checkpoint import CheckpointFolder
 from app.config import read_secret
 from app.deduplicate import Deduplicator
 from app.engine_watch import EngineWatch
-from app.errors import AppError
+from app.errors import AppError, StoreError
+from app.event_log import EventLog, EventLogReader
 from app.histories import FreshMatcher, HistoryReplay, judgeable_types
-from app.intake import IntakeQueue
+from app.intake import Intake, IntakeQueue
 from app.ordering import Order
 from app.pipeline import Matcher, Pipeline
 from app.queries import Loaded, load_queries
 from app.recent import RecentEvents, longest_windows
 from app.settings import Settings
+from app.source_book import SourceBook
 from app.sources import ConfiguredSource, build_sources, source_ranks
 from app.store.api import Store, open_store
 from app.watermarks import Watermarks
@@ -50,9 +53,21 @@ class Live:
     pipeline: Pipeline
     sources: Mapping[str, ConfiguredSource]
 
-    def poll(self, name: str, now_ms: int) -> None:
-        """Poll one source into the queue of the next step."""
-        self.pipeline.intake.put(self.sources[name].source.poll(now_ms))
+    def poll(self, name: str, now_ms: int) -> Intake:
+        """Poll one source into the queue of the next step; returns what it brought."""
+        intake = self.sources[name].source.poll(now_ms)
+        self.pipeline.intake.put(intake)
+        return intake
+
+    def settle(self) -> None:
+        """Wait for what goes on behind the steps, so that another path may take over its folder."""
+        if self.pipeline.event_log is not None:
+            self.pipeline.event_log.settle()
+
+    def close(self) -> None:
+        """No more steps are made."""
+        if self.pipeline.event_log is not None:
+            self.pipeline.event_log.close()
 
 
 def store_url(settings: Settings) -> str:
@@ -62,7 +77,13 @@ def store_url(settings: Settings) -> str:
 
 
 def open_configured_store(settings: Settings, *, durable: bool = True) -> Store:
-    """The store of the settings; raises StoreError."""
+    """The store of the settings, and its folder when there is none; raises StoreError."""
+    directory = settings.store.directory
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        found = f"store.directory: {directory} cannot be made: {error.strerror}"
+        raise StoreError(f"{found}; expected a folder that can be written") from error
     return open_store(store_url(settings), durable=durable)
 
 
@@ -130,6 +151,9 @@ def assemble(
         store=store,
         checkpoints=CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE, durable=durable),
         notifier=notifier,
+        event_log=EventLog(event_log_folder(settings), durable=durable, in_background=True),
+        retention=settings.store.retention,
+        sources=SourceBook({name: source.interval_ms for name, source in sources.items()}),
         rewind=rewound,
     )
     pipeline.complaints = watch.complaints(lambda: pipeline.matcher)
@@ -149,6 +173,16 @@ def types_of_one_source(rows: Iterable[AttributeRow]) -> frozenset[str]:
 def checkpoint_folder(settings: Settings) -> Path:
     """Where checkpoints are."""
     return settings.store.directory / "checkpoints"
+
+
+def event_log_folder(settings: Settings) -> Path:
+    """Where the released events are."""
+    return settings.store.directory / "events"
+
+
+def open_event_log(settings: Settings, store: Store) -> EventLogReader:
+    """The released events as far as their steps are in the store."""
+    return EventLogReader(event_log_folder(settings), store.event_log_positions)
 
 
 def _restore_position(sources: Mapping[str, ConfiguredSource], name: str, position: object) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import engine
 from app.assembly import endpoints_of
 from app.config import load_settings
 from app.errors import ConfigError
-from app.queries import load_queries
+from app.queries import Loaded, load_queries
 from app.settings import Settings
 from app.sources import build_sources
+from collectors.schema import load_event_types
+from engine.errors import QueryError
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,9 @@ class CheckReport:
     problems: tuple[str, ...]
     n_queries: int = 0
     n_receivers: int = 0
+    settings: Settings | None = None
+    """What was read; None when it cannot be."""
+    queries: Loaded | None = None
 
 
 def check_all(config: Path | None) -> CheckReport:
@@ -29,8 +35,24 @@ def check_all(config: Path | None) -> CheckReport:
     except ConfigError as error:
         return CheckReport(tuple(str(error).splitlines()))
     loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
-    problems = [*loaded.problems, *_source_problems(settings), *_receiver_problems(settings)]
-    return CheckReport(tuple(problems), len(loaded.compiled), len(settings.alerting.receivers))
+    problems = [
+        *loaded.problems,
+        *_runtime_problems(loaded),
+        *_source_problems(settings),
+        *_receiver_problems(settings),
+    ]
+    return CheckReport(tuple(problems), len(loaded.compiled), len(settings.alerting.receivers), settings, loaded)
+
+
+def _runtime_problems(loaded: Loaded) -> list[str]:
+    """Queries that are right but that the live process cannot evaluate."""
+    problems, schema = [], load_event_types()
+    for query in loaded.compiled:
+        try:
+            engine.Engine([query], schema)
+        except QueryError as error:
+            problems.append(str(error))
+    return problems
 
 
 def _source_problems(settings: Settings) -> list[str]:

@@ -48,12 +48,12 @@ class CheckpointFolder:
         self._folder = folder
         self.pipeline = pipeline
 
-    def write(self, checkpoint: Checkpoint, now_ms: int) -> CheckpointRow:
+    def write(self, checkpoint: Checkpoint, now_ms: int, epoch: str = "") -> CheckpointRow:
         """Write the file; returns the row that makes it current once its transaction commits."""
         data = _pack(checkpoint)
         name = f"checkpoint-{checkpoint.number:012d}.arrow"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(exist_ok=True)  # its parent, the store, is never made anew: it may have been moved away
             _write_atomically(self._folder / name, data, durable=self._durable)
         except OSError as error:
             raise CheckpointError(
@@ -66,6 +66,7 @@ class CheckpointFolder:
             digest=_digest(data),
             version=VERSION,
             written_ms=now_ms,
+            epoch=epoch,
         )
 
     def read(self, row: CheckpointRow) -> Checkpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -68,16 +69,20 @@ def run(
         bool, typer.Option("--forget-position", help="Start without the checkpoint: sources are read from their start.")
     ] = False,
 ) -> None:
-    """Watch the configured cluster until SIGINT or SIGTERM."""
+    """Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again."""
+    from app.asked import asked_by_signals
     from app.assembly import LIVE_PIPELINE, open_configured_store
-    from app.runner import run as run_live
+    from app.process_lock import only_process
+    from app.supervisor import run as run_live
 
     settings = settings_of(config)
     if forget_position:
-        with open_configured_store(settings) as store, store.transaction() as writer:
+        lock = only_process(settings.store.directory)
+        with lock, open_configured_store(settings) as store, store.transaction() as writer:
             writer.forget_checkpoint(LIVE_PIPELINE)
-    with stopped_by_signals() as stop:
-        run_live(settings, SystemClock(), stop)
+    with asked_by_signals() as asked:
+        if not run_live(settings, SystemClock(), asked, lambda: check_all(config)):
+            os._exit(0)  # the step that hangs is made again after the next start
 
 
 @cli.command()
@@ -93,19 +98,33 @@ def demo(
     ] = None,
 ) -> None:
     """Replay a recorded cluster through the whole pipeline and compare the alerts with the injected faults."""
-    from app.demo import run_demo
+    from app.demo import run_demo, show_demo
 
     settings = settings_of(config, least_level="error")
     result = run_demo(settings, read_speed(speed), table_console(), recording)
     typer.echo(f"Summary: {result.summary_path}")
-    typer.echo(
-        f"Store: {result.store_directory}; the dashboard is not there yet, look with 'clustercep alerts list --store'."
-    )
+    typer.echo(f"Store: {result.store_directory} ('clustercep alerts list --store' shows it here).")
     if not once:
-        typer.echo("Ctrl-C ends the demo.")
-        with stopped_by_signals() as stop:
-            stop.wait()
+        show_demo(settings, result, config, typer.echo)
     raise typer.Exit(0 if result.passed else EXIT_FAILED)
+
+
+@cli.command()
+@friendly
+def dashboard(
+    config: ConfigOption = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another SQLite store: a replay's.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Another port than dashboard.port.")] = None,
+) -> None:
+    """Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM."""
+    from app.dashboard_command import run_dashboard
+
+    settings = settings_of(config)
+    if store is not None and not (store / "clustercep.db").is_file():
+        raise AppError(f"{store}: no store there; expected a folder with clustercep.db")
+    raise typer.Exit(run_dashboard(settings, config=config, store_folder=store, port=port, announce=typer.echo))
 
 
 @cli.command()

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ import engine
 from app.alerting.recorder import HISTORY, LIVE
 from app.alerting.text import iso
 from app.assembly import open_configured_store
+from app.dashboard_command import check_port, free_port, place_of, run_dashboard
 from app.demo_report import print_summary
-from app.errors import RecordingError
+from app.errors import AppError, RecordingError
 from app.ground_truth import SeenAlert, Verdict, judge
+from app.process_lock import only_process
 from app.recording import Fault, Recording
 from app.replay import Progress as ReplayProgress
 from app.replay import Speed, replay
-from app.runner import only_process
 from app.settings import Receiver, Settings
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.webhook_sink import Sink, webhook_sink
@@ -76,16 +78,31 @@ def demo_settings(settings: Settings, sink: Sink) -> Settings:
         update={"directory": settings.demo.directory / "store", "url": None, "url_file": None}
     )
     receiver = Receiver(url=SecretStr(sink.url))
+    alerting = settings.alerting.model_copy(update={"receivers": {RECEIVER: receiver}})
+    return with_demo_parameters(settings).model_copy(update={"store": store, "alerting": alerting})
+
+
+def show_demo(settings: Settings, result: DemoResult, config: Path | None, announce: Callable[[str], None]) -> None:
+    """The dashboard on the demo's store, until Ctrl-C; on another port where the configured one is taken."""
+    place = place_of(settings.dashboard)
+    try:
+        check_port(place)
+        port = place.port
+    except AppError:
+        port = free_port(place.address)
+        announce(f"Port {place.port} of {place.address} is taken; using {port}.")
+    announce("Ctrl-C ends the demo.")
+    run_dashboard(
+        with_demo_parameters(settings), config=config, store_folder=result.store_directory, port=port, announce=announce
+    )
+
+
+def with_demo_parameters(settings: Settings) -> Settings:
+    """The parameters that suit a small cluster."""
     parameters = dict(settings.queries.parameters)
     for query, values in settings.demo.parameters.items():
         parameters[query] = {**parameters.get(query, {}), **values}
-    return settings.model_copy(
-        update={
-            "store": store,
-            "alerting": settings.alerting.model_copy(update={"receivers": {RECEIVER: receiver}}),
-            "queries": settings.queries.model_copy(update={"parameters": parameters}),
-        }
-    )
+    return settings.model_copy(update={"queries": settings.queries.model_copy(update={"parameters": parameters})})
 
 
 def seen_alerts(store: Store) -> list[SeenAlert]:

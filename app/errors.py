@@ -41,6 +41,10 @@ class CheckpointError(AppError):
     """A checkpoint that cannot be restored: damaged, or of another version."""
 
 
+class EventLogError(AppError):
+    """The event log cannot be read, or would tell what did not happen."""
+
+
 class RecordingError(AppError):
     """A recording that cannot be replayed: not one, damaged, or beyond the limits."""
 
@@ -54,6 +58,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "ConfigProblem",
+    "EventLogError",
     "NotFoundError",
     "RecordingError",
     "StoreError",

@@ -7,7 +7,17 @@ import sys
 
 import structlog
 
+from app.console import inert
 from app.settings import Log
+
+
+def harmless(_logger: object, _level: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Names of jobs and files reach the log: a line stays one line, and no character of theirs steers the terminal."""
+    return {name: inert(value) if name == "exception" else _harmless(value) for name, value in fields.items()}
+
+
+def _harmless(value: object) -> object:
+    return inert(value).replace("\n", "\\n") if isinstance(value, str) else value
 
 
 def configure_logs(settings: Log) -> None:
@@ -23,6 +33,7 @@ def configure_logs(settings: Log) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            harmless,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),

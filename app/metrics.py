@@ -37,7 +37,8 @@ FAILURE = "failure"
 OUTCOMES = ("delivered", "retried", "failed")
 STEP_FAILURES = ("store", "disk", "defect")
 
-disable_created_metrics()  # a second series beside each counter, which says when this process began: process metrics do
+# A second series beside each counter, which says when this process began: process metrics do.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # untyped there
 
 
 class Metrics:

@@ -5,6 +5,7 @@ A step is one transaction: its alerts, reports, counters and the checkpoint that
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,19 +14,23 @@ from typing import Any, Protocol
 import pyarrow as pa
 import structlog
 
-from app.alerting.delivery import Notifier
 from app.alerting.match import Match
+from app.alerting.notifier import Notifier
 from app.alerting.recorder import HISTORY, LIVE, AlertingOptions, Outcome, Recorder
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.errors import CheckpointError
+from app.event_log import EventLog
 from app.histories import HistoryReplay, Replayed
 from app.intake import IntakeQueue
 from app.ordering import Order, Ordered, Statistic
 from app.recent import RecentEvents
+from app.settings import Retention
+from app.source_book import SourceBook
 from app.store.api import Store
+from app.store.status import ProcessStatus, Queues
 from app.store.writer import NewProblem
 from engine.errors import StateError
-from engine.events import EventBatch
+from engine.events import FOREVER_MS, EventBatch
 
 log = structlog.get_logger(__name__)
 
@@ -84,18 +89,28 @@ class Pipeline:
     store: Store
     checkpoints: CheckpointFolder
     notifier: Notifier
+    event_log: EventLog | None = None
+    """Takes the released events, for the dashboard and queries over the recent past."""
+    retention: Retention = field(default_factory=Retention)
+    """Of the event log."""
+    sources: SourceBook = field(default_factory=lambda: SourceBook({}))
+    status: Callable[[], ProcessStatus] = lambda: {}
+    """What the process knows of itself; stored with each step."""
     rewind: Callable[[EventBatch, int], Matcher] | None = None
     """A fresh matcher, brought up to a watermark with the events that are kept; what it finds was decided before."""
     complaints: Callable[[], list[NewProblem]] = list
     """What went wrong in matching since the last call."""
     number: int = 0
     """Of the current checkpoint."""
+    epoch: str = ""
+    """Of the numbers; another start without a past begins another one."""
     boundary: Boundary = no_boundary
 
     def step(self, now_ms: int) -> Step:
         """Take in what the sources brought since the last step; a crash anywhere repeats or loses nothing."""
         self.boundary("collect")
         intakes = self.intake.drain()
+        self.sources.take(intakes)
         return self._run(lambda: self.order.advance(intakes, now_ms), now_ms)
 
     def finish(self, now_ms: int) -> Step:
@@ -111,7 +126,9 @@ class Pipeline:
         from_histories = [self.histories.replay(history, self.recent.events) for history in ordered.histories]
         complaints = self.complaints()
         self.boundary("checkpoint")
-        row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms)
+        row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms, self.epoch)
+        self.boundary("log")
+        problems_of_log = self._log(ordered, row.number, now_ms)
         self.boundary("store")
         counters = _counters(ordered, matches, from_histories)
         with self.store.transaction() as writer:
@@ -121,18 +138,37 @@ class Pipeline:
                 recorder.history(replayed.matches, replayed.lookup)
             writer.add_statistics(counters)
             writer.add_late_events(ordered.late)
-            problems = writer.add_problems([*ordered.problems, *complaints], now_ms)
+            problems = writer.add_problems([*ordered.problems, *complaints, *problems_of_log], now_ms)
+            writer.put_source_status(self.sources.status(self.order.watermarks.by_source()))
+            writer.put_process_status(self._status(ordered.watermark_ms, writer.n_pending(), now_ms), now_ms)
             writer.put_checkpoint(row)
             self.boundary("commit")
         self.number = row.number
         self.boundary("notify")
         self.notifier.wake()
         self.checkpoints.tidy(row.number)
+        if self.event_log is not None:
+            self.event_log.tidy(row.number, now_ms, self.retention)
         for problem in problems:
             log.warning("problem", source=problem.source, place=problem.place, kind=problem.kind, what=problem.message)
-        for query, alert, what in outcome.log:
-            log.info("alert", query=query, alert=alert, what=what)
+        for line in outcome.log:
+            log.info("alert", **line.fields())
         return Step(ordered.watermark_ms, len(ordered.events), _by_query(matches), outcome, counters)
+
+    def _log(self, ordered: Ordered, number: int, now_ms: int) -> list[NewProblem]:
+        if self.event_log is None:
+            return []
+        self.event_log.write(number, ordered.events, now_ms, [history.events for history in ordered.histories])
+        return self.event_log.problems()
+
+    def _status(self, watermark_ms: int, n_pending: int, now_ms: int) -> ProcessStatus:
+        queues = Queues(
+            intake=len(self.intake), waiting=self.order.n_waiting, recent=len(self.recent), outbox=n_pending
+        )
+        known = ProcessStatus(stepped_ms=now_ms, queues=queues)
+        if abs(watermark_ms) < FOREVER_MS:
+            known["watermark_ms"] = watermark_ms
+        return {**known, **self.status()}
 
     # ------------------------------------------------------------- checkpoint
 
@@ -141,7 +177,11 @@ class Pipeline:
 
         Raises CheckpointError.
         """
+        self.sources.restore(self.store.source_status())
         row = self.store.checkpoint(self.checkpoints.pipeline)
+        self.epoch = secrets.token_hex(8) if row is None else row.epoch
+        if self.event_log is not None:
+            self.event_log.begin(self.epoch, 0 if row is None else row.number)
         if row is None:
             return None
         checkpoint = self.checkpoints.read(row)

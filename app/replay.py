@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from app.alerting.delivery import Notifier
+from app.alerting.notifier import Notifier
 from app.assembly import checked_queries, endpoints_of, open_configured_store
 from app.clock import SetClock
 from app.recorded_rest import RecordedRest, serve

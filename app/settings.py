@@ -11,7 +11,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.durations import DurationMs, SizeBytes
@@ -211,6 +220,8 @@ class Retention(Section):
     notifications_ms: DurationMs = Field(default=2_592_000_000, ge=0)
     late_events_ms: DurationMs = Field(default=604_800_000, ge=0)
     problems_ms: DurationMs = Field(default=2_592_000_000, ge=0)
+    events_ms: DurationMs = Field(default=604_800_000, ge=0)
+    events_size_bytes: SizeBytes = Field(default=20 * 2**30, ge=0)
 
 
 class StoreSettings(Section):
@@ -265,12 +276,22 @@ class Demo(Section):
     parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
 
 
+def _not_yes_or_no(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a number")
+    return value
+
+
+Number = Annotated[int, BeforeValidator(_not_yes_or_no)]
+"""YAML reads `no` as false, which would pass for 0."""
+
+
 class Web(Section):
     """Where the live process answers: health, readiness, reload, metrics."""
 
     enabled: bool = True
     address: str = Field(default="127.0.0.1", min_length=1)
-    port: int = Field(default=9477, ge=0, le=65_535)
+    port: Number = Field(default=9477, ge=0, le=65_535)
     allowed_hosts: tuple[str, ...] = ()
 
 

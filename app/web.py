@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import ipaddress
+import re
 import socket
 import socketserver
 import threading
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Protocol
@@ -32,6 +34,7 @@ log = structlog.get_logger(__name__)
 TEXT = "text/plain; charset=utf-8"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 RELOAD = "/-/reload"
+HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[^\s:\[\]@/]+))(?::[0-9]*)?")
 MAX_UNWANTED_READS = 64
 
 
@@ -185,8 +188,9 @@ class Gate:
         named = (settings.address, *settings.allowed_hosts)
         self._hosts = LOOPBACK_NAMES | {host.strip("[]").lower() for host in named}
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str], hosts: list[str]) -> Answer:
-        """`hosts`: the values of all Host headers."""
+    def answer(self, method: str, target: str, headers: Message) -> Answer:
+        """To one request; every defect of what answers ends here."""
+        hosts = headers.get_all("Host") or []
         if len(hosts) != 1 or host_of(hosts[0]) not in self._hosts:
             return Answer.text(HTTPStatus.FORBIDDEN, "the Host header names another machine; see web.allowed_hosts")
         path = target.partition("?")[0]
@@ -205,15 +209,12 @@ class Gate:
 
 
 def host_of(header: str) -> str:
-    """The name in a Host header: without its port, and an IPv6 address without its brackets."""
-    header = header.strip().lower()
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    name, _, port = header.partition(":")
-    return name if not port or port.isdecimal() else ""
+    """The name in a Host header: without its port, and an IPv6 address without its brackets; "" when it is none."""
+    found = HOST.fullmatch(header.strip().lower())
+    return (found["ipv6"] or found["name"]) if found else ""
 
 
-def _is_page(headers: Mapping[str, str]) -> bool:
+def _is_page(headers: Message) -> bool:
     """Browsers name the page that a request comes from; tools do not."""
     return headers.get("Origin") is not None or (headers.get("Sec-Fetch-Site") or "none") != "none"
 
@@ -228,6 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One request per connection, read whole within its limits before anything is done."""
 
     protocol_version = "HTTP/1.1"
+    command = ""
     server: _Server
 
     def handle(self) -> None:
@@ -241,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.parse_request():
                 return
             self._skip_body(len(rest), deadline_s)
-            answer = self.server.gate.answer(self.command, self.path, self.headers, self.headers.get_all("Host") or [])
+            answer = self.server.gate.answer(self.command, self.path, self.headers)
         except _RequestRefused as refused:
             self._send(Answer.text(refused.status, refused.status.phrase.lower()))
             self._see_off(deadline_s)
@@ -289,24 +291,21 @@ class _Handler(BaseHTTPRequestHandler):
                 self._receive(deadline_s)
 
     def _send(self, answer: Answer) -> None:
-        headers = {
-            "Content-Type": answer.kind,
-            "Content-Length": str(len(answer.body)),
-            "Connection": "close",
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-            "Cross-Origin-Resource-Policy": "same-origin",
-        }
-        if answer.allow:
-            headers["Allow"] = answer.allow
-        self.send_response_only(answer.status)
-        for name, value in headers.items():
-            self.send_header(name, value)
+        lines = [
+            f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
+            f"Date: {self.date_time_string()}",
+            f"Content-Type: {answer.kind}",
+            f"Content-Length: {len(answer.body)}",
+            "Connection: close",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            "Cross-Origin-Resource-Policy: same-origin",
+            *([f"Allow: {answer.allow}"] if answer.allow else []),
+        ]
+        body = b"" if self.command == "HEAD" else answer.body
         self.connection.settimeout(self.server.gate.limits.request_s)
         try:
-            self.end_headers()
-            if getattr(self, "command", "") != "HEAD":
-                self.wfile.write(answer.body)
+            self.connection.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
         except OSError:
             log.debug("a client went away before its answer")
 
@@ -331,7 +330,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self.address_family = family
         self.gate = gate
         self._free = threading.BoundedSemaphore(gate.limits.n_connections)
-        super().__init__(address, _Handler)  # type: ignore[arg-type]  # IPv6 addresses have four parts
+        super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Hang up at once on whom there is no thread for."""

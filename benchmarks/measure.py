@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+
+def size(name: str, default: int) -> int:
+    """How large to measure: CLUSTERCEP_BENCH_<NAME> in the environment, else the default."""
+    return int(os.environ.get(f"CLUSTERCEP_BENCH_{name}", default))
+
+
+def resident_mib(pid: int | None = None, peak: bool = False) -> float:
+    """Resident memory of a process (this one) now, or its peak, MiB."""
+    status = Path(f"/proc/{pid or os.getpid()}/status").read_text()
+    return int(status.partition("VmHWM:" if peak else "VmRSS:")[2].split()[0]) / 1024
 
 
 def median_seconds(work: Callable[[], object], repeats: int = 3, warm_up: int = 1) -> float:

@@ -13,7 +13,7 @@ from dashboard.store import settings
 Value = str | int | float | bool | None
 
 _PAGES = "clustercep-pages"
-_JOB_ID = re.compile(r"(?:job|application)_(\d{1,20}_\d{1,10})")
+_JOB_ID = re.compile(r"(?:job|application)_([0-9]{1,20}_[0-9]{1,10})")
 
 
 def url(page: str, **params: Value) -> str:
@@ -32,14 +32,26 @@ def register(pages: Mapping[str, st.Page]) -> None:
     st.session_state[_PAGES] = dict(pages)
 
 
-def link(page: str, label: str, *, icon: str | None = None, help: str | None = None, **params: Value) -> None:
-    """A link inside the dashboard. `label` is read as Markdown: hostile text goes through `dashboard.text.md`."""
+def link(
+    page: str,
+    label: str,
+    *,
+    icon: str | None = None,
+    help: str | None = None,
+    span: tuple[int, int] | None = None,
+    **params: Value,
+) -> None:
+    """A link inside the dashboard; `span` becomes `from` and `to`.
+
+    `label` is read as Markdown: hostile text goes through `dashboard.text.md`.
+    """
     target = st.session_state.get(_PAGES, {}).get(page)
-    given = {name: str(value) for name, value in params.items() if value is not None}
+    given = {**params, **({} if span is None else {"from": span[0], "to": span[1]})}
     if target is None:
-        st.link_button(label, url(page, **params), icon=icon, help=help, type="tertiary")
+        st.link_button(label, url(page, **given), icon=icon, help=help, type="tertiary")
     else:
-        st.page_link(target, label=label, icon=icon or "", help=help or "", query_params=given)
+        texts = {name: str(value) for name, value in given.items() if value is not None}
+        st.page_link(target, label=label, icon=icon or "", help=help or "", query_params=texts)
 
 
 def go(page: str, **params: Value) -> None:

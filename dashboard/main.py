@@ -19,7 +19,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts this file's folder on the path, 
     sys.path.insert(0, str(ROOT))
 
 from app.errors import AppError  # noqa: E402  # after the path
-from dashboard import links, login  # noqa: E402
+from dashboard import links, login, sidebar  # noqa: E402
 from dashboard.text import md  # noqa: E402
 
 ICON = Path(__file__).with_name("icon.svg")  # a symbol's name would be fetched from a server far away
@@ -77,6 +77,7 @@ def main() -> None:
     root = st.Page(_to_first_page, title="clustercep", url_path="start", default=True, visibility="hidden")
     chosen = st.navigation([root, *found.values()])
     st.set_page_config(page_title=f"{chosen.title} · clustercep")
+    sidebar.show()
     chosen.run()
 
 

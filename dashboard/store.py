@@ -11,12 +11,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.assembly import store_url
+from app.alerting.operations import acknowledge, end_silence, silence
+from app.assembly import open_event_log, store_url
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
+from app.event_log import EventLogReader
 from app.settings import Settings
-from app.store.api import AlertDetails, AlertFilter, Store, open_store
+from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store
 from app.store.models import (
     AlertChangeRow,
     AlertRow,
@@ -24,10 +26,13 @@ from app.store.models import (
     LateEventRow,
     NotificationRow,
     ProblemRow,
+    ProcessStatusRow,
     ReportRow,
     SilenceRow,
+    SourceStatusRow,
     StatisticRow,
 )
+from app.store.status import ProcessStatus, QueryFigures
 
 STORE_VARIABLE = "CLUSTERCEP_STORE"
 """A folder with another store than the configured one, such as a replay's."""
@@ -38,7 +43,7 @@ SQLITE_FILE = "clustercep.db"
 def settings() -> Settings:
     """The settings that $CLUSTERCEP_CONFIG (else config.yaml) and the environment give now; raises ConfigError."""
     path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_FILE))
-    read = _settings(str(path), _changed_ns(path))
+    read = _settings(str(path), _state(path))
     folder = os.environ.get(STORE_VARIABLE)
     if not folder:
         return read
@@ -55,13 +60,20 @@ def store() -> Store:
     return _store(store_url(chosen), _identity(file))
 
 
+def event_log() -> EventLogReader:
+    """The events that the pipeline logged; raises as `store` does."""
+    return open_event_log(settings(), store())
+
+
 def now_ms() -> int:
     """The time now, in milliseconds since the epoch."""
     return SystemClock().now_ms()
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def _settings(path: str, _changed: int) -> Settings:
+def _settings(path: str, state: tuple[int, int, int]) -> Settings:
+    """`state` of the file: one that was edited is read anew."""
+    del state
     return load_settings(Path(path))
 
 
@@ -72,11 +84,12 @@ def _store(url: str, identity: tuple[int, int]) -> Store:
     return open_store(url)
 
 
-def _changed_ns(path: Path) -> int:
+def _state(path: Path) -> tuple[int, int, int]:
     try:
-        return path.stat().st_mtime_ns
+        status = path.stat()
     except OSError:
-        return 0  # reading it says what is wrong
+        return 0, 0, 0  # reading it says what is wrong
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _identity(file: Path) -> tuple[int, int]:
@@ -91,20 +104,31 @@ __all__ = [
     "AlertChangeRow",
     "AlertDetails",
     "AlertFilter",
+    "AlertPage",
     "AlertRow",
     "AppError",
+    "Cursor",
+    "EventLogReader",
     "EvidenceRow",
     "LateEventRow",
     "NotFoundError",
     "NotificationRow",
     "ProblemRow",
+    "ProcessStatus",
+    "ProcessStatusRow",
+    "QueryFigures",
     "ReportRow",
     "Settings",
     "SilenceRow",
+    "SourceStatusRow",
     "StatisticRow",
     "Store",
     "StoreError",
+    "acknowledge",
+    "end_silence",
+    "event_log",
     "now_ms",
     "settings",
+    "silence",
     "store",
 ]

@@ -19,7 +19,7 @@ JOINER = "\u2060"
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _READ_IN_TEXT = re.compile(
-    r"(?<=[:@])"  # shortcodes :name:, addresses with a scheme, mail addresses
+    r"(?<=[:@])(?=\S)"  # shortcodes :name:, addresses with a scheme, mail addresses
     r"|(?<=www)(?=\.)"
     r"|(?<=[<>=~-])(?=[<>=~-])",  # arrows and dashes that become symbols
     re.IGNORECASE,

@@ -8,12 +8,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import streamlit as st
 
 from app.durations import format_duration
+from dashboard.store import now_ms
 
 FROM, TO = "from", "to"
 """Names in the URL; values are milliseconds since the epoch."""
 
 EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 """1970 to 9999: what a calendar can show."""
+
+LATELY_MS = {"Last hour": 3_600_000, "Last day": 86_400_000, "Last week": 604_800_000}
 
 Span = tuple[int, int]
 OpenSpan = tuple[int | None, int | None]
@@ -50,13 +53,13 @@ def duration(duration_ms: int | None) -> str:
     return format_duration(duration_ms) if duration_ms >= 0 else f"-{format_duration(-duration_ms)}"
 
 
-def ago(time_ms: int | None, now_ms: int) -> str:
+def ago(time_ms: int | None, at_ms: int) -> str:
     """`2 min 3 s ago`; 'in …' for what lies ahead."""
     if time_ms is None:
         return "never"
-    if time_ms > now_ms:
-        return f"in {format_duration(time_ms - now_ms)}"
-    return f"{format_duration(max(1_000, now_ms - time_ms))} ago"
+    if time_ms > at_ms:
+        return f"in {format_duration(time_ms - at_ms)}"
+    return f"{format_duration(max(1_000, at_ms - time_ms))} ago"
 
 
 def span_picker(key: str, default: Span) -> Span:
@@ -73,6 +76,10 @@ def span_picker(key: str, default: Span) -> Span:
 def open_span_picker(key: str) -> OpenSpan:
     """As `span_picker`, each end open where the URL names none."""
     chosen = (_in_url(FROM), _in_url(TO))
+    with st.container(horizontal=True):
+        for label, length_ms in LATELY_MS.items():
+            st.button(label, key=f"{key}-{length_ms}", on_click=_lately, args=(length_ms,))
+        st.button("Any time", key=f"{key}-any", on_click=_any_time, disabled=chosen == (None, None))
     _pick(key, chosen)
     if chosen[0] is not None and chosen[1] is not None and chosen[0] > chosen[1]:
         st.warning("The first time lies after the second one; both are exchanged.", icon=":material/swap_horiz:")
@@ -101,6 +108,16 @@ def _put_into_url(name: str, widget: str) -> None:
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = str(round(picked.replace(tzinfo=zone()).timestamp() * 1000))
+
+
+def _lately(length_ms: int) -> None:
+    _any_time()
+    st.query_params[FROM] = str(now_ms() - length_ms)
+
+
+def _any_time() -> None:
+    for name in (FROM, TO):
+        st.query_params.pop(name, None)
 
 
 def _in_url(name: str) -> int | None:

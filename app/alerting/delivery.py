@@ -1,9 +1,8 @@
-"""Delivering the outbox: one worker per receiver, so that one that hangs holds up nobody else."""
+"""Delivering the outbox to one receiver; `app.alerting.notifier` gives each receiver a worker."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,10 +17,11 @@ from app.alerting.payload import alertmanager_payload, read_template, template_f
 from app.alerting.text import plain
 from app.clock import Clock
 from app.config import read_secret
-from app.errors import ConfigError, ConfigProblem, StoreError
+from app.errors import ConfigError, ConfigProblem
 from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import NotificationRow
+from app.store.subject import job_of
 from app.store.writer import NewProblem
 from collectors.http import NoRedirectSession
 
@@ -31,8 +31,21 @@ RETRIED_STATUS = frozenset({408, 425, 429})
 """Client errors that another attempt may cure; all of 5xx may."""
 
 
+TIMEOUT = "timeout"
+CONNECTION = "connection"
+TLS = "tls"
+REDIRECT = "redirect"
+REFUSED = "refused_4xx"
+SERVER = "server_5xx"
+MESSAGE = "message"
+
+
 class DeliveryError(Exception):
-    """An attempt that failed."""
+    """An attempt that failed; `reason` is one of the names above, for counting."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(text)
 
 
 class TemporaryDeliveryError(DeliveryError):
@@ -94,6 +107,14 @@ def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
     )
 
 
+class DeliveryCounts(Protocol):
+    """What is counted of attempts: app.metrics.Metrics."""
+
+    def delivered(self, receiver: str, outcome: str, reason: str) -> None:
+        """An attempt was "delivered" (reason ""), will be "retried", or "failed" for good."""
+        ...
+
+
 class Post(Protocol):
     """Sends one message; raises the DeliveryError family."""
 
@@ -118,13 +139,26 @@ def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
             ) as response:
                 status = response.status_code
     except (requests.ConnectionError, requests.Timeout) as error:
-        raise TemporaryDeliveryError(_without_url(error)) from None
+        raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
     except (requests.RequestException, ValueError) as error:
-        raise PermanentDeliveryError(_without_url(error)) from None
-    if status >= 500 or status in RETRIED_STATUS:
-        raise TemporaryDeliveryError(f"answered {status}")
+        raise PermanentDeliveryError(_without_url(error), MESSAGE) from None
     if not 200 <= status < 300:
-        raise PermanentDeliveryError(f"answered {status}")
+        raise _refusal(status)
+
+
+def _refusal(status: int) -> DeliveryError:
+    text = f"answered {status}"
+    if status >= 500:
+        return TemporaryDeliveryError(text, SERVER)
+    if status in RETRIED_STATUS:
+        return TemporaryDeliveryError(text, REFUSED)
+    return PermanentDeliveryError(text, REDIRECT if 300 <= status < 400 else REFUSED)
+
+
+def _reason_of(error: Exception) -> str:
+    """The order matters: a time-out while connecting is a failed connection too, as is a certificate refused."""
+    kinds = ((requests.Timeout, TIMEOUT), (requests.exceptions.SSLError, TLS))
+    return next((reason for kind, reason in kinds if isinstance(error, kind)), CONNECTION)
 
 
 def _without_url(error: Exception) -> str:
@@ -146,6 +180,19 @@ class StoppedError(Exception):
     """The process ends; what is pending stays pending."""
 
 
+class _Uncounted:
+    def delivered(self, receiver: str, outcome: str, reason: str) -> None:
+        """Nobody counts."""
+
+
+def _about(notification: NotificationRow) -> dict[str, str]:
+    """Which alert a line of the log is about: its id, query, and job when there is one."""
+    payload: Mapping[str, Any] = notification.payload if isinstance(notification.payload, Mapping) else {}
+    parts = [part if isinstance(part := payload.get(name), Mapping) else {} for name in ("key", "values")]
+    about = {"alert": notification.alert_id, "query": str(payload.get("query", "")), "job": job_of(*parts)}
+    return {name: value for name, value in about.items() if value}
+
+
 def _never_stops(_seconds: float) -> bool:
     return False
 
@@ -161,19 +208,25 @@ class Courier:
         *,
         post: Post = http_post,
         wait: Callable[[float], bool] | None = None,
+        stopping: Callable[[], bool] | None = None,
+        metrics: DeliveryCounts | None = None,
     ) -> None:
-        """`wait(seconds)` returns True when the process ends meanwhile."""
+        """`wait(seconds)` returns True when the process ends meanwhile; `stopping` is asked before each message."""
+        self._metrics = metrics or _Uncounted()
         self._store = store
         self._endpoint = endpoint
         self._clock = clock
         self._post = post
         self._wait = wait or _never_stops
+        self._stopping = stopping or (lambda: False)
 
     def deliver_pending(self) -> int:
         """Deliver, or finally fail, all that is pending; returns how many are done with. Raises StoppedError."""
         n_done = 0
         while batch := self._store.pending_notifications(self._endpoint.name):
             for notification in batch:
+                if self._stopping():
+                    raise StoppedError
                 self._deliver(notification)
                 n_done += 1
         return n_done
@@ -183,7 +236,7 @@ class Courier:
         retrying = Retrying(
             retry=retry_if_exception_type(TemporaryDeliveryError),
             stop=_StopAfterRecorded(notification.n_attempts, endpoint.max_attempts),
-            wait=wait_exponential_jitter(initial=endpoint.first_retry_s, max=endpoint.max_retry_s, jitter=0.1),
+            wait=wait_exponential_jitter(multiplier=endpoint.first_retry_s, max=endpoint.max_retry_s, jitter=0.1),
             before_sleep=lambda state: self._failed_for_now(notification, state),
             sleep=self._sleep,
             reraise=True,
@@ -195,13 +248,14 @@ class Courier:
             self._failed_for_good(notification, error)
         else:
             self._record(notification, "delivered", None, 0)
-            log.info("told", receiver=endpoint.name, alert=notification.alert_id, state=notification.state)
+            self._metrics.delivered(endpoint.name, "delivered", "")
+            log.info("told", receiver=endpoint.name, state=notification.state, **_about(notification))
 
     def _body(self, notification: NotificationRow) -> bytes:
         try:
             return self._endpoint.body(Snapshot.from_json(notification.payload))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise PermanentDeliveryError(f"the message cannot be written: {error}") from error
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise PermanentDeliveryError(f"the message cannot be written: {error}", MESSAGE) from error
 
     def _sleep(self, seconds: float) -> None:
         if self._wait(seconds):
@@ -209,9 +263,11 @@ class Courier:
 
     def _failed_for_now(self, notification: NotificationRow, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
+        assert isinstance(error, DeliveryError), "nothing else is retried"
         delay_ms = round((state.next_action.sleep if state.next_action else 0) * 1000)
         self._record(notification, "pending", plain(error), self._clock.now_ms() + delay_ms)
-        log.warning("not told yet", receiver=self._endpoint.name, alert=notification.alert_id, error=plain(error))
+        self._metrics.delivered(self._endpoint.name, "retried", error.reason)
+        log.warning("not told yet", receiver=self._endpoint.name, error=plain(error), **_about(notification))
 
     def _failed_for_good(self, notification: NotificationRow, error: DeliveryError) -> None:
         message = f"a message was given up: {plain(error)}"
@@ -226,7 +282,8 @@ class Courier:
             )
             problem = NewProblem("alerting", f"receiver {self._endpoint.name}", "undelivered", message)
             writer.add_problems([problem], self._clock.now_ms())
-        log.error("given up", receiver=self._endpoint.name, alert=notification.alert_id, error=plain(error))
+        self._metrics.delivered(self._endpoint.name, "failed", error.reason)
+        log.error("given up", receiver=self._endpoint.name, error=plain(error), **_about(notification))
 
     def _record(self, notification: NotificationRow, status: str, error: str | None, next_ms: int) -> None:
         with self._store.transaction() as writer:
@@ -238,67 +295,3 @@ class Courier:
                 next_attempt_ms=next_ms,
                 now_ms=self._clock.now_ms(),
             )
-
-
-class Notifier:
-    """A thread per receiver that wakes when there is something to tell."""
-
-    POLL_S = 5.0
-    """How often the outbox is looked at unasked: commands of other processes write to it too."""
-
-    def __init__(
-        self, store: Store, endpoints: Mapping[str, Endpoint], clock: Clock, *, post: Post = http_post
-    ) -> None:
-        self._stopping = threading.Event()
-        self._lock = threading.Lock()
-        self._wake = {name: threading.Event() for name in endpoints}
-        self._idle = {name: threading.Event() for name in endpoints}
-        self._couriers = {
-            name: Courier(store, endpoint, clock, post=post, wait=self._stopping.wait)
-            for name, endpoint in endpoints.items()
-        }
-        self._threads = [
-            threading.Thread(target=self._work, args=(name,), name=f"notify-{name}", daemon=True) for name in endpoints
-        ]
-
-    def start(self) -> None:
-        """Begin with what is left in the outbox."""
-        self.wake()
-        for thread in self._threads:
-            thread.start()
-
-    def wake(self) -> None:
-        """There may be something new; returns at once."""
-        with self._lock:
-            for name, event in self._wake.items():
-                self._idle[name].clear()
-                event.set()
-
-    def drain(self, timeout_s: float) -> bool:
-        """Wait until everything is told or given up; False when the time is over first."""
-        return all(event.wait(timeout_s) for event in self._idle.values())
-
-    def stop(self, timeout_s: float = 2.0) -> None:
-        """Stop after the attempt under way; what is pending is told after the next start."""
-        self._stopping.set()
-        for event in self._wake.values():
-            event.set()
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join(timeout_s)
-
-    def _work(self, name: str) -> None:
-        while not self._stopping.is_set():
-            self._wake[name].wait(self.POLL_S)
-            self._wake[name].clear()
-            try:
-                self._couriers[name].deliver_pending()
-            except StoppedError:
-                return
-            except StoreError as error:
-                log.error("the outbox cannot be read", receiver=name, error=str(error))
-                self._stopping.wait(self.POLL_S)
-                continue
-            with self._lock:
-                if not self._wake[name].is_set():
-                    self._idle[name].set()

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from app.alerting.catalog import QueryInfo
 from app.alerting.match import Match
 
+MAX_KEY_CHARS = 1_000
+
 Key = tuple[tuple[str, object], ...]
 
 
@@ -41,8 +43,12 @@ def alert_key(match: Match, per: Sequence[str]) -> Key:
 
 
 def canonical_key(key: Key) -> str:
-    """A partition key as JSON text: equal keys give equal text."""
-    return json.dumps(dict(key), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+    """A partition key as JSON text: equal keys give equal text, different ones different text.
+
+    A long one ends in its digest: names are hostile, and databases index texts up to a length only.
+    """
+    text = json.dumps(dict(key), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+    return text if len(text) <= MAX_KEY_CHARS else f"{text[:MAX_KEY_CHARS]}...{digest('key', text)}"
 
 
 def n_events(match: Match) -> int:

@@ -76,9 +76,13 @@ def on_silence(state: State, actor: str, note: str) -> Change | None:
     return Change(State.SILENCED, note or "silenced", actor)
 
 
-def on_silence_end(state: State) -> Change | None:
-    """The silence is over and the episode is not."""
-    return Change(State.FIRING, "the silence ended") if state is State.SILENCED else None
+def on_silence_end(state: State, ended_by: str | None = None) -> Change | None:
+    """The silence is over and the episode is not; `ended_by`: who ended it before its time."""
+    if state is not State.SILENCED:
+        return None
+    if ended_by is not None:
+        return Change(State.FIRING, "the silence was ended", ended_by)
+    return Change(State.FIRING, "the silence ended")
 
 
 def idempotency_key(alert: str, state: State, revision: int) -> str:

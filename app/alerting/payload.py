@@ -39,7 +39,7 @@ def alertmanager_payload(snapshot: Snapshot, receiver: str, external_url: str) -
                 "annotations": annotations,
                 "startsAt": iso(snapshot.start_ms),
                 "endsAt": iso(snapshot.end_ms) if resolved else NEVER,
-                "generatorURL": f"{external_url.rstrip('/')}/alerts?id={snapshot.alert_id}",
+                "generatorURL": f"{external_url.rstrip('/')}/alert?id={snapshot.alert_id}",
                 "fingerprint": snapshot.alert_id[:16],
             }
         ],
@@ -76,7 +76,7 @@ def template_fields(snapshot: Snapshot, receiver: str, external_url: str) -> dic
         "start": iso(snapshot.start_ms),
         "end": iso(snapshot.end_ms),
         "receiver": receiver,
-        "url": f"{external_url.rstrip('/')}/alerts?id={snapshot.alert_id}",
+        "url": f"{external_url.rstrip('/')}/alert?id={snapshot.alert_id}",
     }
 
 

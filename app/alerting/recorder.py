@@ -20,6 +20,7 @@ from app.alerting.text import fill
 from app.settings import Receiver
 from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, NotificationRow, ReportRow, SilenceRow
 from app.store.storable import MAX_RAW_CHARS, storable_text, storable_values
+from app.store.subject import host_of, job_of
 from app.store.writer import Writer
 
 LIVE = "live"
@@ -43,6 +44,21 @@ class AlertingOptions:
     max_age_ms: int = 86_400_000
 
 
+@dataclass(frozen=True, slots=True)
+class AlertLine:
+    """Something that happened to an alert, for the log."""
+
+    query: str
+    alert: str
+    job: str | None
+    what: str
+
+    def fields(self) -> dict[str, str]:
+        """What the line of the log names; the job when there is one."""
+        fields = {"query": self.query, "alert": self.alert, "what": self.what}
+        return fields if self.job is None else {**fields, "job": self.job}
+
+
 @dataclass
 class Outcome:
     """What a step did to alerts and reports."""
@@ -53,8 +69,11 @@ class Outcome:
     n_notifications: int = 0
     n_changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes of state by (query, state that the alert went to)."""
-    log: list[tuple[str, str, str]] = field(default_factory=list)
-    """(query, alert id, what happened), for the log."""
+    log: list[AlertLine] = field(default_factory=list)
+
+    def tell(self, alert: AlertRow, what: str) -> None:
+        """Something happened to an alert."""
+        self.log.append(AlertLine(alert.query, alert.id, alert.job_id, what))
 
 
 class Recorder:
@@ -153,6 +172,8 @@ class Recorder:
             query_hash=info.hash,
             key=storable_values(dict(episode.key)),
             key_text=episode.key_text,
+            job_id=None,
+            host=None,
             severity=info.severity.value,
             state="",
             open=True,
@@ -209,6 +230,7 @@ class Recorder:
         alert.best_confidence = best.confidence
         alert.best_n_events = n_events(best)
         alert.values = storable_values(best.values)
+        alert.job_id, alert.host = job_of(alert.key, alert.values), host_of(alert.key, alert.values)
         alert.summary = fill(info.summary, {**alert.key, **best.values, "query": alert.query})
         bound = [(name, event_id) for name, ids in best.bindings.items() for event_id in ids]
         bound = _ends(bound, self._options.max_evidence_events)
@@ -241,7 +263,7 @@ class Recorder:
             )
         )
         self.outcome.n_changes[alert.query, alert.state] += 1
-        self.outcome.log.append((alert.query, alert.id, f"{alert.state}: {change.reason}"))
+        self.outcome.tell(alert, f"{alert.state}: {change.reason}")
         self._notify(alert)
         return True
 
@@ -253,7 +275,7 @@ class Recorder:
             audience = Audience(snapshot, receiver, told, self._now_ms, self._options.max_age_ms)
             decision = decide(audience)
             if not decision.send:
-                self.outcome.log.append((alert.query, alert.id, f"{name} is not told: {decision.reason}"))
+                self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
                 continue
             notification = NotificationRow(
                 idempotency_key=key,
@@ -279,7 +301,8 @@ class Recorder:
     def _end_silences(self) -> None:
         for alert in self._writer.silenced_alerts():
             if self._silenced(alert) is None:
-                self._change(alert, lifecycle.on_silence_end(State(alert.state)))
+                last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
+                self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
 
     # ----------------------------------------------------------------- reports
 
@@ -364,6 +387,6 @@ def _evidence(alert: str, position: int, variable: str, event_id: str, event: Ma
         t_lo_ms=found.get("t_lo_ms"),
         t_hi_ms=found.get("t_hi_ms"),
         attributes=storable_values({name: v for name, v in found.items() if name not in _NOT_ATTRIBUTES}),
-        origin=found.get("origin"),
+        origin=None if found.get("origin") is None else storable_text(found["origin"]),
         raw=None if found.get("raw") is None else storable_text(found["raw"], MAX_RAW_CHARS),
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from sqlalchemy import Engine, Select, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.errors import NotFoundError, StoreError
+from app.store import alert_pages
+from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
 from app.store.models import (
     AlertChangeRow,
     AlertRow,
@@ -22,29 +25,19 @@ from app.store.models import (
     LateEventRow,
     NotificationRow,
     ProblemRow,
+    ProcessStatusRow,
     ReportRow,
     SilenceRow,
+    SourceStatusRow,
     StatisticRow,
 )
 from app.store.schema import open_database
+from app.store.status import LIVE_PROCESS
 from app.store.writer import Writer
-
-MAX_ROWS = 10_000
 
 Row = TypeVar("Row", bound=Base)
 
-
-@dataclass(frozen=True, slots=True)
-class AlertFilter:
-    """Which alerts to list; None leaves a criterion out. Times: closed interval that the episode must touch."""
-
-    state: str | None = None
-    query: str | None = None
-    severity: str | None = None
-    from_ms: int | None = None
-    to_ms: int | None = None
-    limit: int = 100
-    offset: int = 0
+_ID_BEGINNING = re.compile("[0-9a-f]{4,32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +65,11 @@ class Store:
     ) -> None:
         self.close()
 
+    @property
+    def engine(self) -> Engine:
+        """For looking at what the statements do; reading and writing have their own methods."""
+        return self._engine
+
     def close(self) -> None:
         """Give all connections back."""
         self._engine.dispose()
@@ -93,16 +91,60 @@ class Store:
         except SQLAlchemyError as error:
             raise StoreError(f"the store cannot be read: {_first_line(error)}") from error
 
-    def alerts(self, wanted: AlertFilter = AlertFilter()) -> list[AlertRow]:
-        """Alerts, the latest start first."""
-        query = _matching(select(AlertRow), wanted).order_by(AlertRow.start_ms.desc(), AlertRow.id)
-        with self._reading() as session:
-            return list(session.scalars(query.limit(min(wanted.limit, MAX_ROWS)).offset(wanted.offset)))
+    # ------------------------------------------------------------- alerts
 
-    def n_alerts(self, wanted: AlertFilter = AlertFilter()) -> int:
-        """How many alerts the filter lets through, whatever its limit."""
+    def alerts(self, wanted: AlertFilter = EVERY_ALERT) -> list[AlertRow]:
+        """Alerts, the latest start first (among equal ones the greatest id)."""
         with self._reading() as session:
-            return session.scalar(_matching(select(func.count()).select_from(AlertRow), wanted)) or 0
+            return alert_pages.listed(session, wanted)
+
+    def alert_page(
+        self, wanted: AlertFilter = EVERY_ALERT, *, after: Cursor | None = None, before: Cursor | None = None
+    ) -> AlertPage:
+        """`wanted.limit` alerts in the order of `alerts`: the first ones, those after a place, or those before it.
+
+        The offset does not matter here. Raises ValueError when both places are given.
+        """
+        if after is not None and before is not None:
+            raise ValueError("both after and before are given; expected at most one")
+        with self._reading() as session:
+            return alert_pages.page(session, wanted, after, before)
+
+    def count_alerts(self, wanted: AlertFilter = EVERY_ALERT, at_most: int = MAX_ROWS) -> tuple[int, bool]:
+        """(How many the filter lets through, True) or (`at_most`, False) when there are more."""
+        with self._reading() as session:
+            return alert_pages.count(session, wanted, at_most)
+
+    def n_alerts(self, wanted: AlertFilter = EVERY_ALERT) -> int:
+        """How many alerts the filter lets through, whatever its limit; looks at all of them."""
+        with self._reading() as session:
+            return alert_pages.count(session, wanted, None)[0]
+
+    def alerts_of_query(self, query: str, limit: int = 100) -> list[AlertRow]:
+        """The latest alerts of a query."""
+        return self.alerts(AlertFilter(queries=(query,), limit=limit))
+
+    def alerts_of_job(self, job_id: str, limit: int = 100) -> list[AlertRow]:
+        """The latest alerts about a job."""
+        return self.alerts(AlertFilter(job_id=job_id, limit=limit))
+
+    def query_names(self) -> list[str]:
+        """The queries that have alerts, in alphabetical order: one look-up each."""
+        names: list[str] = []
+        with self._reading() as session:
+            statement = select(func.min(AlertRow.query))
+            name = session.scalar(statement)
+            while name is not None:
+                names.append(name)
+                name = session.scalar(statement.where(AlertRow.query > name))
+        return sorted(names)
+
+    def n_open_alerts(self) -> dict[tuple[str, str], int]:
+        """How many alerts are open, by (state, severity)."""
+        counted = select(AlertRow.state, AlertRow.severity, func.count()).where(AlertRow.open.is_(True))
+        with self._reading() as session:
+            rows = session.execute(counted.group_by(AlertRow.state, AlertRow.severity)).all()
+        return {(state, severity): n for state, severity, n in rows}
 
     def alert(self, alert_id: str) -> AlertDetails:
         """One alert by its id, or by a beginning of it that no other has; raises NotFoundError."""
@@ -135,14 +177,17 @@ class Store:
         offset: int = 0,
     ) -> list[ReportRow]:
         """Rows of reports, the latest start first; times as in AlertFilter."""
-        statement = select(ReportRow).order_by(ReportRow.start_ms.desc(), ReportRow.id)
+        statement = select(ReportRow).order_by(ReportRow.start_ms.desc(), ReportRow.id.desc())
         if query is not None:
             statement = statement.where(ReportRow.query == query)
-        if from_ms is not None:
-            statement = statement.where(ReportRow.end_ms >= from_ms)
         if to_ms is not None:
             statement = statement.where(ReportRow.start_ms <= to_ms)
-        return self._all(statement.limit(min(limit, MAX_ROWS)).offset(offset))
+        with self._reading() as session:
+            if from_ms is not None:
+                length = ReportRow.end_ms - ReportRow.start_ms
+                longest_ms = session.scalar(select(length).order_by(length.desc()).limit(1)) or 0
+                statement = statement.where(ReportRow.start_ms >= from_ms - longest_ms, ReportRow.end_ms >= from_ms)
+            return list(session.scalars(statement.limit(min(limit, MAX_ROWS)).offset(offset)))
 
     def n_reports_by_query(self) -> dict[str, int]:
         """How many rows each report has."""
@@ -168,22 +213,46 @@ class Store:
             .limit(limit)
         )
 
+    def failed_notifications(self, limit: int = 1_000) -> list[NotificationRow]:
+        """What was given up, the latest first."""
+        order = (NotificationRow.sequence.desc(), NotificationRow.receiver.desc())
+        return self._all(
+            select(NotificationRow).where(NotificationRow.status == "failed").order_by(*order).limit(limit)
+        )
+
+    def n_notifications(self) -> dict[tuple[str, str], int]:
+        """How many notifications there are, by (receiver, status)."""
+        counted = select(NotificationRow.receiver, NotificationRow.status, func.count())
+        with self._reading() as session:
+            rows = session.execute(counted.group_by(NotificationRow.status, NotificationRow.receiver)).all()
+        return {(receiver, status): n for receiver, status, n in rows}
+
     def n_notifications_by_status(self) -> dict[str, int]:
         """How many notifications are pending, delivered, failed."""
         return self._counts(select(NotificationRow.status, func.count()).group_by(NotificationRow.status))
 
     def problems(self, limit: int = 1_000) -> list[ProblemRow]:
         """Problems, the last seen first."""
-        order = (ProblemRow.last_ms.desc(), ProblemRow.source, ProblemRow.place, ProblemRow.kind)
+        order = (column.desc() for column in (ProblemRow.last_ms, ProblemRow.source, ProblemRow.place, ProblemRow.kind))
         return self._all(select(ProblemRow).order_by(*order).limit(limit))
 
     def late_events(self, limit: int = 1_000) -> list[LateEventRow]:
         """Events that came after the watermark, the last seen first."""
-        return self._all(select(LateEventRow).order_by(LateEventRow.seen_ms.desc(), LateEventRow.event_id).limit(limit))
+        order = (column.desc() for column in (LateEventRow.seen_ms, LateEventRow.event_id, LateEventRow.source))
+        return self._all(select(LateEventRow).order_by(*order).limit(limit))
 
     def silences(self, now_ms: int) -> list[SilenceRow]:
         """Silences that hold now."""
         return self._all(select(SilenceRow).where(SilenceRow.until_ms > now_ms).order_by(SilenceRow.id))
+
+    def source_status(self) -> list[SourceStatusRow]:
+        """How the sources of the live process stand, by name."""
+        return self._all(select(SourceStatusRow).order_by(SourceStatusRow.name))
+
+    def process_status(self) -> ProcessStatusRow | None:
+        """How the live process stands; None before its first step."""
+        with self._reading() as session:
+            return session.get(ProcessStatusRow, LIVE_PROCESS)
 
     def statistics(self, name: str | None = None) -> list[StatisticRow]:
         """Counters by name, source and type."""
@@ -194,6 +263,10 @@ class Store:
         """Which checkpoint belongs to this content."""
         with self._reading() as session:
             return session.get(CheckpointRow, pipeline)
+
+    def event_log_positions(self) -> dict[str, int]:
+        """The last committed step of each epoch, the present one and those that were forgotten."""
+        return self._counts(select(CheckpointRow.epoch, func.max(CheckpointRow.number)).group_by(CheckpointRow.epoch))
 
     def _all(self, statement: Select[Row]) -> list[Row]:
         with self._reading() as session:
@@ -215,35 +288,20 @@ def open_store(url: str, *, durable: bool = True) -> Store:
 
 def find_alert(session: Session, alert_id: str) -> AlertRow:
     """By id or by an unambiguous beginning of at least four characters; raises NotFoundError."""
-    alert = session.get(AlertRow, alert_id)
-    if alert is not None:
-        return alert
     found = []
-    if len(alert_id) >= 4:
-        # No LIKE: the id comes from a user and may hold wildcards.
-        found = list(
-            session.scalars(select(AlertRow).where(func.substr(AlertRow.id, 1, len(alert_id)) == alert_id).limit(2))
-        )
+    if _ID_BEGINNING.fullmatch(alert_id):
+        # No LIKE, nor a function of the id: two bounds enter the index of the primary key.
+        within = (AlertRow.id >= alert_id, AlertRow.id < alert_id + "g")
+        found = list(session.scalars(select(AlertRow).where(*within).limit(2)))
     if len(found) == 1:
         return found[0]
     reason = "several alerts begin so; give more characters" if found else "list them with 'clustercep alerts list'"
     raise NotFoundError(f"no one alert has the id {alert_id!r}: {reason}")
 
 
-def _matching(statement: Select[Any], wanted: AlertFilter) -> Select[Any]:
-    if wanted.state is not None:
-        statement = statement.where(AlertRow.state == wanted.state)
-    if wanted.query is not None:
-        statement = statement.where(AlertRow.query == wanted.query)
-    if wanted.severity is not None:
-        statement = statement.where(AlertRow.severity == wanted.severity)
-    if wanted.from_ms is not None:
-        statement = statement.where(AlertRow.end_ms >= wanted.from_ms)
-    if wanted.to_ms is not None:
-        statement = statement.where(AlertRow.start_ms <= wanted.to_ms)
-    return statement
-
-
 def _first_line(error: SQLAlchemyError) -> str:
     original = getattr(error, "orig", None) or error
     return str(original).splitlines()[0] if str(original) else type(original).__name__
+
+
+__all__ = ["MAX_ROWS", "AlertDetails", "AlertFilter", "AlertPage", "Cursor", "Store", "find_alert", "open_store"]

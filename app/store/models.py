@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 NAMING = {
@@ -31,9 +31,19 @@ class AlertRow(Base):
     __tablename__ = "alerts"
     __table_args__ = (
         Index("ix_alerts_query_key_start", "query", "key_text", "start_ms"),
-        Index("ix_alerts_state_severity", "state", "severity"),
-        Index("ix_alerts_start", "start_ms"),
         Index("ix_alerts_open", "open", "query"),
+        Index("ix_alerts_updated", "open", "updated_ms"),
+        # Pages walk these in order; what stands behind `id` lets rows that a filter refuses be passed over unread.
+        Index("ix_alerts_page", "start_ms", "id", "end_ms", "state", "merged_into"),
+        Index("ix_alerts_page_state", "state", "start_ms", "id", "end_ms", "merged_into"),
+        Index("ix_alerts_page_severity", "severity", "start_ms", "id", "end_ms", "state", "merged_into"),
+        Index("ix_alerts_page_query", "query", "severity", "start_ms", "id", "end_ms", "state", "merged_into"),
+        Index("ix_alerts_page_job", "job_id", "start_ms", "id"),
+        Index("ix_alerts_page_host", "host", "start_ms", "id", "end_ms", "state", "severity", "query", "merged_into"),
+        Index(
+            "ix_alerts_page_host_query", "host", "query", "start_ms", "id", "end_ms", "state", "severity", "merged_into"
+        ),
+        Index("ix_alerts_length", text("(end_ms - start_ms)")),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -41,6 +51,9 @@ class AlertRow(Base):
     query_hash: Mapped[str]
     key: Mapped[dict[str, Any]]
     key_text: Mapped[str]
+    job_id: Mapped[str | None]
+    """The job that it is about, for filters; `host` likewise."""
+    host: Mapped[str | None]
     severity: Mapped[str] = mapped_column(String(16))
     state: Mapped[str] = mapped_column(String(16))
     open: Mapped[bool]
@@ -111,13 +124,20 @@ class SilenceRow(Base):
     created_ms: Mapped[int]
     reason: Mapped[str]
     actor: Mapped[str]
+    ended_by: Mapped[str | None]
+    """Who ended it before its time."""
 
 
 class ReportRow(Base):
     """One row of a query with REPORT."""
 
     __tablename__ = "reports"
-    __table_args__ = (Index("ix_reports_query_start", "query", "start_ms"), Index("ix_reports_start", "start_ms"))
+    __table_args__ = (
+        Index("ix_reports_page", "start_ms", "id", "end_ms"),
+        Index("ix_reports_page_query", "query", "start_ms", "id", "end_ms"),
+        Index("ix_reports_created", "created_ms"),
+        Index("ix_reports_length", text("(end_ms - start_ms)")),
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     query: Mapped[str]
@@ -141,6 +161,9 @@ class NotificationRow(Base):
     __tablename__ = "notifications"
     __table_args__ = (
         Index("ix_notifications_status_receiver", "status", "receiver", "sequence"),
+        Index("ix_notifications_status_sequence", "status", "sequence", "receiver"),
+        Index("ix_notifications_created", "created_ms"),
+        Index("ix_notifications_sequence", "sequence", "receiver"),
         Index("ix_notifications_alert", "alert_id"),
     )
 
@@ -165,7 +188,7 @@ class ProblemRow(Base):
     """Something that could not be read or done as expected; one row however often it happens."""
 
     __tablename__ = "problems"
-    __table_args__ = (Index("ix_problems_last", "last_ms"),)
+    __table_args__ = (Index("ix_problems_page", "last_ms", "source", "place", "kind"),)
 
     source: Mapped[str] = mapped_column(String(100), primary_key=True)
     place: Mapped[str] = mapped_column(String(500), primary_key=True)
@@ -180,7 +203,7 @@ class LateEventRow(Base):
     """An event that came after the watermark: it took no part in matching."""
 
     __tablename__ = "late_events"
-    __table_args__ = (Index("ix_late_events_seen", "seen_ms"),)
+    __table_args__ = (Index("ix_late_events_page", "seen_ms", "event_id", "source"),)
 
     event_id: Mapped[str] = mapped_column(String(100), primary_key=True)
     source: Mapped[str] = mapped_column(String(100), primary_key=True)
@@ -204,6 +227,8 @@ class CheckpointRow(Base):
     digest: Mapped[str] = mapped_column(String(64))
     version: Mapped[int]
     written_ms: Mapped[int]
+    epoch: Mapped[str] = mapped_column(String(16), server_default="")
+    """Of the numbers: another start without a past counts from 1 again."""
 
 
 class StatisticRow(Base):
@@ -215,3 +240,32 @@ class StatisticRow(Base):
     source: Mapped[str] = mapped_column(String(100), primary_key=True)
     type: Mapped[str] = mapped_column(String(100), primary_key=True)
     value: Mapped[int]
+
+
+class SourceStatusRow(Base):
+    """How one source of the live process stands, as of its last step."""
+
+    __tablename__ = "source_status"
+
+    name: Mapped[str] = mapped_column(String(100), primary_key=True)
+    interval_ms: Mapped[int]
+    watermark_ms: Mapped[int | None]
+    """What it promises; null until it was heard of."""
+    polled_ms: Mapped[int | None]
+    """Its last poll, however it ended."""
+    succeeded_ms: Mapped[int | None]
+    n_failed_in_a_row: Mapped[int]
+    last_error: Mapped[str | None]
+    """Of the last poll that failed; null while the last one succeeded."""
+    left_out: Mapped[bool]
+    """Silent for so long that the others go on without it."""
+
+
+class ProcessStatusRow(Base):
+    """How the live process stands, as of its last step: figures since it started, as JSON."""
+
+    __tablename__ = "process_status"
+
+    name: Mapped[str] = mapped_column(String(100), primary_key=True)
+    updated_ms: Mapped[int]
+    value: Mapped[dict[str, Any]]

@@ -25,4 +25,8 @@ def _storable(value: Any) -> Any:
         return storable_text(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, Mapping):
+        return storable_values(value)
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
     return value

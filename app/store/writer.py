@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.settings import Retention
+from app.store import retention as retention_of_rows
+from app.store.alert_pages import longest_ms
 from app.store.models import (
     AlertChangeRow,
     AlertRow,
@@ -18,11 +19,14 @@ from app.store.models import (
     LateEventRow,
     NotificationRow,
     ProblemRow,
+    ProcessStatusRow,
     ReportRow,
     SilenceRow,
+    SourceStatusRow,
     StatisticRow,
 )
-from app.store.storable import storable_text
+from app.store.status import LIVE_PROCESS, ProcessStatus, SourceStatus
+from app.store.storable import storable_text, storable_values
 
 MAX_PLACE_CHARS = 500
 MAX_MESSAGE_CHARS = 1_000
@@ -55,11 +59,14 @@ class Writer:
 
     def alerts_near(self, query: str, key_text: str, start_ms: int, end_ms: int, gap_ms: int) -> list[AlertRow]:
         """Alerts of a query and key within the gap of a closed interval, the earliest first; not merged ones."""
+        # Without a bound below, all earlier alerts of the key would be looked at.
+        earliest_ms = start_ms - gap_ms - longest_ms(self.session)
         statement = (
             select(AlertRow)
             .where(
                 AlertRow.query == query,
                 AlertRow.key_text == key_text,
+                AlertRow.start_ms >= earliest_ms,
                 AlertRow.start_ms <= end_ms + gap_ms,
                 AlertRow.end_ms >= start_ms - gap_ms,
                 AlertRow.merged_into.is_(None),
@@ -138,6 +145,30 @@ class Writer:
         """A new silence."""
         self.session.add(silence)
 
+    def silence(self, silence_id: int) -> SilenceRow | None:
+        """By its number."""
+        return self.session.get(SilenceRow, silence_id)
+
+    def last_silence_of(self, query: str, key_text: str, now_ms: int) -> SilenceRow | None:
+        """The silence that covered alerts of this query and key until the latest time before now."""
+        statement = select(SilenceRow).where(
+            SilenceRow.query == query,
+            SilenceRow.until_ms <= now_ms,
+            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == key_text),
+        )
+        return self.session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id).limit(1)).first()
+
+    def end_silence(self, silence_id: int, actor: str, now_ms: int) -> SilenceRow | None:
+        """The silence holds no longer; None when there is none of this number that still holds.
+
+        Its open alerts fire again with the next step, as those of one that is over by itself.
+        """
+        silence = self.session.get(SilenceRow, silence_id)
+        if silence is None or silence.until_ms <= now_ms:
+            return None
+        silence.until_ms, silence.ended_by = now_ms, actor
+        return silence
+
     def was_told(self, alert_id: str, receiver: str) -> bool:
         """Whether a receiver is, or will be, told that an alert fires."""
         statement = select(NotificationRow.idempotency_key).where(
@@ -175,6 +206,26 @@ class Writer:
                 finished_ms=None if status == "pending" else now_ms,
             )
         )
+
+    def send_again(self, receiver: str | None = None, keys: Sequence[str] = (), *, now_ms: int) -> int:
+        """What was given up is pending again, under its Idempotency-Key and with all attempts before it.
+
+        `receiver`: only of this one; `keys`: only these Idempotency-Keys. Returns how many messages that are.
+        """
+        failed = update(NotificationRow).where(NotificationRow.status == "failed")
+        if receiver is not None:
+            failed = failed.where(NotificationRow.receiver == receiver)
+        parts = [failed]
+        if keys:
+            wanted = sorted(set(keys))
+            chunks = (wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK))
+            parts = [failed.where(NotificationRow.idempotency_key.in_(chunk)) for chunk in chunks]
+        pending = {"status": "pending", "n_attempts": 0, "next_attempt_ms": now_ms, "finished_ms": None}
+        n_again = 0
+        for part in parts:
+            result = self.session.execute(part.values(**pending).execution_options(synchronize_session=False))
+            n_again += int(getattr(result, "rowcount", 0))
+        return n_again
 
     # ------------------------------------------- problems, counters, positions
 
@@ -226,13 +277,40 @@ class Writer:
                 new.pop((event_id, source), None)
         self.session.add_all(new.values())
 
+    def put_source_status(self, sources: Iterable[SourceStatus]) -> None:
+        """How the sources stand; rows of sources that are no more go."""
+        known = {row.name: row for row in self.session.scalars(select(SourceStatusRow))}
+        for source in sources:
+            values = {**asdict(source), "last_error": _optional_text(source.last_error)}
+            row = known.pop(source.name, None)
+            if row is None:
+                self.session.add(SourceStatusRow(**values))
+            else:
+                for name, value in values.items():
+                    setattr(row, name, value)
+        for gone in known.values():
+            self.session.delete(gone)
+
+    def put_process_status(self, status: ProcessStatus, now_ms: int) -> None:
+        """How the live process stands."""
+        value = storable_values(dict(status))
+        self.session.merge(ProcessStatusRow(name=LIVE_PROCESS, updated_ms=now_ms, value=value))
+
+    def n_pending(self) -> int:
+        """Messages that receivers have still to be told."""
+        pending = select(func.count()).select_from(NotificationRow).where(NotificationRow.status == "pending")
+        return self.session.scalar(pending) or 0
+
     def put_checkpoint(self, checkpoint: CheckpointRow) -> None:
         """This checkpoint belongs to what the transaction writes."""
         self.session.merge(checkpoint)
 
     def forget_checkpoint(self, pipeline: str) -> None:
-        """The next start begins without a past."""
-        self.session.execute(delete(CheckpointRow).where(CheckpointRow.pipeline == pipeline))
+        """The next start begins without a past; how far the epoch went stays known to readers of the event log."""
+        row = self.session.get(CheckpointRow, pipeline)
+        if row is not None:
+            ended = {"pipeline": f"{pipeline}, until {row.epoch}"}
+            self.session.execute(update(CheckpointRow).where(CheckpointRow.pipeline == pipeline).values(**ended))
 
     def checkpoint(self, pipeline: str) -> CheckpointRow | None:
         """The checkpoint so far."""
@@ -241,30 +319,13 @@ class Writer:
     # ------------------------------------------------------------- retention
 
     def apply_retention(self, retention: Retention, now_ms: int) -> dict[str, int]:
-        """Delete what is over and older than its retention; returns how many rows went, by table."""
-        old_alerts = select(AlertRow.id).where(
-            AlertRow.open.is_(False), AlertRow.updated_ms < now_ms - retention.alerts_ms
-        )
-        finished = NotificationRow.status != "pending"
-        old_evidence = select(AlertRow.id).where(
-            AlertRow.open.is_(False), AlertRow.updated_ms < now_ms - retention.evidence_ms
-        )
-        statements: dict[str, Any] = {
-            "evidence": delete(EvidenceRow).where(EvidenceRow.alert_id.in_(old_evidence)),
-            "notifications": delete(NotificationRow).where(
-                finished, NotificationRow.created_ms < now_ms - retention.notifications_ms
-            ),
-            "alerts": delete(AlertRow).where(AlertRow.id.in_(old_alerts)),
-            "reports": delete(ReportRow).where(ReportRow.created_ms < now_ms - retention.reports_ms),
-            "late_events": delete(LateEventRow).where(LateEventRow.seen_ms < now_ms - retention.late_events_ms),
-            "problems": delete(ProblemRow).where(ProblemRow.last_ms < now_ms - retention.problems_ms),
-            "silences": delete(SilenceRow).where(SilenceRow.until_ms < now_ms - retention.alerts_ms),
-        }
-        removed = {}
-        for table, statement in statements.items():
-            result = self.session.execute(statement.execution_options(synchronize_session=False))
-            removed[table] = int(getattr(result, "rowcount", 0))
-        return removed
+        """Delete a bounded part of what is over and older than its retention; returns how many rows went, by table."""
+        self.session.flush()
+        return retention_of_rows.apply_retention(self.session, retention, now_ms)
+
+
+def _optional_text(text: str | None) -> str | None:
+    return None if text is None else storable_text(text, MAX_MESSAGE_CHARS)
 
 
 __all__ = ["NewProblem", "Writer"]

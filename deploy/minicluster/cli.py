@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from deploy.minicluster import packing, settings, verification
+from deploy.minicluster import packing, settings, verification, watch_config
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import MiniClusterError
 from deploy.minicluster.processes import is_alive
@@ -106,6 +106,7 @@ def _run(options: argparse.Namespace) -> int:
 def _workload(cluster: Cluster, talk: Talk, *, repeat: bool = False) -> Outcome:
     port = cluster.ports["resourcemanager_http"]
     talk(f"healthy; ResourceManager at http://{cluster.settings.master_address}:{port}")
+    talk(f"to watch it: .venv/bin/clustercep run -c {cluster.settings.work_dir / watch_config.NAME}")
     workload = Workload(cluster, talk)
     try:
         outcome = workload.run()

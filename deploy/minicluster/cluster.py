@@ -12,15 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from deploy.minicluster import ganglia, hadoop_config, ports, processes
+from deploy.minicluster import ganglia, hadoop_config, ports, processes, watch_config
 from deploy.minicluster.errors import StartError
+from deploy.minicluster.hadoop_api import HadoopApi
+from deploy.minicluster.history_mirror import HistoryMirror
 from deploy.minicluster.host_metrics import Sampler
 from deploy.minicluster.http_client import get_json
+from deploy.minicluster.periodic import Periodic
 from deploy.minicluster.processes import Process
 from deploy.minicluster.settings import Host, Settings
 
 MARKER = "this-folder-is-emptied-by-minicluster"
 START_TIMEOUT_S = 180.0
+MIRROR_INTERVAL_S = 3.0
 
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
@@ -47,7 +51,7 @@ def prepare_work_dir(settings: Settings) -> None:
     if not list(library.glob("hadoop-common-*.jar")):
         raise StartError(f"no Hadoop jars in {library}; run deploy/minicluster/install.sh")
     shutil.rmtree(work, ignore_errors=True)
-    for folder in ("bin", "conf", "home", "jobs", "lib", "logs", "rrds", "tasks", "tmp"):
+    for folder in ("bin", "conf", "history", "home", "jobs", "lib", "logs", "rrds", "tasks", "tmp"):
         (work / folder).mkdir(parents=True)
     (work / MARKER).touch()
     # Everything that ends up in logs and job configurations gets a neutral path: jars too, as Hadoop resolves links.
@@ -89,6 +93,7 @@ class Cluster:
         self.nodes: dict[Host, Process] = {}
         self.java = find_java()
         self._sampler: Sampler | None = None
+        self._mirror: Periodic | None = None
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Cluster:
@@ -124,6 +129,9 @@ class Cluster:
         if self._sampler is not None:
             self._sampler.stop()
             self._sampler = None
+        if self._mirror is not None:
+            self._mirror.stop()
+            self._mirror = None
         processes.stop_all(self.processes)
         self.master.clear()
         self.nodes.clear()
@@ -154,6 +162,8 @@ class Cluster:
         self._start_hdfs()
         self._start_yarn()
         self._start_sampler()
+        self._start_mirror()
+        watch_config.write(settings, self.ports)
 
     def java_command(self, heap_mib: int, class_path: str, main_class: str, *options: str) -> list[str]:
         """A JVM with the cluster's options."""
@@ -234,6 +244,11 @@ class Cluster:
         self._sampler = Sampler(self.settings, roots, config, self.environment)
         self._sampler.start()
         self._wait(self._ganglia_is_healthy, "showing cpu_user of every node", "gmetad", "gmond")
+
+    def _start_mirror(self) -> None:
+        mirror = HistoryMirror(HadoopApi(self.settings.master_address, self.ports), self.settings.history_dir)
+        self._mirror = Periodic(mirror.try_to_copy, MIRROR_INTERVAL_S, "history-mirror")
+        self._mirror.start()
 
     def _wait(self, condition: Callable[[], bool], what: str, first: str, *others: str) -> None:
         watched = [self.master[name] for name in (first, *others)]

@@ -18,13 +18,15 @@ from deploy.minicluster.errors import JobError
 from deploy.minicluster.hadoop_api import HadoopApi, task_of
 from deploy.minicluster.process_tree import scan, tree_pids
 from deploy.minicluster.settings import Host
+from deploy.minicluster.watch_config import MAX_QUEUED_BYTES
 
 HOG_RAMP_S = 50.0
 HOG_HOLD_S = 30.0
 HOG_LEVELS = (0.05, 0.95)
 HOG_DELAY_S = 12.0
-PAUSE_S = 15.0
+PAUSE_S = 12.0
 RUN_S = 0.003
+RUN_GROWTH = 4
 SLOW_AT_MOST_S = 75.0
 CONDITION_TIMEOUT_S = 180.0
 
@@ -184,7 +186,7 @@ def has_left_shuffle(injection: Injection) -> bool:
 
 
 def slow_down_host(injection: Injection) -> None:
-    """A NodeManager gets a few milliseconds every few seconds while its map outputs are fetched."""
+    """A NodeManager gets a few milliseconds now and then, more each time, while its map outputs are fetched."""
     injection.wait(lambda: all_maps_are_done(injection), "all maps were done")
     outputs = map_outputs(injection)
     # From here it is a race with the reducers' start-up: their first fetch comes two to three seconds after it.
@@ -197,12 +199,14 @@ def slow_down_host(injection: Injection) -> None:
     shuffled = threading.Event()
     watcher = threading.Thread(target=_watch_shuffle, args=(injection, shuffled, deadline), daemon=True)
     watcher.start()
+    run_s = RUN_S
     try:
         while not shuffled.is_set() and time.monotonic() < deadline:
             os.kill(pid, signal.SIGSTOP)
             shuffled.wait(PAUSE_S)
             os.kill(pid, signal.SIGCONT)
-            time.sleep(RUN_S)
+            time.sleep(run_s)
+            run_s *= RUN_GROWTH  # on a busy machine the first moments are not enough for any answer
     finally:
         os.kill(pid, signal.SIGCONT)
     watcher.join()
@@ -217,9 +221,9 @@ def slow_down_host(injection: Injection) -> None:
             to_ms=now_ms(),
             task_ids=sorted(task_of(attempt["id"]) for attempt in reducers),
             attempt_ids=sorted(outputs[host.name]),
-            note=f"the NodeManager of {host.name} ran for {RUN_S * 1000:.0f} ms and stood still for"
-            f" {PAUSE_S * 1000:.0f} ms, again and again; tasks are the reducers, attempts the maps whose outputs"
-            " they fetched from there",
+            note=f"the NodeManager of {host.name} stood still for {PAUSE_S * 1000:.0f} ms, ran for"
+            f" {RUN_S * 1000:.0f} ms, then {RUN_GROWTH} times as long, and so on; tasks are the reducers, attempts"
+            " the maps whose outputs they fetched from there",
         )
     )
 
@@ -262,7 +266,7 @@ def straggler_truth(cluster: Cluster, api: HadoopApi, job_id: str, fault: str) -
     )
 
 
-def late_reducers_truth(api: HadoopApi, job_id: str, min_bytes: int = 40_000_000) -> Truth:
+def late_reducers_truth(api: HadoopApi, job_id: str, min_bytes: int = MAX_QUEUED_BYTES) -> Truth:
     """From when at least `min_bytes` of map output were waiting until the first reducer started."""
     attempts = api.finished_attempts(job_id)
     maps = sorted((a for a in attempts if a["type"] == "MAP"), key=lambda a: int(a["finishTime"]))

@@ -17,8 +17,8 @@ if [ ! -e "$stamp" ]; then
   echo "fetching Hadoop $version and what it needs into $library (about 95 MB)"
   rm -rf "$library"
   mkdir -p "$library"
-  mvn -q -B -Dstyle.color=never -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$library" || {
-    echo "Maven could not fetch Hadoop $version; check its settings (a mirror or proxy goes into ~/.m2/settings.xml) and run this again" >&2
+  timeout --foreground 15m mvn -q -B -Dstyle.color=never -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$library" || {
+    echo "Maven could not fetch Hadoop $version (within 15 minutes); check its settings (a mirror or proxy goes into ~/.m2/settings.xml) and run this again" >&2
     exit 1
   }
   touch "$stamp"

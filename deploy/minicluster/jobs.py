@@ -133,7 +133,7 @@ def _mapper_straggler(work: Path) -> Job:
 
 
 def _reducer_straggler(work: Path) -> Job:
-    share = {"n_records": 400, "record_bytes": 100, "hot_key": HOT_KEY, "hot_share": 0.62, "n_cold_keys": 600}
+    share = {"n_records": 400, "record_bytes": 100, "hot_key": HOT_KEY, "hot_share": 0.8, "n_cold_keys": 600}
     tasks = [{"sleep_s": 10, "seed": i, **share} for i in range(6)]
     options = {"mapreduce.job.running.map.limit": 3}
     reducer = f"0 0.07 {HOT_KEY} {work}/jobs/reducer_straggler.truth"
@@ -144,7 +144,8 @@ def _reducer_straggler(work: Path) -> Job:
 
 def _slow_source_host(work: Path) -> Job:
     tasks = [{"sleep_s": 11, "n_records": 150, "record_bytes": 7000, "seed": i} for i in range(12)]
-    return streaming(work, "slow_source_host", tasks, 3, "9 0", healthy=False, fault="slow_source_host")
+    # The reducers go on for a while after the slow fetch: an alert that comes meanwhile is of use to somebody.
+    return streaming(work, "slow_source_host", tasks, 3, "30 0", healthy=False, fault="slow_source_host")
 
 
 def _late_reducers(work: Path) -> Job:

@@ -61,9 +61,11 @@ class Process:
     def wait(self, timeout_s: float) -> int | None:
         """Exit status, None when it still runs after `timeout_s`."""
         try:
-            return self.guard.wait(timeout_s)
+            status = self.guard.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
+        self.request_stop()  # nobody listens any more
+        return status
 
     def failure(self, what: str) -> StartError:
         """An error that quotes the end of the process's log."""

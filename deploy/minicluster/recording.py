@@ -19,11 +19,12 @@ from deploy.minicluster import ganglia
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import RecordingError
 from deploy.minicluster.hadoop_api import HadoopApi
-from deploy.minicluster.recorder import JsonLines, Periodic, RestRecorder, XmlRecorder
+from deploy.minicluster.history_mirror import HistoryMirror
+from deploy.minicluster.periodic import Periodic
+from deploy.minicluster.recorder import JsonLines, RestRecorder, XmlRecorder
 from deploy.minicluster.workload import Outcome
 
 DROPPED_LOGS = {"directory.info", "launch_container.sh", "prelaunch.err", "prelaunch.out"}
-HISTORY_FOLDER = "/mr-history"
 
 
 @dataclass
@@ -68,14 +69,11 @@ class Recording:
         """Copy .jhist and _conf.xml of all jobs, under the names the JobHistoryServer gave them."""
         target = self.folder / "history"
         target.mkdir(exist_ok=True)
-        api = HadoopApi(self.cluster.settings.master_address, self.cluster.ports)
+        mirror = HistoryMirror(HadoopApi(self.cluster.settings.master_address, self.cluster.ports), target)
         deadline = time.monotonic() + timeout_s
         missing = set(job_ids)
         while missing:
-            for path in api.walk(HISTORY_FOLDER):
-                name = path.rpartition("/")[2]
-                if name.endswith((".jhist", "_conf.xml")) and not (target / name).exists():
-                    (target / name).write_text(api.read_file(path), encoding="utf-8")
+            mirror.copy_new()
             names = [path.name for path in target.iterdir()]
             missing = {job_id for job_id in job_ids if sum(job_id in name for name in names) < 2}
             if missing and time.monotonic() > deadline:

@@ -55,10 +55,12 @@ class Recorder:
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job of the workload by name, and when in its phase it is submitted."""
+    """A job of the workload by name, and when it is submitted: so long after its phase began, or after a job ended."""
 
     job: str
     start_after_s: float = 0.0
+    after: str = ""
+    """A job further up in the same phase."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ class Settings:
     def master(self) -> Host:
         """The host of all other daemons."""
         return Host("master", self.master_address)
+
+    @property
+    def history_dir(self) -> Path:
+        """Local copies of the histories, which the JobHistoryServer keeps in HDFS."""
+        return self.work_dir / "history"
 
     @property
     def shuffle_ports(self) -> dict[str, int]:
@@ -154,11 +161,18 @@ def _phase(phase: object, index: int) -> tuple[PlannedJob, ...]:
     where = f"workload[{index}]"
     if not isinstance(phase, list) or not phase:
         raise SettingsError(f"{where}: expected a list of jobs, found {phase!r}")
-    jobs = []
+    jobs: list[PlannedJob] = []
     for position, entry in enumerate(phase):
-        if not isinstance(entry, dict) or not set(entry) <= {"job", "start_after_s"} or "job" not in entry:
-            raise SettingsError(f"{where}[{position}]: expected {{job: NAME, start_after_s: SECONDS}}, found {entry!r}")
-        jobs.append(PlannedJob(str(entry["job"]), float(entry.get("start_after_s", 0))))
+        place = f"{where}[{position}]"
+        if not isinstance(entry, dict) or not set(entry) <= {"job", "start_after_s", "after"} or "job" not in entry:
+            expected = "{job: NAME, start_after_s: SECONDS, after: JOB}"
+            raise SettingsError(f"{place}: expected {expected}, found {entry!r}")
+        job = PlannedJob(str(entry["job"]), float(entry.get("start_after_s", 0)), str(entry.get("after", "")))
+        earlier = [planned.job for planned in jobs]
+        if job.after and job.after not in earlier:
+            listed = ", ".join(earlier) or "there is none"
+            raise SettingsError(f"{place}.after: expected a job further up ({listed}), found {job.after!r}")
+        jobs.append(job)
     return tuple(jobs)
 
 

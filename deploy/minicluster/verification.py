@@ -16,9 +16,10 @@ import yaml
 
 from deploy.minicluster import evidence
 from deploy.minicluster.errors import RecordingError
+from deploy.minicluster.watch_config import MAX_QUEUED_BYTES
 
 FAULTS = ("mapper_straggler", "reducer_straggler", "slow_source_host", "late_reducers", "cpu_hungry_node")
-QUEUE_HIGH_BYTES, QUEUE_LOW_BYTES, QUEUE_HIGH_MS = 40_000_000, 15_000_000, 45_000
+QUEUE_HIGH_BYTES, QUEUE_LOW_BYTES, QUEUE_HIGH_MS = MAX_QUEUED_BYTES, 15_000_000, 45_000
 MIN_RISE, MIN_RISING_SAMPLES, MIN_UNBALANCED = 20.0, 8, 8
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,8 @@ class Workload:
         self._round += 1
         self.outcome = Outcome()
         for phase in planned_jobs(self.cluster.settings):
-            threads = [threading.Thread(target=self._run_planned, args=pair, daemon=True) for pair in phase]
+            ended = {plan.job: threading.Event() for plan, _ in phase}
+            threads = [threading.Thread(target=self._run_planned, args=(*pair, ended), daemon=True) for pair in phase]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -101,7 +102,10 @@ class Workload:
         self._stop.set()
         processes.stop_all(self._clients)
 
-    def _run_planned(self, plan: PlannedJob, job: Job) -> None:
+    def _run_planned(self, plan: PlannedJob, job: Job, ended: Mapping[str, threading.Event]) -> None:
+        while plan.after and not ended[plan.after].wait(0.5):
+            if self._stop.is_set():
+                return
         if self._stop.wait(plan.start_after_s):
             return
         try:
@@ -110,6 +114,8 @@ class Workload:
             with self._lock:
                 self.outcome.problems.append(f"{job.kind}: {error}")
             self._say(f"{job.kind}: {error}")
+        finally:
+            ended[plan.job].set()
 
     def _run_job(self, job: Job) -> None:
         for path, content in job.inputs:

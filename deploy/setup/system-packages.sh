@@ -28,6 +28,6 @@ if [ ! -e "$policy" ]; then
 fi
 
 echo "installing system packages: ${missing[*]}"
-apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive timeout --foreground 15m apt-get -qq -o DPkg::Lock::Timeout=300)
 install() { "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null; }
 install 2>/dev/null || { "${apt[@]}" update >/dev/null && install; } || { echo "$by_hand" >&2; exit 1; }

@@ -9,16 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.alerting.delivery import Notifier
+from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.checkpoint import CheckpointFolder
 from app.clock import SetClock
 from app.deduplicate import Deduplicator
+from app.event_log import EventLog, EventLogReader
 from app.histories import HistoryReplay
 from app.intake import IntakeQueue, Source
 from app.ordering import Order
 from app.pipeline import Boundary, Pipeline, no_boundary
 from app.recent import RecentEvents
+from app.source_book import SourceBook
 from app.store import Store
 from app.watermarks import Watermarks
 from collectors.base import Collected, CollectorError, FinishedHistory
@@ -137,6 +139,12 @@ class Process:
             self.pipeline.step(now_ms)
 
 
+def logged(store: Store, folder: Path) -> list[str]:
+    """Ids of the events in the log of a process that `start` made, in their order."""
+    events = EventLogReader(folder / "events", store.event_log_positions).read()
+    return list(events.strings("event_id").to_pylist())
+
+
 def start(
     store: Store,
     folder: Path,
@@ -164,11 +172,14 @@ def start(
         store=store,
         checkpoints=CheckpointFolder(folder, "live", durable=False),
         notifier=Notifier(store, {}, SetClock(0)),
+        event_log=EventLog(folder / "events", durable=False),
+        sources=SourceBook(dict.fromkeys(names, 10)),
         boundary=boundary,
         rewind=rewind,
     )
     sources = {script.name: Source(ScriptedCollector(script)) for script in scripts}
     positions = pipeline.restore(now_ms)
     for name, position in (positions or {}).items():
-        sources[name].restore(position)
+        if name in sources:
+            sources[name].restore(position)
     return Process(pipeline, sources)

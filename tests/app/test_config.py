@@ -98,6 +98,8 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("sources: {precedence: [yarn_rest, yarn_rest]}", ["sources", "names a source twice"]),
         ("sources: 3", ["sources", "found 3"]),
         ("load: {low_ratio: 2}", ["load.low_ratio", "found 2", "less than or equal to 1"]),
+        ("web: {port: no}", ["web.port", "found False", "a number"]),
+        ("web: {port: 65536}", ["web.port", "found 65536", "less than or equal to 65535"]),
         ("log: {level: loud}", ["log.level", "found 'loud'", "'debug'"]),
         ("alerting: {receivers: {ops: {}}}", ["alerting.receivers.ops", "neither url nor url_file"]),
         ("alerting: {receivers: {ops: {url: x, tmeout: 1 s}}}", ["alerting.receivers.ops.tmeout", "'timeout'"]),

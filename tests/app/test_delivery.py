@@ -9,16 +9,28 @@ from pathlib import Path
 import pytest
 
 from app.alerting import recorder
-from app.alerting.delivery import Courier, Endpoint, Notifier, StoppedError, endpoint_of
+from app.alerting.delivery import Courier, Endpoint, StoppedError, endpoint_of
+from app.alerting.notifier import Notifier
 from app.alerting.payload import alertmanager_payload, templated_payload
 from app.alerting.recorder import Recorder
 from app.clock import SetClock
 from app.settings import Receiver
 from app.store import Store
+from app.store.models import NotificationRow
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
 from tests.app.webhook import webhook
 
 CLOCK = SetClock(5_000)
+
+
+class Counted:
+    """What is counted of attempts, in order."""
+
+    def __init__(self) -> None:
+        self.attempts: list[tuple[str, str, str]] = []
+
+    def delivered(self, receiver: str, outcome: str, reason: str) -> None:
+        self.attempts.append((receiver, outcome, reason))
 
 
 def fill_outbox(store: Store, matches: Sequence[FakeMatch], watermark_ms: int = 0, **receivers: Receiver) -> None:
@@ -82,6 +94,87 @@ def test_what_finally_fails_is_visible_and_does_not_hold_up_the_rest(store: Stor
     assert (problem.source, problem.kind, problem.n_times) == ("alerting", "undelivered", 2)
 
 
+@pytest.mark.parametrize(
+    ("answers", "attempts"),
+    [
+        ((503, 200), [("retried", "server_5xx"), ("delivered", "")]),
+        ((429, 404), [("retried", "refused_4xx"), ("failed", "refused_4xx")]),
+        ((302,), [("failed", "redirect")]),
+        (("hang", 200), [("retried", "timeout"), ("delivered", "")]),
+        ((500, 500, 500), [("retried", "server_5xx"), ("retried", "server_5xx"), ("failed", "server_5xx")]),
+    ],
+)
+def test_every_attempt_is_counted_with_its_reason(
+    store: Store, answers: tuple[int | str, ...], attempts: list[tuple[str, str]]
+) -> None:
+    counted = Counted()
+    with webhook(*answers) as hook:
+        ops = receiver(url=hook.url, timeout="100 ms" if "hang" in answers else "20 s", max_attempts=3)
+        fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
+        endpoint = endpoint_of("ops", ops, "")
+        Courier(store, endpoint, CLOCK, wait=lambda _: False, metrics=counted).deliver_pending()
+    assert counted.attempts == [("ops", *attempt) for attempt in attempts]
+
+
+def test_nobody_there_no_certificate_and_no_message_have_reasons_of_their_own(store: Store) -> None:
+    counted = Counted()
+    with webhook() as plain:
+        tls = plain.url.replace("http://", "https://")  # plain HTTP answers: no TLS
+        for name, url in (("nobody", "http://127.0.0.1:9/hook"), ("tls", tls), ("message", "http://127.0.0.1:99999/")):
+            settings = receiver(url=url, max_attempts=1)
+            fill_outbox(store, [FakeMatch(1, 2, key=(("task_id", name),))], **{name: settings})
+            endpoint = endpoint_of(name, settings, "")
+            Courier(store, endpoint, CLOCK, metrics=counted).deliver_pending()
+    reasons = {name: reason for name, _, reason in counted.attempts}
+    assert len(counted.attempts) == 3
+    assert reasons == {"nobody": "connection", "tls": "tls", "message": "message"}
+
+
+def test_a_message_that_cannot_be_written_fails_alone(store: Store) -> None:
+    counted = Counted()
+    with webhook() as hook:
+        ops = receiver(url=hook.url)
+        fill_outbox(store, [FakeMatch(i, i, key=(("task_id", f"t{i}"),)) for i in range(3)], ops=ops)
+        with store.transaction() as writer:
+            broken = writer.session.get(NotificationRow, (store.notifications()[1].idempotency_key, "ops"))
+            assert broken is not None
+            broken.payload = {"of": "another version"}
+        Courier(store, endpoint_of("ops", ops, ""), CLOCK, metrics=counted).deliver_pending()
+    assert [outcome for _, outcome, _ in counted.attempts] == ["delivered", "failed", "delivered"]
+    assert counted.attempts[1] == ("ops", "failed", "message")
+    assert [n.status for n in store.notifications()] == ["delivered", "failed", "delivered"]
+
+
+def test_a_refused_message_does_not_hold_up_the_next_and_order_is_kept(store: Store) -> None:
+    with webhook(200, 403, 500, 200, 200) as hook:
+        ops = receiver(url=hook.url)
+        fill_outbox(store, [FakeMatch(i, i, key=(("task_id", f"t{i}"),)) for i in range(4)], ops=ops)
+        courier(store, ops).deliver_pending()
+    told = [payload["alerts"][0]["labels"]["task_id"] for _, payload in hook.received]
+    assert told == ["t0", "t1", "t2", "t2", "t3"]
+    assert [n.status for n in store.notifications()] == ["delivered", "failed", "delivered", "delivered"]
+
+
+def test_what_another_process_sends_again_is_picked_up_unasked(store: Store) -> None:
+    class Restless(Notifier):
+        POLL_S = 0.01
+
+    with webhook(404) as hook:
+        ops = receiver(url=hook.url)
+        fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
+        courier(store, ops).deliver_pending()
+        (given_up,) = store.failed_notifications()
+        notifier = Restless(store, {"ops": endpoint_of("ops", ops, "")}, CLOCK)
+        notifier.start()
+        assert notifier.drain(20)
+        with store.transaction() as writer:
+            assert writer.send_again("ops", now_ms=6_000) == 1
+        assert hook.came(2)
+        notifier.stop(20)
+    assert [key for key, _ in hook.received] == [given_up.idempotency_key] * 2
+    assert [(n.status, n.n_attempts) for n in store.notifications()] == [("delivered", 1)]
+
+
 def test_redirects_are_not_followed(store: Store) -> None:
     with webhook(302) as hook:
         ops = receiver(url=hook.url)
@@ -133,7 +226,7 @@ def test_a_hanging_receiver_holds_up_nobody(store: Store) -> None:
         notifier.start()
         fill_outbox(store, [FakeMatch(1, 2)], a=slow, b=good)
         notifier.wake()
-        assert notifier._idle["b"].wait(20)
+        assert notifier._workers["b"].idle.wait(20)
         assert len(fine.received) == 1
         fill_outbox(store, [FakeMatch(1_000, 2_000)], a=slow, b=good)  # the store is not held either
         hanging.release.set()
@@ -183,7 +276,7 @@ def test_a_receiver_with_its_own_format(store: Store, tmp_path: Path) -> None:
         fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
         courier(store, ops).deliver_pending()
     alert = store.alerts()[0].id
-    assert hook.received[0][1] == {"text": f"firing: t1 took 5 (http://127.0.0.1:8501/alerts?id={alert})"}
+    assert hook.received[0][1] == {"text": f"firing: t1 took 5 (http://127.0.0.1:8501/alert?id={alert})"}
 
 
 def test_hostile_values_stay_text(store: Store) -> None:

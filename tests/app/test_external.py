@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.alerting.delivery import Notifier
+from app.alerting.notifier import Notifier
 from app.assembly import checked_queries, open_configured_store
 from app.clock import SetClock
 from app.config import load_settings

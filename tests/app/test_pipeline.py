@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from app.errors import CheckpointError
+from app.alerting.operations import acknowledge
+from app.errors import CheckpointError, StoreError
 from app.histories import judgeable_types
 from app.store import Store, open_store
 from collectors.base import FinishedHistory
 from collectors.schema import event_table
 from engine.events import EventBatch
-from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, start
+from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, logged, start
 
-BOUNDARIES = ("collect", "order", "match", "checkpoint", "store", "commit", "notify")
+BOUNDARIES = ("collect", "order", "match", "checkpoint", "log", "store", "commit", "notify")
 
 
 class Killed(BaseException):
@@ -45,7 +47,13 @@ def scripts() -> list[Script]:
     ]
 
 
-def content(store: Store) -> dict[str, Any]:
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    """What is true of a pipeline does not depend on its database."""
+    return any_store
+
+
+def content(store: Store, folder: Path) -> dict[str, Any]:
     """Everything that a user or a receiver can see, without the clock of the run."""
     return {
         "alerts": [
@@ -60,13 +68,14 @@ def content(store: Store) -> dict[str, Any]:
         "keys": sorted((n.idempotency_key, n.receiver) for n in store.notifications()),
         "statistics": [(s.name, s.source, s.type, s.value) for s in store.statistics()],
         "late": sorted(late.event_id for late in store.late_events()),
+        "event log": logged(store, folder),
     }
 
 
 def uninterrupted(folder: Path) -> dict[str, Any]:
     with open_store(f"sqlite:///{folder / 'whole.db'}", durable=False) as store:
         start(store, folder / "whole", scripts()).run(0, 200)
-        return content(store)
+        return content(store, folder / "whole")
 
 
 def test_the_whole_path(tmp_path: Path) -> None:
@@ -83,6 +92,8 @@ def test_the_whole_path(tmp_path: Path) -> None:
     assert len(found["reports"]) == 5
     assert len(found["keys"]) == 10
     assert found["late"] == []
+    tasks = [f"t{i}-{end}" for i in range(1, 5) for end in ("start", "end")]
+    assert sorted(found["event log"]) == sorted(["h-start", "h-end", *tasks])
     statistics = {(name, source): value for name, source, kind, value in found["statistics"] if kind in ("MapEnd", "")}
     assert statistics["events", "yarn_rest"] == 3
     assert statistics["duplicates", "job_history"] == 2
@@ -98,7 +109,9 @@ def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, name: 
         folder = tmp_path / f"{name}-{at_step}"
         crash_and_go_on(folder, name, [at_step])
         with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
-            assert without_polls(content(store)) == without_polls(expected), f"killed before {name} of step {at_step}"
+            assert without_polls(content(store, folder / "checkpoints")) == without_polls(expected), (
+                f"killed before {name} of step {at_step}"
+            )
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -111,7 +124,7 @@ def test_any_series_of_kills(tmp_path_factory: pytest.TempPathFactory, kills: li
         now_ms = until_killed(folder, name, after, now_ms)
     with open_store(f"sqlite:///{folder / 'store.db'}", durable=False) as store:
         start(store, folder / "checkpoints", scripts(), now_ms=now_ms).run(now_ms, 200)
-        assert without_polls(content(store)) == without_polls(expected)
+        assert without_polls(content(store, folder / "checkpoints")) == without_polls(expected)
 
 
 def without_polls(found: dict[str, Any]) -> dict[str, Any]:
@@ -260,14 +273,21 @@ def test_changed_queries_start_again_from_kept_events(store: Store, tmp_path: Pa
 
 def test_a_store_that_refuses_leaves_the_step_undone(store: Store, tmp_path: Path) -> None:
     process = start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20))])
+    refusing = {
+        "sqlite": ["CREATE TRIGGER no BEFORE INSERT ON alerts BEGIN SELECT RAISE(ABORT, 'disk full'); END"],
+        "postgresql": [
+            "CREATE FUNCTION refuse() RETURNS trigger AS 'BEGIN RAISE ''disk full''; END' LANGUAGE plpgsql",
+            "CREATE TRIGGER no BEFORE INSERT ON alerts FOR EACH ROW EXECUTE FUNCTION refuse()",
+        ],
+    }
     with store.transaction() as writer:
-        writer.session.execute(
-            text("CREATE TRIGGER no BEFORE INSERT ON alerts BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-        )
-    with pytest.raises(Exception, match="disk full"):
+        for statement in refusing[store.engine.dialect.name]:
+            writer.session.execute(text(statement))
+    with pytest.raises(StoreError, match="disk full"):
         process.run(0, 100)
     with store.transaction() as writer:
-        writer.session.execute(text("DROP TRIGGER no"))
+        on = "" if store.engine.dialect.name == "sqlite" else " ON alerts"
+        writer.session.execute(text(f"DROP TRIGGER no{on}"))
     start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20))], now_ms=100).run(100, 200)
     assert [a.state for a in store.alerts()] == ["resolved"]
 
@@ -276,3 +296,77 @@ def test_the_boundaries_of_a_step_are_those_that_are_tested(store: Store, tmp_pa
     reached: list[str] = []
     start(store, tmp_path, scripts(), boundary=reached.append).run(0, 0)
     assert tuple(reached) == BOUNDARIES
+
+
+def test_a_person_waits_for_the_step_and_the_step_for_the_person(store: Store, tmp_path: Path) -> None:
+    """An acknowledgement that comes while a step is about to commit: both are kept, neither fails."""
+    errors: list[BaseException] = []
+    people: list[threading.Thread] = []
+
+    def acknowledging() -> None:
+        try:
+            acknowledge(store, store.alerts()[0].id, "alice", "", 1_000)
+        except BaseException as error:  # noqa: BLE001  # told by the assertion below
+            errors.append(error)
+
+    def boundary(reached: str) -> None:
+        if reached == "collect" and people:
+            people[0].join(60)
+        if reached == "commit" and any(alert.state == "firing" for alert in store.alerts()) and not people:
+            people.append(threading.Thread(target=acknowledging))
+            people[0].start()
+
+    more_ends = [(t_ms + 3, event(f"end-{t_ms}", t_ms, task_id="t")) for t_ms in (24, 36, 44, 52, 60)]
+    source = Script("yarn_rest", [*task("t", 5, 20), *more_ends])
+    start(store, tmp_path, [source], boundary=boundary).run(0, 100)
+    assert errors == []
+    (alert,) = store.alerts()
+    changes = store.alert(alert.id).changes
+    assert [change.revision for change in changes] == list(range(1, len(changes) + 1))
+    assert "acknowledged" in [change.to_state for change in changes]
+    assert (alert.n_matches, alert.end_ms, alert.state) == (6, 60, "resolved")
+
+
+def test_forgetting_the_position_begins_another_epoch(store: Store, tmp_path: Path) -> None:
+    sources = [Script("yarn_rest", task("t", 5, 20))]
+    start(store, tmp_path, sources).run(0, 100)
+    before = logged(store, tmp_path)
+    with store.transaction() as writer:
+        writer.forget_checkpoint("live")
+    assert logged(store, tmp_path) == before == ["t-start", "t-end"]
+    later = [Script("yarn_rest", [*task("t", 5, 20), *task("u", 105, 120)])]
+    process = start(store, tmp_path, later, now_ms=100)
+    assert process.pipeline.number == 0
+    process.run(100, 200)
+    assert logged(store, tmp_path) == ["t-start", "t-end", "u-start", "u-end"]
+    assert len(store.event_log_positions()) == 2
+
+
+def test_how_the_sources_and_the_process_stand(store: Store, tmp_path: Path) -> None:
+    sources = [Script("yarn_rest", [], 7), Script("ganglia_rrd", [], failing=(20, 30))]
+    process = start(store, tmp_path, sources)
+    process.pipeline.status = lambda: {"pid": 7, "queries": {"slow": {"n_events": 3}}}
+    process.run(0, 30)
+    rest, ganglia = reversed(store.source_status())
+    assert (rest.name, rest.interval_ms, rest.watermark_ms, rest.polled_ms, rest.succeeded_ms) == (
+        "yarn_rest",
+        10,
+        23,
+        30,
+        30,
+    )
+    assert (rest.n_failed_in_a_row, rest.last_error, rest.left_out) == (0, None, False)
+    assert (ganglia.watermark_ms, ganglia.polled_ms, ganglia.succeeded_ms, ganglia.n_failed_in_a_row) == (10, 30, 10, 2)
+    assert ganglia.last_error == "no answer at 30"
+    row = store.process_status()
+    assert row is not None
+    assert (row.updated_ms, row.value["stepped_ms"], row.value["watermark_ms"], row.value["pid"]) == (30, 30, 10, 7)
+    assert row.value["queues"] == {"intake": 0, "waiting": 0, "recent": 0, "outbox": 0}
+    assert row.value["queries"] == {"slow": {"n_events": 3}}
+    again = start(store, tmp_path, [Script("ganglia_rrd", [], failing=(40, 2_000))], now_ms=40)
+    again.run(40, 40)
+    (ganglia,) = store.source_status()
+    assert (ganglia.succeeded_ms, ganglia.n_failed_in_a_row) == (10, 3)  # counted on over the restart
+    again.run(2_000, 2_000)
+    (ganglia,) = store.source_status()
+    assert (ganglia.n_failed_in_a_row, ganglia.left_out) == (4, True)

@@ -20,6 +20,12 @@ OPTIONS = options(ops=receiver())
 KEY = canonical_key((("task_id", "t1"),))
 
 
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    """Every test here holds on every kind of database."""
+    return any_store
+
+
 def live(store: Store, matches: Sequence[FakeMatch], watermark_ms: int, now_ms: int = 1_000) -> Outcome:
     with store.transaction() as writer:
         return Recorder(OPTIONS, writer, kept, now_ms).live(matches, watermark_ms)
@@ -252,3 +258,16 @@ def test_an_episode_is_over_when_no_event_can_lie_within_the_gap(watermark_ms: i
 
 def test_state_machine_covers_every_state() -> None:
     assert {s.value for s in State} == {"firing", "acknowledged", "silenced", "resolved"}
+
+
+def test_hostile_names_are_stored_on_every_database(store: Store) -> None:
+    names = ["<script>", "\x00", "\n\u202e", "x" * 10_000, "x" * 9_999 + "y", "\ud800", "é" * 5_000]
+    for name in names:
+        match = FakeMatch(10, 20, key=(("job_id", name), ("host", name)), values={"user": name, "n": float("nan")})
+        live(store, [match], 0)
+    found = store.alerts()
+    assert len({alert.key_text for alert in found}) == len(found) == len(names)
+    assert len(store.alert(found[0].id).changes) == 1
+    for alert in found:
+        assert alert.job_id is not None
+        assert alert.id in {same.id for same in store.alerts_of_job(alert.job_id)}

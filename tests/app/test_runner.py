@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from app.alerting.delivery import Notifier
+from app.alerting.notifier import Notifier
 from app.assembly import checked_queries, open_configured_store
 from app.clock import SetClock
 from app.config import load_settings
 from app.errors import AppError
-from app.runner import FAILURES_BEFORE_GIVING_UP, IDLE_STEP_MS, Runner, only_process, run, schedule
+from app.process_lock import only_process
+from app.runner import FAILURES_BEFORE_GIVING_UP, IDLE_STEP_MS, Runner
 from app.settings import Settings
 
 QUERY = """
@@ -29,7 +29,7 @@ def write_settings(folder: Path, *, more: str = "") -> Settings:
     (folder / "queries/RUNBOOK.md").write_text("# pair\nLook at it.\n")
     (folder / "config.yaml").write_text(
         "sources: {job_history: {enabled: true, directories: [history], interval: 100 ms}}\n"
-        "store: {directory: store}\n" + more
+        "store: {directory: store}\nweb: {port: 0}\n" + more
     )
     return load_settings(folder / "config.yaml", {})
 
@@ -82,39 +82,6 @@ def test_idle_steps_are_rare(tmp_path: Path) -> None:
             numbers.append(runner.live.pipeline.number)
             clock.advance_to(clock.now_ms() + IDLE_STEP_MS // 2)
         assert numbers == [1, 1, 2]
-
-
-def test_every_source_is_scheduled_once_at_a_time(tmp_path: Path) -> None:
-    settings, clock = write_settings(tmp_path), SetClock(1_000_000)
-    with open_configured_store(settings) as store:
-        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
-        scheduler = schedule(runner, runner.step)
-        assert {job.id for job in scheduler.get_jobs()} == {
-            "poll-job_history",
-            "first-poll-job_history",
-            "step",
-            "retention",
-        }
-
-
-def test_run_starts_and_stops(tmp_path: Path) -> None:
-    settings = write_settings(tmp_path)
-    stop = threading.Event()
-
-    class StoppingClock(SetClock):
-        """Ends the process once steps have been made."""
-
-        n_asked = 0
-
-        def now_ms(self) -> int:
-            self.n_asked += 1
-            if self.n_asked > 5:
-                stop.set()
-            return super().now_ms() + self.n_asked
-
-    run(settings, StoppingClock(1_000_000), stop)
-    with open_configured_store(settings) as store:
-        assert store.checkpoint("live") is not None
 
 
 def test_two_processes_on_one_store_are_refused(tmp_path: Path) -> None:

@@ -20,6 +20,12 @@ class Webhook:
     received: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     release: threading.Event = field(default_factory=threading.Event)
+    arrived: threading.Condition = field(default_factory=threading.Condition)
+
+    def came(self, n: int, timeout_s: float = 20.0) -> bool:
+        """Wait until `n` messages came in all; False when the time is over first."""
+        with self.arrived:
+            return self.arrived.wait_for(lambda: len(self.received) >= n, timeout_s)
 
 
 @contextmanager
@@ -30,8 +36,10 @@ def webhook(*answers: int | str) -> Iterator[Webhook]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            hook.received.append((self.headers["Idempotency-Key"], json.loads(body)))
             hook.headers.append(dict(self.headers))
+            with hook.arrived:
+                hook.received.append((self.headers["Idempotency-Key"], json.loads(body)))
+                hook.arrived.notify_all()
             answer = hook.answers.pop(0) if hook.answers else 200
             if answer == "hang":
                 hook.release.wait(30)

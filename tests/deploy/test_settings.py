@@ -39,6 +39,11 @@ def test_own_settings_change_only_what_they_name(tmp_path: Path) -> None:
         ("nodes: 1", r"nodes: expected 2 to 100, found 1"),
         ("work_dir: here", r"work_dir: expected an absolute path"),
         ("workload: [[{jobs: pi}]]", r"workload\[0\]\[0\]: expected"),
+        (
+            "workload: [[{job: pi}, {job: terasort, after: teragen}]]",
+            r"\[0\]\[1\]\.after: expected .*\(pi\), found 'teragen'",
+        ),
+        ("workload: [[{job: pi, after: pi}]]", r"\[0\]\[0\]\.after: .*there is none"),
         ("- a list", r"expected a mapping of settings, found list"),
         ("a: [", r"cannot be read as YAML"),
     ],

@@ -1,0 +1,186 @@
+"""A worker per receiver, so that one that hangs holds up nobody else; receivers may change while it runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+import structlog
+
+from app.alerting.delivery import Courier, DeliveryCounts, Endpoint, Post, StoppedError, http_post
+from app.clock import Clock
+from app.errors import StoreError
+from app.store.api import Store
+
+log = structlog.get_logger(__name__)
+
+
+class Notifier:
+    """Wakes the workers when there is something to tell."""
+
+    POLL_S = 5.0
+    """How often the outbox is looked at unasked: commands of other processes write to it too."""
+
+    def __init__(
+        self,
+        store: Store,
+        endpoints: Mapping[str, Endpoint],
+        clock: Clock,
+        *,
+        post: Post = http_post,
+        metrics: DeliveryCounts | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._post = post
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._started = False
+        self._workers = {name: self._worker(endpoint, None) for name, endpoint in endpoints.items()}
+        self._leaving: list[_Worker] = []
+
+    def start(self) -> None:
+        """Begin with what is left in the outbox."""
+        with self._lock:
+            self._started = True
+            for worker in self._workers.values():
+                worker.start()
+
+    def follow(self, endpoints: Mapping[str, Endpoint]) -> None:
+        """Tell these receivers from now on.
+
+        A receiver that is gone, or told otherwise from now on, gets its attempt under way to the end; its successor
+        waits for that. Messages that were not delivered stay in the outbox.
+        """
+        with self._lock:
+            self._leaving = [worker for worker in self._leaving if worker.is_alive()]
+            before, self._workers = self._workers, {}
+            for name, endpoint in endpoints.items():
+                known = before.get(name)
+                if known is not None and known.endpoint == endpoint:
+                    self._workers[name] = before.pop(name)
+                    continue
+                worker = self._workers[name] = self._worker(endpoint, known)
+                if self._started:
+                    worker.start()
+            for worker in before.values():
+                worker.leave()
+                self._leaving.append(worker)
+
+    def wake(self) -> None:
+        """There may be something new; returns at once."""
+        with self._lock:
+            for worker in self._workers.values():
+                worker.wake()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything is told or given up; False when the time is over first."""
+        return all(worker.idle.wait(timeout_s) for worker in self._workers.values())
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Stop after the attempts under way, waiting so long for all of them; what is pending stays pending."""
+        with self._lock:
+            workers = [*self._workers.values(), *self._leaving]
+            self._workers = {}
+        for worker in workers:
+            worker.leave()
+        deadline_s = time.monotonic() + timeout_s
+        for worker in workers:
+            worker.join(max(0.0, deadline_s - time.monotonic()))
+
+    def _worker(self, endpoint: Endpoint, predecessor: _Worker | None) -> _Worker:
+        leaving = threading.Event()
+        courier = Courier(
+            self._store,
+            endpoint,
+            self._clock,
+            post=self._post,
+            wait=leaving.wait,
+            stopping=leaving.is_set,
+            metrics=self._metrics,
+        )
+        return _Worker(endpoint, courier, leaving, self.POLL_S, predecessor)
+
+
+class _Worker:
+    """The thread of one receiver."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        courier: Courier,
+        leaving: threading.Event,
+        poll_s: float,
+        predecessor: _Worker | None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.idle = threading.Event()
+        self._courier = courier
+        self._leaving = leaving
+        self._poll_s = poll_s
+        self._predecessor = predecessor
+        self._lock = threading.Lock()
+        self._awake = threading.Event()
+        self._store_failed = False
+        self._thread = threading.Thread(target=self._work, name=f"notify-{endpoint.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin with what is pending."""
+        self.wake()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at the outbox soon."""
+        with self._lock:
+            self.idle.clear()
+            self._awake.set()
+
+    def leave(self) -> None:
+        """Stop after the attempt under way."""
+        self._leaving.set()
+        self._awake.set()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for its end."""
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def is_alive(self) -> bool:
+        """Whether it still works."""
+        return self._thread.is_alive()
+
+    def _work(self) -> None:
+        if self._predecessor is not None:
+            self._predecessor.join()
+            self._predecessor = None
+        while not self._leaving.is_set():
+            self._awake.wait(self._poll_s)
+            self._awake.clear()
+            if self._leaving.is_set():
+                return
+            try:
+                self._courier.deliver_pending()
+            except StoppedError:
+                return
+            except StoreError as error:
+                self._store_refused(error)
+            except Exception:  # a boundary: a thread that dies silently would tell nobody of any further alert
+                log.exception("delivery failed; it is tried again", receiver=self.endpoint.name)
+                self._leaving.wait(self._poll_s)
+            else:
+                self._delivered()
+
+    def _delivered(self) -> None:
+        if self._store_failed:
+            log.info("the outbox can be read again", receiver=self.endpoint.name)
+            self._store_failed = False
+        with self._lock:
+            if not self._awake.is_set():
+                self.idle.set()
+
+    def _store_refused(self, error: StoreError) -> None:
+        if not self._store_failed:
+            log.error("the outbox cannot be used; it is tried again", receiver=self.endpoint.name, error=str(error))
+            self._store_failed = True
+        self._leaving.wait(self._poll_s)

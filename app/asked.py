@@ -1,0 +1,72 @@
+"""What is asked of the running process, by signals, by its own threads: to stop, to reload, to give up."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from app.errors import AppError
+
+KILLED_BY_SIGNAL = 128
+"""Added to a signal's number, as shells tell it."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End; with a failure, as one."""
+
+    failure: AppError | None = None
+
+
+@dataclass(frozen=True)
+class Reload:
+    """Read configuration and queries again."""
+
+
+class Asked:
+    """What is asked of the process, by signals and by its own threads; safe in a signal handler."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Stop | Reload] = queue.SimpleQueue()
+
+    def stop(self, failure: AppError | None = None) -> None:
+        """End the process."""
+        self._queue.put(Stop(failure))
+
+    def reload(self) -> None:
+        """Reload soon."""
+        self._queue.put(Reload())
+
+    def next(self) -> Stop | Reload:
+        """Wait for what is asked next."""
+        return self._queue.get()
+
+
+@contextmanager
+def asked_by_signals() -> Iterator[Asked]:
+    """SIGINT and SIGTERM ask to stop, SIGHUP to reload. A second one of the former ends the process at once."""
+    asked = Asked()
+    n_stops = 0
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal n_stops
+        n_stops += 1
+        if n_stops > 1:
+            os._exit(KILLED_BY_SIGNAL + number)  # whatever hangs: nothing of it is waited for
+        asked.stop()
+
+    def reload(_number: int, _frame: FrameType | None) -> None:
+        asked.reload()
+
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

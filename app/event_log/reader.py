@@ -1,0 +1,285 @@
+"""Reading the log, from any process, while it is written.
+
+A reader lists the folder first and asks the store afterwards which steps are committed: so every committed step that
+the list should have is in it, and steps after it are left out together with their files. It opens all files before it
+reads any: an open file stays whole when merging removes its name; when a name is gone before it is opened, the reader
+begins again with a new list.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import structlog
+
+from app.errors import EventLogError
+from app.event_log import layout
+from app.event_log.duplicates import SeenIds, first_of_each_id, in_order
+from app.event_log.files import LIVE, LogFile, committed, list_folder, uncovered
+from app.event_log.layout import DATA_ERRORS, Group, LayoutError, Summary
+from app.store.writer import NewProblem
+from collectors.schema import load_event_types
+from engine.events import EventBatch
+
+log = structlog.get_logger(__name__)
+
+MAX_TRIES = 100
+"""Merging removes names at most a few times per step: a reader that is not through by then meets something else."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A row group of an open file."""
+
+    file: LogFile
+    parquet: pq.ParquetFile
+    group: Group
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        names = self.group.columns if columns is None else [n for n in self.group.columns if n in columns]
+        return self.parquet.read_row_group(self.group.index, columns=list(names), use_threads=False)
+
+
+class EventLogReader:
+    """The events of committed steps; safe for several threads."""
+
+    def __init__(self, folder: Path, committed: Callable[[], Mapping[str, int]]) -> None:
+        """`committed`: the last committed step of each epoch that the store knows (`Store.event_log_positions`)."""
+        self._folder = folder
+        self._committed = committed
+        self._summaries: dict[tuple[str, int], Summary | None] = {}
+        self._problems: dict[str, NewProblem] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def problems(self) -> list[NewProblem]:
+        """Files that were left out so far, and why."""
+        with self._lock:
+            return list(self._problems.values())
+
+    def span(self) -> tuple[int, int] | None:
+        """(Earliest t_lo_ms, latest t_hi_ms) of all events; None for an empty log. Raises EventLogError, StoreError."""
+        with ExitStack() as opened:
+            groups = [part.group for part in self._parts(opened, None, None, None)]
+        if not groups:
+            return None
+        return min(group.min_lo_ms for group in groups), max(group.max_hi_ms for group in groups)
+
+    def count(
+        self, *, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
+    ) -> int:
+        """How many events there are at most: row groups that may have some count whole, copies count twice."""
+        with ExitStack() as opened:
+            return sum(part.group.n_rows for part in self._parts(opened, types, from_ms, to_ms))
+
+    @overload
+    def read(
+        self,
+        *,
+        types: Collection[str] | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        where: pc.Expression | None = None,
+        columns: None = None,
+    ) -> EventBatch: ...
+
+    @overload
+    def read(
+        self,
+        *,
+        types: Collection[str] | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        where: pc.Expression | None = None,
+        columns: Sequence[str],
+    ) -> pa.Table: ...
+
+    def read(
+        self,
+        *,
+        types: Collection[str] | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        where: pc.Expression | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> EventBatch | pa.Table:
+        """The events of these types whose interval touches the closed span, in stream order, no id twice.
+
+        `where` is about columns of the events; one that no event of the span has is null for all. With `columns` a
+        table of just these (null where no event has them), else a batch. Of copies of an event (one id) the first in
+        stream order counts. Raises EventLogError, StoreError; ValueError when `where` does not fit the columns' types.
+        """
+        needed = None if where is not None or columns is None else {*columns, *(name for name, _ in layout.ORDER)}
+        if needed is not None:
+            needed |= {"type", "t_hi_ms"}
+        with ExitStack() as opened:
+            tables = [
+                layout.touching(table, types, from_ms, to_ms)
+                for part in self._parts(opened, types, from_ms, to_ms)
+                if (table := self._table(part, needed)) is not None
+            ]
+        found = in_order(self._united(tables))
+        if where is not None:
+            found = _filtered(found, where)
+        if columns is None:
+            return EventBatch(found)
+        return _with_columns(found, columns).select(list(columns))
+
+    def batches(
+        self,
+        *,
+        types: Collection[str] | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        rows: int = 50_000,
+    ) -> Iterator[EventBatch]:
+        """What `read` gives, in its order, at most `rows` at a time.
+
+        Memory holds the row groups that overlap in time (about one per type), and the ids of the history lane. Raises
+        EventLogError, StoreError.
+        """
+        with ExitStack() as opened:
+            parts = sorted(self._parts(opened, types, from_ms, to_ms), key=lambda part: part.group.min_lo_ms)
+            seen = SeenIds(self._doubtful(parts))
+            waiting: list[pa.Table] = []
+            n_waiting, enough = 0, rows
+            for i, part in enumerate(parts):
+                table = self._table(part, None)
+                if table is not None:
+                    waiting.append(layout.touching(table, types, from_ms, to_ms))
+                    n_waiting += waiting[-1].num_rows
+                last = i + 1 == len(parts)
+                if n_waiting < enough and not last:
+                    continue
+                ordered = first_of_each_id(self._united(waiting).sort_by(list(layout.ORDER)))
+                horizon = len(ordered) if last else _before(ordered, parts[i + 1].group.min_lo_ms)
+                ready = seen.first_only(ordered.slice(0, horizon))
+                for start in range(0, ready.num_rows, rows):
+                    yield EventBatch(ready.slice(start, rows).combine_chunks())
+                rest = ordered.slice(horizon).combine_chunks()
+                waiting, n_waiting = [rest], rest.num_rows
+                enough = rows + 2 * n_waiting  # so that what waits for long is not sorted again and again
+
+    # ------------------------------------------------------------------ files
+
+    def _parts(
+        self, opened: ExitStack, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+    ) -> list[_Part]:
+        """The row groups that may have such events, of files that stay open with `opened`."""
+        for _ in range(MAX_TRIES):
+            with ExitStack() as tried:
+                try:
+                    parts = [
+                        part for file in self._visible() for part in self._open(tried, file, types, from_ms, to_ms)
+                    ]
+                except FileNotFoundError:
+                    continue
+                opened.push(tried.pop_all())
+                return parts
+        raise EventLogError(f"{self._folder}: files vanish as fast as they are listed; is something deleting them?")
+
+    def _visible(self) -> list[LogFile]:
+        try:
+            files = list_folder(self._folder).files
+        except OSError as error:
+            raise EventLogError(f"{self._folder}: the event log cannot be read: {error.strerror}") from error
+        return uncovered(committed(files, self._committed()))
+
+    def _open(
+        self, opened: ExitStack, file: LogFile, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+    ) -> list[_Part]:
+        path = self._folder / file.name
+        try:
+            identity = (file.name, path.stat().st_ino)
+            with self._lock:
+                known = identity in self._summaries
+                summary = self._summaries.get(identity)
+            if not known:
+                with pa.OSFile(str(path), "rb") as source:
+                    summary = layout.read_summary(source)
+                self._remember(identity, summary)
+            groups = [] if summary is None else [g for g in summary.groups if g.may_have(types, from_ms, to_ms)]
+            if not groups or summary is None:
+                return []
+            source = opened.enter_context(pa.OSFile(str(path), "rb"))
+            parquet = pq.ParquetFile(source, metadata=summary.metadata)
+        except FileNotFoundError:
+            raise
+        except (*DATA_ERRORS, LayoutError) as error:
+            self._leave_out(file, error)
+            self._remember(identity, None)
+            return []
+        return [_Part(file, parquet, group) for group in groups]
+
+    def _remember(self, identity: tuple[str, int], summary: Summary | None) -> None:
+        with self._lock:
+            if len(self._summaries) > 4 * MAX_TRIES * MAX_TRIES:
+                self._summaries.clear()  # of files that are long gone, most of them
+            self._summaries[identity] = summary
+
+    def _table(self, part: _Part, columns: Collection[str] | None) -> pa.Table | None:
+        try:
+            return part.read(None if columns is None else list(columns))
+        except DATA_ERRORS as error:
+            self._leave_out(part.file, error)
+            return None
+
+    def _leave_out(self, file: LogFile, error: BaseException) -> None:
+        message = f"it is left out, and its events with it: {str(error).splitlines()[0]}"
+        with self._lock:
+            new = file.name not in self._problems
+            self._problems[file.name] = NewProblem("event_log", file.name, "damaged", message)
+        if new:
+            log.warning("a file of the event log cannot be read", file=file.name, reason=message)
+
+    def _united(self, tables: Sequence[pa.Table]) -> pa.Table:
+        try:
+            return layout.unite(tables)
+        except pa.ArrowException as error:
+            raise EventLogError(f"{self._folder}: events of two versions do not fit together: {error}") from error
+
+    def _doubtful(self, parts: Sequence[_Part]) -> pa.Array:
+        """Ids that may come twice: of all lanes but the largest live one, which has each once."""
+        sizes: Counter[str] = Counter()
+        for part in parts:
+            if part.file.lane == LIVE:
+                sizes[part.file.epoch] += part.group.n_rows
+        largest = sizes.most_common(1)[0][0] if sizes else None
+        others = [part for part in parts if (part.file.lane, part.file.epoch) != (LIVE, largest)]
+        tables = [table for part in others if (table := self._table(part, ["event_id"])) is not None]
+        if not tables:
+            return pa.array([], pa.string())
+        return pc.unique(pa.concat_tables(tables).column("event_id").combine_chunks())
+
+
+def _before(ordered: pa.Table, time_ms: int) -> int:
+    """How many rows of a table in stream order begin before a time."""
+    starts = ordered.column("t_lo_ms").combine_chunks().to_numpy()
+    return int(np.searchsorted(starts, time_ms, side="left"))
+
+
+def _with_columns(table: pa.Table, names: Iterable[str]) -> pa.Table:
+    """Columns that no event has, as nulls of the type that the event types give them."""
+    known = load_event_types().attributes
+    for name in names:
+        if name not in table.column_names:
+            arrow_type = known[name].arrow if name in known else pa.null()
+            table = table.append_column(name, pa.nulls(table.num_rows, arrow_type))
+    return table
+
+
+def _filtered(table: pa.Table, where: pc.Expression) -> pa.Table:
+    try:
+        return _with_columns(table, load_event_types().attributes).filter(where).select(table.column_names)
+    except pa.ArrowException as error:
+        raise ValueError(f"the condition does not fit the events: {error}") from error

@@ -1,0 +1,234 @@
+"""Pages of alerts: which rows, in which order, by which index.
+
+Order is (start_ms, id), both descending: a page begins where the one before it ended (keyset), so that the thousandth
+page costs what the first does. Every statement here walks one index in that order; a filter of several values becomes
+one statement per value, whose rows are merged. What the index does not lead by, it carries, so that rows which do not
+fit are passed over without being read.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any
+
+from sqlalchemy import Boolean, ColumnElement, func, select, tuple_
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from app.settings import Severity
+from app.store.models import AlertRow
+from app.store.subject import subject_text
+
+MAX_ROWS = 10_000
+_CHUNK = 500
+"""Databases limit the number of bound parameters."""
+
+_RARE_STATES = frozenset({"firing", "acknowledged", "silenced"})
+"""Alerts leave these states when the watermark passes them: there are few however many alerts the store holds."""
+
+Key = tuple[int, str]
+"""(start_ms, id): the place of an alert in the order."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFilter:
+    """Which alerts; what is left out does not matter. Times: closed interval that the episode must touch."""
+
+    states: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    job_id: str | None = None
+    """Exactly this job."""
+    host: str | None = None
+    """Exactly this host."""
+    from_ms: int | None = None
+    to_ms: int | None = None
+    merged: bool = True
+    """False: without alerts that became part of another one."""
+    limit: int = 100
+    offset: int = 0
+
+
+EVERY_ALERT = AlertFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The place of an alert in the order of pages."""
+
+    start_ms: int
+    id: str
+
+
+@dataclass(frozen=True)
+class AlertPage:
+    """Some alerts in order, and where the pages beside it begin; None where there are none."""
+
+    alerts: tuple[AlertRow, ...]
+    next: Cursor | None
+    previous: Cursor | None
+
+
+class filtered_later(FunctionElement[bool]):  # noqa: N801  # SQL functions are lower case
+    """A condition that is checked on each row, and never chooses the index."""
+
+    inherit_cache = True
+    name = "filtered_later"
+    type = Boolean()
+
+
+@compiles(filtered_later)
+def _as_it_is(element: filtered_later, compiler: SQLCompiler, **options: Any) -> str:
+    return f"({compiler.process(element.clauses, **options)})"
+
+
+@compiles(filtered_later, "sqlite")
+def _beside_the_index(element: filtered_later, compiler: SQLCompiler, **options: Any) -> str:
+    # SQLite has no statistics unless ANALYZE ran; a unary plus takes a term away from the choice of index.
+    return f"+({compiler.process(element.clauses, **options)})"
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """One walk along one index: terms that lead it, and terms that are checked on the way."""
+
+    leading: tuple[ColumnElement[bool], ...]
+    checked: tuple[ColumnElement[bool], ...]
+
+
+def page(session: Session, wanted: AlertFilter, after: Cursor | None, before: Cursor | None) -> AlertPage:
+    """The first page, the one after a place, or the one before it."""
+    n = max(1, min(wanted.limit, MAX_ROWS))
+    backwards = before is not None
+    keys = list(islice(_keys(session, wanted, n + 1, after=after, before=before), n + 1))
+    more, keys = len(keys) > n, keys[:n]
+    if backwards:
+        keys.reverse()
+    alerts = tuple(_rows(session, keys))
+    first, last = (_place(alerts[0]), _place(alerts[-1])) if alerts else (after or before, after or before)
+    if backwards:
+        return AlertPage(alerts, last, first if more else None)
+    return AlertPage(alerts, last if more else None, None if after is None else first)
+
+
+def listed(session: Session, wanted: AlertFilter) -> list[AlertRow]:
+    """Alerts in order, without paging."""
+    n = min(wanted.limit, MAX_ROWS)
+    keys = _keys(session, wanted, wanted.offset + n)
+    return _rows(session, list(islice(keys, wanted.offset, wanted.offset + n)))
+
+
+def count(session: Session, wanted: AlertFilter, at_most: int | None) -> tuple[int, bool]:
+    """(How many, whether that is all); counting stops beyond `at_most`."""
+    n = 0
+    for branch in _branches(wanted):
+        statement = select(AlertRow.id).where(*_terms(session, branch, wanted, None, None))
+        if at_most is not None:
+            statement = statement.limit(at_most + 1 - n)
+        n += session.scalar(select(func.count()).select_from(statement.subquery())) or 0
+        if at_most is not None and n > at_most:
+            return at_most, False
+    return n, True
+
+
+def longest_ms(session: Session) -> int:
+    """How long the longest alert lasted: none that touches a time began earlier than this before it."""
+    length = AlertRow.end_ms - AlertRow.start_ms
+    return session.scalar(select(length).order_by(length.desc()).limit(1)) or 0
+
+
+def _keys(
+    session: Session, wanted: AlertFilter, n: int, *, after: Cursor | None = None, before: Cursor | None = None
+) -> Iterator[Key]:
+    """The first `n` places of the wanted alerts (backwards from `before`), merged from all branches."""
+    backwards = before is not None
+    order = (
+        (AlertRow.start_ms.asc(), AlertRow.id.asc()) if backwards else (AlertRow.start_ms.desc(), AlertRow.id.desc())
+    )
+    found: list[list[Key]] = []
+    for branch in _branches(wanted):
+        terms = _terms(session, branch, wanted, after, before)
+        statement = select(AlertRow.start_ms, AlertRow.id).where(*terms).order_by(*order).limit(n)
+        found.append([(start_ms, alert_id) for start_ms, alert_id in session.execute(statement)])
+    return heapq.merge(*found, reverse=not backwards)
+
+
+def _branches(wanted: AlertFilter) -> list[_Branch]:
+    """Disjoint walks that together give the wanted alerts, by the index that fits the filter best."""
+    states, queries, severities = (tuple(sorted(set(v))) for v in (wanted.states, wanted.queries, wanted.severities))
+    checks: dict[str, ColumnElement[bool] | None] = {
+        "state": AlertRow.state.in_(states) if states else None,
+        "query": AlertRow.query.in_(queries) if queries else None,
+        "severity": AlertRow.severity.in_(severities) if severities else None,
+        "host": None if wanted.host is None else AlertRow.host == subject_text(wanted.host),
+    }
+
+    def checked(*leading: str) -> tuple[ColumnElement[bool], ...]:
+        return tuple(check for name, check in checks.items() if check is not None and name not in leading)
+
+    if wanted.job_id is not None:
+        return [_Branch((AlertRow.job_id == subject_text(wanted.job_id),), checked())]
+    if states and _RARE_STATES.issuperset(states):
+        return [_Branch((AlertRow.state == state,), checked("state")) for state in states]
+    if wanted.host is not None:
+        of_host = AlertRow.host == subject_text(wanted.host)
+        if not queries:
+            return [_Branch((of_host,), checked("host"))]
+        return [_Branch((of_host, AlertRow.query == query), checked("host", "query")) for query in queries]
+    if queries:
+        pairs = product(queries, severities or [severity.value for severity in Severity])
+        return [
+            _Branch((AlertRow.query == query, AlertRow.severity == severity), checked("query", "severity"))
+            for query, severity in pairs
+        ]
+    if severities:
+        return [_Branch((AlertRow.severity == severity,), checked("severity")) for severity in severities]
+    return [_Branch((), checked())]
+
+
+def _terms(
+    session: Session, branch: _Branch, wanted: AlertFilter, after: Cursor | None, before: Cursor | None
+) -> list[ColumnElement[bool]]:
+    terms = [*branch.leading, *_range(session, wanted, after, before)]
+    checked = list(branch.checked)
+    if wanted.from_ms is not None:
+        checked.append(AlertRow.end_ms >= wanted.from_ms)
+    if not wanted.merged:
+        checked.append(AlertRow.merged_into.is_(None))
+    return [*terms, *(filtered_later(term) for term in checked)]
+
+
+def _range(
+    session: Session, wanted: AlertFilter, after: Cursor | None, before: Cursor | None
+) -> list[ColumnElement[bool]]:
+    """At most one bound on either side, the tighter of place and time: an index is entered by one of each only."""
+    place = tuple_(AlertRow.start_ms, AlertRow.id)
+    terms: list[ColumnElement[bool]] = []
+    earliest_ms = None if wanted.from_ms is None else wanted.from_ms - longest_ms(session)
+    if before is not None and (earliest_ms is None or before.start_ms >= earliest_ms):
+        terms.append(place > tuple_(before.start_ms, before.id))
+    elif earliest_ms is not None:
+        terms.append(AlertRow.start_ms >= earliest_ms)
+    if after is not None and (wanted.to_ms is None or after.start_ms <= wanted.to_ms):
+        terms.append(place < tuple_(after.start_ms, after.id))
+    elif wanted.to_ms is not None:
+        terms.append(AlertRow.start_ms <= wanted.to_ms)
+    return terms
+
+
+def _rows(session: Session, keys: Sequence[Key]) -> list[AlertRow]:
+    ids = [alert_id for _, alert_id in keys]
+    rows: dict[str, AlertRow] = {}
+    for start in range(0, len(ids), _CHUNK):
+        chunk = select(AlertRow).where(AlertRow.id.in_(ids[start : start + _CHUNK]))
+        rows |= {row.id: row for row in session.scalars(chunk)}
+    return [rows[alert_id] for alert_id in ids if alert_id in rows]
+
+
+def _place(alert: AlertRow) -> Cursor:
+    return Cursor(alert.start_ms, alert.id)

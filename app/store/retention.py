@@ -1,0 +1,79 @@
+"""Deleting what is over and older than its retention.
+
+One call deletes a bounded number of rows per table, each found through an index: the write lock, for which steps wait,
+is held briefly however large the store is. What remains goes with the next calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from app.settings import Retention
+from app.store.models import (
+    AlertRow,
+    EvidenceRow,
+    LateEventRow,
+    NotificationRow,
+    ProblemRow,
+    ProcessStatusRow,
+    ReportRow,
+    SilenceRow,
+)
+
+MAX_PER_CALL = 10_000
+_CHUNK = 500
+_PROGRESS = "retention"
+"""Row of process_status that says how far evidence was deleted."""
+
+
+def apply_retention(session: Session, retention: Retention, now_ms: int) -> dict[str, int]:
+    """Returns how many rows went, by table (with an alert all that is kept of it)."""
+    over = AlertRow.open.is_(False)
+    finished = NotificationRow.status != "pending"
+    old: dict[str, tuple[InstrumentedAttribute[Any], list[ColumnElement[bool]]]] = {
+        "notifications": (
+            NotificationRow.idempotency_key,
+            [NotificationRow.created_ms < now_ms - retention.notifications_ms, finished],
+        ),
+        "alerts": (AlertRow.id, [over, AlertRow.updated_ms < now_ms - retention.alerts_ms]),
+        "reports": (ReportRow.id, [ReportRow.created_ms < now_ms - retention.reports_ms]),
+        "late_events": (LateEventRow.event_id, [LateEventRow.seen_ms < now_ms - retention.late_events_ms]),
+        "problems": (ProblemRow.place, [ProblemRow.last_ms < now_ms - retention.problems_ms]),
+        "silences": (SilenceRow.id, [SilenceRow.until_ms < now_ms - retention.alerts_ms]),
+    }
+    removed = {"evidence": _remove_evidence(session, now_ms - retention.evidence_ms)}
+    for table, (name, conditions) in old.items():
+        found = session.scalars(select(name).where(*conditions).limit(MAX_PER_CALL)).all()
+        removed[table] = _delete(session, name, found, conditions)
+    return removed
+
+
+def _remove_evidence(session: Session, before_ms: int) -> int:
+    """Of alerts that changed last before a time; those that an earlier call dealt with are not looked at again."""
+    progress = session.get(ProcessStatusRow, _PROGRESS)
+    done_ms = int(progress.value["evidence_ms"]) if progress is not None else -(2**62)
+    over = (AlertRow.open.is_(False), AlertRow.updated_ms >= done_ms, AlertRow.updated_ms < before_ms)
+    order = select(AlertRow.id, AlertRow.updated_ms).where(*over).order_by(AlertRow.updated_ms)
+    found = session.execute(order.limit(MAX_PER_CALL)).all()
+    if len(found) == MAX_PER_CALL and found[0][1] == found[-1][1]:  # more of one moment than a call takes
+        found = session.execute(order.where(AlertRow.updated_ms == found[0][1])).all()
+        reached_ms = found[-1][1] + 1
+    else:
+        reached_ms = found[-1][1] if len(found) == MAX_PER_CALL else max(before_ms, done_ms)
+    session.merge(ProcessStatusRow(name=_PROGRESS, updated_ms=before_ms, value={"evidence_ms": reached_ms}))
+    return _delete(session, EvidenceRow.alert_id, [alert_id for alert_id, _ in found], [])
+
+
+def _delete(
+    session: Session, name: InstrumentedAttribute[Any], found: Sequence[Any], conditions: list[ColumnElement[bool]]
+) -> int:
+    n_removed = 0
+    for start in range(0, len(found), _CHUNK):
+        chunk = delete(name.class_).where(name.in_(found[start : start + _CHUNK]), *conditions)
+        result = session.execute(chunk.execution_options(synchronize_session=False))
+        n_removed += int(getattr(result, "rowcount", 0))
+    return n_removed

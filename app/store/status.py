@@ -1,0 +1,60 @@
+"""How the live process stands, as the pages about its health read it; written in each step's transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+LIVE_PROCESS = "live"
+
+
+class Queues(TypedDict, total=False):
+    """How much waits where: polls, events before the watermark, events that matches may bind, pending messages."""
+
+    intake: int
+    waiting: int
+    recent: int
+    outbox: int
+
+
+class QueryFigures(TypedDict, total=False):
+    """What one query did since the process started."""
+
+    n_events: int
+    n_rows: int
+    n_kept: int
+    n_rejected: int
+    seconds: float
+
+
+class ProcessStatus(TypedDict, total=False):
+    """Figures of one process since it started; what is not known is left out. `step_seconds` is the last step's."""
+
+    version: str
+    pid: int
+    started_ms: int
+    stepped_ms: int
+    watermark_ms: int
+    n_steps: int
+    step_seconds: float
+    memory_bytes: int
+    queues: Queues
+    queries: dict[str, QueryFigures]
+    loaded_ms: int
+    reload_problems: list[str]
+    store_outages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How one source stands; times on the pipeline's clock, the watermark on the cluster's."""
+
+    name: str
+    interval_ms: int
+    watermark_ms: int | None
+    """None until it was heard of for the first time."""
+    polled_ms: int | None
+    succeeded_ms: int | None
+    n_failed_in_a_row: int
+    last_error: str | None
+    left_out: bool

@@ -1,0 +1,50 @@
+"""What an alert is about, for filters: its job and its host, from its key and its RETURN values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from app.store.storable import storable_text
+
+MAX_SUBJECT_CHARS = 255
+"""Names are hostile and indexed; an index takes no more than about 2,700 bytes per row everywhere."""
+
+_JOB_OF_PART = (
+    ("task_id", re.compile(r"task_(\d+_\d+)_[mr]_\d+")),
+    ("attempt_id", re.compile(r"attempt_(\d+_\d+)_[mr]_\d+_\d+")),
+    ("application_id", re.compile(r"application_(\d+_\d+)")),
+    ("container_id", re.compile(r"container_(?:e\d+_)?(\d+_\d+)_\d+_\d+")),
+)
+"""Attribute -> the cluster's time stamp and the number that it shares with its job."""
+
+
+def subject_text(name: str) -> str:
+    """A job or host name as it is stored and looked for."""
+    return storable_text(name, MAX_SUBJECT_CHARS)
+
+
+def job_of(key: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
+    """The job: `job_id`, else what the id of a task, attempt, application or container tells; None when unknown."""
+    named = _text("job_id", key, values)
+    if named is not None:
+        return named
+    for name, pattern in _JOB_OF_PART:
+        part = _text(name, key, values)
+        if part is not None and (found := pattern.fullmatch(part)) is not None:
+            return subject_text(f"job_{found[1]}")
+    return None
+
+
+def host_of(key: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
+    """The host: `host`, else `source_host` (whose data was late); None when unknown."""
+    return _text("host", key, values) or _text("source_host", key, values)
+
+
+def _text(name: str, key: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
+    for named in (key, values):
+        value = named.get(name)
+        if isinstance(value, str) and value:
+            return subject_text(value)
+    return None

@@ -1,0 +1,190 @@
+"""`clustercep run`: one process per store; APScheduler polls every source at its interval, steps and retention beside.
+
+The main thread waits for what is asked of the process: to stop, to read its configuration again, or to give up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from app.alerting.notifier import Notifier
+from app.asked import Asked, Reload
+from app.assembly import checked_queries, endpoints_of, open_configured_store
+from app.check import CheckReport
+from app.clock import Clock
+from app.errors import AppError, StoreError
+from app.logs import configure_logs
+from app.metrics import Metrics
+from app.process_lock import only_process
+from app.reload import ReloadOutcome
+from app.runner import Runner
+from app.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, StepThread, new_scheduler
+from app.settings import Settings
+from app.store.api import Store
+from app.web import Endpoints
+
+log = structlog.get_logger(__name__)
+
+STOP_TIMEOUT_S = 10.0
+"""How long a step under way may take to its end; what it has not stored by then is done again after the next start."""
+
+SILENT_STEPS_MS = 60_000
+"""A process whose steps are not even tried for so long is not healthy."""
+
+RETENTION_INTERVAL_S = 3_600
+
+
+class Supervisor:
+    """The parts of the running process together; implements `app.web.Health`."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        notifier: Notifier,
+        store: Store,
+        clock: Clock,
+        asked: Asked,
+        check: Callable[[], CheckReport],
+    ) -> None:
+        self._runner = runner
+        self._notifier = notifier
+        self._store = store
+        self._clock = clock
+        self._asked = asked
+        self._check = check
+        self._scheduler = new_scheduler()
+        self._steps = StepThread(self.step)
+        self._jobs = PollJobs(self._scheduler, self.poll)
+        self._endpoints = self._new_endpoints(runner.settings)
+
+    # ----------------------------------------------------------- start and stop
+
+    def start(self) -> None:
+        """Listen, deliver, poll and step; raises AppError when the endpoints cannot listen."""
+        runner = self._runner
+        if self._endpoints is not None:
+            self._endpoints.start()
+            host, port = self._endpoints.address
+            log.info("endpoints", address=host, port=port)
+        runner.tell_unreachable()
+        self._notifier.start()
+        self._follow()
+        self._scheduler.add_job(runner.clean, "interval", seconds=RETENTION_INTERVAL_S, id="retention")
+        self._steps.start()
+        self._scheduler.start()
+        names = ", ".join(runner.live.sources) or "none"
+        log.info("running", queries=len(runner.queries.compiled), sources=names)
+
+    def wait(self) -> None:
+        """Do what is asked until the process is to stop; raises AppError when it has to give up."""
+        while True:
+            asked = self._asked.next()
+            if isinstance(asked, Reload):
+                self.reload()
+            elif asked.failure is not None:
+                raise asked.failure
+            else:
+                return
+
+    def stop(self) -> bool:
+        """Finish the step under way; polls and messages under way are not waited for, they are made again.
+
+        False when the step does not end within its time.
+        """
+        log.info("stopping")
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+        self._steps.stop()
+        if self._endpoints is not None:
+            self._endpoints.stop()
+        ended = self._runner.stop(STOP_TIMEOUT_S)
+        if not ended:
+            log.warning("the step under way does not end; it is made again after the next start")
+        self._notifier.stop()
+        log.info("stopped")
+        return ended
+
+    # ------------------------------------------------------------ steps, reload
+
+    def poll(self, name: str) -> None:
+        """Poll one source; what it brought is taken in at once."""
+        self._runner.poll(name)
+        self._steps.wake()
+
+    def step(self) -> None:
+        """One step; a failure that cannot be lived with ends the process."""
+        try:
+            self._runner.step()
+            self._follow()
+        except AppError as error:
+            self._asked.stop(error)
+        except Exception as error:  # a boundary: a process that makes no more steps must not look alive
+            log.exception("no more steps can be made")
+            self._asked.stop(AppError(f"no more steps can be made: {type(error).__name__}: {error}"))
+
+    def reload(self) -> ReloadOutcome:
+        """Read configuration and queries again; when anything is wrong, everything stays as it is."""
+        outcome = self._runner.reload(self._check)
+        if outcome.ok:
+            configure_logs(self._runner.settings.log)
+            self._follow()
+        return outcome
+
+    def _follow(self) -> None:
+        self._jobs.follow(self._runner.live)
+        self._steps.interval_ms = min(LONGEST_STEP_INTERVAL_MS, self._jobs.shortest_ms or LONGEST_STEP_INTERVAL_MS)
+
+    # ------------------------------------------------------------------- health
+
+    def healthy(self) -> tuple[bool, str]:
+        """Whether steps are tried; a restart is the remedy when they are not."""
+        if not self._scheduler.running:
+            return False, "the scheduler does not run"
+        if not self._steps.alive:
+            return False, "the thread of the steps has ended"
+        silent_ms = self._clock.now_ms() - self._runner.tried_ms
+        if silent_ms > max(SILENT_STEPS_MS, 3 * self._steps.interval_ms):
+            return False, f"no step was tried for {silent_ms // 1000} s"
+        return True, "steps are made"
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether alerts would be found and stored now."""
+        outage = self._runner.outage
+        if outage is not None:
+            return False, f"the store is out: {outage.reason}"
+        if self._runner.stepped_ms is None:
+            return False, "no step was made yet"
+        try:
+            self._store.checkpoint(self._runner.live.pipeline.checkpoints.pipeline)
+        except StoreError as error:
+            return False, str(error)
+        return True, "steps are made and stored"
+
+    def _new_endpoints(self, settings: Settings) -> Endpoints | None:
+        if not settings.web.enabled:
+            return None
+        return Endpoints(settings.web, self._runner.metrics.registry, self, self.reload)
+
+
+def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], CheckReport]) -> bool:
+    """Run until told to stop; `check` reads everything again for a reload. Raises AppError: cannot start, or go on.
+
+    False when a step still hangs in the database: the interpreter would wait for it at its end.
+    """
+    queries = checked_queries(settings)
+    endpoints = endpoints_of(settings)
+    with only_process(settings.store.directory), open_configured_store(settings) as store:
+        metrics = Metrics()
+        notifier = Notifier(store, endpoints, clock, metrics=metrics)
+        runner = Runner(settings, queries, store, notifier, clock, metrics=metrics)
+        metrics.watch(lambda: runner.live, store, clock)
+        supervisor = Supervisor(runner, notifier, store, clock, asked, check)
+        try:
+            supervisor.start()
+            supervisor.wait()
+        except BaseException:
+            supervisor.stop()
+            raise
+        return supervisor.stop()

@@ -1,0 +1,151 @@
+"""Acknowledge and silence, for one alert or several at once; what came of it is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import streamlit as st
+
+from dashboard import login, times
+from dashboard.store import AlertRow, AppError, SilenceRow, acknowledge, end_silence, now_ms, silence, store
+from dashboard.text import inert, md
+
+DURATIONS_MS = {
+    "30 min": 1_800_000,
+    "1 h": 3_600_000,
+    "2 h": 7_200_000,
+    "8 h": 28_800_000,
+    "1 day": 86_400_000,
+    "3 days": 259_200_000,
+    "1 week": 604_800_000,
+}
+MAX_NOTE_CHARS = 500
+MAX_SILENCES = 100
+
+_TOLD = "alert-actions-told"
+
+
+def offer(alerts: Sequence[AlertRow], key: str) -> bool:
+    """A form for these alerts; True when something was done, so that the caller shows the new state."""
+    over = all(alert.state not in ("firing", "silenced") for alert in alerts)
+    with st.form(f"{key}-actions", border=True, enter_to_submit=False):
+        note = st.text_input(
+            "Comment",
+            max_chars=MAX_NOTE_CHARS,
+            placeholder="Why, and what you are doing about it",
+            key=f"{key}-note",
+        )
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            acknowledged = st.form_submit_button(
+                "Acknowledge", icon=":material/how_to_reg:", type="primary", disabled=over, key=f"{key}-acknowledge",
+                help="Somebody looks after it. Messages of it stop, the alert stays in the list.",
+            )  # fmt: skip
+            silenced = st.form_submit_button(
+                "Silence for", icon=":material/notifications_off:", key=f"{key}-silence",
+                help="No messages of these queries and keys for that time; their new alerts begin silenced.",
+            )  # fmt: skip
+            length = st.selectbox(
+                "Silence for", list(DURATIONS_MS), index=2, key=f"{key}-length", label_visibility="collapsed", width=110
+            )
+        every_key = st.checkbox(
+            "Silence the whole query, whatever the job, task or host", key=f"{key}-every",
+            help="Else only alerts with the same job, task or host as the chosen ones.",
+        )  # fmt: skip
+    if acknowledged:
+        _tell(*_acknowledge(alerts, note))
+    elif silenced:
+        _tell(*_silence(alerts, DURATIONS_MS[length], note, every_key=every_key))
+    return acknowledged or silenced
+
+
+def tell_results() -> None:
+    """What the last action came to; shown by the run after it."""
+    done, refused = st.session_state.pop(_TOLD, ("", []))
+    if done:
+        st.success(md(done, 500), icon=":material/check:")
+    if refused:
+        listed = "\n".join(f"- {md(reason, 300)}" for reason in refused[:10])
+        more = f"\n- and {len(refused) - 10} more" if len(refused) > 10 else ""
+        st.warning(f"Not done:\n{listed}{more}", icon=":material/block:")
+
+
+def silences() -> None:
+    """The silences that hold now, each with a button that ends it."""
+    at_ms = now_ms()
+    held = store().silences(at_ms)
+    with st.expander(f"Silences: {len(held):,}", icon=":material/notifications_off:", key="silences"):
+        _listed(held, at_ms)
+
+
+def _listed(held: Sequence[SilenceRow], at_ms: int) -> None:
+    if not held:
+        st.caption("No silences. Select alerts above to silence their queries and keys for some time.")
+        return
+    for row in held[:MAX_SILENCES]:
+        with st.container(horizontal=True, vertical_alignment="center", key=f"silence-{row.id}"):
+            with st.container():
+                st.markdown(f"**{md(row.query)}** {md(_subject(row))}")
+                reason = f"“{md(row.reason)}”, " if row.reason else ""
+                left = times.duration(row.until_ms - at_ms)
+                st.caption(f"{reason}by {md(row.actor)}, until {times.shown(row.until_ms)} (for {left} more)")
+            if st.button("End now", icon=":material/notifications:", key=f"end-silence-{row.id}"):
+                _tell(*_end(row))
+                st.rerun()
+    if len(held) > MAX_SILENCES:
+        st.caption(f"And {len(held) - MAX_SILENCES:,} more.")
+
+
+def _acknowledge(alerts: Sequence[AlertRow], note: str) -> tuple[str, list[str]]:
+    refused, n_done = [], 0
+    for alert in alerts:
+        try:
+            acknowledge(store(), alert.id, login.actor(), inert(note, MAX_NOTE_CHARS), now_ms())
+            n_done += 1
+        except AppError as error:
+            refused.append(str(error))
+    return f"Acknowledged {_n(n_done)}." if n_done else "", refused
+
+
+def _silence(alerts: Sequence[AlertRow], duration_ms: int, note: str, *, every_key: bool) -> tuple[str, list[str]]:
+    """One silence per query and key: several alerts of one episode's subject need no two."""
+    subjects = {(alert.query, "" if every_key else alert.key_text): alert for alert in alerts}
+    refused, n_done, n_silenced = [], 0, 0
+    for alert in subjects.values():
+        try:
+            n_silenced += silence(
+                store(), alert.id, duration_ms, login.actor(), inert(note, MAX_NOTE_CHARS), now_ms(),
+                every_key=every_key,
+            )  # fmt: skip
+            n_done += 1
+        except AppError as error:
+            refused.append(str(error))
+    what = "1 silence" if n_done == 1 else f"{n_done:,} silences"
+    return (f"Made {what} for {times.duration(duration_ms)}: {_n(n_silenced)} silenced." if n_done else ""), refused
+
+
+def _end(row: SilenceRow) -> tuple[str, list[str]]:
+    try:
+        end_silence(store(), row.id, login.actor(), now_ms())
+    except AppError as error:
+        return "", [str(error)]
+    return f"The silence of {row.query} is over.", []
+
+
+def _tell(done: str, refused: list[str]) -> None:
+    st.session_state[_TOLD] = (done, refused)
+
+
+def _subject(row: SilenceRow) -> str:
+    """The key as people read it: `task_id=…`; its text as it is when it is no JSON object."""
+    if row.key_text is None:
+        return "whatever the job, task or host"
+    try:
+        key = json.loads(row.key_text)
+    except ValueError:
+        return row.key_text
+    return ", ".join(f"{n}={v}" for n, v in key.items()) if isinstance(key, dict) else row.key_text
+
+
+def _n(n: int) -> str:
+    return "1 alert" if n == 1 else f"{n:,} alerts"

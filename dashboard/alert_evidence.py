@@ -1,0 +1,114 @@
+"""The events behind an alert: time line, table, and the raw records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import times
+from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
+from dashboard.store import AlertRow, EvidenceRow
+from dashboard.text import inert, lines
+
+MAX_RECORDS = 60
+"""Raw records that are shown at once; the others on demand."""
+
+
+def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
+    """All of it."""
+    st.subheader("What happened", anchor=False)
+    kept = [row for row in evidence if row.type is not None]
+    if not kept:
+        st.info(
+            "None of its events are kept any more (store.retention.evidence, or a restart between event and alert).",
+            icon=":material/inventory_2:",
+        )
+        return
+    st.altair_chart(timeline(timed(kept)), width="stretch", alt="Time line of the events of the best match")
+    told = _how_many(alert, evidence, kept)
+    st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
+    with st.expander(f"All {len(kept):,} events as a table", icon=":material/table_rows:"):
+        st.dataframe(event_frame(kept), hide_index=True, alt="Events of the best match")
+    _records(kept)
+
+
+def timed(evidence: Sequence[EvidenceRow]) -> list[TimedEvent]:
+    """What the chart draws; all text inert."""
+    return [
+        TimedEvent(
+            variable=inert(row.variable, 40),
+            type=inert(row.type, 60),
+            t_lo_ms=row.t_lo_ms,
+            t_hi_ms=row.t_hi_ms,
+            host=_host(row.attributes),
+            shown={"host": _host(row.attributes) or "", "attributes": attributes_text(row.attributes, 300)},
+        )
+        for row in evidence
+        if row.t_lo_ms is not None and row.t_hi_ms is not None
+    ]
+
+
+def event_frame(evidence: Sequence[EvidenceRow]) -> pd.DataFrame:
+    """One line per event."""
+    rows = [
+        {
+            "component": inert(row.variable),
+            "event": inert(row.type),
+            "from": times.exactly(row.t_lo_ms),
+            "to": "exact" if row.t_lo_ms == row.t_hi_ms else times.exactly(row.t_hi_ms),
+            "host": _host(row.attributes) or "",
+            "attributes": attributes_text(row.attributes, 1_000),
+            "origin": inert(row.origin or ""),
+        }
+        for row in evidence
+    ]
+    return pd.DataFrame(rows, dtype="string")
+
+
+def attributes_text(attributes: Mapping[str, Any], max_chars: int) -> str:
+    """`name=value` of each attribute that is known."""
+    known = [f"{inert(name, 60)}={inert(value)}" for name, value in attributes.items() if value is not None]
+    return inert(", ".join(known), max_chars)
+
+
+def _records(kept: Sequence[EvidenceRow]) -> None:
+    records = [row for row in kept if row.raw]
+    st.subheader("Log lines and records", anchor=False)
+    if not records:
+        st.caption("Its events come from samples and REST answers, which have no lines of a log.")
+        return
+    shown = records
+    if len(records) > MAX_RECORDS and not st.toggle(f"Show all {len(records):,}", key="all-records"):
+        shown = records[:MAX_RECORDS]
+    origins = list(dict.fromkeys(inert(_file(row), 300) for row in shown))
+    for origin in origins:
+        st.caption("From")
+        st.text(origin)
+        found = [lines(row.raw) for row in shown if inert(_file(row), 300) == origin]
+        st.code("\n".join(found), language=None, wrap_lines=True, height=min(330, 60 + 26 * len(found)))
+
+
+def _how_many(alert: AlertRow, evidence: Sequence[EvidenceRow], kept: Sequence[EvidenceRow]) -> str:
+    told = f"The {len(kept):,} events of the best match." if len(kept) > 1 else "The only event of the best match."
+    if alert.best_n_events > len(evidence):
+        told = f"{len(kept):,} of the {alert.best_n_events:,} events of the best match: both ends of it are kept."
+    elif len(kept) < len(evidence):
+        told = f"{len(kept):,} of the {len(evidence):,} events of the best match; the others are no longer kept."
+    return told
+
+
+def _host(attributes: Mapping[str, Any]) -> str | None:
+    for name, before in (("host", ""), ("source_host", "from ")):
+        value = attributes.get(name)
+        if isinstance(value, str) and value:
+            return before + inert(value, 60)
+    return None
+
+
+def _file(row: EvidenceRow) -> str:
+    """The origin without its line number."""
+    place, _, line = (row.origin or "unknown").rpartition(":")
+    return place if place and line.isdigit() else row.origin or "unknown"

@@ -1,0 +1,89 @@
+"""Life times, begun and finished attempts, and queued data of jobs (SASE++, Figure 7 a to d)."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from dashboard.charts.axes import BLUE, CATEGORIES, ORANGE, TimeAxis, bytes_axis, layered, top_legend, y_axis
+
+KIND_NAMES = {"MAP": "mappers", "REDUCE": "reducers"}
+KIND_COLOURS = alt.Scale(domain=list(KIND_NAMES.values()), range=[BLUE, ORANGE])
+
+
+def life_time_chart(lives: pd.DataFrame, title: str) -> alt.LayerChart:
+    """Share of attempts that ran at most so long, a line per job; `lives`: job, life_ms, n, share (Figure 7 a, b)."""
+    data = lives.assign(life_s=lives["life_ms"].astype(float) / 1000)[["job", "life_s", "n", "share"]]
+    names = list(dict.fromkeys(data["job"]))
+    base = alt.Chart(data).encode(
+        x=alt.X("life_s:Q", title="Running time (s)", scale=alt.Scale(nice=True, zero=True)),
+        y=alt.Y("share:Q", title=f"Share of {title}", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        color=alt.Color(
+            "job:N",
+            scale=alt.Scale(domain=names, range=[CATEGORIES[n % len(CATEGORIES)] for n in range(len(names))]),
+            legend=top_legend(None, columns=1) if len(names) > 1 else None,
+        ),
+        tooltip=[
+            alt.Tooltip("job:N", title="job"),
+            alt.Tooltip("life_s:Q", title="at most (s)", format=",.3f"),
+            alt.Tooltip("share:Q", title="share", format=".1%"),
+            alt.Tooltip("n:Q", title=title, format=",d"),
+        ],
+    )
+    return layered(base.mark_line(interpolate="step-after"), base.mark_point(size=18, filled=True), height=230)
+
+
+def progress_chart(curves: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
+    """Attempts begun and finished so far; a band where times are intervals and the number is therefore not certain."""
+    data = axis.data(curves, ["t_ms"]).assign(kind=curves["kind"].map(KIND_NAMES))
+    colour = alt.Color("kind:N", scale=KIND_COLOURS, legend=top_legend(None))
+    tips = [
+        axis.tip("t_ms", "at"),
+        alt.Tooltip("kind:N", title="attempts of"),
+        alt.Tooltip("what:N", title="what"),
+        alt.Tooltip("n_low:Q", title="at least", format=",d"),
+        alt.Tooltip("n_high:Q", title="at most", format=",d"),
+    ]
+    dash = alt.StrokeDash(
+        "what:N", scale=alt.Scale(domain=["begun", "finished"], range=[[4, 3], [1, 0]]), legend=top_legend(None)
+    )
+    base = alt.Chart(data).encode(x=axis.x("t_ms"), tooltip=tips)
+    y = alt.Y("n_low:Q", axis=y_axis("Attempts so far", format=",d", tickMinStep=1))
+    line = base.mark_line(interpolate="step-after").encode(y=y, color=colour, strokeDash=dash)
+    layers = [line]
+    if len(data) and (data["n_low"] != data["n_high"]).any():
+        band = base.mark_area(interpolate="step-after", opacity=0.25)
+        layers.insert(0, band.encode(y=y, y2="n_high:Q", color=colour, detail="what:N"))
+    return layered(*layers, height=220)
+
+
+def queue_chart(curve: pd.DataFrame, peak: tuple[float, float] | None, axis: TimeAxis) -> alt.LayerChart:
+    """Map output that waits for reducers; a band where times are intervals (Figure 7 c, d)."""
+    data = axis.data(curve, ["t_ms"])
+    tips = [
+        axis.tip("t_ms", "at"),
+        alt.Tooltip("bytes_low:Q", title="bytes, at least", format=",d"),
+        alt.Tooltip("bytes_high:Q", title="bytes, at most", format=",d"),
+        alt.Tooltip("n_changes:Q", title="changes so far", format=",d"),
+    ]
+    base = alt.Chart(data).encode(x=axis.x("t_ms"), tooltip=tips)
+    y = alt.Y("bytes_low:Q", axis=bytes_axis("Queued map output"))
+    layers = [
+        base.mark_area(interpolate="step-after", opacity=0.15, color=BLUE).encode(y=y),
+        base.mark_line(interpolate="step-after", color=BLUE).encode(y=y),
+    ]
+    if len(data) and (data["bytes_low"] != data["bytes_high"]).any():
+        band = base.mark_area(interpolate="step-after", opacity=0.3, color=BLUE)
+        layers.append(band.encode(y=y, y2="bytes_high:Q"))
+    if peak is not None:
+        top = axis.data(pd.DataFrame({"t_ms": [peak[0]], "bytes_low": [peak[1]]}), ["t_ms"])
+        mark = alt.Chart(top).encode(
+            x=axis.x("t_ms"),
+            y=y,
+            tooltip=[axis.tip("t_ms", "peak at"), alt.Tooltip("bytes_low:Q", title="bytes", format=",d")],
+        )
+        layers.append(mark.mark_point(shape="triangle-down", filled=True, size=90, color=ORANGE, yOffset=-7))
+    return layered(*layers, height=220)
+
+
+__all__ = ["life_time_chart", "progress_chart", "queue_chart"]

@@ -1,0 +1,39 @@
+"""Events that a match binds, as a table: which variable binds which event, when it was, and all it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from dashboard.text import inert
+from dashboard.times import exactly
+from engine.events import HEADER, EventBatch
+
+OWN_COLUMNS = ("Variable", "Event", "From", "To", "Event id")
+
+
+def bound_events_frame(bindings: Mapping[str, Sequence[str]], events: EventBatch) -> pd.DataFrame:
+    """One line per bound event, in order of time within each variable; what the log has no more is said to be gone."""
+    known = {row["event_id"]: row for row in events.rows()}
+    lines = [_line(variable, event_id, known.get(event_id)) for variable, ids in bindings.items() for event_id in ids]
+    attributes = list(dict.fromkeys(name for line in lines for name in line if name not in OWN_COLUMNS))
+    return pd.DataFrame(lines, columns=[*OWN_COLUMNS, *attributes])
+
+
+def _line(variable: str, event_id: str, event: Mapping[str, Any] | None) -> dict[str, Any]:
+    line: dict[str, Any] = {"Variable": inert(variable), "Event id": inert(event_id)}
+    if event is None:
+        return {**line, "Event": "no longer kept", "From": None, "To": None}
+    line |= {"Event": inert(event["type"]), "From": exactly(event["t_lo_ms"]), "To": exactly(event["t_hi_ms"])}
+    for name, value in event.items():
+        if name not in HEADER.names:
+            line[name] = inert(value) if isinstance(value, str) else value
+    for name, label in (("origin", "From where"), ("raw", "Record")):
+        if event.get(name) is not None:
+            line[label] = inert(event[name], 1_000)
+    return line
+
+
+__all__ = ["bound_events_frame"]

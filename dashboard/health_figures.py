@@ -1,0 +1,377 @@
+"""What the health page says, from rows of the store: tables with inert text, and what needs somebody's attention."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pandas as pd
+
+from dashboard.store import (
+    LateEventRow,
+    NotificationRow,
+    ProblemRow,
+    ProcessStatus,
+    ProcessStatusRow,
+    QueryFigures,
+    SilenceRow,
+    SourceStatusRow,
+    StatisticRow,
+)
+from dashboard.text import inert
+from dashboard.times import ago, duration, exactly, shown
+from engine.events import FOREVER_MS
+
+LEAST_PATIENCE_MS = 60_000
+LOW_DISK_BYTES = 2 * 2**30
+LOW_DISK_RATIO = 0.05
+COUNTERS = {"events": "Events", "duplicates": "Copies", "late": "Late", "rejected": "Rejected"}
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a person should know; plain text, inert."""
+
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the store and the disk say now."""
+
+    now_ms: int
+    status: ProcessStatusRow | None
+    sources: Sequence[SourceStatusRow]
+    n_notifications: Mapping[tuple[str, str], int]
+    free_bytes: int | None
+    total_bytes: int | None
+    longest_interval_ms: int
+    silence_timeout_ms: int
+
+
+def process_status(row: ProcessStatusRow | None) -> ProcessStatus:
+    """The figures; empty before the first step."""
+    value: Any = {} if row is None else row.value
+    status: ProcessStatus = value
+    return status
+
+
+def is_ongoing(watermark_ms: int | None) -> bool:
+    """False for none, and for the end of all time, which replays reach."""
+    return watermark_ms is not None and 0 <= watermark_ms < FOREVER_MS // 2
+
+
+def findings(seen: Observed) -> list[Finding]:
+    """The worst first."""
+    found = [*_process(seen), *_sources(seen), *_notifications(seen), *_disk(seen)]
+    return sorted(found, key=lambda finding: list(Level).index(finding.level))
+
+
+def is_stale(seen: Observed) -> bool:
+    """Whether the process has not stepped for much longer than it should take."""
+    patience_ms = max(LEAST_PATIENCE_MS, 4 * seen.longest_interval_ms)
+    return seen.status is not None and seen.now_ms - seen.status.updated_ms > patience_ms
+
+
+def _process(seen: Observed) -> list[Finding]:
+    if seen.status is None:
+        return [
+            Finding(
+                Level.WARNING,
+                "No process has worked on this store yet. Start it with clustercep run, or fill a store with "
+                "clustercep demo.",
+            )
+        ]
+    status, found = process_status(seen.status), []
+    if is_stale(seen):
+        found.append(
+            Finding(
+                Level.ERROR,
+                f"The process has not made a step for {duration(seen.now_ms - seen.status.updated_ms)}: it is stopped, "
+                "or hangs, or this is the store of a replay that is over. Look at its log and at systemctl status "
+                "clustercep. Nothing is lost: it goes on from its checkpoint and reads what came meanwhile.",
+            )
+        )
+    for problem in status.get("reload_problems") or []:
+        found.append(
+            Finding(Level.WARNING, f"The last reload was refused, the settings before it hold: {inert(problem, 500)}")
+        )
+    n_outages = status.get("store_outages") or 0
+    if n_outages:
+        found.append(
+            Finding(
+                Level.INFO,
+                f"The store could not be written {_times(n_outages)} since the process started; the steps were made up "
+                "for afterwards.",
+            )
+        )
+    return found
+
+
+def _sources(seen: Observed) -> list[Finding]:
+    found = []
+    for source in seen.sources:
+        name = inert(source.name)
+        if source.left_out:
+            found.append(
+                Finding(
+                    Level.ERROR,
+                    f"{name} has been silent for so long that the others go on without it: its events will be late. "
+                    f"{_last_error(source)}",
+                )
+            )
+        elif source.n_failed_in_a_row:
+            found.append(
+                Finding(
+                    Level.WARNING,
+                    f"{name} could not be read {_times(source.n_failed_in_a_row)} in a row. {_last_error(source)}",
+                )
+            )
+    lag_ms = None if seen.status is None else _lag_ms(process_status(seen.status).get("watermark_ms"), seen.now_ms)
+    if lag_ms is not None and lag_ms > seen.silence_timeout_ms and not is_stale(seen):
+        found.append(
+            Finding(
+                Level.WARNING,
+                f"Detection is {duration(lag_ms)} behind. The source with the oldest watermark holds it up.",
+            )
+        )
+    return found
+
+
+def _last_error(source: SourceStatusRow) -> str:
+    return f"Last error: {inert(source.last_error, 300)}" if source.last_error else "It gave no error."
+
+
+def _notifications(seen: Observed) -> list[Finding]:
+    found = []
+    for (receiver, status), n in sorted(seen.n_notifications.items()):
+        if status == "failed" and n:
+            found.append(
+                Finding(
+                    Level.ERROR,
+                    f"Given up: {n:,} {'notification' if n == 1 else 'notifications'} to {inert(receiver)}. They can "
+                    "be sent again below (Notifications).",
+                )
+            )
+    return found
+
+
+def _disk(seen: Observed) -> list[Finding]:
+    if seen.free_bytes is None or not seen.total_bytes:
+        return []
+    if seen.free_bytes >= LOW_DISK_BYTES and seen.free_bytes >= LOW_DISK_RATIO * seen.total_bytes:
+        return []
+    return [
+        Finding(
+            Level.WARNING,
+            f"Only {size(seen.free_bytes)} are free in store.directory. Make room, or shorten store.retention.",
+        )
+    ]
+
+
+# --------------------------------------------------------------------- tables
+
+
+def sources_frame(rows: Sequence[SourceStatusRow], configured: Sequence[str], now_ms: int) -> pd.DataFrame:
+    """One line per source of the live process, and per configured one that it has not heard of."""
+    known = {row.name for row in rows}
+    lines = [_source_line(row, now_ms) for row in rows]
+    lines += [{"Source": name, "State": "not heard of yet"} for name in configured if name not in known]
+    return pd.DataFrame(lines, columns=list(_source_columns()))
+
+
+def _source_columns() -> tuple[str, ...]:
+    return (
+        "Source",
+        "State",
+        "Interval",
+        "Watermark",
+        "Behind",
+        "Last poll",
+        "Last success",
+        "Failed in a row",
+        "Last error",
+    )
+
+
+def _source_line(row: SourceStatusRow, now_ms: int) -> dict[str, Any]:
+    lag_ms = _lag_ms(row.watermark_ms, now_ms)
+    done = row.watermark_ms is not None and not is_ongoing(row.watermark_ms)
+    return {
+        "Source": inert(row.name),
+        "State": "left out" if row.left_out else "fails" if row.n_failed_in_a_row else "complete" if done else "well",
+        "Interval": duration(row.interval_ms),
+        "Watermark": shown(row.watermark_ms) if is_ongoing(row.watermark_ms) else "at its end" if done else "—",
+        "Behind": duration(lag_ms),
+        "Last poll": ago(row.polled_ms, now_ms),
+        "Last success": ago(row.succeeded_ms, now_ms),
+        "Failed in a row": row.n_failed_in_a_row,
+        "Last error": inert(row.last_error, 500) if row.last_error else "",
+    }
+
+
+def counters_frame(rows: Sequence[StatisticRow]) -> pd.DataFrame:
+    """Events by source and type, and what became of them; of all times."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for row in rows:
+        if row.name in COUNTERS:
+            counted = found.setdefault((row.source, row.type), dict.fromkeys(COUNTERS.values(), 0))
+            counted[COUNTERS[row.name]] += row.value
+    lines = [
+        {"Source": inert(source), "Type": inert(event_type) if event_type else "—", **counted}
+        for (source, event_type), counted in sorted(found.items())
+    ]
+    return pd.DataFrame(lines, columns=["Source", "Type", *COUNTERS.values()])
+
+
+def problems_frame(rows: Sequence[ProblemRow]) -> pd.DataFrame:
+    """One line per problem; places are file names and messages quote lines: inert."""
+    lines = [
+        {
+            "Last seen": shown(row.last_ms),
+            "Source": inert(row.source),
+            "Kind": inert(row.kind),
+            "Place": inert(row.place, 500),
+            "What": inert(row.message, 1_000),
+            "Times": row.n_times,
+            "First seen": shown(row.first_ms),
+        }
+        for row in rows
+    ]
+    return pd.DataFrame(lines, columns=["Last seen", "Source", "Kind", "Place", "What", "Times", "First seen"])
+
+
+def late_frame(rows: Sequence[LateEventRow]) -> pd.DataFrame:
+    """Events that took no part in matching: how far the watermark was beyond them."""
+    columns = ["Came", "Source", "Type", "Time of the event", "Late by", "Attributes", "From where"]
+    lines = [
+        {
+            "Came": shown(row.seen_ms),
+            "Source": inert(row.source),
+            "Type": inert(row.type),
+            "Time of the event": exactly(row.t_lo_ms),
+            "Late by": duration(row.watermark_ms - row.t_lo_ms) if is_ongoing(row.watermark_ms) else "after the end",
+            "Attributes": inert(json.dumps(row.attributes, ensure_ascii=False), 500),
+            "From where": inert(row.origin, 300) if row.origin else "—",
+        }
+        for row in rows
+    ]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def engine_frame(queries: Mapping[str, QueryFigures], running_ms: int | None) -> pd.DataFrame:
+    """Per query since the process started; the busiest first. `Load`: of one processor, over the whole time."""
+    lines = []
+    total_s = sum(figures.get("seconds", 0.0) for figures in queries.values())
+    for name, figures in sorted(queries.items(), key=lambda item: -item[1].get("seconds", 0.0)):
+        seconds = figures.get("seconds", 0.0)
+        lines.append(
+            {
+                "Query": inert(name),
+                "Events": figures.get("n_events", 0),
+                "Rows": figures.get("n_rows", 0),
+                "Kept": figures.get("n_kept", 0),
+                "Left out": figures.get("n_rejected", 0),
+                "Engine time": seconds,
+                "Share": seconds / total_s if total_s > 0 else 0.0,
+                "Load": None if not running_ms or running_ms <= 0 else seconds * 1000 / running_ms,
+            }
+        )
+    columns = ["Query", "Events", "Rows", "Kept", "Left out", "Engine time", "Share", "Load"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def receivers_frame(n_notifications: Mapping[tuple[str, str], int], configured: Sequence[str]) -> pd.DataFrame:
+    """One line per receiver: delivered, waiting, given up."""
+    names = sorted({*configured, *(receiver for receiver, _ in n_notifications)})
+    lines = [
+        {
+            "Receiver": inert(name),
+            "Delivered": n_notifications.get((name, "delivered"), 0),
+            "Waiting": n_notifications.get((name, "pending"), 0),
+            "Given up": n_notifications.get((name, "failed"), 0),
+            "Configured": name in configured,
+        }
+        for name in names
+    ]
+    return pd.DataFrame(lines, columns=["Receiver", "Delivered", "Waiting", "Given up", "Configured"])
+
+
+def notifications_frame(rows: Sequence[NotificationRow], now_ms: int, *, pending: bool) -> pd.DataFrame:
+    """Messages that wait or were given up."""
+    lines = []
+    for row in rows:
+        when = {"Next attempt": _due(row.next_attempt_ms, now_ms)} if pending else {"Given up": shown(row.finished_ms)}
+        lines.append(
+            {
+                "Receiver": inert(row.receiver),
+                "Alert": row.alert_id,
+                "Tells": row.state,
+                **when,
+                "Attempts": row.n_attempts,
+                "Last error": inert(row.last_error, 500) if row.last_error else "—",
+                "Since": shown(row.created_ms),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def silences_frame(rows: Sequence[SilenceRow], now_ms: int) -> pd.DataFrame:
+    """Silences that hold."""
+    columns = ["Query", "Key", "Until", "Holds for", "Comment", "By"]
+    lines = [
+        {
+            "Query": inert(row.query),
+            "Key": "every one" if row.key_text is None else inert(row.key_text, 300),
+            "Until": shown(row.until_ms),
+            "Holds for": duration(row.until_ms - now_ms),
+            "Comment": inert(row.reason, 500),
+            "By": inert(row.actor),
+        }
+        for row in rows
+    ]
+    return pd.DataFrame(lines, columns=columns)
+
+
+# --------------------------------------------------------------------- figures
+
+
+def size(n_bytes: int | None) -> str:
+    """`1.5 GiB`; an em dash for none."""
+    if n_bytes is None:
+        return "—"
+    number = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def lag(watermark_ms: int | None, now_ms: int) -> str:
+    """How far a watermark is behind."""
+    return duration(_lag_ms(watermark_ms, now_ms))
+
+
+def _lag_ms(watermark_ms: int | None, now_ms: int) -> int | None:
+    return max(0, now_ms - watermark_ms) if watermark_ms is not None and is_ongoing(watermark_ms) else None
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n:,} times"
+
+
+def _due(next_attempt_ms: int, now_ms: int) -> str:
+    return "now" if next_attempt_ms <= now_ms else f"in {duration(next_attempt_ms - now_ms)}"

@@ -1,0 +1,107 @@
+"""Rows of a query as a table for people and as files for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from collectors.hadoop_ids import is_application, is_attempt, is_job, is_task, job_of, job_of_application
+from dashboard.query_run import ResultRow, as_json
+from dashboard.text import inert
+from dashboard.times import local
+
+JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE = "Job", "First event", "Last event", "Matches", "Events", "Confidence"
+OWN_COLUMNS = (JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE)
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def job_id_of(values: Mapping[str, Any]) -> str | None:
+    """The job that values are about: by its own id, else by that of an application, a task or an attempt."""
+    for name in ("job_id", "application_id", "task_id", "attempt_id"):
+        value = values.get(name)
+        if is_job(value):
+            return value
+        if is_application(value):
+            return job_of_application(value)
+        if is_task(value) or is_attempt(value):
+            return job_of(value)
+    return None
+
+
+def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.DataFrame:
+    """One line per row: job (an address of `job_url`), key, RETURN values as inert text or numbers, then the rest.
+
+    Times are those of the viewer's zone, without a zone.
+    """
+    names = value_names(rows)
+    columns: dict[str, list[Any]] = {}
+    jobs = [job_id_of({**row.key, **row.values}) for row in rows]
+    if any(jobs):
+        columns[JOB] = [None if job is None else f"{job_url}{job}" for job in jobs]
+    for name in names:
+        values = [{**row.key, **row.values}.get(name) for row in rows]
+        if name != "job_id" or values != jobs:  # else it stands there already
+            columns[_free(name)] = _column(values)
+    columns[FIRST] = [local(row.first_lo_ms).replace(tzinfo=None) for row in rows]
+    columns[LAST] = [local(row.last_hi_ms).replace(tzinfo=None) for row in rows]
+    columns[CONFIDENCE] = [row.confidence for row in rows]
+    columns[EVENTS] = [sum(row.n_bound.values()) for row in rows]
+    if any(row.count != 1 or not row.count_exact for row in rows):
+        columns[MATCHES] = [n_matches(row) for row in rows]
+    return pd.DataFrame(columns)
+
+
+def value_names(rows: Iterable[ResultRow]) -> list[str]:
+    """Names of the key and of RETURN, in order of first appearance."""
+    return list(dict.fromkeys(name for row in rows for name in (*row.key, *row.values)))
+
+
+def n_matches(row: ResultRow) -> str:
+    """How many matches the row stands for."""
+    return f"{'' if row.count_exact else 'at least '}{row.count:,}"
+
+
+def as_csv(rows: Sequence[ResultRow]) -> str:
+    """One line per row. Text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    names = value_names(rows)
+    own = ("first_lo_ms", "last_hi_ms", "confidence", "matches", "matches_exact")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_cell(name) for name in (*own, *names)])
+    for row in rows:
+        values = {**row.key, **row.values}
+        numbers = (row.first_lo_ms, row.last_hi_ms, row.confidence, row.count, row.count_exact)
+        writer.writerow([*numbers, *(_cell(values.get(name)) for name in names)])
+    return out.getvalue()
+
+
+def as_json_lines(rows: Sequence[ResultRow]) -> str:
+    """One object per row, with the ids of its events."""
+    told = ({name: value for name, value in as_json(row).items() if name != "kind"} for row in rows)
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in told)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        return f"'{value}"
+    return value
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Numbers as they are; inert text where any value is text."""
+    if any(isinstance(value, str) for value in values):
+        return [None if value is None else inert(value) for value in values]
+    return values
+
+
+def _free(name: str) -> str:
+    return f"{name} (value)" if name in OWN_COLUMNS else name
+
+
+__all__ = ["as_csv", "as_json_lines", "job_id_of", "n_matches", "result_frame", "value_names"]

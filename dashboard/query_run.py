@@ -1,0 +1,412 @@
+"""A query over the event log, in messages: how far it is, each row as soon as it is decided, how it ended and why.
+
+Nothing here knows Streamlit or processes: `dashboard.query_worker` runs it apart, `dashboard.query_pool` listens.
+The engine gets the log in its order, batch by batch, behind a watermark that follows; memory is that of the query's
+window, of one batch and of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import engine
+from collectors.schema import load_event_types
+from engine.errors import EngineError, QueryError
+from engine.events import EventBatch, EventSchema
+
+Value = int | float | str | None
+Parameters = Mapping[str, int | float | str]
+
+BATCH_ROWS = 20_000
+FIRST_BATCH_ROWS = 2_000
+"""The first rows should not wait for a long batch."""
+
+MAX_IDS = 1_000
+"""Event ids that a row tells per variable; a collapsed row may have as many candidates as there are events."""
+
+
+class Log(Protocol):
+    """What is read: `app.event_log.EventLogReader`."""
+
+    def batches(
+        self, *, types: Collection[str] | None, from_ms: int | None, to_ms: int | None, rows: int
+    ) -> Iterator[EventBatch]:
+        """Events whose interval touches the closed span, in stream order, no id twice, at most `rows` at a time."""
+        ...
+
+    def count(self, *, types: Collection[str] | None, from_ms: int | None, to_ms: int | None) -> int:
+        """How many they are, or a few more."""
+        ...
+
+
+class EndReason(StrEnum):
+    """Why a run ended."""
+
+    FINISHED = "finished"
+    EVENT_LIMIT = "event_limit"
+    ROW_LIMIT = "row_limit"
+    TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest:
+    """What to evaluate: the events that touch [from_ms, to_ms]."""
+
+    text: str
+    parameters: Parameters
+    from_ms: int
+    to_ms: int
+    name: str = "query"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What one run may cost. `row_chars`: of all rows together, as JSON."""
+
+    max_events: int
+    timeout_ms: int
+    engine_max_rows: int = 100_000
+    engine_work_budget: int = 2_000_000
+    max_rows: int = 10_000
+    max_row_chars: int = 16 * 2**20
+    max_memory_bytes: int = 4 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: events done of about `n_estimated`, and the time that the watermark has reached."""
+
+    kind: ClassVar[str] = "progress"
+    n_events: int
+    n_estimated: int
+    watermark_ms: int | None
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """A row of the query as JSON can say it; the fields are those of `engine.MatchRow`.
+
+    `values` and `key` have None for NaN, and text for infinities. `bindings` and `candidates` hold at most MAX_IDS ids
+    per variable; `n_bound` says how many each variable binds.
+    """
+
+    kind: ClassVar[str] = "row"
+    key: dict[str, Value]
+    first_lo_ms: int
+    last_hi_ms: int
+    bindings: dict[str, list[str]]
+    n_bound: dict[str, int]
+    confidence: float
+    values: dict[str, Value]
+    count: int = 1
+    count_exact: bool = True
+    candidates: dict[str, list[str]] | None = None
+    exact: bool = True
+    capped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run ended.
+
+    `n_rejected`: events that the strategy cannot evaluate; `n_unfinished`: searches stopped by the work budget;
+    `n_late`: events out of order in the log; `capped`: one step had more rows than the engine may return;
+    `assumes_end`: rows say that something did not happen up to the end of the span, where the log may go on.
+    """
+
+    kind: ClassVar[str] = "end"
+    reason: EndReason
+    n_events: int
+    n_rows: int
+    n_rejected: int
+    n_unfinished: int
+    n_late: int
+    capped: bool
+    assumes_end: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that could not begin or go on; the message is meant for the user."""
+
+    kind: ClassVar[str] = "failure"
+    message: str
+
+
+Message = Progress | ResultRow | End | Failure
+_KINDS: dict[str, type[Progress | ResultRow | End | Failure]] = {
+    message.kind: message for message in (Progress, ResultRow, End, Failure)
+}
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """A message as JSON has it."""
+    return {"kind": message.kind, **asdict(message)}
+
+
+def from_json(value: Mapping[str, Any]) -> Message:
+    """What `as_json` gave; raises ValueError for anything else."""
+    kind = _KINDS.get(str(value.get("kind")))
+    given = {name: item for name, item in value.items() if name != "kind"}
+    if kind is None or not set(given) <= {item.name for item in fields(kind)}:
+        raise ValueError(f"no message of a run: {sorted(value)}")
+    try:
+        if kind is End:
+            given["reason"] = EndReason(given["reason"])
+        return kind(**given)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no message of a run: {error}") from None
+
+
+def request_line(request: QueryRequest, limits: RunLimits) -> bytes:
+    """What a process that is to evaluate a request reads, as one line."""
+    return json.dumps({"request": asdict(request), "limits": asdict(limits)}).encode() + b"\n"
+
+
+def read_request(line: str | bytes) -> tuple[QueryRequest, RunLimits]:
+    """What `request_line` wrote; raises ValueError, KeyError or TypeError for anything else."""
+    value = json.loads(line)
+    return QueryRequest(**value["request"]), RunLimits(**value["limits"])
+
+
+def run_query(
+    request: QueryRequest,
+    log: Log,
+    limits: RunLimits,
+    *,
+    schema: EventSchema | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    batch_rows: int = BATCH_ROWS,
+    memory_bytes: Callable[[], int] | None = None,
+) -> Iterator[Message]:
+    """Evaluate; messages as things happen, last an End or a Failure. Closing the iterator cancels.
+
+    Does not raise for what the user's query or the data bring about; raises StoreError where the log cannot be read.
+    """
+    schema = schema or load_event_types()
+    try:
+        run = _Run.start(request, limits, schema, clock, memory_bytes or memory_in_use_bytes)
+        yield from run.evaluate(request, log, batch_rows)
+    except QueryError as error:
+        yield Failure(str(error))
+    except EngineError as error:
+        yield Failure(f"the events cannot be evaluated: {error}")
+    except MemoryError:
+        yield Failure(
+            f"the query needs more memory than the {limits.max_memory_bytes // 2**20:,} MiB that a run may take; "
+            "choose a shorter time span, a shorter WITHIN, or predicates that keep fewer events"
+        )
+
+
+@dataclass
+class _Run:
+    """One evaluation under way."""
+
+    query: engine.CompiledQuery
+    running: engine.Engine
+    limits: RunLimits
+    clock: Callable[[], float]
+    memory_bytes: Callable[[], int]
+    started: float
+    n_events: int = 0
+    n_rows: int = 0
+    n_row_chars: int = 0
+    capped: bool = False
+    """A limit left rows out."""
+
+    @classmethod
+    def start(
+        cls,
+        request: QueryRequest,
+        limits: RunLimits,
+        schema: EventSchema,
+        clock: Callable[[], float],
+        memory_bytes: Callable[[], int],
+    ) -> Self:
+        query = engine.compile_query(request.text, schema, request.parameters, name=request.name)
+        bounds = engine.Limits(max_rows=limits.engine_max_rows, work_budget=limits.engine_work_budget)
+        return cls(query, engine.Engine([query], schema, limits=bounds), limits, clock, memory_bytes, clock())
+
+    def evaluate(self, request: QueryRequest, log: Log, batch_rows: int) -> Iterator[Message]:
+        types, span = self.query.types, {"from_ms": request.from_ms, "to_ms": request.to_ms}
+        n_estimated = log.count(types=types, **span)
+        yield Progress(0, n_estimated, None, 0)
+        rows = RowWindow.of(self.query)
+        reason = EndReason.FINISHED
+        for batch in _small_first(log.batches(types=types, **span, rows=batch_rows), batch_rows):
+            room = self.limits.max_events - self.n_events
+            part = batch if len(batch) <= room else EventBatch(batch.table.slice(0, room))
+            if len(part):
+                # Events of the batch's last time wait for others of that time.
+                yield from self._told(rows.more(self.running.process(part, int(part.t_lo_ms[-1]))))
+                self.n_events += len(part)
+                yield Progress(self.n_events, max(n_estimated, self.n_events), self.running.watermark_ms, self.n_rows)
+            stopped = EndReason.EVENT_LIMIT if len(part) < len(batch) else self._stopped()
+            if stopped is not None or rows.n_left_out:
+                reason = stopped or reason
+                break
+        # What waits for the last watermark is decided with what is known, unless there is no time or room left.
+        if reason in (EndReason.FINISHED, EndReason.EVENT_LIMIT) and not rows.n_left_out:
+            yield from self._told(rows.more(self.running.finish()))
+        yield from self._told(rows.rest())
+        self.capped = self.capped or rows.n_left_out > 0
+        yield self._end(self._stopped_by_rows() or reason)
+
+    def _told(self, rows: list[engine.MatchRow]) -> Iterator[ResultRow]:
+        for row in rows:
+            self.capped = self.capped or row.capped
+            if self._stopped_by_rows():
+                return
+            told = result_row(row)
+            self.n_rows += 1
+            self.n_row_chars += n_chars(told)
+            yield told
+
+    def _stopped(self) -> EndReason | None:
+        if (self.clock() - self.started) * 1000 >= self.limits.timeout_ms:
+            return EndReason.TIME_LIMIT
+        if self.memory_bytes() >= self.limits.max_memory_bytes:
+            return EndReason.MEMORY_LIMIT
+        return self._stopped_by_rows()
+
+    def _stopped_by_rows(self) -> EndReason | None:
+        full = self.n_rows >= self.limits.max_rows or self.n_row_chars >= self.limits.max_row_chars
+        return EndReason.ROW_LIMIT if full else None
+
+    def _end(self, reason: EndReason) -> End:
+        counted = self.running.statistics[self.query.name]
+        steps = self.query.plan.n_steps
+        return End(
+            reason=reason,
+            n_events=self.n_events,
+            n_rows=self.n_rows,
+            n_rejected=counted.n_rejected,
+            n_unfinished=counted.n_unfinished,
+            n_late=self.running.n_late,
+            capped=self.capped,
+            assumes_end=any(negation.after == steps - 1 for negation in self.query.plan.negations),
+            seconds=round(self.clock() - self.started, 3),
+        )
+
+
+@dataclass
+class RowWindow:
+    """LIMIT and TOP over the whole run: the engine applies them to what one watermark decides.
+
+    `limit` None: no such clause. TOP waits until the end, for a later row may be better.
+    """
+
+    limit: int | None
+    top: bool
+    kept: list[engine.MatchRow]
+    n_given: int = 0
+    n_left_out: int = 0
+    """Rows beyond LIMIT: none of the later ones will be told either."""
+
+    @classmethod
+    def of(cls, query: engine.CompiledQuery) -> Self:
+        written = query.resolved.query
+        top = written.output is engine.ast.Output.TOP
+        return cls(written.top_k if top else written.limit, top, [])
+
+    def more(self, rows: list[engine.MatchRow]) -> list[engine.MatchRow]:
+        """Those of `rows` that may be told now."""
+        if self.top:
+            self.kept = sorted([*self.kept, *rows], key=lambda row: -row.confidence)[: self.limit]
+            return []
+        if self.limit is None:
+            return rows
+        told = rows[: self.limit - self.n_given]
+        self.n_given += len(told)
+        self.n_left_out += len(rows) - len(told)
+        return told
+
+    def rest(self) -> list[engine.MatchRow]:
+        """What had to wait for the end."""
+        return self.kept
+
+
+def result_row(row: engine.MatchRow) -> ResultRow:
+    """A row without what JSON does not know."""
+    return ResultRow(
+        key={name: _plain(value) for name, value in row.key},
+        first_lo_ms=int(row.first_lo_ms),
+        last_hi_ms=int(row.last_hi_ms),
+        bindings=_ids(row.bindings),
+        n_bound={name: len(ids) for name, ids in row.bindings.items()},
+        confidence=float(row.confidence),
+        values={name: _plain(value) for name, value in row.values.items()},
+        count=int(row.count),
+        count_exact=bool(row.count_exact),
+        candidates=None if row.candidates is None else _ids(row.candidates),
+        exact=bool(row.exact),
+        capped=bool(row.capped),
+    )
+
+
+def n_chars(row: ResultRow) -> int:
+    """About how long a row is."""
+    ids = [*row.bindings.values(), *(row.candidates or {}).values()]
+    texts = [*row.key.values(), *row.values.values()]
+    return 200 + sum(len(item) + 4 for group in ids for item in group) + sum(len(str(text)) + 20 for text in texts)
+
+
+def memory_in_use_bytes() -> int:
+    """Resident memory of this process; 0 where the system does not tell."""
+    try:
+        n_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return n_pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _ids(bound: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    return {name: list(ids[:MAX_IDS]) for name, ids in bound.items()}
+
+
+def _plain(value: Value) -> Value:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def _small_first(batches: Iterator[EventBatch], rows: int) -> Iterator[EventBatch]:
+    first = True
+    for batch in batches:
+        if first and len(batch) > FIRST_BATCH_ROWS < rows:
+            yield EventBatch(batch.table.slice(0, FIRST_BATCH_ROWS))
+            batch = EventBatch(batch.table.slice(FIRST_BATCH_ROWS))  # noqa: PLW2901  # the rest of it
+        first = False
+        yield batch
+
+
+__all__ = [
+    "End",
+    "EndReason",
+    "Failure",
+    "Log",
+    "Message",
+    "Parameters",
+    "Progress",
+    "QueryRequest",
+    "ResultRow",
+    "RowWindow",
+    "RunLimits",
+    "Value",
+    "as_json",
+    "from_json",
+    "read_request",
+    "request_line",
+    "run_query",
+]

@@ -1,0 +1,90 @@
+"""`python -m dashboard.query_worker`: one query in a process of its own, which can be stopped at any instant.
+
+One JSON object on standard input (the request and its limits), messages of `dashboard.query_run` as JSON lines on
+standard output. The process ends when standard input does: nobody listens any more. It gives way to the live process
+in time and memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from app.assembly import open_configured_store, open_event_log
+from app.config import load_settings
+from app.errors import AppError
+from app.settings import Settings
+from dashboard.query_run import Failure, Log, Message, RunLimits, as_json, read_request, run_query
+
+STORE_VARIABLE = "CLUSTERCEP_STORE"
+GRACE_MS = 3_000
+"""How much longer than its time limit a run may take before the process is ended: no kernel can be asked to stop."""
+
+MEMORY_HEADROOM_BYTES = 2**30
+"""Between the limit that a run keeps by itself and the one that the system keeps."""
+
+
+def main() -> int:
+    """Run the request; 0 when the run said how it ended."""
+    request, limits = read_request(sys.stdin.readline())
+    be_modest(limits)
+    threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+    try:
+        with opened_log() as log:
+            for message in run_query(request, log, limits):
+                tell(message, sys.stdout)
+    except AppError as error:
+        tell(Failure(str(error)), sys.stdout)
+    except BrokenPipeError:
+        return 1
+    return 0
+
+
+def tell(message: Message, out: TextIO) -> None:
+    """One line, at once."""
+    out.write(json.dumps(as_json(message), allow_nan=False) + "\n")
+    out.flush()
+
+
+def be_modest(limits: RunLimits) -> None:
+    """Give way: the live process matters more than this one."""
+    os.nice(10)
+    with suppress(OSError):  # no such file outside of Linux
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    most = limits.max_memory_bytes + MEMORY_HEADROOM_BYTES
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    signal.setitimer(signal.ITIMER_REAL, (limits.timeout_ms + GRACE_MS) / 1000)  # ends the process by itself
+
+
+@contextmanager
+def opened_log() -> Iterator[Log]:
+    """The event log of the configured store, or of $CLUSTERCEP_STORE; raises AppError."""
+    settings = _elsewhere(load_settings(), os.environ.get(STORE_VARIABLE))
+    with open_configured_store(settings) as store:
+        yield open_event_log(settings, store)
+
+
+def _elsewhere(settings: Settings, folder: str | None) -> Settings:
+    if not folder:
+        return settings
+    store = settings.store.model_copy(update={"directory": Path(folder), "url": None, "url_file": None})
+    return settings.model_copy(update={"store": store})
+
+
+def _end_with(stream: TextIO) -> None:
+    while stream.read(1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

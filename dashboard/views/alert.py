@@ -1,0 +1,216 @@
+"""One alert: what it means, what to do, what is behind it, and what was done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import alert_actions, alert_evidence, alert_table, links, times
+from dashboard.alert_words import matches_meaning, meaning, n_matches, percent
+from dashboard.looks import BADGES, ICONS, OPEN_STATES
+from dashboard.runbook import runbook_md
+from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
+from dashboard.text import inert, md
+
+REFRESH_S = 10
+AROUND_MS = 600_000
+"""How much of the cluster's time before and after the alert its link shows."""
+
+MAX_NEIGHBOURS = 20
+MAX_ID_CHARS = 64
+
+
+def page() -> None:
+    """The page of `?id=`."""
+    wanted = st.query_params.get("id", "").strip()[:MAX_ID_CHARS]
+    links.link("alerts", "All alerts", icon=":material/arrow_back:")
+    if not wanted:
+        st.title("Alert")
+        _ask("Which alert? Its id stands in the list of alerts and in every notification.")
+        return
+    try:
+        details = store().alert(wanted)
+    except NotFoundError as error:
+        st.title("Alert")
+        st.warning(md(error, 500), icon=":material/search_off:")
+        _ask("Alerts are deleted after store.retention.alerts. Give another id, or a beginning of it:")
+        return
+    if details.alert.id != wanted:
+        st.query_params["id"] = details.alert.id  # the address that is sent to somebody does not become ambiguous
+    _show(details)
+
+
+def _show(details: AlertDetails) -> None:
+    alert = details.alert
+    st.set_page_config(page_title=f"{inert(alert.query, 60)}: {inert(alert.summary, 80)}")
+    _head(alert)
+    alert_actions.tell_results()
+    _changed(alert.id, alert.revision, alert.updated_ms)
+    _facts(alert)
+    _links(alert)
+    _what_to_do(alert)
+    if alert_actions.offer([alert], "alert"):
+        st.rerun()
+    alert_evidence.show(alert, details.evidence)
+    _values(alert)
+    _changes(details)
+    _notifications(details)
+    _neighbours(alert)
+
+
+def _head(alert: AlertRow) -> None:
+    with st.container(horizontal=True):
+        for word in (alert.severity, alert.state):
+            st.badge(md(word), icon=ICONS.get(word), color=BADGES.get(word, "gray"))
+        if alert.lane == "history":
+            st.badge("found in a finished job's history", icon=":material/history:", color="gray")
+    st.title(md(alert.summary, 1_000), anchor=False)
+    if alert.merged_into is not None:
+        st.info("A match joined this alert with an earlier one, which goes on for both.", icon=":material/merge:")
+        links.link("alert", "Go to the alert that it became part of", icon=":material/merge:", id=alert.merged_into)
+
+
+def _facts(alert: AlertRow) -> None:
+    over = alert.state not in OPEN_STATES
+    facts = {
+        "Query": inert(alert.query),
+        "Began": times.shown(alert.start_ms),
+        "Ended" if over else "Last seen": times.shown(alert.end_ms),
+        "Lasted" if over else "Lasts for": times.duration(alert.end_ms - alert.start_ms),
+        "Matches": n_matches(alert),
+        "Confidence": percent(alert.best_confidence),
+    }
+    with st.container(border=True):
+        with st.container(horizontal=True, gap="medium"):
+            for label, value in facts.items():
+                with st.container(width="content", gap=None):
+                    st.caption(label)
+                    st.text(value)
+        st.caption(f"**Confidence.** {meaning(alert)} **Matches.** {matches_meaning(alert)}")
+
+
+def _what_to_do(alert: AlertRow) -> None:
+    st.subheader("What to do", anchor=False)
+    if alert.runbook:
+        st.markdown(runbook_md(alert.runbook))
+    else:
+        st.caption("No runbook paragraph: write one below a heading with the query's name in RUNBOOK.md.")
+
+
+def _links(alert: AlertRow) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if alert.job_id:
+            links.link("job", "The job", icon=":material/work:", id=alert.job_id)
+        if alert.host:
+            links.link(
+                "cluster",
+                f"Host {md(alert.host, 40)} at that time",
+                icon=":material/dns:",
+                span=(alert.start_ms - AROUND_MS, alert.end_ms + AROUND_MS),
+                host=alert.host,
+            )
+        links.link("query", "The query", icon=":material/search:", name=alert.query)
+        if alert.job_id:
+            for label, url in links.job_links(alert.job_id):
+                st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
+
+
+@st.fragment(run_every=REFRESH_S)
+def _changed(alert_id: str, revision: int, updated_ms: int) -> None:
+    """Tells of a change instead of showing it: somebody may be writing a comment."""
+    try:
+        now = store().alert(alert_id).alert
+    except NotFoundError:
+        return
+    if (now.revision, now.updated_ms) == (revision, updated_ms):
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        what = f"It is {now.state} now." if now.revision != revision else "It has grown."
+        st.info(f"This alert changed: {what}", icon=":material/update:")
+        if st.button("Show it", icon=":material/refresh:", key="show-change"):
+            st.rerun()
+
+
+def _values(alert: AlertRow) -> None:
+    st.subheader("Values", anchor=False)
+    st.caption("What the query's RETURN gave for the best match, and the key that this alert is about.")
+    rows = [*_named(alert.key, "key"), *_named({n: v for n, v in alert.values.items() if n not in alert.key}, "value")]
+    st.dataframe(pd.DataFrame(rows, columns=["name", "value", "from"], dtype="string"), hide_index=True, width=700)
+
+
+def _named(values: Mapping[str, Any], origin: str) -> list[tuple[str, str, str]]:
+    return [(inert(name), inert(_number(name, value), 1_000), origin) for name, value in values.items()]
+
+
+def _number(name: str, value: Any) -> Any:
+    """A time or a duration also as one reads it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if name.endswith("_ms"):
+        whole = round(value)
+        return f"{whole:,} ms ({times.shown(whole) if whole > 10**12 else times.duration(whole)})"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def _changes(details: AlertDetails) -> None:
+    st.subheader("History", anchor=False)
+    rows = [
+        {
+            "when": times.shown(change.at_ms),
+            "state": inert(change.to_state),
+            "by": inert(change.actor),
+            "reason": inert(change.reason, 1_000),
+        }
+        for change in reversed(details.changes)
+    ]
+    st.dataframe(pd.DataFrame(rows, columns=["when", "state", "by", "reason"], dtype="string"), hide_index=True)
+
+
+def _notifications(details: AlertDetails) -> None:
+    st.subheader("Notifications", anchor=False)
+    if not details.notifications:
+        st.caption("Nobody was told: no receiver is configured, or none wanted to know (alerting.receivers).")
+        return
+    rows = [
+        {
+            "receiver": inert(n.receiver),
+            "told": inert(n.state),
+            "status": inert(n.status),
+            "attempts": str(n.n_attempts),
+            "written": times.shown(n.created_ms),
+            "finished": times.shown(n.finished_ms),
+            "error": inert(n.last_error or "", 1_000),
+        }
+        for n in details.notifications
+    ]
+    st.dataframe(pd.DataFrame(rows, dtype="string"), hide_index=True)
+    if any(n.status == "failed" for n in details.notifications):
+        st.warning(
+            "A receiver was not reached. The health page shows why, and can send again.", icon=":material/error:"
+        )
+
+
+def _neighbours(alert: AlertRow) -> None:
+    opened = store()
+    if alert.job_id:
+        title, found = "Other alerts of this job", opened.alerts_of_job(alert.job_id, MAX_NEIGHBOURS + 1)
+    else:
+        title, found = "Other alerts of this query", opened.alerts_of_query(alert.query, MAX_NEIGHBOURS + 1)
+    others = [other for other in found if other.id != alert.id][:MAX_NEIGHBOURS]
+    st.subheader(title, anchor=False)
+    if others:
+        alert_table.show(others, key="neighbours")
+    else:
+        st.caption("None.")
+
+
+def _ask(why: str) -> None:
+    st.write(why)
+    with st.form("which", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
+        given = st.text_input("Id of an alert", max_chars=MAX_ID_CHARS, placeholder="at least 4 characters")
+        if st.form_submit_button("Show", icon=":material/search:") and given.strip():
+            st.query_params["id"] = given.strip()
+            st.rerun()

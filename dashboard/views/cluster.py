@@ -1,0 +1,244 @@
+"""The cluster: hosts over time for a metric, the spread of the load, and one host more closely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import links
+from dashboard.charts.axes import TimeAxis
+from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
+from dashboard.charts.job_timeline import attempt_chart
+from dashboard.cluster_data import Aggregation, HeatMap, HostOrder, heat_map, natural_key
+from dashboard.cluster_reading import (
+    Load,
+    MetricNames,
+    metric_names,
+    read_grid,
+    read_host,
+    read_load,
+    read_node_marks,
+)
+from dashboard.job_data import chosen_attempts, lanes
+from dashboard.job_reading import LOOK_BACK_MS, read_attempts_on
+from dashboard.store import AlertFilter, event_log, store
+from dashboard.text import inert, md
+from dashboard.times import duration, shown, span_picker, zone
+
+DEFAULT_SPAN_MS = 3_600_000
+MAX_ALERTS = 200
+MAX_BARS = 300
+MAX_METRICS = 24
+PREFERRED = ("cpu_user", "load_one")
+
+AGGREGATIONS: tuple[Aggregation, ...] = ("mean", "max")
+ORDERS: tuple[HostOrder, ...] = ("name", "highest first")
+
+
+def page() -> None:
+    """The heat map and what belongs to its span."""
+    st.title("Cluster")
+    log = event_log()
+    known = log.span()
+    if known is None:
+        _nothing("The event log is empty.")
+        return
+    from_ms, to_ms = span_picker("cluster", (max(known[0], known[1] - DEFAULT_SPAN_MS), known[1]))
+    names = metric_names(log, from_ms, to_ms)
+    if not names.units:
+        _nothing(f"There is no sample between {shown(from_ms)} and {shown(to_ms)}; the log ends at {shown(known[1])}.")
+        return
+    metric, aggregation, order, hosts_with = _choices(names)
+    axis = TimeAxis(from_ms, to_ms, zone().key)
+    with st.spinner("Reading samples", show_time=True):
+        grid, step_ms = read_grid(log, metric, from_ms, to_ms, hosts_with)
+    marks, n_more = read_node_marks(log, from_ms, to_ms, hosts_with)
+    grid.know(list(dict.fromkeys(marks["host"].tolist())))
+    found = heat_map(grid, step_ms, aggregation, order, min(to_ms, known[1]))
+    _alerts(from_ms, to_ms, axis)
+    _heat(found, metric, names.units[metric], marks, n_more, axis)
+    _load(read_load(log, metric, from_ms, to_ms), metric, axis)
+    _host(found, axis)
+
+
+def _nothing(reason: str) -> None:
+    st.info(
+        f"{md(reason)} Samples come from Ganglia (sources.ganglia_rrd): the page Health shows whether it is enabled "
+        "and what it reports. Choose another span above, or see recorded samples with `clustercep demo`.",
+        icon=":material/dns:",
+    )
+
+
+def _choices(names: MetricNames) -> tuple[str, Aggregation, HostOrder, str]:
+    options = list(names.units)
+    first = next((options.index(name) for name in PREFERRED if name in names.units), 0)
+    by_metric, by_host, by_aggregation, by_order = st.columns([3, 3, 2, 3])
+    metric = by_metric.selectbox(
+        "Metric", options, index=first, format_func=lambda name: inert(name, 60), key="metric", bind="query-params"
+    )
+    hosts_with = by_host.text_input("Host contains", key="hosts", bind="query-params", max_chars=100)
+    aggregation = by_aggregation.segmented_control(
+        "Cells show the", AGGREGATIONS, default="mean", required=True, key="show", bind="query-params"
+    )
+    order = by_order.segmented_control(
+        "Order of hosts", ORDERS, default="name", required=True, key="order", bind="query-params"
+    )
+    return metric or options[first], aggregation or "mean", order or "name", hosts_with or ""
+
+
+def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
+    wanted = AlertFilter(from_ms=from_ms, to_ms=to_ms, merged=False, limit=MAX_ALERTS)
+    rows = store().alerts(wanted)
+    if not rows:
+        st.caption("No alert in this span.")
+        return
+    frame = pd.DataFrame(
+        {
+            "query": [row.query for row in rows],
+            "severity": [row.severity for row in rows],
+            "state": [row.state for row in rows],
+            "summary": [row.summary for row in rows],
+            "t_from_ms": [row.start_ms for row in rows],
+            "t_to_ms": [row.end_ms for row in rows],
+        }
+    )
+    st.altair_chart(alert_chart(frame, axis), alt="Alerts over time, by query")
+    if len(rows) == MAX_ALERTS:
+        n, exact = store().count_alerts(wanted)
+        st.caption(f"The latest {MAX_ALERTS} of {n:,}{'' if exact else ' or more'} alerts.")
+    given: dict[str, Any] = {"from": from_ms, "to": to_ms}
+    links.link("alerts", "Alerts of this span", icon=":material/notifications_active:", **given)
+
+
+def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: int, axis: TimeAxis) -> None:
+    st.subheader(f"{md(metric, 60)} by host")
+    if not found.rows:
+        st.info("No host has a sample. Take the filter of hosts away to see all.", icon=":material/filter_alt_off:")
+        return
+    key = "heat"
+
+    def clicked() -> None:
+        host = clicked_host(st.session_state[key].selection.get(SELECTION, []), found)
+        if host is not None:
+            st.session_state["host"] = host
+
+    st.altair_chart(
+        heat_chart(found, metric, unit, marks, axis),
+        on_select=clicked,
+        selection_mode=SELECTION,
+        key=key,
+        alt=f"Heat map of {inert(metric, 60)}, hosts over time",
+    )
+    st.caption(_told(found) + (f" {n_more:,} further events of nodes are not drawn." if n_more else ""))
+
+
+def clicked_host(points: Sequence[Mapping[str, Any]], found: HeatMap) -> str | None:
+    """The host (of several in a row the first) that a selection of the heat map means; None for none."""
+    for point in points:
+        place = point.get("place")
+        if isinstance(place, int | float) and 0 <= place < len(found.rows):
+            return found.rows[int(place)][0]
+    return None
+
+
+def _told(found: HeatMap) -> str:
+    """How cells come about."""
+    cells = f"{found.value.size:,} cells of {duration(found.bins.width_ms)}"
+    rows = "one row per host"
+    if found.hosts_per_row > 1:
+        rows = f"up to {found.hosts_per_row} hosts, neighbours in their order, share a row"
+    how = "mean, weighted by time," if found.aggregation == "mean" else "greatest value"
+    joined = found.bins.width_ms > found.step_ms or found.hosts_per_row > 1
+    what = f"each shows the {how} of its samples" if joined else "each is one sample"
+    return (
+        f"{found.n_hosts:,} hosts, {rows}; {cells}, {what} (step {duration(found.step_ms)}). Grey: no sample, which is "
+        "not zero. Click a row to see the host more closely."
+    )
+
+
+def _load(load: Load, metric: str, axis: TimeAxis) -> None:
+    st.subheader("Spread of the load")
+    if not len(load.steps) and not len(load.episodes):
+        st.info(
+            "LoadStd is not known in this span. It is derived from the samples of load.metric over all hosts.",
+            icon=":material/show_chart:",
+        )
+        return
+    st.altair_chart(load_chart(load.steps, load.episodes, axis), alt="Standard deviation of the load over time")
+    of = ", ".join(md(name, 60) for name in load.metrics)
+    other = "" if metric in load.metrics else f" It is derived from {of} alone, whatever metric is shown above."
+    n_steps = int(load.episodes["n_steps"].sum()) if len(load.episodes) else 0
+    thin = " Several steps share a point: the line is their mean." if (load.steps["n_steps"] > 1).any() else ""
+    st.caption(
+        f"Population standard deviation of {of} over all hosts, each step as wide as its samples. "
+        f"{len(load.episodes):,} episodes of imbalance (orange bands) with {n_steps:,} steps: the share of busy hosts "
+        f"was between the limits of the settings (load.low_ratio, load.high_ratio).{other}{thin}"
+    )
+
+
+def _host(found: HeatMap, axis: TimeAxis) -> None:
+    st.subheader("One host")
+    host = st.selectbox(
+        "Host",
+        sorted((host for row in found.rows for host in row), key=natural_key),
+        index=None,
+        format_func=lambda name: inert(name, 60),
+        key="host",
+        bind="query-params",
+        placeholder="Choose a host, or click a row of the heat map",
+    )
+    if host is None:
+        return
+    beside = next((row for row in found.rows if host in row and len(row) > 1), None)
+    if beside is not None:
+        st.caption(
+            f"It shares a row of the heat map with {', '.join(md(name, 40) for name in beside if name != host)}."
+        )
+    _metrics_of(host, axis)
+    _attempts_on(host, axis)
+    links.link("alerts", f"Alerts of {md(host, 60)}", icon=":material/notifications_active:", host=host)
+
+
+def _metrics_of(host: str, axis: TimeAxis) -> None:
+    series = read_host(event_log(), host, int(axis.from_ms), int(axis.to_ms))
+    if not len(series):
+        st.info("This host has no sample in the span.", icon=":material/show_chart:")
+        return
+    names = list(dict.fromkeys(series["name"]))
+    columns = st.columns(3)
+    for place, name in enumerate(names[:MAX_METRICS]):
+        part = series[series["name"] == name]
+        chart = host_chart(part, name, str(part["unit"].iloc[0]), axis)
+        columns[place % 3].altair_chart(chart, alt=f"{inert(name, 60)} of the host over time")
+    if len(names) > MAX_METRICS:
+        left = ", ".join(md(name, 40) for name in names[MAX_METRICS : MAX_METRICS + 50])
+        st.caption(f"The first {MAX_METRICS} of {len(names):,} metrics by name; not shown: {left}")
+
+
+def _attempts_on(host: str, axis: TimeAxis) -> None:
+    table = read_attempts_on(event_log(), host, int(axis.from_ms), int(axis.to_ms))
+    if not len(table):
+        st.caption("No attempt is known to have run there in this span.")
+        return
+    drawn = chosen_attempts(table, pd.Series(False, index=table.index), MAX_BARS)
+    st.altair_chart(
+        attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts), straggler=""), axis),
+        alt="Attempts that ran on the host",
+    )
+    left = f" The {len(drawn.attempts):,} that did not succeed or ran longest are drawn." if drawn.left_out else ""
+    st.caption(
+        f"{drawn.n_all:,} attempts ran there in this span.{left} What began more than {duration(LOOK_BACK_MS)} before "
+        "it and has not ended is not known here."
+    )
+    jobs = list(dict.fromkeys(table["attempt_id"].map(_job_of)))
+    with st.container(horizontal=True):
+        for job_id in jobs[:20]:
+            links.link("job", md(job_id, 60), icon=":material/work:", id=job_id)
+
+
+def _job_of(attempt_id: str) -> str:
+    """attempt_1700000000000_0001_m_000002_0 belongs to job_1700000000000_0001."""
+    return "_".join(["job", *attempt_id.split("_")[1:3]])

@@ -1,0 +1,387 @@
+"""One job: facts, alerts, its attempts over time, life times and queued data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dashboard import links, looks
+from dashboard.charts.axes import TimeAxis
+from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart, queue_chart
+from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
+from dashboard.cluster_bins import bins_over, occupancy
+from dashboard.cluster_data import natural_key
+from dashboard.job_curves import begun_and_finished, life_times, peak_of, queued_data, thinned_queue
+from dashboard.job_data import (
+    STRAGGLER_RULE,
+    chosen_attempts,
+    fetches_by_host,
+    lanes,
+    stragglers,
+)
+from dashboard.job_list import QUIET, RUNNING
+from dashboard.job_reading import JobEvents, read_job, read_jobs
+from dashboard.store import AlertRow, event_log, store
+from dashboard.text import inert, md
+from dashboard.times import duration, local, shown, zone
+from dashboard.views.jobs import SIGNS
+
+REFRESH_S = 10
+MANY_ATTEMPTS, MANY_REFRESH_S = 2_000, 60
+"""A job of many attempts is a page of more than a megabyte: it is read again less often."""
+MAX_ALERTS = 50
+MAX_BARS = 250
+MAX_FETCHES = 500
+MAX_FETCH_HOSTS = 20
+MAX_DENSITY_ROWS = 80
+MAX_DENSITY_COLUMNS = 120
+MAX_TABLE_ROWS = 500
+MAX_COMPARED = 5
+
+COMPARE = "compare"
+CLOCK, SINCE = "clock", "since the job's start"
+
+
+def page() -> None:
+    """The job that ?id= names; one that runs is read again every few seconds."""
+    job_id = st.query_params.get("id", "")
+    found = read_job(event_log(), job_id) if job_id else None
+    if found is None:
+        _unknown(job_id)
+        return
+    if not found.is_running:
+        _job(found)
+        return
+
+    def again() -> None:
+        now = read_job(event_log(), job_id)
+        if now is None or not now.is_running:
+            st.rerun()
+        else:
+            _job(now)
+
+    st.fragment(again, run_every=_refresh_s(found))()
+
+
+def _refresh_s(found: JobEvents) -> int:
+    return REFRESH_S if len(found.attempts) <= MANY_ATTEMPTS else MANY_REFRESH_S
+
+
+def _unknown(job_id: str) -> None:
+    st.title("Job")
+    if not job_id:
+        st.info("Which job? Choose one from the list.", icon=":material/work:")
+    else:
+        st.warning(
+            f"The event log has no job {md(job_id, 100)}. It may be misspelt (ids look like job_1700000000000_0001), "
+            "not have begun yet, or have ended longer ago than store.retention.events keeps.",
+            icon=":material/search_off:",
+        )
+        _alerts(store().alerts_of_job(job_id, MAX_ALERTS))
+    links.link("jobs", "All jobs", icon=":material/work_history:")
+
+
+def _job(found: JobEvents) -> None:
+    alerts = store().alerts_of_job(str(found.job["job_id"]), MAX_ALERTS)
+    _header(found)
+    _alerts(alerts)
+    if not len(found.attempts):
+        st.info(
+            "Nothing is known of this job's attempts. They come from the job history, the REST interface or the logs "
+            "of containers: see the page Health.",
+            icon=":material/hourglass_empty:",
+        )
+        return
+    axis = _axis(found)
+    _attempts(found, alerts, axis)
+    _progress(found, axis)
+    _queue(found, axis)
+    _life_times(found)
+
+
+def _header(found: JobEvents) -> None:
+    job = found.job
+    st.title(md(_known(job["job_name"]), 120))
+    st.markdown(f"{md(SIGNS.get(job['state'], job['state']))} · {md(job['job_id'], 80)}")
+    if job["state"] == RUNNING:
+        st.caption(f"Known up to {shown(found.known_until_ms)}; read again every {_refresh_s(found)} s.")
+    elif job["state"] == QUIET:
+        st.caption(f"No end has been seen; the last sign of life was at {shown(int(job['seen_ms']))}.")
+    start = "—" if pd.isna(job["start_lo_ms"]) else shown(int(job["start_lo_ms"]))
+    counts = found.attempts["status"].value_counts()
+    facts = (
+        ("User", md(_known(job["user"]), 60)),
+        ("Queue", md(_known(job["queue"]), 60)),
+        ("Start", start if job["start_seen"] else f"{start} (computed)"),
+        ("Duration", duration(None if pd.isna(job["duration_ms"]) else int(job["duration_ms"]))),
+        ("Maps", _number(job["n_maps"])),
+        ("Reduces", _number(job["n_reduces"])),
+        ("Attempts", f"{len(found.attempts):,}"),
+        ("Failed, killed", f"{counts.get('FAILED', 0):,}, {counts.get('KILLED', 0):,}"),
+    )
+    for column, (label, value) in zip(st.columns([2, 2, 3, 2, 1, 1, 1, 2]), facts, strict=True):
+        column.caption(label)
+        column.markdown(value)
+    elsewhere = links.job_links(str(job["job_id"]))
+    with st.container(horizontal=True):
+        links.link("jobs", "All jobs", icon=":material/work_history:")
+        if pd.notna(job["job_name"]):
+            links.link("jobs", "Jobs of this name", icon=":material/history:", name=str(job["job_name"])[:200])
+        begin, end = (int(edge) for edge in found.span_ms)
+        meanwhile: dict[str, Any] = {"from": begin, "to": end}
+        links.link("cluster", "The cluster meanwhile", icon=":material/dns:", **meanwhile)
+        for label, url in elsewhere:
+            st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
+
+
+def _alerts(alerts: Sequence[AlertRow]) -> None:
+    if not alerts:
+        return
+    st.subheader("Alerts")
+    state = st.dataframe(
+        [
+            {
+                "Severity": looks.signed(alert.severity),
+                "State": looks.signed(alert.state),
+                "Start": local(alert.start_ms),
+                "Query": inert(alert.query),
+                "Summary": inert(alert.summary, 300),
+            }
+            for alert in alerts
+        ],
+        hide_index=True,
+        height="content",
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={"Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss")},
+        key="job-alerts",
+    )
+    if len(alerts) == MAX_ALERTS:
+        st.caption(f"The latest {MAX_ALERTS}; the page Alerts shows all of them.")
+    rows = state.selection.rows
+    if rows and rows[0] < len(alerts):
+        links.go("alert", id=alerts[rows[0]].id)
+
+
+def _axis(found: JobEvents) -> TimeAxis:
+    chosen = st.segmented_control(
+        "Time axis", [CLOCK, SINCE], default=CLOCK, required=True, key="axis", bind="query-params"
+    )
+    begin, end = found.span_ms
+    margin = max(500.0, (end - begin) * 0.01)
+    start = begin if pd.isna(found.job["start_lo_ms"]) else float(found.job["start_lo_ms"])
+    since = start if chosen == SINCE else None
+    return TimeAxis(begin - margin, end + margin, zone().key, since, "the job's start")
+
+
+def _attempts(found: JobEvents, alerts: Sequence[AlertRow], axis: TimeAxis) -> None:
+    st.subheader("Attempts by host")
+    table = found.attempts
+    marks = stragglers(table, _named(alerts))
+    why = np.select([marks["by_alert"], marks["by_rule"]], ["an alert names it", "by the rule"], default="")
+    table = table.assign(straggler=why, mean_others_ms=marks["mean_others_ms"])
+    drawn = chosen_attempts(table, table["straggler"] != "", MAX_BARS)
+    if drawn.left_out:
+        _density(table, axis)
+        left = ", ".join(f"{n:,} {md(status.lower())}" for status, n in drawn.left_out.items())
+        st.caption(
+            f"Of {drawn.n_all:,} attempts {len(drawn.attempts):,} are drawn one by one below: stragglers first, then "
+            f"those that failed, were killed or have no end, then the longest. Not drawn: {left}. The density above "
+            "counts all of them."
+        )
+    st.altair_chart(
+        attempt_chart(drawn.attempts.assign(lane=lanes(drawn.attempts)), axis),
+        alt="Attempts of the job as bars over time, by host",
+    )
+    n_stragglers = int((table["straggler"] != "").sum())
+    st.caption(
+        f"{n_stragglers:,} straggler{'' if n_stragglers == 1 else 's'}. {STRAGGLER_RULE} Marks at the end: a cross "
+        "failed, a square was killed, a triangle still runs or has no end; without a mark it succeeded. Attempts of a "
+        "host at one time stand beneath each other; pale ends are times known only to lie in an interval."
+    )
+    _attempt_table(table)
+
+
+def _named(alerts: Sequence[AlertRow]) -> set[str]:
+    """Ids of attempts and tasks in the keys and values of alerts; an alert of an attempt does not mark its siblings."""
+    names: set[str] = set()
+    for alert in alerts:
+        given = {**alert.values, **alert.key}
+        attempt, task = given.get("attempt_id"), given.get("task_id")
+        names |= {str(name) for name in ([attempt] if attempt else [task] if task else [])}
+    return names
+
+
+def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
+    hosts = sorted({str(host) for host in table["host"].dropna()}, key=natural_key)
+    bins = bins_over(int(axis.from_ms), int(axis.to_ms), 1_000, MAX_DENSITY_COLUMNS)
+    per_row = max(1, -(-len(hosts) // MAX_DENSITY_ROWS))
+    names = [
+        hosts[first] if per_row == 1 else f"{inert(hosts[first], 30)} +{len(hosts[first : first + per_row]) - 1}"
+        for first in range(0, len(hosts), per_row)
+    ]
+    place = {host: index // per_row for index, host in enumerate(hosts)}
+    known = table[table["host"].notna()]
+    row = np.asarray(known["host"].map(place), np.int64)
+    lo_ms, hi_ms = (known[name].to_numpy(np.float64).astype(np.int64) for name in ("start_lo_ms", "end_hi_ms"))
+    st.altair_chart(
+        density_chart(occupancy(bins, row, len(names), lo_ms, hi_ms), names, bins, axis),
+        alt="How many attempts each host runs over time",
+    )
+
+
+def _attempt_table(table: pd.DataFrame) -> None:
+    with st.expander("Attempts as a table"):
+        order = table.sort_values("duration_ms", ascending=False, kind="stable")
+        if len(order) > MAX_TABLE_ROWS:
+            st.caption(f"The {MAX_TABLE_ROWS:,} longest of {len(order):,} attempts.")
+        top = order.head(MAX_TABLE_ROWS)
+        seconds = {name: top[f"{name}_ms"].astype(float) / 1000 for name in ("duration", "shuffle", "sort", "reduce")}
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Attempt": [inert(name, 80) for name in top["attempt_id"]],
+                    "Host": [inert(_known(name), 60) for name in top["host"]],
+                    "Status": [inert(status, 30) for status in top["status"]],
+                    "Straggler": top["straggler"],
+                    "Start": [local(int(time)) for time in top["start_lo_ms"]],
+                    "Duration (s)": seconds["duration"],
+                    "Mean of others (s)": top["mean_others_ms"].astype(float) / 1000,
+                    "Progress": top["progress"],
+                    "Shuffle (s)": seconds["shuffle"],
+                    "Sort (s)": seconds["sort"],
+                    "Reduce (s)": seconds["reduce"],
+                }
+            ),
+            hide_index=True,
+            column_config={
+                "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
+                "Progress": st.column_config.NumberColumn(format="percent", help="At the last sample while it ran."),
+            },
+        )
+
+
+def _progress(found: JobEvents, axis: TimeAxis) -> None:
+    st.subheader("Attempts begun and finished")
+    curves = begun_and_finished(found.attempts, found.known_until_ms)
+    st.altair_chart(progress_chart(curves, axis), alt="Cumulative number of attempts begun and finished over time")
+
+
+def _queue(found: JobEvents, axis: TimeAxis) -> None:
+    st.subheader("Queued data")
+    curve = queued_data(found.changes, found.known_until_ms)
+    if not len(curve):
+        st.info(
+            "No map output was queued for reducers, as far as is known. It takes the job history (what mappers wrote) "
+            "and the logs of containers (what reducers fetched).",
+            icon=":material/inbox:",
+        )
+    else:
+        peak = peak_of(curve)
+        st.altair_chart(
+            queue_chart(thinned_queue(curve), peak, axis), alt="Map output that waits for reducers, over time"
+        )
+        if peak is not None:
+            st.caption(
+                f"Map output that no reducer has fetched yet; at most {peak[1]:,.0f} bytes, at {shown(int(peak[0]))} "
+                "(the triangle)."
+            )
+        if float(curve["bytes_low"].min()) < 0:
+            st.caption(
+                "Below zero: fetches are known of mappers whose output is not (their history has not been read)."
+            )
+    _fetches(found, axis)
+
+
+def _fetches(found: JobEvents, axis: TimeAxis) -> None:
+    if not len(found.pulls):
+        return
+    by_host = fetches_by_host(found.pulls)
+    hosts = by_host["source_host"].tolist()[:MAX_FETCH_HOSTS]
+    longest = found.pulls.sort_values("period_ms", ascending=False, kind="stable")
+    drawn = longest[longest["source_host"].fillna("").isin(hosts)].head(MAX_FETCHES)
+    st.altair_chart(
+        fetch_chart(drawn, hosts, axis), alt="Fetches of map output over time, by the host that served them"
+    )
+    if len(drawn) < len(found.pulls):
+        st.caption(
+            f"The {len(drawn):,} longest of {len(found.pulls):,} fetches, from the {len(hosts)} slowest of "
+            f"{len(by_host):,} hosts; the table counts all."
+        )
+    with st.expander("Fetches by source host"):
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Served by": [inert(host, 80) or "unknown" for host in by_host["source_host"]],
+                    "Fetches": by_host["n_fetches"],
+                    "Bytes": by_host["bytes"],
+                    "Median (s)": by_host["median_ms"] / 1000,
+                    "Longest (s)": by_host["longest_ms"] / 1000,
+                    "Bytes per second": by_host["bytes_per_s"],
+                }
+            ).head(MAX_TABLE_ROWS),
+            hide_index=True,
+            column_config={
+                "Bytes": st.column_config.NumberColumn(format="bytes"),
+                "Bytes per second": st.column_config.NumberColumn(format="bytes"),
+            },
+        )
+
+
+def _life_times(found: JobEvents) -> None:
+    st.subheader("Life times")
+    job_id = str(found.job["job_id"])
+    lives = [life_times(found.attempts).assign(job=inert(job_id, 80))]
+    for other in _compared(found):
+        events = read_job(event_log(), other)
+        if events is not None:
+            lives.append(life_times(events.attempts).assign(job=inert(other, 80)))
+    together = pd.concat([part for part in lives if len(part)] or lives[:1], ignore_index=True)
+    columns = st.columns(2)
+    for column, (kind, name) in zip(columns, KIND_NAMES.items(), strict=True):
+        part = together[together["kind"] == kind]
+        if len(part):
+            column.altair_chart(life_time_chart(part, name), alt=f"Share of {name} that ran at most so long")
+        else:
+            column.info(f"No {name} have succeeded{' yet' if found.is_running else ''}.", icon=":material/timer:")
+    st.caption("Attempts that succeeded; what runs, failed or was killed is left out.")
+
+
+def _compared(found: JobEvents) -> list[str]:
+    """Other jobs to compare with: those of the same name and user first."""
+    jobs, _ = read_jobs(event_log())
+    job = found.job
+    same = (jobs["job_name"] == job["job_name"]) & (jobs["user"] == job["user"])
+    others = jobs.assign(same=same)[jobs["job_id"] != job["job_id"]].sort_values("same", ascending=False, kind="stable")
+    names = dict(zip(others["job_id"], others["job_name"], strict=True))
+    wanted = [name for name in st.query_params.get_all(COMPARE) if name in names][:MAX_COMPARED]
+    options = list(dict.fromkeys([*wanted, *list(names)[:1_000]]))
+    return st.multiselect(
+        "Compare with",
+        options,
+        default=wanted,
+        format_func=lambda name: f"{inert(name, 60)} {inert(_known(names.get(name)), 60)}",
+        max_selections=MAX_COMPARED,
+        key=f"job-{COMPARE}",
+        placeholder="Other jobs, those of the same name first",
+        on_change=_compare_in_url,  # ids there, not the labels that a bound widget would write
+    )
+
+
+def _compare_in_url() -> None:
+    st.query_params[COMPARE] = st.session_state[f"job-{COMPARE}"]
+
+
+def _known(value: object) -> str:
+    return "—" if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)) else str(value)
+
+
+def _number(value: object) -> str:
+    return _known(value) if _known(value) == "—" else f"{int(float(str(value))):,}"
+
+
+__all__ = ["page"]

@@ -1,0 +1,139 @@
+"""The jobs that run or ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import links
+from dashboard.job_list import QUIET, QUIET_MS, RUNNING, JobFilter, chosen
+from dashboard.job_reading import n_failed_attempts, read_jobs
+from dashboard.store import AlertFilter, event_log, store
+from dashboard.text import inert
+from dashboard.times import duration, local, open_span_picker
+
+PAGE_ROWS = 100
+MAX_COUNTED = 1_000
+"""Alerts of one job beyond this are not counted one by one."""
+
+SIGNS = {
+    RUNNING: "▶ running",
+    "SUCCEEDED": "✓ succeeded",
+    "FAILED": "✕ failed",
+    "KILLED": "■ killed",
+    "ERROR": "✕ error",
+    QUIET: "? no end seen",
+    "UNKNOWN": "? unknown",
+}
+"""A sign and a word for each state: colour is never needed to tell them."""
+
+
+def page() -> None:
+    """The list."""
+    st.title("Jobs")
+    jobs, known_until_ms = read_jobs(event_log())
+    if not len(jobs):
+        st.info(
+            "No job has been seen yet. Jobs come from the ResourceManager (sources.yarn_rest) and from the job history "
+            "(sources.job_history): the page Health shows whether they are enabled and what they report. "
+            "`clustercep demo` shows this page with recorded jobs.",
+            icon=":material/work_history:",
+        )
+        return
+    found = chosen(jobs, _filter())
+    n_running = int((jobs["state"] == RUNNING).sum())
+    st.caption(
+        f"{len(found):,} of {len(jobs):,} jobs in the event log, {n_running:,} running; known up to "
+        f"{local(known_until_ms):%Y-%m-%d %H:%M:%S}. Select a row to open the job."
+    )
+    if not len(found):
+        st.info("No job fits. Take a filter away to see more.", icon=":material/filter_alt_off:")
+        return
+    _table(found)
+
+
+def _filter() -> JobFilter:
+    by_name, by_user, by_state = st.columns([2, 1, 2])
+    name = by_name.text_input("Name contains", key="name", bind="query-params", max_chars=200)
+    user = by_user.text_input("User contains", key="user", bind="query-params", max_chars=200)
+    states = by_state.multiselect(
+        "Status",
+        list(SIGNS),
+        key="status",
+        bind="query-params",
+        placeholder="Any",
+    )
+    from_ms, to_ms = open_span_picker("jobs")
+    return JobFilter(name=name or "", user=user or "", states=tuple(states), from_ms=from_ms, to_ms=to_ms)
+
+
+def _table(found: pd.DataFrame) -> None:
+    n_pages = -(-len(found) // PAGE_ROWS)
+    above = st.container()
+    number = st.pagination(n_pages, key="page", bind="query-params") if n_pages > 1 else 1
+    shown = found.iloc[(number - 1) * PAGE_ROWS : number * PAGE_ROWS].reset_index(drop=True)
+    state = above.dataframe(
+        jobs_frame(shown, n_failed_attempts(event_log(), shown), [_n_alerts(job) for job in shown["job_id"]]),
+        hide_index=True,
+        height="content",
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config=_columns(),
+        # Rows mean other jobs on another page or after filtering: a selection must not outlive them.
+        key=f"jobs-{number}-{len(found)}",
+    )
+    rows = state.selection.rows
+    if rows and rows[0] < len(shown):
+        links.go("job", id=str(shown.at[rows[0], "job_id"]))
+
+
+def _n_alerts(job_id: str) -> int:
+    return store().count_alerts(AlertFilter(job_id=job_id, merged=False), MAX_COUNTED)[0]
+
+
+def jobs_frame(jobs: pd.DataFrame, n_failed: list[int], n_alerts: list[int]) -> pd.DataFrame:
+    """One line per job as it is shown; `jobs` as of job_list.job_list."""
+    starts = [None if pd.isna(time) else local(int(time)) for time in jobs["start_lo_ms"]]
+    return pd.DataFrame(
+        {
+            "Status": [SIGNS.get(state, f"? {inert(state, 30)}") for state in jobs["state"]],
+            "Name": [_text(name) for name in jobs["job_name"]],
+            "Alerts": n_alerts,
+            "Failed": n_failed,
+            "User": [_text(name) for name in jobs["user"]],
+            "Queue": [_text(name) for name in jobs["queue"]],
+            "Start": pd.Series(starts, dtype=object if not any(starts) else None),
+            "Duration": [duration(None if pd.isna(ms) else int(ms)) for ms in jobs["duration_ms"]],
+            "Maps": jobs["n_maps"].astype("Float64").astype("Int64").to_numpy(),
+            "Reduces": jobs["n_reduces"].astype("Float64").astype("Int64").to_numpy(),
+            "Job": [inert(job_id, 80) for job_id in jobs["job_id"]],
+        }
+    )
+
+
+def _text(value: object) -> str:
+    return "—" if pd.isna(value) else inert(value)  # type: ignore[call-overload]
+
+
+def _columns() -> dict[str, Any]:
+    column = st.column_config
+    quiet = duration(QUIET_MS)
+    return {
+        "Status": column.TextColumn(
+            help=f"No end seen: neither an end nor any other sign of life in the last {quiet} of the event log.",
+        ),
+        "Name": column.TextColumn(width="medium"),
+        "Alerts": column.NumberColumn(
+            help=f"All kept alerts of the job (counted up to {MAX_COUNTED:,}).", width="small"
+        ),
+        "Failed": column.NumberColumn(help="Attempts of mappers and reducers that failed.", width="small"),
+        "Start": column.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
+        "Duration": column.TextColumn(help="From launch to finish; of a running job so far."),
+        "Maps": column.NumberColumn(help="Map tasks planned.", format="localized", width="small"),
+        "Reduces": column.NumberColumn(help="Reduce tasks planned.", format="localized", width="small"),
+    }
+
+
+__all__ = ["jobs_frame", "page"]

@@ -1,0 +1,119 @@
+"""A process of its own that follows a recording and may be killed at any moment: the next one goes on.
+
+Its time is simulated and stands in the store: it goes on after the last step that was stored, so that a killed process
+makes its polls again at the same times. It tells on standard output what it is at; `python -m` starts it.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from app import outages
+from app.alerting.notifier import Notifier
+from app.assembly import checked_queries, endpoints_of, open_configured_store
+from app.check import CheckReport
+from app.clock import SetClock
+from app.config import load_settings
+from app.demo import with_demo_parameters
+from app.logs import configure_logs
+from app.process_lock import only_process
+from app.recorded_rest import RecordedRest, serve
+from app.recording import Recording
+from app.replay import settings_for
+from app.runner import Runner
+from app.settings import Receiver, Settings
+from app.spool import Spool
+from app.store import Store, schema
+
+CONFIG = Path(__file__).parents[2] / "config.yaml"
+RELOAD_EVERY = 40
+"""Steps between reloads."""
+
+
+def main(recording_folder: Path, folder: Path, webhook_url: str) -> None:
+    """Follow the recording to its end; the store and the growing files are in `folder`."""
+    schema.BUSY_TIMEOUT_MS = 50  # a lock becomes an outage soon
+    outages.FIRST_RETRY_MS = 0  # and simulated time stands still in it
+    Notifier.POLL_S = 0.05
+    plain = load_settings(CONFIG, {})
+    configure_logs(plain.log)
+    recording = Recording.open(recording_folder, folder, plain.replay)
+    clock = SetClock(recording.manifest.started_ms)
+    with ExitStack() as opened:
+        base_url = opened.enter_context(serve(RecordedRest(recording.folder / "rest.jsonl.gz"), clock))
+        settings = settings_for(recording, _settings(plain, folder / "store", webhook_url), folder / "spool", base_url)
+        opened.enter_context(only_process(settings.store.directory))
+        store = opened.enter_context(open_configured_store(settings, durable=False))
+        notifier = Notifier(store, endpoints_of(settings), clock)
+        follow(recording, settings, store, notifier, clock, folder / "spool")
+        print("told" if notifier.drain(60) else "not told", flush=True)
+        notifier.stop()
+
+
+def follow(
+    recording: Recording, settings: Settings, store: Store, notifier: Notifier, clock: SetClock, spool_folder: Path
+) -> None:
+    """From where the store stands to the recording's end, with reloads now and then."""
+    manifest, row = recording.manifest, store.checkpoint("live")
+    clock.advance_to(manifest.started_ms if row is None else row.written_ms)
+    spool = continued(Spool(recording, spool_folder))
+    spool.advance(clock.now_ms())
+    queries = checked_queries(settings)
+    runner = Runner(settings, queries, store, notifier, clock, durable=False)
+    notifier.start()
+    step_ms = manifest.poll_interval_ms
+    for number, now_ms in enumerate(range(manifest.started_ms + step_ms, manifest.ended_ms + step_ms + 1, step_ms)):
+        if now_ms <= clock.now_ms():
+            continue
+        clock.advance_to(now_ms)
+        spool.advance(now_ms)
+        runner.live.pipeline.boundary = say
+        if number % RELOAD_EVERY == RELOAD_EVERY - 1:
+            assert runner.reload(lambda: CheckReport((), settings=settings, queries=queries)).ok
+            say("reload")
+        turn(runner)
+    runner.live.pipeline.finish(clock.now_ms())
+    notifier.wake()
+
+
+def turn(runner: Runner) -> None:
+    """Polls and their step; after an outage the same polls again."""
+    told = False
+    while True:
+        polled = runner.outage is None
+        for name in runner.live.sources:
+            runner.poll(name)
+        runner.step()
+        if runner.outage is not None and not told:
+            told = True
+            say("outage")
+        if polled and runner.outage is None:
+            return
+
+
+def continued(spool: Spool) -> Spool:
+    """The files of the process before stay, as those of a cluster do: what they lack is appended."""
+    for log in spool._logs:
+        log.n_written_bytes = log.target.stat().st_size if log.target.exists() else 0
+    return spool
+
+
+def say(what: str) -> None:
+    """One line for who watches."""
+    print(what, flush=True)
+
+
+def _settings(plain: Settings, store: Path, webhook_url: str) -> Settings:
+    receivers = {"ops": Receiver.model_validate({"url": webhook_url, "first_retry": "10 ms", "max_retry": "20 ms"})}
+    return with_demo_parameters(plain).model_copy(
+        update={
+            "store": plain.store.model_copy(update={"directory": store}),
+            "alerting": plain.alerting.model_copy(update={"receivers": receivers}),
+        }
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

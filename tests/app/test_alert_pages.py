@@ -1,0 +1,216 @@
+"""Pages of alerts against a sorted list, and the indexes that their statements walk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.store import Store, open_store
+from app.store.api import AlertFilter, Cursor
+from app.store.models import AlertRow
+from benchmarks.store_pages import make_store, pages, plans
+
+STATES = ("firing", "acknowledged", "silenced", "resolved")
+SEVERITIES = ("info", "warning", "critical")
+
+
+def row(i: int, **values: Any) -> AlertRow:
+    """An alert of which only what pages look at matters."""
+    start_ms, length_ms = values.pop("start_ms"), values.pop("length_ms")
+    return AlertRow(
+        **{
+            **{"id": f"{i:032x}", "query_hash": "h", "key": {}, "key_text": "{}", "group_gap_ms": 0, "revision": 1},
+            **{"n_matches": 1, "n_matches_exact": True, "best_confidence": 1.0, "values": {}, "summary": ""},
+            **{"runbook": "", "best_n_events": 1, "lane": "live", "created_ms": 0, "updated_ms": 0},
+            **{"start_ms": start_ms, "end_ms": start_ms + length_ms, "open": values["state"] != "resolved"},
+            **values,
+        }
+    )
+
+
+ALERTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "start_ms": st.integers(0, 12),
+            "length_ms": st.sampled_from([0, 0, 1, 5]),
+            "query": st.sampled_from(["a", "b", "c"]),
+            "severity": st.sampled_from(SEVERITIES),
+            "state": st.sampled_from(STATES),
+            "job_id": st.sampled_from([None, "j1", "j2"]),
+            "host": st.sampled_from([None, "h1", "h2"]),
+            "merged_into": st.sampled_from([None, None, "other"]),
+        }
+    ),
+    max_size=40,
+)
+FILTERS = st.builds(
+    AlertFilter,
+    states=st.lists(st.sampled_from(STATES), max_size=3).map(tuple),
+    queries=st.lists(st.sampled_from(["a", "b", "x"]), max_size=2).map(tuple),
+    severities=st.lists(st.sampled_from(SEVERITIES), max_size=2).map(tuple),
+    job_id=st.sampled_from([None, None, "j1"]),
+    host=st.sampled_from([None, None, "h1"]),
+    from_ms=st.none() | st.integers(0, 15),
+    to_ms=st.none() | st.integers(0, 15),
+    merged=st.booleans(),
+    limit=st.integers(1, 6),
+)
+
+
+def wanted_by(found: AlertFilter, alert: AlertRow) -> bool:
+    """The definition of the filter."""
+    return (
+        (not found.states or alert.state in found.states)
+        and (not found.queries or alert.query in found.queries)
+        and (not found.severities or alert.severity in found.severities)
+        and (found.job_id is None or alert.job_id == found.job_id)
+        and (found.host is None or alert.host == found.host)
+        and (found.from_ms is None or alert.end_ms >= found.from_ms)
+        and (found.to_ms is None or alert.start_ms <= found.to_ms)
+        and (found.merged or alert.merged_into is None)
+    )
+
+
+def ids(alerts: Any) -> list[str]:
+    return [alert.id for alert in alerts]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(alerts=ALERTS, filters=st.lists(FILTERS, min_size=1, max_size=5))
+def test_pages_are_those_of_a_sorted_list(
+    any_store: Store, alerts: list[dict[str, Any]], filters: list[AlertFilter]
+) -> None:
+    with any_store.transaction() as writer:
+        writer.session.query(AlertRow).delete()
+        writer.session.add_all([row(i, **values) for i, values in enumerate(alerts)])
+    everything = sorted(
+        (row(i, **values) for i, values in enumerate(alerts)), key=lambda a: (a.start_ms, a.id), reverse=True
+    )
+    assert any_store.query_names() == sorted({alert.query for alert in everything})
+    for wanted in filters:
+        expected = ids(alert for alert in everything if wanted_by(wanted, alert))
+        assert ids(any_store.alerts(wanted)) == expected[: wanted.limit]
+        assert any_store.count_alerts(wanted) == (len(expected), True)
+        assert any_store.count_alerts(wanted, at_most=3) == (min(len(expected), 3), len(expected) <= 3)
+        assert any_store.n_alerts(wanted) == len(expected)
+        there_and_back(any_store, wanted, expected)
+
+
+def there_and_back(store: Store, wanted: AlertFilter, expected: list[str]) -> None:
+    """All pages forwards, then backwards from the last one."""
+    page = store.alert_page(wanted)
+    assert page.previous is None
+    seen, walked = [page], ids(page.alerts)
+    while page.next is not None:
+        page = store.alert_page(wanted, after=page.next)
+        seen.append(page)
+        walked += ids(page.alerts)
+    assert walked == expected
+    assert all(len(page.alerts) == wanted.limit for page in seen[:-1])
+    for before in reversed(seen[:-1]):
+        assert page.previous is not None
+        page = store.alert_page(wanted, before=page.previous)
+        assert ids(page.alerts) == ids(before.alerts)
+        assert page.next is not None
+    assert page.previous is None
+
+
+def test_a_page_begins_where_the_one_before_ended_although_alerts_come(any_store: Store) -> None:
+    with any_store.transaction() as writer:
+        for i in range(4):
+            values = {"start_ms": i, "length_ms": 0, "query": "a", "severity": "info", "state": "firing"}
+            writer.session.add(row(i, **values))
+    first = any_store.alert_page(AlertFilter(limit=2))
+    with any_store.transaction() as writer:
+        values = {"start_ms": 9, "length_ms": 0, "query": "a", "severity": "info", "state": "firing"}
+        writer.session.add(row(9, **values))
+    second = any_store.alert_page(AlertFilter(limit=2), after=first.next)
+    assert [a.start_ms for a in second.alerts] == [1, 0]
+
+
+def test_only_one_place_can_be_given(store: Store) -> None:
+    with pytest.raises(ValueError, match="at most one"):
+        store.alert_page(after=Cursor(1, "a"), before=Cursor(1, "a"))
+
+
+# -------------------------------------------------------------------------- plans
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """3,000 alerts with the benchmark's distribution."""
+    path: Path = tmp_path_factory.mktemp("plans") / "store.db"
+    make_store(path, 3_000)
+    with open_store(f"sqlite:///{path}") as store:
+        yield store
+
+
+INDEX_OF = {
+    "first page": "ix_alerts_page",
+    "first page, without merged": "ix_alerts_page",
+    "page in the middle": "ix_alerts_page",
+    "last pages": "ix_alerts_page",
+    "page before a place": "ix_alerts_page",
+    "open (3 states)": "ix_alerts_page_state",
+    "firing, critical": "ix_alerts_page_state",
+    "resolved, deep": "ix_alerts_page",
+    "severity, deep": "ix_alerts_page_severity",
+    "two severities, deep": "ix_alerts_page_severity",
+    "query, deep": "ix_alerts_page_query",
+    "query and another severity": "ix_alerts_page_query",
+    "three queries, deep": "ix_alerts_page_query",
+    "query, one day": "ix_alerts_page_query",
+    "job": "ix_alerts_page_job",
+    "host, deep": "ix_alerts_page_host",
+    "host and query": "ix_alerts_page_host_query",
+    "host and severity": "ix_alerts_page_host",
+    "one minute": "ix_alerts_page",
+    "one day": "ix_alerts_page",
+    "one day, deep in it": "ix_alerts_page",
+    "names of queries": "ix_alerts_query_key_start",
+    "open by state": "ix_alerts_open",
+    "failed notifications": "ix_notifications_status_sequence",
+    "problems": "ix_problems_page",
+    "late events": "ix_late_events_page",
+    "reports of one day": "ix_reports_page",
+}
+_ONE_LOOK_UP = ("SEARCH alerts USING INDEX sqlite_autoindex_alerts_1 (id=?)", "ix_alerts_length", "ix_reports_length")
+_WHOLE_IN_ORDER = ("first page", "first page, without merged", "problems", "late events")
+"""Their statements walk the whole index in order, and stop at the limit."""
+
+
+@pytest.mark.parametrize("name", INDEX_OF)
+def test_each_page_walks_its_index(filled: Store, name: str) -> None:
+    found = plans(filled.engine, pages(filled)[name])
+    walks = [plan for plan in found if not any(known in plan for known in _ONE_LOOK_UP)]
+    assert walks
+    for plan in walks:
+        assert re.findall(r"USING (?:COVERING )?INDEX (\w+)", plan) == [INDEX_OF[name]]
+        if name != "open by state":  # grouping the open ones, which are few
+            assert "TEMP B-TREE" not in plan
+        if name not in _WHOLE_IN_ORDER:
+            assert plan.startswith("SEARCH"), plan
+
+
+def test_deep_pages_enter_the_index_at_their_place(filled: Store) -> None:
+    for name in ("last pages", "resolved, deep", "severity, deep", "query, deep", "host, deep", "one day, deep in it"):
+        assert any("(start_ms,id)<(?,?)" in plan for plan in plans(filled.engine, pages(filled)[name])), name
+
+
+def test_time_is_bounded_on_both_sides(filled: Store) -> None:
+    for name in ("one minute", "one day", "query, one day", "reports of one day"):
+        assert any("start_ms>? AND start_ms<?" in plan for plan in plans(filled.engine, pages(filled)[name])), name
+
+
+def test_an_alert_that_lasts_for_ever_is_found_whenever_it_is_asked_for(any_store: Store) -> None:
+    values = {"query": "a", "severity": "info", "state": "resolved"}
+    with any_store.transaction() as writer:
+        writer.session.add(row(1, start_ms=0, length_ms=10**12, **values))
+        writer.session.add(row(2, start_ms=5, length_ms=1, **values))
+    found = any_store.alerts(AlertFilter(from_ms=10**11, to_ms=10**11))
+    assert ids(found) == [f"{1:032x}"]

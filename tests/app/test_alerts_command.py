@@ -1,0 +1,91 @@
+"""`clustercep alerts`: filters, silences and messages sent again, as they are typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.alerting.recorder import Recorder
+from app.alerts_options import time_ms
+from app.errors import AppError
+from app.store import open_store
+from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
+from tests.app.test_cli import alerts_of, invoke
+from tests.app.test_runner import write_settings
+
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A store with an open alert of job 1 on n1, and one of job 2 on n2 that is over."""
+    write_settings(tmp_path)
+    url = f"sqlite:///{tmp_path / 'store/clustercep.db'}"
+    with open_store(url) as store, store.transaction() as writer:
+        recorder = Recorder(options(ops=receiver()), writer, kept, 10_000)
+        tasks = [("task_9_1_m_1", "n1", 5_000), ("task_9_2_m_1", "n2", 1_000)]
+        recorder.live(
+            [FakeMatch(t, t + 1_000, key=(("task_id", i),), values={"host": host}) for i, host, t in tasks], 3_000
+        )
+    return tmp_path / "config.yaml"
+
+
+def jobs(config: Path, *words: str) -> list[object]:
+    return [alert["job_id"] for alert in alerts_of(config, *words)]
+
+
+def test_filters(config: Path) -> None:
+    assert jobs(config) == ["job_9_1", "job_9_2"]
+    assert jobs(config, "--job", "job_9_2") == ["job_9_2"]
+    assert jobs(config, "--host", "n1") == ["job_9_1"]
+    assert jobs(config, "--host", "n1", "--job", "job_9_2") == []
+    assert jobs(config, "--from", "1970-01-01T00:00:03") == ["job_9_1"]
+    assert jobs(config, "--to", "1970-01-01T01:00:03+01:00") == ["job_9_2"]
+    assert jobs(config, "--from", "1970-01-01T00:00:02", "--to", "1970-01-01T00:00:05Z") == ["job_9_1", "job_9_2"]
+    assert jobs(config, "--from", "1 day ago") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("2 h", NOW_MS - 7_200_000),
+        ("2 h ago", NOW_MS - 7_200_000),
+        ("1970-01-02", 86_400_000),
+        ("1970-01-01T00:00:00.250", 250),
+        ("1970-01-01T00:00+02:00", -7_200_000),
+    ],
+)
+def test_times(text: str, expected_ms: int) -> None:
+    assert time_ms("--from", text, NOW_MS) == expected_ms
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2", "1970-13-01", "-2 h"])
+def test_what_is_no_time_is_told(text: str) -> None:
+    with pytest.raises(AppError, match="--from: found"):
+        time_ms("--from", text, NOW_MS)
+
+
+def test_a_silence_is_listed_and_ended(config: Path) -> None:
+    assert "No silence holds" in invoke("alerts", "silences", "-c", config).stdout
+    alert = str(alerts_of(config)[0]["id"])
+    invoke("alerts", "silence", alert, "-c", config, "--note", "[bold]known")
+    listed = invoke("alerts", "silences", "-c", config).stdout
+    assert "[bold]known" in listed
+    assert "slow" in listed
+    ended = invoke("alerts", "unsilence", "1", "-c", config)
+    assert "1 open alert(s) will fire again" in ended.stdout
+    again = invoke("alerts", "unsilence", "1", "-c", config)
+    assert (again.exit_code, "no silence 1 holds" in again.stderr) == (2, True)
+
+
+def test_what_was_given_up_is_sent_again(config: Path) -> None:
+    with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
+        for message in store.notifications():
+            with store.transaction() as writer:
+                writer.record_attempt(
+                    message.idempotency_key, "ops", status="failed", error="no", next_attempt_ms=0, now_ms=1
+                )
+    assert "0 message(s)" in invoke("alerts", "resend", "-c", config, "--receiver", "other").stdout
+    assert "3 message(s)" in invoke("alerts", "resend", "-c", config).stdout
+    assert "0 message(s)" in invoke("alerts", "resend", "-c", config).stdout

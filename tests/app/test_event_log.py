@@ -1,0 +1,451 @@
+"""The event log against a plain list of what was committed: crashes, rewritten numbers, merging, readers meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import EventLogError
+from app.event_log import EventLog, EventLogReader, layout, writer
+from app.event_log.files import LogFile, list_folder
+from app.settings import Retention
+from engine.events import EventBatch
+from tests.app.pipeline_fixtures import batch, event
+
+E1, E2 = "1" * 16, "2" * 16
+KEEP = Retention()
+
+Row = dict[str, Any]
+
+
+def ids(events: EventBatch | pa.Table) -> list[str]:
+    table = events.table if isinstance(events, EventBatch) else events
+    return list(table.column("event_id").to_pylist())
+
+
+def started(folder: Path, epoch: str = E1, number: int = 0) -> EventLog:
+    log = EventLog(folder, durable=False)
+    log.begin(epoch, number)
+    return log
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ------------------------------------------------------------------- one step
+
+
+def test_a_step_is_there_once_it_is_committed(tmp_path: Path) -> None:
+    log, position = started(tmp_path), {E1: 0}
+    reader = EventLogReader(tmp_path, lambda: position)
+    log.write(1, batch(event("b", 20), event("a", 10, host="h")), 100)
+    assert (len(reader.read()), reader.span(), reader.count()) == (0, None, 0)
+    position[E1] = 1
+    assert ids(reader.read()) == ["a", "b"]
+    assert (reader.span(), reader.count()) == ((10, 20), 2)
+
+
+def test_a_number_that_is_written_again_replaces_what_was_there(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    log.write(1, batch(event("a", 1)), 1, [batch(event("h", 1))])
+    log.write(1, batch(event("b", 1)), 2)
+    reader = EventLogReader(tmp_path, lambda: {E1: 1})
+    assert ids(reader.read()) == ["b"]
+    log.write(1, batch(), 3)
+    assert names(tmp_path) == []
+
+
+def test_an_absent_folder_is_an_empty_log(tmp_path: Path) -> None:
+    reader = EventLogReader(tmp_path / "no", lambda: {E1: 9})
+    assert (len(reader.read()), list(reader.batches()), reader.count(), reader.span()) == (0, [], 0, None)
+    assert reader.read(columns=["host", "t_lo_ms"]).column_names == ["host", "t_lo_ms"]
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EventLogError, match="cannot be read"):
+        EventLogReader(tmp_path / "file", lambda: {}).read()
+
+
+def test_what_the_disk_refuses_is_a_problem_and_detection_goes_on(tmp_path: Path) -> None:
+    log = started(tmp_path / "x")
+    shutil.rmtree(tmp_path / "x")
+    (tmp_path / "x").write_text("in the way")
+    log.write(1, batch(event("a", 1)), 1)
+    (problem,) = log.problems()
+    assert (problem.kind, problem.message.startswith("1 events are not in the log")) == ("unwritable", True)
+    assert log.problems() == []
+
+
+# ------------------------------------------------------------ what is asked for
+
+
+def filled(folder: Path, n_steps: int = 40, per_step: int = 10) -> EventLogReader:
+    """Metrics and task ends over time, merged."""
+    log = started(folder)
+    for number in range(1, n_steps + 1):
+        rows = [event(f"m{number}-{i}", 100 * number + i, "Metric", host=f"n{i}", value=0.5) for i in range(per_step)]
+        rows.append({**event(f"e{number}", 100 * number - 30, task_id=f"t{number}"), "t_hi_ms": 100 * number + 30})
+        log.write(number, batch(*rows), 1_000 + number)
+        log.tidy(number, 1_000 + number, KEEP)
+    assert log.problems() == []
+    return EventLogReader(folder, lambda: {E1: n_steps})
+
+
+def test_types_times_columns_and_conditions(tmp_path: Path) -> None:
+    reader = filled(tmp_path)
+    assert len(reader.read()) == 440
+    assert ids(reader.read(types=["MapEnd"], from_ms=330, to_ms=470)) == ["e3", "e4", "e5"]
+    assert ids(reader.read(types=["MapEnd"], from_ms=331, to_ms=469)) == ["e4"]
+    assert ids(reader.read(types=[])) == []
+    table = reader.read(types=["Metric"], to_ms=101, columns=["host", "value", "reason"])
+    assert table.to_pydict() == {"host": ["n0", "n1"], "value": [0.5, 0.5], "reason": [None, None]}
+    assert table.schema.field("reason").type == pa.string()
+    assert len(reader.read(where=pc.field("host") == "n3")) == 40
+    assert len(reader.read(where=pc.field("reason") == "n3")) == 0
+    assert "reason" not in reader.read(where=pc.field("host") == "n3").table.column_names
+    with pytest.raises(ValueError, match="does not fit"):
+        reader.read(where=pc.field("host") > 3)
+
+
+def test_batches_are_small_ordered_and_complete(tmp_path: Path) -> None:
+    reader = filled(tmp_path)
+    parts = list(reader.batches(types=["Metric"], from_ms=500, to_ms=3_000, rows=33))
+    assert max(len(part) for part in parts) <= 33
+    whole = reader.read(types=["Metric"], from_ms=500, to_ms=3_000)
+    assert ids(EventBatch.concat(parts)) == ids(whole)
+    assert reader.count(types=["Metric"], from_ms=500, to_ms=3_000) >= len(whole)
+
+
+def test_what_was_not_asked_for_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "GROUP_ROWS", 50)
+    reader = filled(tmp_path)
+    read: list[int] = []
+    whole_group = pq.ParquetFile.read_row_group
+
+    def counted(self: pq.ParquetFile, index: int, **options: Any) -> pa.Table:
+        table = whole_group(self, index, **options)
+        read.append(table.num_rows)
+        return table
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
+    assert len(reader.read(types=["MapEnd"], to_ms=1_500)) == 15
+    assert sum(read) <= 60  # of 440: merged files hold one type per row group
+    read.clear()
+    assert len(reader.read(from_ms=100, to_ms=300)) == 24
+    assert sum(read) <= 150
+    read.clear()
+    assert ids(reader.read(from_ms=10**9)) == []
+    assert read == []
+
+
+def test_columns_that_no_row_of_a_group_has_are_not_there(tmp_path: Path) -> None:
+    reader = filled(tmp_path)
+    assert "host" not in reader.read(types=["MapEnd"], to_ms=1_000).table.column_names
+
+
+def test_numbers_of_two_versions_become_doubles(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    for number, value in ((1, pa.array([1], pa.int64())), (2, pa.array([0.5]))):
+        events = batch(event(f"e{number}", number, "Metric"))
+        log.write(number, EventBatch(events.table.append_column("value", value)), 1)
+    reader = EventLogReader(tmp_path, lambda: {E1: 2})
+    assert reader.read().numbers("value").tolist() == [1.0, 0.5]
+
+
+# ------------------------------------------------------------ epochs, crashes
+
+
+def test_another_epoch_does_not_meet_the_numbers_of_the_one_before(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    log.write(1, batch(event("a", 1)), 1)
+    log.write(2, batch(event("uncommitted", 2)), 1)
+    log = started(tmp_path, E2)
+    for number in (1, 2, 3):
+        log.write(number, batch(event(f"new{number}", 10 + number)), 1)
+    reader = EventLogReader(tmp_path, lambda: {E1: 1, E2: 3})
+    assert ids(reader.read()) == ["a", "new1", "new2", "new3"]
+    assert ids(EventLogReader(tmp_path, lambda: {E2: 3}).read()) == ["new1", "new2", "new3"]  # E1: another database's
+
+
+def test_what_a_dead_process_left_goes(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    log.write(1, batch(event("a", 1)), 1)
+    log.write(2, batch(event("b", 2)), 1)
+    (tmp_path / (LogFile("live", E1, 3, 3).name + ".part")).write_text("half")
+    started(tmp_path, E1, 1)
+    assert names(tmp_path) == [LogFile("live", E1, 1, 1).name]
+
+
+def test_a_store_that_is_older_than_its_log_goes_on(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    for number in range(1, 17):
+        log.write(number, batch(event(f"e{number}", number)), 1)
+    log.tidy(16, 1, KEEP)
+    assert len(names(tmp_path)) == 1
+    log = started(tmp_path, E1, 10)  # restored from a backup
+    log.write(11, batch(event("e11", 11), event("other", 12)), 1)
+    found = ids(EventLogReader(tmp_path, lambda: {E1: 11}).read())
+    assert sorted(found) == sorted([*(f"e{n}" for n in range(1, 17)), "other"])
+
+
+def test_a_name_that_goes_between_listing_and_opening_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = started(tmp_path)
+    for number in range(1, 17):
+        log.write(number, batch(event(f"e{number}", number)), 1)
+    merging = iter([True])
+
+    def position() -> dict[str, int]:
+        if next(merging, False):  # after the listing, before the first file is opened
+            log.tidy(16, 1, KEEP)
+        return {E1: 16}
+
+    assert len(EventLogReader(tmp_path, position).read()) == 16
+    assert len(names(tmp_path)) == 1
+
+
+def test_a_reader_finishes_on_files_that_are_merged_away(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    for number in range(1, 17):
+        log.write(number, batch(event(f"e{number}", number)), 1)
+    parts = EventLogReader(tmp_path, lambda: {E1: 16}).batches(rows=1)
+    first = next(parts)
+    log.tidy(16, 1, KEEP)
+    assert len(names(tmp_path)) == 1
+    assert ids(EventBatch.concat([first, *parts])) == [f"e{n}" for n in range(1, 17)]
+
+
+def test_files_that_vanish_all_the_time_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "app.event_log.reader.list_folder", lambda _: type("L", (), {"files": (LogFile("live", E1, 1, 1),)})()
+    )
+    with pytest.raises(EventLogError, match="vanish"):
+        EventLogReader(tmp_path, lambda: {E1: 1}).read()
+
+
+# ------------------------------------------------------------ damage, retention
+
+
+def damaged(folder: Path, number: int, at: int) -> str:
+    """Overwrite some bytes of a step's file."""
+    name = LogFile("live", E1, number, number).name
+    content = bytearray((folder / name).read_bytes())
+    content[at : at + 8] = b"\xff" * 8
+    (folder / name).write_bytes(bytes(content))
+    return name
+
+
+@pytest.mark.parametrize("at", [-8, -40, 4], ids=["length of the footer", "footer", "data"])
+def test_a_damaged_file_is_told_and_left_out(tmp_path: Path, at: int) -> None:
+    log = started(tmp_path)
+    for number in range(1, 20):
+        log.write(number, batch(*(event(f"e{number}-{i}", number) for i in range(50))), 1)
+    path = tmp_path / LogFile("live", E1, 5, 5).name
+    name = damaged(tmp_path, 5, at % path.stat().st_size)
+    reader = EventLogReader(tmp_path, lambda: {E1: 19})
+    assert len(reader.read()) == 18 * 50
+    assert [(p.place, p.kind) for p in reader.problems] == [(name, "damaged")]
+    log.tidy(19, 1, KEEP)
+    assert [(p.place, p.kind) for p in log.problems()] == [(name, "damaged")]
+    for number in range(20, 40):
+        log.write(number, batch(event(f"e{number}", number)), 1)
+        log.tidy(number, 1, KEEP)
+    assert len(names(tmp_path)) < 30
+    log = started(tmp_path, E1, 39)
+    if at < 0:  # a new process reads the footers; damaged data is found by who reads them
+        assert [(p.place, p.kind) for p in log.problems()] == [(name, "damaged")]
+    assert (tmp_path / name).exists()
+    assert len(EventLogReader(tmp_path, lambda: {E1: 39}).read()) == 18 * 50 + 20
+
+
+def test_foreign_files_are_told_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / LogFile("live", E1, 1, 1).name)
+    log = started(tmp_path, E1, 1)
+    assert sorted(p.kind for p in log.problems()) == ["damaged", "foreign"]
+    assert len(EventLogReader(tmp_path, lambda: {E1: 1}).read()) == 0
+    assert len(names(tmp_path)) == 2
+
+
+def test_retention_by_age_and_by_size(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    for number in range(1, 6):
+        log.write(number, batch(event(f"e{number}", 7)), number * 1_000)
+    reader = EventLogReader(tmp_path, lambda: {E1: 5})
+    log.tidy(5, 5_000, Retention.model_validate({"events": "3 s"}))
+    assert ids(reader.read()) == ["e2", "e3", "e4", "e5"]
+    two = 2 * (tmp_path / LogFile("live", E1, 5, 5).name).stat().st_size
+    log.tidy(5, 5_000, KEEP.model_copy(update={"events_size_bytes": two}))
+    assert ids(reader.read()) == ["e4", "e5"]
+
+
+def test_merging_bounds_the_number_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LEVEL_ROWS", 20)
+    monkeypatch.setattr(writer, "MAX_FILE_ROWS", 1_000)
+    log = started(tmp_path)
+    most = 0
+    for number in range(1, 601):
+        log.write(number, batch(*(event(f"e{number}-{i}", number) for i in range(number % 11))), 1)
+        log.tidy(number, 1, KEEP)
+        most = max(most, len(names(tmp_path)))
+    assert most <= 3 * writer.MERGE_AT + 3
+    assert len(EventLogReader(tmp_path, lambda: {E1: 600}).read()) == sum(n % 11 for n in range(601))
+
+
+def test_merging_in_the_background_is_the_same(tmp_path: Path) -> None:
+    log = EventLog(tmp_path, durable=False, in_background=True)
+    log.begin(E1, 0)
+    for number in range(1, 101):
+        log.write(number, batch(event(f"e{number}", number)), 1)
+        log.tidy(number, 1, KEEP)
+    log.close()
+    assert log.problems() == []
+    assert len(EventLogReader(tmp_path, lambda: {E1: 100}).read()) == 100
+    assert len(names(tmp_path)) < 100
+
+
+# ------------------------------------------------------------ against a list
+
+
+@dataclass
+class World:
+    """A log, the store's position, and the oracle: the rows of committed steps as a list."""
+
+    folder: Path
+    log: EventLog = field(init=False)
+    positions: dict[str, int] = field(default_factory=dict)
+    epochs: Iterator[int] = field(default_factory=lambda: count(1))
+    epoch: str = ""
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """As after --forget-position."""
+        self.epoch = f"{next(self.epochs):016x}"
+        self.restart()
+
+    def restart(self) -> None:
+        self.log = started(self.folder, self.epoch, self.positions.get(self.epoch, 0))
+
+    def step(self, live: list[Row], histories: list[Row], commit: bool) -> None:
+        number = self.positions.get(self.epoch, 0) + 1
+        self.log.write(number, batch(*live), number, [batch(*histories)])
+        if commit:
+            self.positions[self.epoch] = number
+            self.rows += [*live, *histories]
+
+    def tidy(self) -> None:
+        self.log.tidy(self.positions.get(self.epoch, 0), 1, KEEP)
+
+    def killed_while_merging(self) -> None:
+        """The wide file has its name already, the narrow ones have theirs still."""
+        before = {path: path.read_bytes() for path in self.folder.iterdir()}
+        self.tidy()
+        for path, content in before.items():
+            path.write_bytes(content)
+
+    def expected(self, types: list[str] | None, from_ms: int | None, to_ms: int | None) -> list[str]:
+        asked = [
+            row
+            for row in self.rows
+            if (types is None or row["type"] in types)
+            and (from_ms is None or row["t_hi_ms"] >= from_ms)
+            and (to_ms is None or row["t_lo_ms"] <= to_ms)
+        ]
+        asked.sort(key=lambda r: (r["t_lo_ms"], r["source_rank"], r["source_seq"], r["event_id"]))
+        return list(dict.fromkeys(row["event_id"] for row in asked))
+
+
+TYPES = ["MapEnd", "Metric", "JobStart"]
+TIMES = st.integers(0, 300)
+
+
+@st.composite
+def occurrences(draw: st.DrawFn) -> Row:
+    lo = draw(TIMES)
+    hi = lo + draw(st.sampled_from([0, 0, 5, 100]))
+    row = {"type": draw(st.sampled_from(TYPES)), "t_lo_ms": lo, "t_hi_ms": hi}
+    return {**row, "source_rank": draw(st.integers(0, 1)), "source_seq": draw(st.integers(0, 2))}
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["step", "step", "step", "step", "lost", "restart", "afresh", "tidy", "killed"]),
+        st.lists(occurrences(), max_size=5),
+        st.lists(st.tuples(st.integers(0, 30), occurrences()), max_size=2),
+    ),
+    max_size=60,
+)
+SPANS = st.lists(
+    st.tuples(st.none() | st.lists(st.sampled_from(TYPES), unique=True), st.none() | TIMES, st.none() | TIMES),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions=ACTIONS, spans=SPANS, again=st.booleans(), rows=st.integers(1, 20))
+def test_readers_see_the_committed_steps_and_nothing_else(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    actions: list[tuple[str, list[Row], list[tuple[int, Row]]]],
+    spans: list[tuple[list[str] | None, int | None, int | None]],
+    again: bool,
+    rows: int,
+) -> None:
+    monkeypatch.setattr(writer, "MERGE_AT", 3)
+    monkeypatch.setattr(writer, "LEVEL_ROWS", 8)
+    monkeypatch.setattr(writer, "MAX_FILE_ROWS", 30)
+    monkeypatch.setattr(layout, "GROUP_ROWS", 4)
+    folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
+    world = World(folder)
+    reader = EventLogReader(folder, lambda: world.positions)
+    number = count()
+
+    def look() -> None:
+        for types, from_ms, to_ms in spans:
+            expected = world.expected(types, from_ms, to_ms)
+            assert ids(reader.read(types=types, from_ms=from_ms, to_ms=to_ms)) == expected
+            parts = list(reader.batches(types=types, from_ms=from_ms, to_ms=to_ms, rows=rows))
+            assert ids(EventBatch.concat(parts)) == expected
+            assert all(0 < len(part) <= rows for part in parts)
+            assert reader.count(types=types, from_ms=from_ms, to_ms=to_ms) >= len(expected)
+
+    for what, live, old in actions:
+        match what:
+            case "killed":
+                world.killed_while_merging()
+                look()
+                world.restart()
+            case "restart":
+                world.restart()
+            case "afresh":
+                world.start_afresh()
+                number = count() if again else number  # the sources are read from their start: the ids come again
+            case "tidy":
+                world.tidy()
+            case _:
+                fresh = [{**row, "event_id": f"e{next(number)}"} for row in live]
+                histories = [{**row, "event_id": f"e{i}"} for i, row in old]
+                world.step(fresh, histories, commit=what == "step")
+                if what == "lost":
+                    look()
+    look()
+    assert reader.problems == []
+    assert list_folder(folder).foreign == ()

@@ -1,0 +1,145 @@
+"""What a person does to alerts, and what the next step makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.alerting.operations import MAX_NOTE_CHARS, MAX_SILENCE_MS, acknowledge, end_silence, silence
+from app.errors import AppError, NotFoundError
+from app.store import Store
+from app.store.api import AlertFilter
+from tests.app.alerting_fixtures import FakeMatch
+from tests.app.test_recorder import live, states
+
+
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    """Every test here holds on every kind of database."""
+    return any_store
+
+
+def firing(store: Store, task: str = "t1") -> str:
+    """One alert that fires and stays open at watermark 0."""
+    live(store, [FakeMatch(10, 20, key=(("task_id", task),))], 0)
+    return next(alert.id for alert in store.alerts() if alert.key["task_id"] == task)
+
+
+def state(store: Store, alert: str) -> str:
+    return store.alert(alert).alert.state
+
+
+def test_an_acknowledgement_keeps_who_and_why(store: Store) -> None:
+    alert = firing(store)
+    acknowledge(store, alert[:6], "alice", "on it", 2_000)
+    change = store.alert(alert).changes[-1]
+    assert (change.from_state, change.to_state, change.actor, change.reason, change.at_ms) == (
+        "firing",
+        "acknowledged",
+        "alice",
+        "on it",
+        2_000,
+    )
+
+
+def test_what_is_over_cannot_be_acknowledged(store: Store) -> None:
+    alert = firing(store)
+    live(store, [], 1_000)
+    with pytest.raises(AppError, match="only firing and silenced"):
+        acknowledge(store, alert, "alice", "", 2_000)
+    with pytest.raises(NotFoundError):
+        acknowledge(store, "ffffffff", "alice", "", 2_000)
+
+
+def test_hostile_notes_are_kept_as_text_and_cut(store: Store) -> None:
+    alert = firing(store)
+    acknowledge(store, alert, "<b>\x00", "x" * 10_000, 2_000)
+    change = store.alert(alert).changes[-1]
+    assert change.actor == "<b>\\x00"
+    assert len(change.reason) == MAX_NOTE_CHARS
+
+
+@pytest.mark.parametrize("duration_ms", [0, -1, MAX_SILENCE_MS + 1])
+def test_a_silence_lasts_some_time(store: Store, duration_ms: int) -> None:
+    with pytest.raises(AppError, match="expected more than nothing"):
+        silence(store, firing(store), duration_ms, "alice", "", 2_000)
+    assert store.silences(0) == []
+
+
+def test_a_silence_is_of_one_key_or_of_all(store: Store) -> None:
+    one, other = firing(store, "t1"), firing(store, "t2")
+    assert silence(store, one, 1_000, "alice", "known", 2_000) == 1
+    assert (state(store, one), state(store, other)) == ("silenced", "firing")
+    assert silence(store, one, 1_000, "alice", "known", 2_000, every_key=True) == 1
+    assert state(store, other) == "silenced"
+
+
+def test_a_silence_that_is_ended_lets_its_open_alerts_fire_with_the_next_step(store: Store) -> None:
+    alert = firing(store)
+    silence(store, alert, 50_000, "alice", "known", 2_000)
+    (row,) = store.silences(2_000)
+    assert end_silence(store, row.id, "bob", 3_000) == 1
+    assert store.silences(3_000) == []
+    assert state(store, alert) == "silenced"
+    live(store, [], 0, now_ms=3_001)
+    last = store.alert(alert).changes[-1]
+    assert (last.to_state, last.reason, last.actor) == ("firing", "the silence was ended", "bob")
+    assert states(store, alert) == ["firing", "silenced", "firing"]
+
+
+def test_a_silence_that_expires_has_no_one_who_ended_it(store: Store) -> None:
+    alert = firing(store)
+    silence(store, alert, 500, "alice", "known", 2_000)
+    live(store, [], 0, now_ms=2_500)
+    last = store.alert(alert).changes[-1]
+    assert (last.reason, last.actor) == ("the silence ended", "clustercep")
+
+
+def test_another_silence_goes_on(store: Store) -> None:
+    alert = firing(store)
+    silence(store, alert, 50_000, "alice", "known", 2_000)
+    silence(store, alert, 50_000, "alice", "all", 2_000, every_key=True)
+    first, _ = store.silences(2_000)
+    assert end_silence(store, first.id, "bob", 3_000) == 0
+    live(store, [], 0, now_ms=3_001)
+    assert state(store, alert) == "silenced"
+
+
+def test_only_a_silence_that_holds_can_be_ended(store: Store) -> None:
+    alert = firing(store)
+    silence(store, alert, 500, "alice", "", 2_000)
+    (row,) = store.silences(2_000)
+    for wrong in (row.id, row.id + 1):
+        with pytest.raises(NotFoundError, match="holds"):
+            end_silence(store, wrong, "bob", 2_500)
+
+
+def test_only_failed_messages_are_sent_again_under_their_key(store: Store) -> None:
+    firing(store)
+    (message,) = store.notifications()
+    key = message.idempotency_key
+    with store.transaction() as writer:
+        assert writer.send_again(now_ms=5) == 0  # it is pending
+        writer.record_attempt(key, "ops", status="failed", error="refused", next_attempt_ms=0, now_ms=5)
+    assert [n.idempotency_key for n in store.failed_notifications()] == [key]
+    assert store.n_notifications() == {("ops", "failed"): 1}
+    with store.transaction() as writer:
+        assert writer.send_again("other", now_ms=6) == 0
+        assert writer.send_again("ops", ["no such key"], now_ms=6) == 0
+        assert writer.send_again("ops", [key], now_ms=6) == 1
+    (again,) = store.pending_notifications("ops")
+    assert (again.idempotency_key, again.n_attempts, again.finished_ms, again.next_attempt_ms) == (key, 0, None, 6)
+    assert again.last_error == "refused"
+
+
+def test_job_and_host_of_an_alert(store: Store) -> None:
+    def values(**named: str) -> FakeMatch:
+        return FakeMatch(10, 20, key=tuple(named.items()), values={"source_host": "node9"})
+
+    live(store, [values(task_id="task_1_0002_m_000003"), values(job_id="job_7_1", host="node1"), values(x="1")], 0)
+    assert sorted((a.job_id or "", a.host) for a in store.alerts()) == [
+        ("", "node9"),
+        ("job_1_0002", "node9"),
+        ("job_7_1", "node1"),
+    ]
+    assert [a.host for a in store.alerts(AlertFilter(job_id="job_7_1"))] == ["node1"]
+    assert len(store.alerts(AlertFilter(host="node9"))) == 2

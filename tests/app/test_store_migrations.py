@@ -1,0 +1,71 @@
+"""Stores of earlier versions: what migrations make of their content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alembic import command
+from sqlalchemy import JSON, Engine, column, create_engine, insert, table, text
+
+from app.store import open_store
+from app.store.schema import alembic_config, differences
+
+ALERT = {
+    **{"query": "slow", "query_hash": "h", "key_text": "{}", "severity": "warning", "state": "firing", "open": True},
+    **{"start_ms": 1, "end_ms": 2, "group_gap_ms": 0, "revision": 1, "n_matches": 1, "n_matches_exact": True},
+    **{"best_confidence": 1.0, "summary": "s", "runbook": "", "best_n_events": 1, "lane": "live"},
+    **{"created_ms": 1, "updated_ms": 1},
+}
+SUBJECTS: list[tuple[dict[str, Any], dict[str, Any], str | None, str | None]] = [
+    ({"task_id": "task_17_0002_r_000003"}, {"host": "node1"}, "job_17_0002", "node1"),
+    ({"job_id": "job_5_1"}, {"task_id": "task_17_0002_r_000003"}, "job_5_1", None),
+    ({}, {"attempt_id": "attempt_17_0004_m_000003_0", "source_host": "node3"}, "job_17_0004", "node3"),
+    ({"application_id": "application_17_0009", "host": "a"}, {"source_host": "b"}, "job_17_0009", "a"),
+    ({"container_id": "container_e17_99_0001_01_000005"}, {}, "job_99_0001", None),
+    ({"task_id": "task of somebody"}, {"host": 7}, None, None),
+    ({"job_id": "x" * 3_000, "host": "\u202e" * 3_000}, {}, "x" * 254 + "…", "\u202e" * 254 + "…"),
+]
+
+
+def at_revision(url: str, revision: str) -> Engine:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        command.upgrade(alembic_config(connection), revision)
+    return engine
+
+
+def test_a_store_of_the_first_version_is_migrated_with_its_content(empty_url: str) -> None:
+    engine = at_revision(empty_url, "0001")
+    names = [*ALERT, "id"]
+    alerts = table("alerts", *map(column, names), column("key", JSON()), column("values", JSON()))
+    rows = [
+        {**ALERT, "id": f"{i:032x}", "key": key, "values": values} for i, (key, values, _, _) in enumerate(SUBJECTS)
+    ]
+    with engine.begin() as connection:
+        connection.execute(insert(alerts), rows)
+        connection.execute(
+            text("INSERT INTO checkpoints VALUES ('live', 7, 'checkpoint-000000000007.arrow', 'd', 1, 1000)")
+        )
+    engine.dispose()
+    with open_store(empty_url) as store:
+        assert differences(store.engine) == []
+        found = {alert.id: (alert.job_id, alert.host) for alert in store.alerts()}
+        assert found == {f"{i:032x}": (job, host) for i, (_, _, job, host) in enumerate(SUBJECTS)}
+        ((epoch, number),) = store.event_log_positions().items()
+        assert (len(epoch), number) == (16, 7)
+
+
+def test_migrations_can_be_taken_back(empty_url: str) -> None:
+    open_store(empty_url).close()
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        command.downgrade(alembic_config(connection), "0001")
+    with engine.begin() as connection:
+        command.upgrade(alembic_config(connection), "head")
+    assert differences(engine) == []
+    engine.dispose()
+
+
+def test_opening_a_current_store_waits_for_no_writer(empty_url: str) -> None:
+    with open_store(empty_url) as store, store.transaction(), open_store(empty_url) as other:
+        assert other.alerts() == []

@@ -1,0 +1,113 @@
+"""A store with alerts, written by the real recorder, that the pages of a test read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+
+from app.alerting.catalog import QueryInfo
+from app.alerting.recorder import AlertingOptions, Recorder
+from app.assembly import open_configured_store
+from app.config import load_settings
+from app.settings import Receiver, Severity
+from app.store.api import Store
+from tests.app.alerting_fixtures import FakeMatch
+
+T0_MS = 1_700_000_000_000
+"""2023-11-14T22:13:20Z."""
+
+RUNBOOK = "Look at `host`; **then**:\n\n- its disks\n- [its network](javascript:alert(1)) <b>x</b> :red[y] $z$"
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "[x](javascript:alert(1))",
+    ":red[x] :smile: :material/star:",
+    "$\\LaTeX$ $$x$$",
+    "two\nlines\r\n# three",
+    "x" * 10_000,
+    "abc\u202edcb",
+    "nul\x00 half\ud800",
+    "`code` **bold** ~~no~~ | a | b |",
+    "http://evil.example www.evil.example a@evil.example",
+    "-> <- -- >= &lt;b&gt; &amp;",
+    "שלום עולם (x)",
+)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A store with alerts of the query `slow` (a warning) and `stuck` (critical)."""
+
+    folder: Path
+    store: Store
+
+    def record(self, *matches: FakeMatch, watermark_ms: int, now_ms: int, lookup: Any = None) -> None:
+        """A step with these matches."""
+        with self.store.transaction() as writer:
+            Recorder(_options(), writer, lookup or evidence, now_ms).live(matches, watermark_ms)
+
+    def configure(self, text: str) -> None:
+        """More of config.yaml."""
+        (self.folder / "config.yaml").write_text(f"store: {{directory: data}}\n{text}\n", encoding="utf-8")
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Raised]:
+    """Settings and a store in which nothing ever happened."""
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    config = tmp_path / "config.yaml"
+    config.write_text("store: {directory: data}\n", encoding="utf-8")
+    monkeypatch.setenv("CLUSTERCEP_CONFIG", str(config))
+    monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
+    with open_configured_store(load_settings(config), durable=False) as store:
+        yield Raised(tmp_path, store)
+
+
+@pytest.fixture
+def raised(empty: Raised) -> Raised:
+    """Three alerts that fire (two warnings, one critical) and one that is over."""
+    empty.record(match(1, 0), watermark_ms=T0_MS, now_ms=T0_MS + 1)
+    empty.record(match(2, 100_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 100_001)
+    empty.record(match(3, 101_000, confidence=0.87, count=12, count_exact=False), watermark_ms=T0_MS + 100_000,
+                 now_ms=T0_MS + 101_001)  # fmt: skip
+    empty.record(match(4, 102_000, query="stuck"), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 102_001)
+    return empty
+
+
+def match(n: int, after_ms: int, **changes: Any) -> FakeMatch:
+    """A match about the n-th task, on host n of job n."""
+    start_ms = T0_MS + after_ms
+    values = {"task_id": f"t{n}", "job_id": f"job_1_{n:04d}", "host": f"node{n}", "period_ms": 61_000}
+    given = {"key": (("task_id", f"t{n}"),), "values": values, **changes}
+    return FakeMatch(start_ms, start_ms + 1_000, **given)
+
+
+def evidence(ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """One exact event and intervals, with lines."""
+    return {
+        event_id: {
+            "event_id": event_id,
+            "type": "MapStart" if i == 0 else "LoadStd",
+            "t_lo_ms": T0_MS + i * 1_000,
+            "t_hi_ms": T0_MS + i * 1_000 + (0 if i == 0 else 900),
+            "host": f"node{i}",
+            "origin": f"/logs/{event_id}.log:{i}",
+            "raw": f"line of {event_id}",
+        }
+        for i, event_id in enumerate(ids)
+    }
+
+
+def _options() -> AlertingOptions:
+    queries = {
+        "slow": QueryInfo("slow", "h1", Severity.WARNING, "{task_id} took {period_ms}", 10, runbook=RUNBOOK),
+        "stuck": QueryInfo("stuck", "h2", Severity.CRITICAL, "{task_id} stands still", 10, runbook="Kill it."),
+    }
+    ops = Receiver.model_validate({"url": "http://127.0.0.1:9/hook"})
+    return AlertingOptions(queries, {"ops": ops}, max_age_ms=10**15)

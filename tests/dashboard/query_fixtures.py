@@ -1,0 +1,149 @@
+"""A small installation of its own: settings, queries, a store and an event log, as the pages of queries read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from app.assembly import event_log_folder, open_configured_store
+from app.config import load_settings
+from app.event_log import EventLog
+from app.settings import Settings
+from app.store.api import Store
+from app.store.models import CheckpointRow
+from collectors.schema import load_event_types
+from engine.events import EventBatch
+
+CLUSTER = load_event_types()
+EPOCH = "0" * 16
+HOSTILE = "<script>alert(1)</script>\n\u202e:red[x] $x$ [a](http://evil) " + "x" * 10_000
+
+SLOW = """-- A map attempt that took long.
+PARAMETERS least = 1 s
+PATTERN SEQ(MapStart a, MapEnd b)
+WHERE   skip_till_next_match { [attempt_id] AND b.period_ms >= :least }
+WITHIN  1 hour
+RETURN  a.attempt_id, a.host, b.period_ms
+ALERT   warning 'attempt {attempt_id} took {period_ms} ms'
+"""
+TIMES = """PATTERN SEQ(MapEnd a)
+WHERE skip_till_next_match
+WITHIN 1 hour
+RETURN a.job_id, a.period_ms
+REPORT 'one attempt'
+"""
+RUNBOOK = "# Runbook\n\n## slow\n\nLook at the host.\n\n## times\n\nOne row per attempt.\n\n## odd\n\nBroken.\n"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Where it is; `settings` as the dashboard reads them."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(self.folder / "config.yaml")
+
+    def store(self) -> Store:
+        """The store; made at the first time."""
+        return open_configured_store(self.settings, durable=False)
+
+    def query(self, name: str, text: str) -> None:
+        """One more query file."""
+        (self.folder / "queries" / f"{name}.cep").write_text(text, encoding="utf-8")
+
+    def configure(self, text: str) -> None:
+        """The whole config.yaml, but for the folders."""
+        body = f"queries:\n  directory: queries\n{text}\nstore: {{directory: data}}\n"
+        (self.folder / "config.yaml").write_text(body, encoding="utf-8")
+
+    def log(self, events: EventBatch) -> None:
+        """Events in the log, as if released by the first step."""
+        event_log = EventLog(event_log_folder(self.settings), durable=False)
+        event_log.begin(EPOCH, 0)
+        event_log.write(1, events.sorted(), 0)
+        event_log.close()
+        checkpoint = CheckpointRow(
+            pipeline="live", number=1, file="none", digest="0", version=1, written_ms=0, epoch=EPOCH
+        )
+        with self.store() as store, store.transaction() as writer:
+            writer.put_checkpoint(checkpoint)
+
+
+@pytest.fixture
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """Two queries, an alert and a report; an empty store; no event log yet."""
+    st.cache_data.clear()  # what another test's store held
+    made = Installation(tmp_path)
+    (tmp_path / "queries").mkdir()
+    made.configure("")
+    made.query("slow", SLOW)
+    made.query("times", TIMES)
+    (tmp_path / "queries" / "RUNBOOK.md").write_text(RUNBOOK, encoding="utf-8")
+    monkeypatch.setenv("CLUSTERCEP_CONFIG", str(tmp_path / "config.yaml"))
+    monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
+    return made
+
+
+def attempts(n: int, start_ms: int = 0, **names: Any) -> EventBatch:
+    """n map attempts of a second's distance; the i-th takes i * 100 ms."""
+    rows: list[Mapping[str, Any]] = []
+    for i in range(n):
+        of_attempt = {
+            "job_id": "job_1_1",
+            "task_id": f"task_1_1_m_{i:06}",
+            "attempt_id": f"attempt_1_1_m_{i:06}_0",
+            "host": f"node{i}",
+            **names,
+        }
+        at_ms = start_ms + i * 1_000
+        rows += [
+            {"event_id": f"s{i}", "type": "MapStart", "t_lo_ms": at_ms, **of_attempt},
+            {"event_id": f"e{i}", "type": "MapEnd", "t_lo_ms": at_ms + i * 100, "period_ms": i * 100, **of_attempt},
+        ]
+    return EventBatch.from_rows(rows, CLUSTER)
+
+
+def view(page: str, /, **params: str) -> AppTest:
+    """A page, run once."""
+    test = AppTest.from_string(f"from dashboard.main import show\nshow({page!r})", default_timeout=60)
+    for key, value in params.items():
+        test.query_params[key] = value
+    return rerun(test)
+
+
+def rerun(test: AppTest) -> AppTest:
+    """Run again; nothing may have raised."""
+    test.run()
+    assert not test.exception, [found.message for found in test.exception]
+    return test
+
+
+def texts(test: AppTest) -> str:
+    """All that the page says outside of tables."""
+    groups: Sequence[Any] = (
+        test.title,
+        test.header,
+        test.subheader,
+        test.markdown,
+        test.caption,
+        test.error,
+        test.warning,
+        test.info,
+        test.success,
+        test.code,
+    )
+    return "\n".join(str(element.value) for group in groups for element in group)
+
+
+def in_address(test: AppTest, name: str) -> str:
+    """A parameter of the page's address."""
+    value = test.query_params[name]
+    return value if isinstance(value, str) else value[0]

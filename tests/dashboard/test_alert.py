@@ -1,0 +1,218 @@
+"""The page of one alert, and its time line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.store.api import AlertFilter
+from app.store.models import AlertRow
+from app.store.writer import Writer
+from dashboard.alert_words import matches_meaning, meaning
+from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
+from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, evidence, match
+from tests.dashboard.query_fixtures import in_address, rerun, texts, view
+
+
+def alert_of(raised: Raised, task: str) -> AlertRow:
+    return next(alert for alert in raised.store.alerts() if alert.key["task_id"] == task)
+
+
+def tables(test: AppTest) -> list[dict[str, list[str]]]:
+    return [found.value.to_dict("list") for found in test.dataframe]
+
+
+def table_with(test: AppTest, column: str) -> dict[str, list[str]]:
+    return next(found for found in tables(test) if column in found)
+
+
+# ----------------------------------------------------------------------- page
+
+
+def test_it_tells_what_it_is_and_what_to_do(raised: Raised) -> None:
+    alert = alert_of(raised, "t3")
+    test = view("alert", id=alert.id)
+    assert test.title[0].value == "t3 took 61000"
+    shown = texts(test)
+    assert "with a probability of 87 %" in shown
+    assert "Counting stopped" in shown
+    assert "Look at `host`; **then**:" in shown.replace("\\", "")
+    facts = [found.value for found in test.text]
+    assert facts[:6] == ["slow", "2023-11-14 22:15:01", "2023-11-14 22:15:02", "1 s", "at least 12", "87 %"]
+
+
+def test_the_runbook_does_nothing_that_it_should_not(raised: Raised) -> None:
+    shown = texts(view("alert", id=alert_of(raised, "t3").id))
+    assert "](javascript" not in shown
+    assert "<b>" not in shown
+    assert ":red[" not in shown
+
+
+def test_its_evidence_is_there(raised: Raised) -> None:
+    test = view("alert", id=alert_of(raised, "t2").id)
+    events = table_with(test, "component")
+    assert events["component"] == ["a", "b", "b"]
+    assert events["from"][0] == "2023-11-14 22:13:20.000"
+    assert events["to"] == ["exact", "2023-11-14 22:13:21.900", "2023-11-14 22:13:22.900"]
+    assert [found.value for found in test.code] == ["line of e1", "line of e2", "line of e3"]
+    assert len(test.get("vega_lite_chart")) == 1
+
+
+def test_history_and_notifications(raised: Raised) -> None:
+    test = view("alert", id=alert_of(raised, "t1").id)
+    changes = table_with(test, "reason")
+    assert changes["state"] == ["resolved", "firing"]
+    assert changes["by"] == ["clustercep", "clustercep"]
+    told = table_with(test, "receiver")
+    assert (told["receiver"], told["told"], told["status"], told["attempts"]) == (
+        ["ops", "ops"], ["firing", "resolved"], ["pending", "pending"], ["0", "0"],
+    )  # fmt: skip
+
+
+def test_values_with_their_units_read(raised: Raised) -> None:
+    values = table_with(view("alert", id=alert_of(raised, "t2").id), "value")
+    found = dict(zip(values["name"], values["value"], strict=True))
+    assert found == {"task_id": "t2", "job_id": "job_1_0002", "host": "node2", "period_ms": "61,000 ms (1 min 1 s)"}
+
+
+def test_other_alerts_of_its_job(raised: Raised) -> None:
+    raised.record(
+        match(2, 101_500, query="stuck", key=(("task_id", "t9"),)), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 1
+    )
+    test = view("alert", id=alert_of(raised, "t2").id)
+    assert "Other alerts of this job" in [found.value for found in test.subheader]
+    assert tables(test)[-1]["summary"] == ["t2 stands still"]
+
+
+def test_acknowledged_from_its_page(raised: Raised) -> None:
+    alert = alert_of(raised, "t2")
+    test = view("alert", id=alert.id)
+    test.text_input(key="alert-note").set_value("mine")
+    test.button(key="alert-acknowledge").click()
+    rerun(test)
+    assert raised.store.alert(alert.id).changes[-1].reason == "mine"
+    assert table_with(test, "reason")["state"] == ["acknowledged", "firing"]
+    assert test.button(key="alert-acknowledge").disabled
+
+
+def test_a_change_is_told_and_shown_on_demand(raised: Raised) -> None:
+    alert = alert_of(raised, "t2")
+    told = AppTest.from_string(
+        f"from dashboard.views.alert import _changed\n_changed({alert.id!r}, {alert.revision}, {alert.updated_ms})"
+    )
+    assert not rerun(told).info
+    raised.record(watermark_ms=T0_MS + 10**6, now_ms=T0_MS + 10**6)
+    assert rerun(told).info[0].value == "This alert changed: It is resolved now."
+
+
+def test_a_beginning_of_the_id_is_enough_and_the_address_becomes_whole(raised: Raised) -> None:
+    alert = alert_of(raised, "t2")
+    test = view("alert", id=alert.id[:8])
+    assert test.title[0].value == "t2 took 61000"
+    assert in_address(test, "id") == alert.id
+
+
+@pytest.mark.parametrize("wanted", ["", "nope", "0000000000", "%", "'", "<script>", "x" * 10_000, "\u202e\x00"])
+def test_an_unknown_id_asks_for_another(raised: Raised, wanted: str) -> None:
+    test = view("alert", id=wanted)
+    assert test.title[0].value == "Alert"
+    alert = alert_of(raised, "t2")
+    test.text_input[0].set_value(alert.id[:6])
+    test.button[0].click()
+    rerun(test)
+    assert test.title[0].value == "t2 took 61000"
+
+
+def test_what_became_part_of_another_leads_there(empty: Raised) -> None:
+    """Two episodes that a match bridges."""
+    for after_ms in (0, 50_000):
+        empty.record(match(1, after_ms), watermark_ms=T0_MS, now_ms=T0_MS + 1)
+    bridge = match(1, 1_005, values={"task_id": "t1", "period_ms": 1})
+    bridge = type(bridge)(bridge.first_lo_ms, T0_MS + 50_000, key=bridge.key, values=bridge.values)
+    empty.record(bridge, watermark_ms=T0_MS, now_ms=T0_MS + 2)
+    [part] = [alert for alert in empty.store.alerts() if alert.merged_into]
+    test = view("alert", id=part.id)
+    assert "which goes on for both" in texts(test)
+    listed = view("alerts")
+    assert [found.value for found in listed.subheader] == ["Open: 1 alert", "Over: 0 alerts"]
+
+
+def test_evidence_that_is_no_longer_kept_is_said_so(empty: Raised) -> None:
+    empty.record(match(1, 0), watermark_ms=T0_MS, now_ms=T0_MS, lookup=lambda ids: {})
+    assert "None of its events are kept any more" in texts(view("alert", id=alert_of(empty, "t1").id))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_stay_texts(empty: Raised, text: str) -> None:
+    def lookup(ids: Any) -> dict[str, Any]:
+        found = {event_id: dict(row) for event_id, row in evidence(ids).items()}
+        for row in found.values():
+            row |= {"host": text, "raw": text, "origin": text, "job_name": text}
+        return found
+
+    values = {"task_id": text, "job_id": text, "host": text, "period_ms": 1, "user": text}
+    empty.record(match(1, 0, key=(("task_id", text),), values=values), watermark_ms=T0_MS, now_ms=T0_MS, lookup=lookup)
+    test = view("alert", id=empty.store.alerts(AlertFilter())[0].id)
+    for found in tables(test):
+        for cell in (cell for column in found.values() for cell in column):
+            assert cell.isprintable()
+            assert len(cell) <= 1_000
+    read_as_markdown = [*test.title, *test.markdown, *test.caption, *test.warning, *test.info]
+    assert not any(re.search(r"\]\(javascript|(?<!\\)<script", found.value) for found in read_as_markdown)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"best_confidence": 1.0}, "Certain: whatever"),
+        ({"best_confidence": 0.5, "n_matches": 1, "n_matches_exact": True}, "with a probability of 50 %."),
+        ({"best_confidence": 0.5, "n_matches": 2, "n_matches_exact": True}, "at least as likely"),
+    ],
+)
+def test_confidence_in_words(changes: dict[str, Any], expected: str) -> None:
+    alert = AlertRow(**{"n_matches": 1, "n_matches_exact": True, **changes})
+    assert expected in meaning(alert)
+    assert matches_meaning(alert)
+
+
+def test_the_lookup_of_an_alert_is_not_a_pattern(raised: Raised) -> None:
+    with raised.store.transaction() as writer:
+        assert isinstance(writer, Writer)
+    assert view("alert", id="____").warning
+
+
+# ----------------------------------------------------------------- time line
+
+
+def event(variable: str, lo_ms: int, hi_ms: int, host: str | None = None) -> TimedEvent:
+    return TimedEvent(variable, "T", lo_ms, hi_ms, host, {"host": host or "", "attributes": "x=1"})
+
+
+def test_intervals_are_bars_and_exact_events_points() -> None:
+    events = [event("a", T0_MS, T0_MS), event("b", T0_MS + 1, T0_MS + 5_000)]
+    data = frame(events)
+    assert list(data["kind"]) == ["exact", "interval"]
+    assert [time.value // 10**6 for time in data["to"]] == [T0_MS, T0_MS + 5_000]
+    drawn = timeline(events).to_dict()
+    assert [layer["mark"]["type"] for layer in drawn["layer"]] == ["bar", "point"]
+    assert drawn["layer"][0]["encoding"]["x2"] == {"field": "to"}
+
+
+def test_a_row_per_component_and_per_host_where_they_differ() -> None:
+    events = [event("a", 1, 1, "n1"), event("b", 1, 1, "n1"), event("b", 2, 2, "n2"), event("b", 3, 3)]
+    assert rows_of(events) == ["a: T", "b: T, n1", "b: T, n2", "b: T"]
+
+
+def test_too_many_hosts_share_their_components_row() -> None:
+    events = [event("b", i, i, f"n{i}") for i in range(MAX_ROWS + 1)]
+    assert set(rows_of(events)) == {"b: T"}
+    assert len(set(rows_of(events[:-1]))) == MAX_ROWS
+
+
+def test_a_single_moment_still_has_a_width() -> None:
+    drawn = timeline([event("a", T0_MS, T0_MS)]).to_dict()
+    low, high = drawn["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert high - low == 500

@@ -1,0 +1,258 @@
+"""The page of alerts: what it lists, what its address says, and what is done with selected rows."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.store.api import AlertFilter, Cursor
+from dashboard import alert_filters, alert_table
+from dashboard.alert_words import n_alerts, percent
+from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
+from tests.dashboard.query_fixtures import rerun, texts, view
+
+ROWS = 3
+
+
+def table(test: AppTest, place: int = 0) -> pd.DataFrame:
+    frame: pd.DataFrame = test.dataframe[place].value
+    return frame
+
+
+def chosen(test: AppTest, *rows: int, place: int = 0) -> AppTest:
+    """Select rows of a table."""
+    key = test.dataframe[place].key
+    assert key is not None
+    test.session_state[key] = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
+    return rerun(test)
+
+
+def pressed(test: AppTest, key: str) -> AppTest:
+    test.button(key=key).click()
+    return rerun(test)
+
+
+def states(raised: Raised) -> dict[str, str]:
+    return {alert.key["task_id"]: alert.state for alert in raised.store.alerts()}
+
+
+# -------------------------------------------------------------------- listing
+
+
+def test_what_is_open_comes_first_then_what_is_over(raised: Raised) -> None:
+    test = view("alerts")
+    assert [found.value for found in test.subheader] == ["Open: 3 alerts", "Over: 1 alert"]
+    assert list(table(test)["summary"]) == ["t4 stands still", "t3 took 61000", "t2 took 61000"]
+    assert list(table(test, 1)["summary"]) == ["t1 took 61000"]
+    assert [(metric.label, metric.value) for metric in test.metric] == [
+        ("▲ critical firing", "1"),
+        ("◆ warning firing", "2"),
+        ("● info firing", "0"),
+    ]
+
+
+def test_a_row_tells_what_matters(raised: Raised) -> None:
+    row = table(view("alerts")).iloc[1].to_dict()
+    alert_id = next(alert.id for alert in raised.store.alerts() if alert.key["task_id"] == "t3")
+    assert row == {
+        "link": f"alert?id={alert_id}",
+        "severity": "◆ warning",
+        "state": "⚑ firing",
+        "summary": "t3 took 61000",
+        "start": "2023-11-14 22:15:01",
+        "lasted": "1 s",
+        "query": "slow",
+        "job": "job_1_0003",
+        "host": "node3",
+        "matches": "at least 12",
+        "confidence": "87 %",
+    }
+
+
+def test_an_empty_store_says_what_to_do(empty: Raised) -> None:
+    test = view("alerts")
+    assert "clustercep run" in texts(test)
+    assert not test.dataframe
+
+
+@pytest.mark.parametrize(
+    ("params", "tasks"),
+    [
+        ({"state": "firing"}, ["t4", "t3", "t2"]),
+        ({"state": "resolved"}, ["t1"]),
+        ({"state": "firing", "severity": "critical"}, ["t4"]),
+        ({"state": "firing", "query": "slow"}, ["t3", "t2"]),
+        ({"state": "firing", "job": "job_1_0003"}, ["t3"]),
+        ({"state": "firing", "host": "node2"}, ["t2"]),
+        ({"state": "firing", "from": str(T0_MS + 102_500)}, ["t4"]),
+        ({"state": "firing", "to": str(T0_MS + 100_500)}, ["t2"]),
+        ({"state": "firing", "host": "node"}, []),
+    ],
+)
+def test_the_address_filters(raised: Raised, params: dict[str, str], tasks: list[str]) -> None:
+    test = view("alerts", **params)
+    found = [summary.split()[0] for summary in table(test)["summary"]] if test.dataframe else []
+    assert found == tasks
+
+
+def test_the_widgets_filter(raised: Raised) -> None:
+    test = view("alerts")
+    test.pills(key="state").set_value(["firing"])
+    test.text_input(key="host").set_value(" node2 ")
+    rerun(test)
+    assert list(table(test)["summary"]) == ["t2 took 61000"]
+
+
+def test_an_address_with_nonsense_shows_everything(raised: Raised) -> None:
+    test = view("alerts", state="on fire", query="'; drop table alerts", at="after.x.y", **{"from": "yesterday"})
+    assert [found.value for found in test.subheader] == ["Open: 3 alerts", "Over: 1 alert"]
+
+
+def test_no_alert_for_the_filters_offers_to_clear_them(raised: Raised) -> None:
+    test = view("alerts", host="nowhere")
+    assert "No alert fits these filters." in texts(test)
+    pressed(test, "at-unfilter")
+    assert [found.value for found in test.subheader] == ["Open: 3 alerts", "Over: 1 alert"]
+
+
+def test_hostile_texts_stay_texts(empty: Raised) -> None:
+    hosts = dict(enumerate(HOSTILE))
+    matches = [
+        match(i, 0, key=(("task_id", text),), values={"task_id": text, "job_id": text, "host": text, "period_ms": 1})
+        for i, text in hosts.items()
+    ]
+    empty.record(*matches, watermark_ms=T0_MS, now_ms=T0_MS)
+    test = view("alerts")
+    frame = table(test)
+    assert len(frame) == len(HOSTILE)
+    for cell in frame.to_numpy().ravel():
+        assert cell.isprintable()
+        assert len(cell) <= 300
+
+
+# ------------------------------------------------------------------- paging
+
+
+def test_pages_go_on_where_the_last_one_ended(empty: Raised) -> None:
+    empty.record(*[match(i, i * 1_000) for i in range(8)], watermark_ms=T0_MS, now_ms=T0_MS)
+    with patch.object(alert_filters, "ROWS_PER_PAGE", ROWS):
+        test = view("alerts")
+        seen = [list(table(test)["host"])]
+        for _ in range(2):
+            pressed(test, "at-older")
+            seen.append(list(table(test)["host"]))
+        assert seen == [["node7", "node6", "node5"], ["node4", "node3", "node2"], ["node1", "node0"]]
+        assert test.button(key="at-older").disabled
+        pressed(test, "at-newer")
+        assert list(table(test)["host"]) == seen[1]
+        address = test.query_params["at"]
+        sent = view("alerts", at=address if isinstance(address, str) else address[0])
+        assert list(table(sent)["host"]) == seen[1]
+        test.text_input(key="host").set_value("node0")
+        assert list(table(rerun(test))["host"]) == ["node0"]  # another filter starts at its first page
+
+
+def test_many_alerts_are_more_than() -> None:
+    assert n_alerts(10_000, False) == "more than 10,000 alerts"
+    assert n_alerts(1, True) == "1 alert"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("after.5.ab", alert_table.Place(after=Cursor(5, "ab"))),
+        ("before.-5.ab", alert_table.Place(before=Cursor(-5, "ab"))),
+        ("", alert_table.Place()),
+        ("after.5", alert_table.Place()),
+        ("after.٣.ab", alert_table.Place()),
+        ("after.99999999999999999999.ab", alert_table.Place()),
+    ],
+)
+def test_places_in_the_address(text: str, place: alert_table.Place) -> None:
+    with patch.object(alert_table.st, "query_params", {"at": text}):
+        assert alert_table.place_in_url("at") == place
+
+
+@pytest.mark.parametrize(
+    ("confidence", "shown"),
+    [
+        (1.0, "certain"),
+        (0.99999, "> 99.9 %"),
+        (0.87, "87 %"),
+        (0.8725, "87.2 %"),
+        (0.0001, "< 0.1 %"),
+        (0.999, "99.9 %"),
+    ],
+)
+def test_what_is_not_certain_is_never_a_hundred_percent(confidence: float, shown: str) -> None:
+    assert percent(confidence) == shown
+
+
+# ------------------------------------------------------------------- actions
+
+
+def test_several_are_acknowledged_at_once_with_a_comment(raised: Raised) -> None:
+    test = chosen(view("alerts"), 0, 2)
+    assert "2 alerts selected" in texts(test)
+    test.text_input(key="alerts-at-note").set_value("on it\n\u202e<b>")
+    pressed(test, "alerts-at-acknowledge")
+    assert states(raised) == {"t1": "resolved", "t2": "acknowledged", "t3": "firing", "t4": "acknowledged"}
+    assert [found.value for found in test.success] == ["Acknowledged 2 alerts\\."]
+    change = raised.store.alert(raised.store.alerts(AlertFilter(queries=("stuck",)))[0].id).changes[-1]
+    assert (change.to_state, change.actor, change.reason) == ("acknowledged", "dashboard", "on it <b>")
+    assert "2 alerts selected" not in texts(test)
+    assert not rerun(test).success  # told once
+
+
+def test_what_cannot_be_acknowledged_is_told_and_the_others_are(raised: Raised) -> None:
+    chosen_test = chosen(view("alerts"), 0, 1)
+    over = raised.store.alerts(AlertFilter(queries=("stuck",)))[0].id
+    raised.record(watermark_ms=T0_MS + 10**6, now_ms=T0_MS + 10**6)  # meanwhile all are over
+    raised.record(match(3, 101_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 10**6)
+    pressed(chosen_test, "alerts-at-acknowledge")
+    assert over in chosen_test.warning[0].value
+    assert "resolved" in chosen_test.warning[0].value
+
+
+def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None:
+    test = chosen(view("alerts"), 1)
+    test.selectbox(key="alerts-at-length").set_value("8 h")
+    pressed(test, "alerts-at-silence")
+    assert states(raised) == {"t1": "resolved", "t2": "firing", "t3": "silenced", "t4": "firing"}
+    [silence] = raised.store.silences(0)
+    assert silence.until_ms - silence.created_ms == 8 * 3_600_000
+    assert silence.key_text == '{"task_id":"t3"}'
+    assert "**slow** task\\_id\\=t3" in texts(test)
+    pressed(test, f"end-silence-{silence.id}")
+    assert raised.store.silences(silence.created_ms + 60_000) == []
+    assert "is over" in test.success[0].value
+
+
+def test_a_whole_query_is_silenced_once(raised: Raised) -> None:
+    test = chosen(view("alerts"), 1, 2)
+    test.checkbox(key="alerts-at-every").check()
+    pressed(test, "alerts-at-silence")
+    assert [(row.query, row.key_text) for row in raised.store.silences(0)] == [("slow", None)]
+    assert test.success[0].value.startswith("Made 1 silence for 2 h\\:")
+
+
+def test_the_list_stands_still_while_rows_are_selected(raised: Raised) -> None:
+    test = chosen(view("alerts"), 0)
+    raised.record(match(5, 103_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 103_001)
+    rerun(test)
+    assert len(table(test)) == 3
+    pressed(test, "alerts-at-clear")
+    assert list(table(test)["summary"])[:2] == ["t5 took 61000", "t4 stands still"]
+
+
+def test_a_click_on_a_list_that_has_changed_selects_nothing(raised: Raised) -> None:
+    test = view("alerts")
+    raised.record(match(5, 103_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 103_001)
+    key: Any = test.dataframe[0].key
+    rerun(test)
+    assert test.dataframe[0].key != key
+    assert "selected" not in texts(test)

@@ -1,0 +1,178 @@
+"""Charts of the cluster: what they send to a browser."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from dashboard.charts.axes import TimeAxis
+from dashboard.charts.cluster import (
+    SELECTION,
+    alert_chart,
+    heat_chart,
+    host_chart,
+    load_chart,
+    row_labels,
+    value_domain,
+)
+from dashboard.cluster_bins import TimeBins
+from dashboard.cluster_data import HeatMap
+from engine.events import Float64Array
+
+T0_MS = 1_700_000_000_000
+AXIS = TimeAxis(T0_MS, T0_MS + 60_000, "UTC")
+HOSTILE = "<script>alert(1)</script>\n\u202e" + "x" * 10_000
+NO_MARKS = pd.DataFrame(columns=["type", "host", "t_from_ms", "t_to_ms", "reason"])
+
+
+def rows_of(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:
+    spec = chart.to_dict()
+    return [row for rows in spec.get("datasets", {}).values() for row in rows]
+
+
+def found(value: Float64Array, *rows: tuple[str, ...]) -> HeatMap:
+    bins = TimeBins(T0_MS, 15_000, value.shape[1])
+    coverage = np.where(np.isnan(value), 0.0, 1.0)
+    return HeatMap(bins, rows, value, coverage, sum(len(row) for row in rows), "mean", 15_000)
+
+
+def test_missing_cells_are_not_cells_of_zero() -> None:
+    """Values, zeros among them, in one layer; what is missing in another, with a colour and a legend of its own."""
+    spec = heat_chart(
+        found(np.array([[0.0, np.nan], [5.0, 6.0]]), ("a",), ("b",)), "cpu", "%", NO_MARKS, AXIS
+    ).to_dict()
+    by_layer = [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]]
+    assert [[(row["host"], row.get("value")) for row in rows] for rows in by_layer] == [
+        [("a", 0.0), ("b", 5.0), ("b", 6.0)],
+        [("a", None)],
+    ]
+    colours = [layer["encoding"]["color"] for layer in spec["layer"]]
+    assert colours[0]["scale"]["domain"] == [0.0, 100.0]
+    assert colours[1]["scale"]["domain"] == ["no sample"]
+    assert spec["resolve"]["scale"]["color"] == "independent"
+
+
+def test_a_click_tells_the_row_by_number() -> None:
+    """Names do not travel back."""
+    spec = heat_chart(found(np.array([[1.0]]), (HOSTILE,)), "cpu", "", NO_MARKS, AXIS).to_dict()
+    [selection] = [param for param in spec["params"] if param["name"] == SELECTION]
+    assert selection["select"]["fields"] == ["place"]
+
+
+def test_rows_of_groups() -> None:
+    assert row_labels((("a", "b", "c"), ("d",))) == ["a +2", "d"]
+    same = row_labels((("x" * 50 + "1",), ("x" * 50 + "2",)))
+    assert len(set(same)) == 2
+
+
+def test_colours_cover_the_values() -> None:
+    assert value_domain(found(np.array([[3.0, np.nan]]), ("a",)), "%") == [0.0, 100.0]
+    assert value_domain(found(np.array([[300.0]]), ("a",)), "%") == [0.0, 300.0]
+    assert value_domain(found(np.array([[3.0, -1.0]]), ("a",)), "") == [-1.0, 3.0]
+    assert value_domain(found(np.array([[0.0]]), ("a",)), "") == [0.0, 1.0]
+    assert value_domain(found(np.array([[np.nan]]), ("a",)), "") == [0.0, 1.0]
+
+
+def test_marks_stand_on_the_row_of_their_host() -> None:
+    """Also in a group; a host without a row has none."""
+    marks = pd.DataFrame(
+        {
+            "type": ["NodeLost", "ContainerKilled"],
+            "host": ["b", "elsewhere"],
+            "t_from_ms": [T0_MS] * 2,
+            "t_to_ms": [T0_MS] * 2,
+            "reason": [HOSTILE] * 2,
+        }
+    )
+    rows = rows_of(heat_chart(found(np.array([[1.0]]), ("a", "b")), "cpu", "", marks, AXIS))
+    assert [(row["host"], row["on"]) for row in rows if "reason" in row] == [("a +1", "b")]
+
+
+def load(**changes: Any) -> pd.DataFrame:
+    row = {
+        "metric": "cpu_user",
+        "cluster": "c",
+        "t_from_ms": T0_MS + 1,
+        "t_to_ms": T0_MS + 15_000,
+        "mean": 2.0,
+        "low": 2.0,
+        "high": 2.0,
+        "n_steps": 1,
+        "n_missing": 0,
+    }
+    return pd.DataFrame([{**row, **changes}])
+
+
+BANDS = pd.DataFrame(
+    {
+        "metric": ["cpu_user"],
+        "cluster": ["c"],
+        "t_from_ms": [T0_MS],
+        "t_to_ms": [T0_MS + 15_000],
+        "n_steps": [1],
+        "busy_ratio": [0.5],
+    }
+)
+
+
+def test_load_names_clusters_when_there_are_several() -> None:
+    two = pd.concat([load(), load(cluster="d")], ignore_index=True)
+    assert {row["series"] for row in rows_of(load_chart(two, BANDS.iloc[:0], AXIS))} == {"cpu_user (c)", "cpu_user (d)"}
+    assert {row["series"] for row in rows_of(load_chart(load(), BANDS, AXIS))} == {"cpu_user"}
+
+
+def test_episodes_lie_behind_the_line() -> None:
+    spec = load_chart(load(), BANDS, AXIS).to_dict()
+    assert spec["layer"][0]["mark"]["type"] == "rect"
+    assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["imbalance"]
+
+
+def test_hostile_texts() -> None:
+    alerts = pd.DataFrame(
+        {
+            "query": [HOSTILE],
+            "severity": ["warning"],
+            "state": ["firing"],
+            "summary": [HOSTILE],
+            "t_from_ms": [T0_MS],
+            "t_to_ms": [T0_MS],
+        }
+    )
+    heat = found(np.array([[1.0, np.nan]]), (HOSTILE,))
+    for chart in (
+        alert_chart(alerts, AXIS),
+        heat_chart(heat, HOSTILE, HOSTILE, NO_MARKS, AXIS),
+        host_chart(load(), HOSTILE, HOSTILE, AXIS),
+        load_chart(load(metric=HOSTILE), BANDS, AXIS),
+    ):
+        text = json.dumps(chart.to_dict(), ensure_ascii=False)
+        assert "script" in text
+        assert "\u202e" not in text
+        assert "x" * 130 not in text
+
+
+def test_a_constant_metric_has_a_scale() -> None:
+    """All zero: from 0 to 1, not a point."""
+    spec = host_chart(load(mean=0.0, low=0.0, high=0.0), "load_one", "", AXIS).to_dict()
+    assert spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [0.0, 1.0]
+
+
+def test_bytes_of_a_full_heat_map() -> None:
+    """In Arrow, as Streamlit sends it: 20,000 cells stay below a megabyte."""
+    value = np.random.default_rng(1).random((200, 100))
+    chart = heat_chart(found(value, *((f"node{n:04}.example.org",) for n in range(200))), "cpu", "%", NO_MARKS, AXIS)
+    table = pa.Table.from_pandas(chart.data, preserve_index=False)
+    assert table.num_rows == 20_000
+    assert table.nbytes < 800_000
+
+
+def test_empty_charts() -> None:
+    heat_chart(found(np.zeros((0, 0))), "cpu", "", NO_MARKS, AXIS).to_dict()
+    load_chart(load().iloc[:0], BANDS.iloc[:0], AXIS).to_dict()
+    host_chart(load().iloc[:0], "cpu", "", AXIS).to_dict()
+    alert_chart(pd.DataFrame(columns=["query", "severity", "state", "summary", "t_from_ms", "t_to_ms"]), AXIS).to_dict()

@@ -1,0 +1,308 @@
+"""The health page: what needs attention, tables of hostile rows, sending again, a store that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.settings import StoreSettings
+from app.store.models import AlertRow, LateEventRow, NotificationRow, ProcessStatusRow, SilenceRow, SourceStatusRow
+from app.store.status import ProcessStatus, SourceStatus
+from app.store.writer import NewProblem
+from dashboard.health_figures import Level, Observed, engine_frame, findings, size, sources_frame
+from dashboard.storage_figures import database, folder_bytes
+from engine.events import FOREVER_MS
+from tests.dashboard.query_fixtures import HOSTILE, Installation, attempts, installation, rerun, texts, view
+
+__all__ = ["installation"]  # a fixture
+
+NOW_MS = 1_000_000_000
+WELL = SourceStatus("yarn_rest", 15_000, NOW_MS - 5_000, NOW_MS - 2_000, NOW_MS - 2_000, 0, None, False)
+
+
+def source_row(**changes: Any) -> SourceStatusRow:
+    status = replace(WELL, **changes)
+    return SourceStatusRow(**{name: getattr(status, name) for name in SourceStatus.__slots__})
+
+
+def observed(status: ProcessStatus | None, *sources: SourceStatusRow, **changes: Any) -> Observed:
+    updated_ms = changes.pop("updated_ms", NOW_MS - 1_000)
+    row = None if status is None else ProcessStatusRow(name="live", updated_ms=updated_ms, value=dict(status))
+    seen = Observed(
+        now_ms=NOW_MS, status=row, sources=sources, n_notifications={}, free_bytes=2**40, total_bytes=2**41,
+        longest_interval_ms=15_000, silence_timeout_ms=300_000,
+    )  # fmt: skip
+    return replace(seen, **changes)
+
+
+def told(seen: Observed) -> list[tuple[Level, str]]:
+    return [(finding.level, finding.text) for finding in findings(seen)]
+
+
+# ------------------------------------------------------------------- findings
+
+
+def test_nothing_to_tell_when_all_is_well() -> None:
+    assert findings(observed({"watermark_ms": NOW_MS - 5_000}, source_row())) == []
+
+
+def test_no_process_yet() -> None:
+    ((level, text),) = told(observed(None))
+    assert level is Level.WARNING
+    assert "clustercep run" in text
+
+
+@pytest.mark.parametrize(("age_ms", "is_told"), [(59_000, False), (61_000, True)])
+def test_a_process_that_does_not_step(age_ms: int, is_told: bool) -> None:
+    found = told(observed({}, updated_ms=NOW_MS - age_ms))
+    assert bool(found) is is_told
+    assert all("Nothing is lost" in text for _, text in found)
+
+
+def test_a_slow_interval_is_given_time() -> None:
+    assert told(observed({}, updated_ms=NOW_MS - 200_000, longest_interval_ms=60_000)) == []
+
+
+def test_failing_and_left_out_sources_with_their_error() -> None:
+    failing = source_row(n_failed_in_a_row=3, last_error=HOSTILE)
+    silent = source_row(name="ganglia_rrd", left_out=True, n_failed_in_a_row=9)
+    (first, first_text), (second, second_text) = told(observed({}, failing, silent))
+    assert (first, second) == (Level.ERROR, Level.WARNING)
+    assert "ganglia_rrd" in first_text
+    assert "3 times in a row" in second_text
+    assert "\n" not in second_text
+
+
+@pytest.mark.parametrize(
+    ("watermark_ms", "is_told"),
+    [(NOW_MS - 300_000, False), (NOW_MS - 301_000, True), (FOREVER_MS, False), (-FOREVER_MS, False)],
+)
+def test_a_watermark_that_is_behind(watermark_ms: int, is_told: bool) -> None:
+    assert bool(told(observed({"watermark_ms": watermark_ms}))) is is_told
+
+
+def test_reload_problems_outages_failed_notifications_and_disk() -> None:
+    seen = observed(
+        {"reload_problems": ["queries/x.cep: no"], "store_outages": 2},
+        n_notifications={("ops", "failed"): 4, ("ops", "delivered"): 9},
+        free_bytes=2**20,
+    )
+    levels = [level for level, _ in told(seen)]
+    text = "\n".join(text for _, text in told(seen))
+    assert levels == [Level.ERROR, Level.WARNING, Level.WARNING, Level.INFO]
+    for words in ("queries/x.cep: no", "2 times", "4 notifications to ops", "1.0 MiB are free"):
+        assert words in text
+
+
+# --------------------------------------------------------------------- tables
+
+
+def test_sources_that_were_never_heard_of_are_listed() -> None:
+    frame = sources_frame([source_row()], ["job_history", "yarn_rest"], NOW_MS).set_index("Source")
+    assert frame.loc["yarn_rest", "State"] == "well"
+    assert frame.loc["yarn_rest", "Behind"] == "5 s"
+    assert frame.loc["job_history", "State"] == "not heard of yet"
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [({"left_out": True}, "left out"), ({"n_failed_in_a_row": 1}, "fails"), ({"watermark_ms": FOREVER_MS}, "complete")],
+)
+def test_states_of_sources(changes: dict[str, Any], state: str) -> None:
+    assert sources_frame([source_row(**changes)], [], NOW_MS)["State"][0] == state
+
+
+def test_engine_shares_and_load() -> None:
+    frame = engine_frame({"a": {"seconds": 1.0, "n_events": 5}, "b": {"seconds": 3.0}}, 100_000).set_index("Query")
+    assert list(frame.index) == ["b", "a"]
+    assert (frame.loc["b", "Share"], frame.loc["b", "Load"], frame.loc["a", "Events"]) == (0.75, 0.03, 5)
+    assert engine_frame({"a": {}}, None)["Share"][0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"), [(None, "—"), (5, "5 B"), (1536, "1.5 KiB"), (3 * 2**30, "3.0 GiB"), (2**52, "4096.0 TiB")]
+)
+def test_sizes(n_bytes: int | None, text: str) -> None:
+    assert size(n_bytes) == text
+
+
+def test_a_database_is_named_without_its_password(installation: Installation) -> None:
+    url = "postgresql+psycopg://ops:secret@db.example:5432/clustercep"
+    configured = installation.settings.model_copy(update={"store": StoreSettings.model_validate({"url": url})})
+    assert database(configured) == ("postgresql: clustercep on db.example", None)
+
+
+def test_size_of_the_sqlite_file_and_of_a_folder(installation: Installation, tmp_path: Path) -> None:
+    installation.store().close()
+    name, n_bytes = database(installation.settings)
+    assert name.startswith("SQLite: ")
+    assert n_bytes is not None
+    assert n_bytes >= (tmp_path / "data" / "clustercep.db").stat().st_size
+    folder = tmp_path / "some"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a").write_bytes(b"12")
+    (folder / "deep" / "b").write_bytes(b"345")
+    assert folder_bytes(folder) == 5
+    assert folder_bytes(tmp_path / "none") is None
+
+
+# ----------------------------------------------------------------------- page
+
+
+def notification(key: str, status: str, receiver: str = "ops") -> NotificationRow:
+    return NotificationRow(
+        idempotency_key=key, receiver=receiver, sequence=ord(key[-1]), alert_id="0" * 32, state="firing", revision=1,
+        payload={}, status=status, n_attempts=8, next_attempt_ms=0, last_error=HOSTILE, created_ms=0, finished_ms=0,
+    )  # fmt: skip
+
+
+def fill(place: Installation) -> None:
+    """Everything that the page shows, with hostile texts."""
+    with place.store() as store, store.transaction() as writer:
+        writer.put_process_status(
+            {
+                "version": HOSTILE, "pid": 7, "started_ms": 0, "n_steps": 3, "step_seconds": 0.2, "memory_bytes": 2**20,
+                "queues": {"waiting": 3}, "queries": {HOSTILE: {"seconds": 1.0}}, "reload_problems": [HOSTILE],
+            },
+            1_000,
+        )  # fmt: skip
+        writer.put_source_status([replace(WELL, last_error=HOSTILE, n_failed_in_a_row=1)])
+        writer.add_statistics({("events", "yarn_rest", "MapEnd"): 5, ("late", "yarn_rest", "MapEnd"): 1})
+        writer.add_problems([NewProblem("job_history", HOSTILE, "rejected", HOSTILE)], 1_000)
+        writer.add_problems([NewProblem("yarn_rest", "http://rm", "http_error", "no")], 2_000)
+        writer.add_late_events(
+            [
+                LateEventRow(
+                    event_id="e",
+                    source="yarn_rest",
+                    type="MapEnd",
+                    t_lo_ms=1_000,
+                    t_hi_ms=1_000,
+                    watermark_ms=4_000,
+                    attributes={"host": HOSTILE},
+                    origin=HOSTILE,
+                    seen_ms=1,
+                )
+            ]
+        )
+        writer.add_silence(
+            SilenceRow(query="slow", key_text=None, until_ms=2**45, created_ms=0, reason=HOSTILE, actor=HOSTILE)
+        )
+        writer.session.add(
+            AlertRow(
+                id="0" * 32,
+                query="slow",
+                query_hash="h",
+                key={},
+                key_text="{}",
+                severity="info",
+                state="firing",
+                open=True,
+                start_ms=0,
+                end_ms=0,
+                group_gap_ms=0,
+                revision=1,
+                n_matches=1,
+                n_matches_exact=True,
+                best_confidence=1.0,
+                values={},
+                summary="",
+                runbook="",
+                best_n_events=0,
+                lane="live",
+                merged_into=None,
+                created_ms=0,
+                updated_ms=0,
+                resolved_ms=None,
+            )
+        )
+        for row in (notification("k1", "failed"), notification("k2", "failed"), notification("k3", "pending")):
+            writer.session.add(row)
+
+
+PARTS = ("Sources", "Problems", "Engine", "Notifications", "Storage")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_empty_store_says_what_to_do(installation: Installation, part: str) -> None:
+    page = view("health", part=part)
+    assert "clustercep run" in page.warning[0].value
+    assert len(page.info) >= 1
+    assert not page.error
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_hostile_texts_are_inert(installation: Installation, part: str) -> None:
+    fill(installation)
+    installation.log(attempts(3))
+    page = view("health", part=part)
+    assert "<script>" not in texts(page)
+    assert "](http" not in texts(page)
+    cells = [str(cell) for table in page.dataframe for cell in table.value.to_numpy().ravel()]
+    for text in (*cells, texts(page)):
+        assert "\u202e" not in text
+    for cell in cells:
+        assert "\n" not in cell
+        assert len(cell) <= 1_000
+
+
+def test_problems_are_filtered_by_address(installation: Installation) -> None:
+    fill(installation)
+    page = view("health", part="Problems")
+    assert list(page.dataframe[0].value["Source"]) == ["yarn_rest", "job_history"]
+    sent = view("health", part="Problems", source="job_history")
+    assert list(sent.dataframe[0].value["Kind"]) == ["rejected"]
+    none = view("health", part="Problems", source="job_history", kind="http_error")
+    assert "Choose others" in none.info[-1].value
+
+
+def test_an_odd_part_is_the_first_one(installation: Installation) -> None:
+    fill(installation)
+    assert "Watermark" in view("health", part=HOSTILE).dataframe[0].value
+
+
+def test_given_up_notifications_are_sent_again(installation: Installation) -> None:
+    fill(installation)
+    page = view("health", part="Notifications")
+    page.button(key="health-send-all").click()
+    rerun(page)
+    with installation.store() as store:
+        rows = store.notifications()
+        assert {row.idempotency_key: (row.status, row.n_attempts) for row in rows} == {
+            "k1": ("pending", 0), "k2": ("pending", 0), "k3": ("pending", 8),
+        }  # fmt: skip
+    assert "Send all" not in "".join(button.label for button in page.button)
+
+
+def test_storage_tells_span_and_sizes(installation: Installation) -> None:
+    installation.log(attempts(3))
+    page = view("health", part="Storage")
+    assert "SQLite" in texts(page)
+    metrics = {metric.label: metric.value for metric in page.metric}
+    assert metrics["Events cover"] == "2 s"
+    assert metrics["Event log"].endswith("iB")
+
+
+def test_a_damaged_file_of_the_event_log_is_named(installation: Installation) -> None:
+    installation.log(attempts(3))
+    folder = installation.folder / "data" / "events"
+    (file,) = folder.iterdir()
+    (folder / file.name.replace("live", "history")).write_bytes(b"PAR1 no columns PAR1")
+    page = view("health", part="Storage")
+    assert "history" in page.warning[-1].value
+    assert {metric.label: metric.value for metric in page.metric}["Events cover"] == "2 s"
+    assert "left out: 1" in texts(view("editor", name="slow"))
+
+
+def test_a_store_that_cannot_be_read_is_explained(installation: Installation) -> None:
+    installation.store().close()
+    (installation.folder / "data" / "clustercep.db").write_bytes(b"no database" * 1_000)
+    page = view("health")
+    shown = texts(page)
+    assert "cannot be" in page.error[0].value
+    for words in ("Nothing is lost", "What to check", "store.directory"):
+        assert words in shown
+    assert "Traceback" not in shown

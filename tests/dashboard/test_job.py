@@ -1,0 +1,160 @@
+"""The page of one job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard.views import job as job_view
+from tests.dashboard.job_fixtures import (
+    DONE,
+    HOSTILE_JOB,
+    RUNNING_JOB,
+    alert_row,
+    at,
+    batch,
+    job_rows,
+    of_attempt,
+)
+from tests.dashboard.query_fixtures import Installation, installation, rerun, texts, view
+
+__all__ = ["installation"]  # a fixture
+
+
+def charts(page: AppTest) -> list[dict[str, Any]]:
+    """The specifications of the page's charts."""
+    return [json.loads(element.proto.spec) for element in page.get("vega_lite_chart")]
+
+
+def test_a_finished_job(installation: Installation) -> None:
+    """Facts, its straggler by the rule, curves, queued data and fetches."""
+    installation.log(batch(job_rows()))
+    page = view("job", id=DONE)
+    said = texts(page)
+    assert page.title[0].value == "count"
+    assert "✓ succeeded" in said
+    assert "51 s" in said
+    assert "1 straggler." in said
+    assert "at most 4,000 bytes" in said
+    assert [found.value for found in page.subheader] == [
+        "Attempts by host",
+        "Attempts begun and finished",
+        "Queued data",
+        "Life times",
+    ]
+    assert len(charts(page)) == 6
+    attempts = page.dataframe[0].value
+    assert attempts["Straggler"].tolist() == ["by the rule", "", "", "", ""]
+    assert attempts["Duration (s)"].tolist() == [40.0, 6.0, 5.5, 5.0, 5.0]
+    fetched = page.dataframe[1].value
+    assert fetched["Bytes"].tolist() == [4_000]
+    assert len(fetched["Served by"][0]) <= 80
+
+
+def test_an_alert_marks_its_attempt(installation: Installation) -> None:
+    """The attempt that it names; the task's other attempts are no stragglers for that."""
+    sibling = of_attempt(2_000, "MapEnd", DONE, "m", 1, host="node1", status="KILLED", period_ms=500)
+    sibling["attempt_id"] = sibling["attempt_id"][:-1] + "1"
+    installation.log(batch([*job_rows(), sibling]))
+    marked = {"attempt_id": f"attempt_{DONE[4:]}_m_000001_0", "task_id": f"task_{DONE[4:]}_m_000001"}
+    with installation.store() as store, store.transaction() as writer:
+        writer.add_alert(alert_row("a1", job_id=DONE, values=marked, summary="<script>slow</script>"))
+        writer.add_alert(alert_row("a2", job_id=DONE, key={"task_id": f"task_{DONE[4:]}_m_000002"}))
+        writer.add_alert(alert_row("a3", job_id=RUNNING_JOB, values={"task_id": f"task_{DONE[4:]}_m_000000"}))
+    page = view("job", id=DONE)
+    assert sorted(page.dataframe[0].value["Summary"]) == ["<script>slow</script>", "slow"]
+    attempts = page.dataframe[1].value.set_index("Attempt")["Straggler"]
+    assert {name[-10:]: why for name, why in attempts.items() if why} == {
+        "m_000001_0": "an alert names it",
+        "m_000002_0": "an alert names it",
+        "m_000003_0": "by the rule",
+    }
+
+
+def test_a_running_job_is_drawn_up_to_what_is_known(installation: Installation) -> None:
+    installation.log(batch(job_rows()))
+    page = view("job", id=RUNNING_JOB)
+    said = texts(page)
+    assert "▶ running" in said
+    assert f"read again every {job_view.REFRESH_S} s" in said
+    assert page.dataframe[0].value["Status"].tolist() == ["RUNNING"]
+    assert page.dataframe[0].value["Duration (s)"].tolist() == [30.0]
+    assert "No map output was queued" in said
+
+
+def test_hostile_names_are_text(installation: Installation) -> None:
+    """In the title, facts, tables and charts: cut, in one line, without effect."""
+    installation.log(batch(job_rows()))
+    page = view("job", id=HOSTILE_JOB)
+    assert "\\<script\\>" in page.title[0].value
+    assert len(page.title[0].value) < 600
+    assert all("<script>" not in text.replace("\\<", "") for text in texts(page).splitlines())
+    assert "\u202e" not in texts(page)
+    host = page.dataframe[0].value["Host"].tolist()[0]
+    assert (len(host) <= 60, host.isprintable()) == (True, True)
+    assert all("\u202e" not in json.dumps(chart, ensure_ascii=False) for chart in charts(page))
+    assert not page.get("html")
+
+
+@pytest.mark.parametrize("job_id", ["job_1_9", "<script>alert(1)</script>", "x" * 10_000, "../../etc", "job\x00"])
+def test_an_unknown_job(installation: Installation, job_id: str) -> None:
+    installation.log(batch(job_rows()))
+    page = view("job", id=job_id)
+    [warning] = page.warning
+    assert "store.retention.events" in warning.value
+    assert len(warning.value) < 1_000
+    assert "<script>" not in warning.value
+
+
+def test_no_job_named_and_no_log(installation: Installation) -> None:
+    assert "Which job" in view("job").info[0].value
+    assert "The event log has no job" in view("job", id=DONE).warning[0].value
+
+
+def test_a_job_without_attempts(installation: Installation) -> None:
+    installation.log(batch([at(0, "JobStart", DONE), at(1, "JobEnd", DONE, status="SUCCEEDED")]))
+    page = view("job", id=DONE)
+    assert "Nothing is known of this job's attempts" in page.info[0].value
+    assert charts(page) == []
+
+
+def test_of_many_attempts_what_is_not_drawn_is_told(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The density counts all; bars are drawn of the stragglers, the failed and the longest."""
+    monkeypatch.setattr(job_view, "MAX_BARS", 2)
+    failed = of_attempt(3_000, "MapEnd", DONE, "m", 9, host="node1", status="FAILED", period_ms=10)
+    installation.log(batch([*job_rows(), failed]))
+    page = view("job", id=DONE)
+    assert "Of 6 attempts 2 are drawn one by one below" in texts(page)
+    assert "Not drawn: 4 succeeded" in texts(page)
+    assert len(charts(page)) == 7
+
+
+def test_seconds_since_the_start(installation: Installation) -> None:
+    """The axis counts from the job's launch, as the figures of the paper do."""
+    installation.log(batch(job_rows()))
+    page = view("job", id=DONE)
+    page.segmented_control(key="axis").set_value("since the job's start")
+    found = charts(rerun(page))
+    x = found[0]["layer"][1]["encoding"]["x"]
+    assert x["axis"]["title"] == "Seconds since the job's start"
+    assert x["scale"]["domain"] == pytest.approx([-0.51, 51.51])
+
+
+def test_jobs_are_compared(installation: Installation) -> None:
+    """As the address says, in it by their ids; ids of no job are ignored."""
+    other = job_rows()
+    for row in other:
+        row["job_id"] = row["job_id"].replace("_000", "_100")
+    installation.log(batch(job_rows() + other))
+    page = view("job", id=DONE, compare="job_1700000000000_1001")
+    [mappers, _] = charts(page)[-2:]
+    assert mappers["layer"][0]["encoding"]["color"]["scale"]["domain"] == [DONE, "job_1700000000000_1001"]
+    page.multiselect(key="job-compare").set_value([])
+    rerun(page)
+    assert charts(page)[-1]["layer"][0]["encoding"]["color"]["scale"]["domain"] == [DONE]
+    assert view("job", id=DONE, compare="job_9_9").title[0].value == "count"

@@ -1,0 +1,55 @@
+"""The set-up scripts on a machine that lacks what they need and gives them no way to get it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+ALWAYS_THERE = ("bash", "cut", "dirname", "env", "sed", "sha256sum")
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path) -> Path:
+    """A folder for PATH: neither dpkg nor apt nor a browser."""
+    for name in ALWAYS_THERE:
+        found = shutil.which(name)
+        assert found is not None
+        (tmp_path / name).symlink_to(found)
+    return tmp_path
+
+
+def run(script: str, *arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [DEPLOY / script, *arguments], env={"PATH": str(path)}, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_packages_that_cannot_be_installed_are_told_in_one_line(bare_machine: Path) -> None:
+    done = run("setup/system-packages.sh", "one", "two", path=bare_machine)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "apt-get install one two" in done.stderr
+
+
+def test_without_a_browser_the_tests_go_on_and_one_line_says_what_is_left_out(bare_machine: Path) -> None:
+    done = run("setup/browser.sh", path=bare_machine)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("no Chromium, no browser tests: clustercep needs the system packages: chromium")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_browser_from_elsewhere_will_do(bare_machine: Path) -> None:
+    (bare_machine / "chromium").symlink_to("/bin/true")
+    done = run("setup/browser.sh", path=bare_machine)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_machine_without_the_cluster_and_without_apt_is_told_so_at_once(bare_machine: Path, tmp_path: Path) -> None:
+    done = run("minicluster/install.sh", str(tmp_path / "lib"), path=bare_machine)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("clustercep needs the system packages: ganglia-monitor gmetad rrdtool iproute2")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,43 @@
+"""The run on a real cluster takes minutes: it is made only when this folder is asked for (`make live`)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live import report, scenario
+from tests.live.scenario import Observed
+
+HERE = Path(__file__).parent
+OBSERVED = pytest.StashKey[Observed]()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Plain `pytest` passes by."""
+    asked_for = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    is_asked_for = any(path == HERE or HERE in path.parents for path in asked_for)
+    return None if is_asked_for or collection_path.name == "conftest.py" else True
+
+
+@pytest.fixture(scope="session")
+def observed(request: pytest.FixtureRequest) -> Observed:
+    """One run of cluster, clustercep and workload; all tests look at what it showed."""
+    started_s = time.monotonic()
+
+    def say(message: str) -> None:
+        print(f"{time.monotonic() - started_s:7.1f} s  {message}", flush=True)
+
+    seen = scenario.run(say)
+    request.config.stash[OBSERVED] = seen
+    return seen
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The figures, whether the tests passed or not."""
+    seen = config.stash.get(OBSERVED, None)
+    if seen is not None:
+        terminalreporter.section("live on the mini cluster")
+        for line in report.lines(seen):
+            terminalreporter.write_line(line)
