@@ -56,6 +56,8 @@ def walk(
         try:
             with os.scandir(folder) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            continue  # removed since its parent was listed; whether the root is there has its own check
         except OSError as error:
             problems.report(folder, "unreadable", f"folder cannot be listed: {error.strerror or error}")
             continue

@@ -98,4 +98,4 @@ def replayed(folder: Path, watch: Any) -> dict[str, Any]:
     cut = Recording(recording.folder, recording.manifest.model_copy(update={"ended_ms": ended_ms}))
     replay(cut, settings, folder / "spool", watch=watch)
     with open_configured_store(settings) as store:
-        return content(store)
+        return content(store, folder / "store")

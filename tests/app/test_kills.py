@@ -87,7 +87,7 @@ def test_kills_reloads_and_locks_lose_and_double_nothing(recording: Path, tmp_pa
     assert keys == {key for key, _, _ in expected["outbox"]}
     seen: list[str] = []
     with webhook() as hook:
-        for left in (*(chosen.randrange(20, 400) for _ in range(4)), None):
+        for left in (*(chosen.randrange(20, 400) for _ in range(3)), None):
             with process(recording, tmp_path / "cut", hook) as cut:
                 seen += until_killed(cut, left, tmp_path / "cut/store/clustercep.db", chosen)
         received = {key for key, _ in hook.received}
