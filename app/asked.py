@@ -6,11 +6,14 @@ import os
 import queue
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
 from app.errors import AppError
+
+LONGEST_SLEEP_S = 0.5
+"""How soon a signal is seen that another thread has taken."""
 
 KILLED_BY_SIGNAL = 128
 """Added to a signal's number, as shells tell it."""
@@ -43,8 +46,11 @@ class Asked:
         self._queue.put(Reload())
 
     def next(self) -> Stop | Reload:
-        """Wait for what is asked next."""
-        return self._queue.get()
+        """Wait for what is asked next; to be called in the main thread."""
+        while True:
+            # Handlers run in the main thread, but a signal may be taken by another one, which does not wake it.
+            with suppress(queue.Empty):
+                return self._queue.get(timeout=LONGEST_SLEEP_S)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ N_WARM_UP = 3
 def main() -> dict[str, Any]:
     """Print a table and return its figures; sizes: CLUSTERCEP_BENCH_HOSTS (of the largest), ..._METRICS, ..._STEPS."""
     configure_logs(Log(level="error"))
-    n_hosts, n_metrics, n_steps = size("HOSTS", 1_000), size("METRICS", 20), size("STEPS", 7)
+    n_hosts, n_metrics, n_steps = size("HOSTS", 500), size("METRICS", 20), size("STEPS", 7)
     rows = []
     for hosts in sorted({max(1, n_hosts // 20), max(1, n_hosts // 5), n_hosts}):
         with tempfile.TemporaryDirectory(prefix="clustercep-bench-") as folder:

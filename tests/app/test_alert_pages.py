@@ -173,7 +173,7 @@ INDEX_OF = {
     "one day": "ix_alerts_page",
     "one day, deep in it": "ix_alerts_page",
     "names of queries": "ix_alerts_query_key_start",
-    "open by state": "ix_alerts_open",
+    "open by state": "ix_alerts_open|ix_alerts_updated",  # both begin with it
     "failed notifications": "ix_notifications_status_sequence",
     "problems": "ix_problems_page",
     "late events": "ix_late_events_page",
@@ -190,7 +190,8 @@ def test_each_page_walks_its_index(filled: Store, name: str) -> None:
     walks = [plan for plan in found if not any(known in plan for known in _ONE_LOOK_UP)]
     assert walks
     for plan in walks:
-        assert re.findall(r"USING (?:COVERING )?INDEX (\w+)", plan) == [INDEX_OF[name]]
+        (used,) = re.findall(r"USING (?:COVERING )?INDEX (\w+)", plan)
+        assert used in INDEX_OF[name].split("|")
         if name != "open by state":  # grouping the open ones, which are few
             assert "TEMP B-TREE" not in plan
         if name not in _WHOLE_IN_ORDER:

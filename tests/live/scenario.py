@@ -42,6 +42,8 @@ from tests.live.sink import Deliveries, Delivery, listening
 LIVE_CONFIG = ROOT / "deploy" / "minicluster" / "live.yaml"
 COMPILED_WITHIN_S = 400.0
 READY_WITHIN_S = 60.0
+RELOADED_WITHIN_S = 120.0
+"""A reload waits for the step under way."""
 WORKLOAD_WITHIN_S = 720.0
 SETTLE_WITHIN_S = 90.0
 STOP_WITHIN_S = 30.0
@@ -240,7 +242,7 @@ class Scenario:
         write_config(path, {**content, "queries": {**content["queries"], "disabled": [SWITCHED_OFF]}})
         self._clustercep.send(signal.SIGHUP)
         wanted = 'clustercep_reloads_total{outcome="success"} 1.0'
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + RELOADED_WITHIN_S
         while wanted not in (answer := self._clustercep.ask("/metrics")).text and time.monotonic() < deadline_s:
             time.sleep(0.5)
         self._note_reload("SIGHUP, right", answer)
