@@ -17,8 +17,9 @@ import numpy as np
 from engine import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.base import Limits
+from engine.matching.interner import Interner
 from engine.matching.postponed import PostponedRuntime
-from engine.matching.store import Interner
+from engine.matching.stream import StreamColumns
 
 SCHEMA = EventSchema.of({"stock": dict.fromkeys(("symbol", "price", "volume"), AttributeType.INT)})
 N_EVENTS = 100_000
@@ -115,12 +116,13 @@ WORKLOADS = (
 def run(text: str, stream: EventBatch) -> tuple[float, int, int]:
     """Seconds, rows, and matches behind the rows (SETS and ALL: the rows)."""
     query = compile_query(text, SCHEMA)
-    runtime = PostponedRuntime(query.plan, Interner(), Limits(max_rows=10**7))
+    interner = Interner()
+    runtime = PostponedRuntime(query.plan, interner, Limits(max_rows=10**7))
     parts = list(_batches(stream))
     n_rows = n_matches = 0
     started = time.perf_counter()
     for part, watermark_ms in parts:
-        for row in runtime.advance(part, watermark_ms):
+        for row in runtime.advance(StreamColumns(part, interner), watermark_ms):
             n_rows += 1
             n_matches += row.count
     return time.perf_counter() - started, n_rows, n_matches

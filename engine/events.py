@@ -182,6 +182,8 @@ class EventBatch:
         tables = [batch.table for batch in batches if len(batch)]
         if not tables:
             return cls.empty()
+        if len(tables) == 1:
+            return cls(tables[0])
         return cls(pa.concat_tables(tables, promote_options="default").combine_chunks())
 
     def validate(self) -> None:
@@ -245,7 +247,7 @@ class EventBatch:
 
     def where(self, mask: BoolArray) -> EventBatch:
         """The events whose mask is True."""
-        return EventBatch(self.table.filter(pa.array(mask)))
+        return self if mask.all() else EventBatch(self.table.filter(pa.array(mask)))
 
     def of_types(self, names: Iterable[str]) -> EventBatch:
         """The events whose type is one of `names`."""
@@ -254,8 +256,21 @@ class EventBatch:
 
     def sorted(self) -> EventBatch:
         """Stream order: t_lo_ms, source_rank, source_seq, then event_id so that the order is total."""
+        if self._is_sorted():
+            return self
         keys = [(name, "ascending") for name in ("t_lo_ms", "source_rank", "source_seq", "event_id")]
         return EventBatch(self.table.sort_by(keys))
+
+    def _is_sorted(self) -> bool:
+        """Whether the rows are known to stand in stream order, ids not looked at."""
+        tied = np.ones(max(0, len(self) - 1), np.bool_)
+        for values in (self.t_lo_ms, self.source_rank, self.source_seq):
+            if (values[1:][tied] < values[:-1][tied]).any():
+                return False
+            tied &= values[1:] == values[:-1]
+            if not tied.any():
+                return True
+        return False
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One mapping per event without its nulls (for evidence and messages, not for hot paths)."""

@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _mix(state, value):
+def mix(state, value):
     """One round of a multiplicative hash: 31 bits in, 31 bits out, so that no product leaves 62 bits."""
     state = (state ^ (value & 0x7FFFFFFF)) * 0x5BD1E995
     state = (state ^ (state >> 31)) & 0x7FFFFFFF
@@ -21,23 +21,23 @@ def _mix(state, value):
 @njit(cache=True, nogil=True)
 def hash_class(a, b, c, d, e):
     """Hash of the five integers that identify a class of confidence."""
-    state = _mix(np.int64(0x1234567), np.int64(a))
-    state = _mix(state, np.int64(b))
-    state = _mix(state, np.int64(c))
-    state = _mix(state, np.int64(d))
-    return _mix(state, np.int64(e))
+    state = mix(np.int64(0x1234567), np.int64(a))
+    state = mix(state, np.int64(b))
+    state = mix(state, np.int64(c))
+    state = mix(state, np.int64(d))
+    return mix(state, np.int64(e))
 
 
 @njit(cache=True, nogil=True)
 def hash_label(step, position, of, keys, at):
     """Hash of a label: component, candidate, class, and in keys[at] what later predicates read."""
-    state = _mix(np.int64(0x7654321), np.int64(step))
-    state = _mix(state, np.int64(position))
-    state = _mix(state, np.int64(of))
+    state = mix(np.int64(0x7654321), np.int64(step))
+    state = mix(state, np.int64(position))
+    state = mix(state, np.int64(of))
     for k in range(keys.shape[1]):
         if keys[at, k] != 0:  # most are: nothing later reads them
-            state = _mix(state ^ k, keys[at, k])
+            state = mix(state ^ k, keys[at, k])
     return state
 
 
-__all__ = ["hash_class", "hash_label"]
+__all__ = ["hash_class", "hash_label", "mix"]

@@ -31,7 +31,6 @@ from engine.kernels.opcodes import (
     GT,
     LE,
     LT,
-    MAX_STACK,
     MEMBER,
     MODULO,
     MULTIPLY,
@@ -181,18 +180,3 @@ def update_aggregates(kinds, components, slot_columns, bases, component, columns
                 mean = old + (value - old) / n
                 aggregates[slot] = mean
                 aggregates[slot + 1] += (value - old) * (value - mean)
-
-
-@njit(cache=True, nogil=True)
-def local_mask(code, bounds, first, last, constants, columns, register, n_registers, candidates, mask):
-    """For each row in `candidates` whether the local programs first..last-1 hold for it.
-
-    The event stands in `register` (its component's FIRST) and in CURRENT. mask: bool (n,), written.
-    """
-    rows = np.full(n_registers, -1, np.int64)
-    aggregates = np.empty(0, np.float64)
-    stack = np.empty(MAX_STACK, np.float64)
-    for at in range(candidates.shape[0]):
-        rows[register] = candidates[at]
-        rows[n_registers - 1] = candidates[at]
-        mask[at] = all_hold(code, bounds, first, last, constants, columns, rows, aggregates, stack)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from engine.events import EventBatch
 from engine.matching.rows import MatchRow
+from engine.matching.stream import StreamColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Limits:
 class Runtime(Protocol):
     """Run state of one query over one stream."""
 
-    def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
-        """Take in `batch` and return every row that is decided at this watermark.
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
+        """Take in a batch and return every row that is decided at this watermark.
 
-        `batch`: events of the query's types in stream order, all with t_lo_ms < watermark_ms and none earlier in stream
-        order than one given before; later batches have t_lo_ms >= watermark_ms.
+        `stream`: events of any types in stream order, all with t_lo_ms < watermark_ms and none earlier in stream order
+        than one given before; later batches have t_lo_ms >= watermark_ms.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The run-based NFAb runtime: skip till next match over precise events (SASE+ sections 4 and 5).
+"""The run-based NFAb runtime over precise events: both contiguities and skip till next match (SASE+ sections 3 to 5).
 
 A match is decided when its last event arrives, a trailing negation when the watermark has passed its window.
 """
@@ -11,32 +11,41 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
-from engine.events import BoolArray, EventBatch
+from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels import nfa, nfa_arrays, nfa_upkeep
 from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
+from engine.matching.early_filter import EarlyFilter, Masks, Survivors
+from engine.matching.interner import Interner
+from engine.matching.neighbours import Neighbours
 from engine.matching.output import limit, limited
-from engine.matching.plan_arrays import plan_arrays, store_arrays
+from engine.matching.plan_arrays import plan_arrays
 from engine.matching.rows import MatchRow
 from engine.matching.run_memory import RunMemory, joined, where
-from engine.matching.store import BROADCAST, EventStore, Interner
+from engine.matching.store import BROADCAST, EventStore
+from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
 _LEAST_ROWS = 4096  # stores below this size are not compacted
 
 
 class NfaRuntime:
-    """Run state of one skip_till_next_match query; implements `engine.matching.base.Runtime`."""
+    """Run state of one query with a contiguity or skip till next match; implements `engine.matching.base.Runtime`."""
 
     def __init__(self, plan: Plan, interner: Interner, limits: Limits) -> None:
         _check_evaluated(plan)
         self.plan = plan
         self.limits = limits
-        self.store = EventStore(plan, interner)
+        contiguous = plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH
+        self.store = EventStore(plan, interner, placed=contiguous)
         self.n_rejected = 0
         self.n_unfinished = 0  # runs are followed to their end
-        self._arrays = plan_arrays(plan, self.store)
+        self._interner = interner
+        self._filter = EarlyFilter(plan, interner)
+        self._masks = Masks(plan)
+        self._neighbours = Neighbours(plan) if contiguous else None
+        self._arrays = plan_arrays(plan, interner)
         self._memory = RunMemory(plan.programs.n_registers, len(plan.programs.slots), len(plan.returns))
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
         self._pending = self._memory.no_matches()
@@ -52,19 +61,21 @@ class NfaRuntime:
         """Runs alive."""
         return self._memory.n_runs
 
-    def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
         """See `Runtime.advance`. Imprecise events are refused and counted in `n_rejected`."""
-        precise = batch.t_lo_ms == batch.t_hi_ms
-        if not precise.all():
-            self.n_rejected += int((~precise).sum())
-            batch = batch.where(precise)
-        start, end = self.store.append(batch)
+        survivors = self._survivors(stream)
+        start = len(self.store)
+        self._masks.append(survivors, start)
+        _, end = self.store.append(stream, survivors.rows)
+        if self._neighbours is not None:
+            position, previous = self._neighbours.of(stream)
+            self.store.position[start:end] = position[survivors.rows]
+            self.store.previous[start:end] = previous[survivors.rows]
         memory = self._memory
         memory.know_partitions(self.store.n_partitions)
         completed = [self._pending]
         while start < end:
-            state = (memory.runs, memory.nodes, memory.matches, memory.counters)
-            start = nfa.advance(self._arrays, store_arrays(self.store), *state, start, end)
+            start = self._run(start, end)
             completed.append(memory.take_matches())
             if start < end:
                 memory.grow()
@@ -72,6 +83,33 @@ class NfaRuntime:
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)
         return rows
+
+    def _survivors(self, stream: StreamColumns) -> Survivors:
+        """The events to be stored: precise, and accepted by some edge or needed to tell what is contiguous."""
+        survivors = self._filter.select(stream)
+        plan = self.plan
+        if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY and plan.broadcast:
+            # Whether a broadcast event follows at once is told by the newest event of each partition.
+            keyed = [stream.rows_of_type(name) for name in plan.keyed_types]
+            survivors = survivors.with_rows(self._filter.with_key(stream, np.sort(np.concatenate(keyed))))
+        imprecise = stream.t_lo_ms != stream.t_hi_ms
+        if imprecise.any():
+            self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in plan.types)
+            survivors = survivors.where(~imprecise[survivors.rows])
+        return survivors
+
+    def _run(self, start: int, end: int) -> int:
+        store, masks, memory, matches = self.store, self._masks, self._memory, self._memory.matches
+        return int(
+            nfa.advance(
+                *self._arrays,
+                store.t_lo_ms, store.partition, store.position, store.previous,
+                masks.begin, masks.take, masks.negated, store.columns,
+                memory.runs, memory.run_aggregates, memory.free, memory.list_head, memory.chain_length,
+                memory.known, memory.last_seen, memory.nodes,
+                matches.fields, matches.rows, matches.aggregates, matches.values, memory.counters, start, end,
+            )
+        )  # fmt: skip
 
     # ---------------------------------------------------------------- results
 
@@ -84,51 +122,70 @@ class NfaRuntime:
         matches = where(matches, due)
         last = self.plan.n_steps - 1
         trailing = [number for number, negation in enumerate(self.plan.negations) if negation.after == last]
-        stack, store = np.empty(MAX_STACK, np.float64), store_arrays(self.store)
         violated = [
-            any(
-                nfa.negation_fails(
-                    self._arrays, store, number, partition, len(self.store),
-                    matches.rows[at], matches.aggregates[at], stack,
-                )
-                for number in trailing
+            any(self._is_violated(number, int(partition), rows, aggregates) for number in trailing)
+            for partition, rows, aggregates in zip(
+                matches.fields[:, nfa_arrays.PARTITION], matches.rows, matches.aggregates, strict=True
             )
-            for at, partition in enumerate(matches.fields[:, nfa_arrays.PARTITION])
-        ]  # fmt: skip
+        ]
         return where(matches, ~np.array(violated, np.bool_))
+
+    def _is_violated(self, negation: int, partition: int, rows: Int64Array, aggregates: Float64Array) -> bool:
+        a, store = self._arrays, self.store
+        return bool(
+            nfa.negation_fails(
+                a.code, a.bounds, a.constants, store.columns, a.negations, a.scalars, store.t_lo_ms, store.partition,
+                self._masks.negated, self.plan.n_steps, negation, partition, len(store), rows, aggregates,
+                np.empty(MAX_STACK, np.float64),
+            )
+        )  # fmt: skip
 
     def _materialise(self, matches: nfa_arrays.MatchArrays) -> list[MatchRow]:
         last_row = matches.rows[:, 2 * self.plan.n_steps - 1]
         order = np.lexsort((matches.rows[:, 0], last_row))
         # One more than is returned shows that rows are left out; the others would only take memory.
-        order = order[: limit(self.plan, self.limits) + 1]
-        return limited(self.plan, [self._row(matches, int(at)) for at in order], self.limits)
+        chosen = where(matches, order[: limit(self.plan, self.limits) + 1])
+        return limited(self.plan, self._rows(chosen), self.limits)
 
-    def _row(self, matches: nfa_arrays.MatchArrays, at: int) -> MatchRow:
-        store, n_steps = self.store, self.plan.n_steps
-        head, partition = (int(field) for field in matches.fields[at])
-        selected, components = nfa_upkeep.selected_rows(self._memory.nodes, head)
+    def _rows(self, matches: nfa_arrays.MatchArrays) -> list[MatchRow]:
+        store, n_steps, returns = self.store, self.plan.n_steps, self.plan.returns
+        heads = np.ascontiguousarray(matches.fields[:, nfa_arrays.HEAD])
+        offsets = np.zeros(len(heads) + 1, np.int64)
+        nfa_upkeep.spell_out(self._memory.nodes, heads, offsets, *(np.empty(0, np.int64) for _ in range(2)))
+        selected, components = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
+        nfa_upkeep.spell_out(self._memory.nodes, heads, offsets, selected, components)
         ids = store.ids.of(selected)
-        ends = np.searchsorted(components, np.arange(n_steps + 1))
-        return MatchRow(
-            query=self.plan.name,
-            key=store.key_of(partition),
-            first_lo_ms=int(store.t_lo_ms[selected[0]]),
-            last_hi_ms=int(store.t_hi_ms[selected[-1]]),
-            bindings={s.variable: ids[ends[s.position] : ends[s.position + 1]] for s in self.plan.steps},
-            confidence=1.0,
-            values={r.name: store.value(matches.values[at, k], r.type) for k, r in enumerate(self.plan.returns)},
-        )
+        found: list[MatchRow] = []
+        for at, (start, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+            bounds = start + np.searchsorted(components[start:end], np.arange(n_steps + 1))
+            found.append(
+                MatchRow(
+                    query=self.plan.name,
+                    key=store.key_of(int(matches.fields[at, nfa_arrays.PARTITION])),
+                    first_lo_ms=int(store.t_lo_ms[selected[start]]),
+                    last_hi_ms=int(store.t_hi_ms[selected[end - 1]]),
+                    bindings={s.variable: ids[bounds[s.position] : bounds[s.position + 1]] for s in self.plan.steps},
+                    confidence=1.0,
+                    values={r.name: store.value(v, r.type) for v, r in zip(matches.values[at], returns, strict=True)},
+                )
+            )
+        return found
 
     # ------------------------------------------------------------- compaction
 
     def _compact(self, watermark_ms: int) -> None:
         """Drop expired runs, unreachable nodes and the events that nothing refers to any more."""
         memory, store = self._memory, self.store
-        nfa_upkeep.expire(self._arrays, store_arrays(store), memory.runs, memory.counters, watermark_ms)
-        nodes, rows = memory.reachable(self._pending)
-        keep = self._still_negating(watermark_ms) | self._still_marking(watermark_ms)
-        keep[rows] = True
+        nfa_upkeep.expire(
+            store.t_lo_ms, self.plan.within_ms, memory.runs, memory.free, memory.list_head, memory.chain_length,
+            memory.counters, watermark_ms,
+        )  # fmt: skip
+        nodes, rows = memory.reachable(self._pending, len(store))
+        keep = rows | self._still_negating(watermark_ms) | self._still_marking(watermark_ms)
+        if self._neighbours is not None:
+            kept_positions = store.position[: len(store)][keep]
+            self._neighbours.forget_before(int(kept_positions.min()) if len(kept_positions) else 2**62)
+        self._masks.keep(keep)
         new_row, new_partition = store.keep(keep)
         new_node = memory.renumber(nodes, new_row, new_partition, store.n_partitions)
         fields = self._pending.fields
@@ -140,9 +197,9 @@ class NfaRuntime:
     def _still_negating(self, watermark_ms: int) -> BoolArray:
         """Rows of negated types that a match still to come may have to respect."""
         n = len(self.store)
-        codes = [self.store.types.index(negation.event_type) for negation in self.plan.negations]
         recent = self.store.t_hi_ms[:n] >= watermark_ms - 2 * self.plan.within_ms
-        return np.isin(self.store.type_index[:n], codes) & recent
+        negating: BoolArray = np.any(self._masks.negated[:, :n], axis=0)
+        return negating & recent
 
     def _still_marking(self, watermark_ms: int) -> BoolArray:
         """With broadcast types, the last row of each partition: while a run of no partition may still be alive, the
@@ -162,7 +219,10 @@ class NfaRuntime:
 
     def save(self) -> dict[str, pa.Table]:
         """The state: kept events, nodes, runs chain by chain, known partitions, matches that wait."""
-        return {"store": self.store.save(), **self._memory.save(self._pending)}
+        store = self.store.save()
+        if self._neighbours is not None:
+            store = store.replace_schema_metadata({**store.schema.metadata, "neighbours": self._neighbours.save()})
+        return {"store": store, **self._memory.save(self._pending)}
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when it does not fit."""
@@ -170,20 +230,18 @@ class NfaRuntime:
         if missing:
             raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
         self.store.restore(state["store"])
+        self._filter = EarlyFilter(self.plan, self._interner)
+        self._masks = Masks(self.plan)
+        self._masks.append(self._filter.of_store(self.store), 0)
+        if self._neighbours is not None:
+            self._neighbours.restore(state["store"].schema.metadata[b"neighbours"].decode())
         self._pending = self._memory.restore(state, self.store.n_partitions)
 
 
 def _check_evaluated(plan: Plan) -> None:
-    if plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH:
-        raise UnsupportedQueryError(
-            f"{plan.strategy.value} is not evaluated by the compiled runtimes of this version",
-            plan.query.span,
-            "skip_till_next_match or skip_till_any_match",
-            "use one of those, or evaluate it with --runtime oracle",
-        )
     if plan.output is not ast.Output.ALL:
         raise UnsupportedQueryError(
-            f"OUTPUT {plan.output.value} is not evaluated under skip_till_next_match by this version",
+            f"OUTPUT {plan.output.value} is not evaluated under {plan.strategy.value} by this version",
             plan.query.span,
             "OUTPUT ALL",
             "drop the OUTPUT clause, or use skip_till_any_match",

@@ -1,54 +1,63 @@
-"""Plans and stores as the arrays that kernels take."""
+"""A plan as the arrays of the run-based kernel."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from engine.kernels.nfa_arrays import PlanArrays, StoreArrays
+from engine.events import Float64Array, Int64Array
+from engine.kernels import nfa_arrays
+from engine.kernels.types import Int32Array
 from engine.language import ast
-from engine.matching.store import EventStore
+from engine.matching.interner import Interner
 from engine.plan.model import EdgePredicates, Plan
 
+_STRATEGIES = {
+    ast.Strategy.SKIP_TILL_NEXT_MATCH: nfa_arrays.SKIP_TILL_NEXT_MATCH,
+    ast.Strategy.PARTITION_CONTIGUITY: nfa_arrays.PARTITION_CONTIGUITY,
+    ast.Strategy.STRICT_CONTIGUITY: nfa_arrays.STRICT_CONTIGUITY,
+}
 
-def plan_arrays(plan: Plan, store: EventStore) -> PlanArrays:
-    """The arrays of `plan` with types and strings coded as in `store`."""
+
+class PlanArrays(NamedTuple):
+    """In the order in which the kernel takes them; see `engine.kernels.nfa_arrays`."""
+
+    code: Int32Array
+    bounds: Int32Array
+    constants: Float64Array
+    slots: Int32Array
+    steps: Int64Array
+    loops: Int64Array
+    negations: Int64Array
+    returns: Int64Array
+    scalars: Int64Array
+
+
+def plan_arrays(plan: Plan, interner: Interner) -> PlanArrays:
+    """The arrays of `plan` with strings coded as `interner` does."""
     programs = plan.programs
-    constants = programs.with_strings({text: store.interner.code(text) for _, text in programs.string_constants})
-    type_codes = {name: number for number, name in enumerate(store.types)}
     loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))
     for step in plan.steps:
         for edge in (step.begin, step.take, step.proceed):
             for loop in edge.loops:
                 loops[loop.program] = loop.over, loop.over_pairs
-    kinds, components, columns, bases = programs.slot_arrays()
+    negations = [[n.after, n.decided_at, n.edge.rest, n.edge.last] for n in plan.negations]
+    having = -1 if plan.having is None else plan.having
+    ties = int(plan.ties is ast.Ties.STRICT)
     return PlanArrays(
-        step_type=np.array([type_codes[s.event_type] for s in plan.steps], np.int64),
-        kleene=np.array([s.kleene for s in plan.steps], np.bool_),
-        edges=np.array([[_edge(e) for e in (s.begin, s.take, s.proceed)] for s in plan.steps], np.int64),
         code=programs.code,
         bounds=programs.bounds,
-        constants=constants,
+        constants=programs.with_strings({text: interner.code(text) for _, text in programs.string_constants}),
+        slots=np.stack(programs.slot_arrays(), axis=1),
+        steps=np.array([[int(s.kleene), *_edge(s.begin), *_edge(s.take), *_edge(s.proceed)] for s in plan.steps]),
         loops=loops,
-        slot_kind=kinds,
-        slot_component=components,
-        slot_column=columns,
-        slot_base=bases,
-        negations=np.array(
-            [[type_codes[n.event_type], n.after, n.decided_at, n.edge.first, n.edge.last] for n in plan.negations],
-            np.int64,
-        ).reshape(-1, 5),
+        negations=np.array(negations, np.int64).reshape(-1, 4),
         returns=np.array([r.program for r in plan.returns], np.int64),
-        having=-1 if plan.having is None else plan.having,
-        n_registers=programs.n_registers,
-        within_ms=plan.within_ms,
-        strict_ties=plan.ties is ast.Ties.STRICT,
+        scalars=np.array([having, programs.n_registers, plan.within_ms, ties, _STRATEGIES[plan.strategy]], np.int64),
     )
 
 
-def store_arrays(store: EventStore) -> StoreArrays:
-    """The arrays of `store`; precise events only, so that one time is enough."""
-    return StoreArrays(store.t_lo_ms, store.partition, store.type_index, store.columns)
-
-
 def _edge(edge: EdgePredicates) -> tuple[int, int, int]:
-    return edge.first, edge.last, edge.last + len(edge.loops)
+    """Local predicates are not among them: the early filter has evaluated them."""
+    return edge.rest, edge.last, edge.last + len(edge.loops)

@@ -16,17 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
-from engine.events import FOREVER_MS, EventBatch, Int64Array
+from engine.events import FOREVER_MS, Int64Array
 from engine.kernels.postponed_pairs import pairs
 from engine.language import ast
 from engine.matching.base import Limits
-from engine.matching.postponed_context import Context, Groups, Masks, check_weights
+from engine.matching.early_filter import EarlyFilter, Masks
+from engine.matching.interner import Interner
+from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
 from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_overlapping
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
 from engine.matching.rows import MatchRow
-from engine.matching.store import EventStore, Interner
+from engine.matching.store import EventStore
+from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
 _STATE_VERSION = 1
@@ -57,7 +60,8 @@ class PostponedRuntime:
         self.n_work = 0
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
-        self._masks = Masks(plan, len(self.store.t_lo_ms))
+        self._filter = EarlyFilter(plan, interner)
+        self._masks = Masks(plan)
         self._watermark_ms = -FOREVER_MS
         self._ends_ms: dict[int, int] = {}
         self._best: list[float] = []
@@ -73,11 +77,12 @@ class PostponedRuntime:
         """Events kept."""
         return len(self.store)
 
-    def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
-        check_weights(batch)
-        start, end = self.store.append(batch)
-        self._masks.add(self.store, self._compiled.tables, start, end)
+        check_weights(stream, self.plan.types)
+        survivors = self._filter.select(stream)
+        self._masks.append(survivors, len(self.store))
+        self.store.append(stream, survivors.rows)
         context = Context(self.plan, self.store, self._masks, self._compiled)
         rows = self._decide(context, self._watermark_ms, watermark_ms)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
@@ -166,7 +171,7 @@ class PostponedRuntime:
             undecided = hi >= self._watermark_ms
             if undecided.any():
                 earliest = min(earliest, int(lo[undecided].min()))
-        kept = (hi + self.plan.within_ms >= earliest) & self._masks.wanted(n)
+        kept = hi + self.plan.within_ms >= earliest
         n_kept = int(kept.sum())
         if n_kept == n or (n > _COMPACT_AT and 2 * n_kept > n):
             return
@@ -201,8 +206,9 @@ class PostponedRuntime:
             )
         self.store.restore(state["events"])
         self._compiled = compile_tables(self.plan, self._interner)
-        self._masks = Masks(self.plan, len(self.store.t_lo_ms))
-        self._masks.add(self.store, self._compiled.tables, 0, len(self.store))
+        self._filter = EarlyFilter(self.plan, self._interner)
+        self._masks = Masks(self.plan)
+        self._masks.append(self._filter.of_store(self.store), 0)
         self._watermark_ms = int(meta[b"watermark_ms"])
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}

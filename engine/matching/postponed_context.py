@@ -2,101 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.errors import EventError, UnsupportedQueryError
-from engine.events import BoolArray, EventBatch, Float64Array, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import Events, search_order
 from engine.kernels.postponed_pairs import around, inside, replay
-from engine.kernels.postponed_state import Tables
-from engine.kernels.predicates import local_mask
 from engine.language import ast
+from engine.matching.early_filter import Masks
 from engine.matching.postponed_tables import PostponedTables
 from engine.matching.store import BROADCAST, EventStore
-from engine.plan.model import EdgePredicates, Plan
-from engine.plan.programs import first_register
-
-
-class Masks:
-    """Early filters (SASE++ 5.2): which rows have the type and satisfy the local predicates of which edge.
-
-    begin, take: bool (n_steps, capacity); negated: bool (n_negations, capacity).
-    """
-
-    def __init__(self, plan: Plan, capacity: int) -> None:
-        self.plan = plan
-        self.begin: BoolArray = np.zeros((len(plan.steps), capacity), np.bool_)
-        self.take: BoolArray = np.zeros((len(plan.steps), capacity), np.bool_)
-        self.negated: BoolArray = np.zeros((len(plan.negations), capacity), np.bool_)
-
-    def add(self, store: EventStore, tables: Tables, start: int, end: int) -> None:
-        """Evaluate the rows [start, end)."""
-        self._reserve(len(store.t_lo_ms))
-        types = store.type_index[start:end]
-        n_registers = self.plan.programs.n_registers
-        for step in self.plan.steps:
-            rows = start + np.flatnonzero(types == store.types.index(step.event_type))
-            k = step.position
-            self.begin[k, start:end] = False
-            self.begin[k, rows] = _holds(store, tables, step.begin, first_register(k), n_registers, rows)
-            self.take[k, start:end] = False
-            if step.kleene:
-                self.take[k, rows] = _holds(store, tables, step.take, n_registers - 1, n_registers, rows)
-        for number, negation in enumerate(self.plan.negations):
-            rows = start + np.flatnonzero(types == store.types.index(negation.event_type))
-            self.negated[number, start:end] = False
-            self.negated[number, rows] = _holds(store, tables, negation.edge, n_registers - 1, n_registers, rows)
-
-    def middle(self, n_rows: int) -> BoolArray:
-        """Rows that may stand between the first and the last event of a match."""
-        found: BoolArray = np.any(self.take[:, :n_rows], axis=0)
-        for step in self.plan.steps[1:]:
-            if step.position < len(self.plan.steps) - 1 or step.kleene:
-                found |= self.begin[step.position, :n_rows]
-        return found
-
-    def ends(self, n_rows: int) -> BoolArray:
-        """Rows that may be the last event of a match."""
-        return self.begin[-1, :n_rows] | self.take[-1, :n_rows]
-
-    def wanted(self, n_rows: int) -> BoolArray:
-        """Rows that some edge accepts."""
-        found: BoolArray = np.any(self.begin[:, :n_rows], axis=0)
-        for more in (self.take, self.negated):
-            found = found | np.any(more[:, :n_rows], axis=0)
-        return found
-
-    def keep(self, kept: BoolArray) -> None:
-        """Drop the rows whose mask is False."""
-        n = len(kept)
-        rows = np.flatnonzero(kept)
-        for name in ("begin", "take", "negated"):
-            array = getattr(self, name)
-            array[:, : len(rows)] = array[:, :n][:, rows]
-
-    def _reserve(self, capacity: int) -> None:
-        if self.begin.shape[1] >= capacity:
-            return
-        for name in ("begin", "take", "negated"):
-            old = getattr(self, name)
-            grown = np.zeros((old.shape[0], capacity), np.bool_)
-            grown[:, : old.shape[1]] = old
-            setattr(self, name, grown)
-
-
-def _holds(
-    store: EventStore, tables: Tables, edge: EdgePredicates, register: int, n_registers: int, rows: Int64Array
-) -> BoolArray:
-    mask = np.ones(len(rows), np.bool_)
-    if edge.first < edge.rest and len(rows):
-        local_mask(
-            tables.code, tables.bounds, edge.first, edge.rest, tables.constants, store.columns, register, n_registers,
-            rows, mask,
-        )  # fmt: skip
-    return mask
+from engine.matching.stream import StreamColumns
+from engine.plan.model import Plan
 
 
 @dataclass(frozen=True)
@@ -198,20 +119,21 @@ class Context:
         return values
 
 
-def check_weights(batch: EventBatch) -> None:
-    """Raise EventError for the first event whose `weights` do not fit its interval."""
-    column = batch.table.column("weights")
-    if column.null_count == len(batch):
+def check_weights(stream: StreamColumns, types: Iterable[str]) -> None:
+    """Raise EventError for the first event of these types whose `weights` do not fit its interval."""
+    column = stream.batch.table.column("weights")
+    if column.null_count == len(column):
         return
-    lo, hi = batch.t_lo_ms, batch.t_hi_ms
-    for row, weights in enumerate(column.to_pylist()):
+    lo, hi = stream.t_lo_ms, stream.t_hi_ms
+    for row in sorted(int(row) for name in types for row in stream.rows_of_type(name)):
+        weights = column[row].as_py()
         if weights is None:
             continue
         given = np.array([np.nan if w is None else w for w in weights], np.float64)
         n_points = hi[row] - lo[row] + 1
         if len(given) != n_points or not (np.isfinite(given) & (given >= 0)).all() or not given.any():
             raise EventError(
-                f"event {batch.table.column('event_id')[row]}: its {len(given)} weights do not fit the {n_points} ms "
+                f"event {stream.event_ids[row]}: its {len(given)} weights do not fit the {n_points} ms "
                 f"of [{lo[row]}, {hi[row]}]; expected one finite number >= 0 per millisecond, not all 0"
             )
 
@@ -226,4 +148,4 @@ def refused_negation(plan: Plan) -> UnsupportedQueryError:
     )
 
 
-__all__ = ["Context", "Groups", "Masks", "Neighbourhood", "check_weights", "refused_negation"]
+__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "refused_negation"]

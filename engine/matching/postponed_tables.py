@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.kernels import opcodes as op
 from engine.kernels.postponed_state import BEGIN, PROCEED, TAKE, Tables
-from engine.matching.store import Interner
+from engine.matching.interner import Interner
 from engine.plan.model import Consistency, EdgePredicates, PlacedPredicate, Plan
 from engine.plan.programs import first_register, last_register
 

@@ -20,13 +20,19 @@ _LEAST_MATCHES = 1024
 class RunMemory:
     """Runs, what they have selected (nodes) and completed matches of one query, as `engine.kernels.nfa` takes them."""
 
-    runs: nfa_arrays.RunArrays
+    runs: Int64Array
+    run_aggregates: Float64Array
+    free: Int64Array
+    list_head: Int64Array
+    chain_length: Int64Array
+    known: BoolArray
+    last_seen: Int64Array
     nodes: Int64Array
     matches: nfa_arrays.MatchArrays
 
     def __init__(self, n_registers: int, n_slots: int, n_values: int) -> None:
         self._widths = (n_registers, n_slots, n_values)
-        self.counters = np.zeros(4, np.int64)
+        self.counters = np.zeros(5, np.int64)
         self._allocate_runs(_LEAST_RUNS, 0)
         self._allocate_nodes(_LEAST_NODES)
         self._allocate_matches(_LEAST_MATCHES)
@@ -56,51 +62,47 @@ class RunMemory:
 
     def know_partitions(self, n_partitions: int) -> None:
         """Make room for partitions numbered below `n_partitions`."""
-        n_old = len(self.runs.known)
+        n_old = len(self.known)
         if n_partitions <= n_old:
             return
         capacity = max(n_partitions, 2 * n_old, 16)
-        list_head = np.full(capacity + 1, -1, np.int64)
-        list_head[:n_old] = self.runs.list_head[:n_old]
-        list_head[capacity] = self.runs.list_head[n_old]  # the chain of no partition yet stays last
-        known = np.zeros(capacity, np.bool_)
-        known[:n_old] = self.runs.known
-        self.runs = self.runs._replace(list_head=list_head, known=known)
+        for name, empty in (("list_head", -1), ("chain_length", 0)):
+            old = getattr(self, name)
+            grown = np.full(capacity + 1, empty, np.int64)
+            grown[:n_old] = old[:n_old]
+            grown[capacity] = old[n_old]  # the chain of no partition yet stays last
+            setattr(self, name, grown)
+        self.known = _longer(self.known, capacity - n_old)
+        self.known[n_old:] = False
+        self.last_seen = _longer(self.last_seen, capacity - n_old)
 
     def grow(self) -> None:
         """Make room for whatever one more event may need."""
-        n_needed = 2 * (self.n_runs + len(self.runs.known) + 2)
+        n_needed = 2 * (self.n_runs + len(self.known) + 2)
         if self.counters[nfa_arrays.N_FREE] < n_needed:
-            self._grow_runs(max(len(self.runs.fields), n_needed))
+            self._grow_runs(max(len(self.runs), n_needed))
         if len(self.nodes) - self.counters[nfa_arrays.N_NODES] < n_needed:
             self.nodes = _longer(self.nodes, max(len(self.nodes), n_needed))
         if len(self.matches.fields) < n_needed:
             self._allocate_matches(2 * n_needed)
 
     def _grow_runs(self, extra: int) -> None:
-        runs, capacity = self.runs, len(self.runs.fields)
-        n_free = int(self.counters[nfa_arrays.N_FREE])
-        free = np.empty(capacity + extra, np.int64)
-        free[:n_free] = runs.free[:n_free]
-        free[n_free : n_free + extra] = np.arange(capacity, capacity + extra)
-        self.runs = runs._replace(
-            fields=_longer(runs.fields, extra),
-            rows=_longer(runs.rows, extra),
-            aggregates=_longer(runs.aggregates, extra),
-            free=free,
-        )
+        capacity, n_free = len(self.runs), int(self.counters[nfa_arrays.N_FREE])
+        self.free = _longer(self.free, extra)
+        self.free[n_free : n_free + extra] = np.arange(capacity, capacity + extra)
+        self.runs = _longer(self.runs, extra)
+        self.run_aggregates = _longer(self.run_aggregates, extra)
         self.counters[nfa_arrays.N_FREE] += extra
 
     def _allocate_runs(self, capacity: int, n_partitions: int) -> None:
         n_registers, n_slots, _ = self._widths
-        self.runs = nfa_arrays.RunArrays(
-            fields=np.empty((capacity, 4), np.int64),
-            rows=np.empty((capacity, n_registers), np.int64),
-            aggregates=np.empty((capacity, n_slots), np.float64),
-            free=np.arange(capacity - 1, -1, -1, dtype=np.int64),
-            list_head=np.full(n_partitions + 1, -1, np.int64),
-            known=np.zeros(n_partitions, np.bool_),
-        )
+        self.runs = np.empty((capacity, nfa_arrays.FIRST_REGISTER + n_registers), np.int64)
+        self.run_aggregates = np.empty((capacity, n_slots), np.float64)
+        self.free = np.arange(capacity - 1, -1, -1, dtype=np.int64)
+        self.list_head = np.full(n_partitions + 1, -1, np.int64)
+        self.chain_length = np.zeros(n_partitions + 1, np.int64)
+        self.known = np.zeros(n_partitions, np.bool_)
+        self.last_seen = np.full(n_partitions, -1, np.int64)
         self.counters[nfa_arrays.N_FREE] = capacity
         self.counters[nfa_arrays.N_LIVE] = 0
 
@@ -113,15 +115,18 @@ class RunMemory:
 
     # ------------------------------------------------------------ compaction
 
-    def reachable(self, pending: nfa_arrays.MatchArrays) -> tuple[BoolArray, Int64Array]:
-        """Nodes that a run or a waiting match leads to (per node), and all rows that these and the registers name."""
-        live, _ = nfa_upkeep.live_runs(self.runs, self.n_runs)
-        heads = np.concatenate([self.runs.fields[live, nfa_arrays.HEAD], pending.fields[:, nfa_arrays.HEAD]])
-        nodes = np.zeros(int(self.counters[nfa_arrays.N_NODES]), np.bool_)
+    def reachable(self, pending: nfa_arrays.MatchArrays, n_rows: int) -> tuple[BoolArray, BoolArray]:
+        """Nodes that a run or a waiting match leads to, and the rows that these and the registers name, as masks."""
+        live, _ = nfa_upkeep.live_runs(self.runs, self.list_head, self.n_runs)
+        runs = self.runs[live]
+        heads = np.concatenate([runs[:, nfa_arrays.HEAD], pending.fields[:, nfa_arrays.HEAD]])
+        nodes: BoolArray = np.zeros(int(self.counters[nfa_arrays.N_NODES]), np.bool_)
         nfa_upkeep.mark_nodes(heads, self.nodes, nodes)
-        named = (self.nodes[np.flatnonzero(nodes), nfa_arrays.ROW], self.runs.rows[live].ravel(), pending.rows.ravel())
-        rows = np.unique(np.concatenate(named))
-        return nodes, rows[rows >= 0]
+        rows: BoolArray = np.zeros(n_rows, np.bool_)
+        rows[self.nodes[: len(nodes)][nodes, nfa_arrays.ROW]] = True
+        nfa_upkeep.mark_rows(runs[:, nfa_arrays.FIRST_REGISTER :], rows)
+        nfa_upkeep.mark_rows(pending.rows, rows)
+        return nodes, rows
 
     def renumber(
         self, nodes: BoolArray, new_row: Int64Array, new_partition: Int64Array, n_partitions: int
@@ -130,36 +135,37 @@ class RunMemory:
 
         All three number arrays have one more entry, -1, at the end, so that -1 stays -1.
         """
-        live, chains = nfa_upkeep.live_runs(self.runs, self.n_runs)
-        unbound = chains == len(self.runs.known)
-        fields, rows, aggregates = self.runs.fields[live], self.runs.rows[live], self.runs.aggregates[live]
-        known = new_partition[np.flatnonzero(self.runs.known)]
+        live, chains = nfa_upkeep.live_runs(self.runs, self.list_head, self.n_runs)
+        unbound = chains == len(self.known)
+        runs, aggregates = self.runs[live], self.run_aggregates[live]
+        old = np.flatnonzero(self.known)
+        old = old[new_partition[old] >= 0]
+        known, last_seen = new_partition[old], self.last_seen[old]
         new_node = np.append(np.where(nodes, np.cumsum(nodes) - 1, -1), -1)
         kept = self.nodes[np.flatnonzero(nodes)]
         kept[:, nfa_arrays.ROW] = new_row[kept[:, nfa_arrays.ROW]]
         kept[:, nfa_arrays.PARENT] = new_node[kept[:, nfa_arrays.PARENT]]
-        fields[:, nfa_arrays.HEAD] = new_node[fields[:, nfa_arrays.HEAD]]
-        fields[:, nfa_arrays.PARTITION] = new_partition[fields[:, nfa_arrays.PARTITION]]
-        self._fill(kept, known[known >= 0], fields, new_row[rows], aggregates, unbound, n_partitions)
+        runs[:, nfa_arrays.HEAD] = new_node[runs[:, nfa_arrays.HEAD]]
+        runs[:, nfa_arrays.PARTITION] = new_partition[runs[:, nfa_arrays.PARTITION]]
+        runs[:, nfa_arrays.FIRST_REGISTER :] = new_row[runs[:, nfa_arrays.FIRST_REGISTER :]]
+        self._fill(kept, known, last_seen, runs, aggregates, unbound, n_partitions)
         return new_node
 
     def _fill(
-        self, nodes: Int64Array, known: Int64Array, fields: Int64Array, rows: Int64Array,
+        self, nodes: Int64Array, known: Int64Array, last_seen: Int64Array, runs: Int64Array,
         aggregates: Float64Array, unbound: BoolArray, n_partitions: int,
     ) -> None:  # fmt: skip
-        n = len(fields)
+        n = len(runs)
         self._allocate_nodes(max(_LEAST_NODES, 2 * len(nodes)))
         self.nodes[: len(nodes)] = nodes
         self.counters[nfa_arrays.N_NODES] = len(nodes)
         self._allocate_runs(max(_LEAST_RUNS, 2 * n), n_partitions)
-        self.runs.known[known] = True
-        self.runs.fields[:n], self.runs.rows[:n], self.runs.aggregates[:n] = fields, rows, aggregates
-        for run in range(n):
-            chain = n_partitions if unbound[run] else int(fields[run, nfa_arrays.PARTITION])
-            self.runs.fields[run, nfa_arrays.NEXT] = self.runs.list_head[chain]
-            self.runs.list_head[chain] = run
-        n_free = len(self.runs.fields) - n
-        self.runs.free[:n_free] = np.arange(len(self.runs.fields) - 1, n - 1, -1)
+        self.known[known] = True
+        self.last_seen[known] = last_seen
+        self.runs[:n], self.run_aggregates[:n] = runs, aggregates
+        nfa_upkeep.link_runs(self.runs, unbound, n, self.list_head, self.chain_length)
+        n_free = len(self.runs) - n
+        self.free[:n_free] = np.arange(len(self.runs) - 1, n - 1, -1)
         self.counters[nfa_arrays.N_FREE] = n_free
         self.counters[nfa_arrays.N_LIVE] = n
 
@@ -167,16 +173,16 @@ class RunMemory:
 
     def save(self, pending: nfa_arrays.MatchArrays) -> dict[str, pa.Table]:
         """Nodes, runs chain by chain, known partitions and the matches that wait."""
-        live, chains = nfa_upkeep.live_runs(self.runs, self.n_runs)
+        live, chains = nfa_upkeep.live_runs(self.runs, self.list_head, self.n_runs)
+        known = np.flatnonzero(self.known)
         return {
             "nodes": pa.table({"node": _lists(self.nodes[: int(self.counters[nfa_arrays.N_NODES])])}),
-            "known": pa.table({"partition": np.flatnonzero(self.runs.known)}),
+            "known": pa.table({"partition": known, "last_seen": self.last_seen[known]}),
             "runs": pa.table(
                 {
-                    "fields": _lists(self.runs.fields[live]),
-                    "rows": _lists(self.runs.rows[live]),
-                    "aggregates": _lists(self.runs.aggregates[live]),
-                    "unbound": chains == len(self.runs.known),
+                    "fields": _lists(self.runs[live]),
+                    "aggregates": _lists(self.run_aggregates[live]),
+                    "unbound": chains == len(self.known),
                 }
             ),
             "pending": pa.table({name: _lists(getattr(pending, name)) for name in pending._fields}),
@@ -189,8 +195,8 @@ class RunMemory:
         self._fill(
             _matrix(state["nodes"].column("node"), 3, np.int64),
             state["known"].column("partition").to_numpy(),
-            _matrix(runs.column("fields"), 4, np.int64),
-            _matrix(runs.column("rows"), n_registers, np.int64),
+            state["known"].column("last_seen").to_numpy(),
+            _matrix(runs.column("fields"), nfa_arrays.FIRST_REGISTER + n_registers, np.int64),
             _matrix(runs.column("aggregates"), n_slots, np.float64),
             runs.column("unbound").to_numpy(),
             n_partitions,
@@ -209,9 +215,9 @@ def joined(parts: list[nfa_arrays.MatchArrays]) -> nfa_arrays.MatchArrays:
     return nfa_arrays.MatchArrays(*columns)
 
 
-def where(matches: nfa_arrays.MatchArrays, mask: BoolArray) -> nfa_arrays.MatchArrays:
-    """The matches whose mask (n,) is True."""
-    columns: list[Any] = [array[mask] for array in matches]
+def where(matches: nfa_arrays.MatchArrays, chosen: BoolArray | Int64Array) -> nfa_arrays.MatchArrays:
+    """The matches whose mask (n,) is True, or of these numbers."""
+    columns: list[Any] = [array[chosen] for array in matches]
     return nfa_arrays.MatchArrays(*columns)
 
 

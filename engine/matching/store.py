@@ -7,53 +7,22 @@ Rows stand in stream order: for precise events a smaller row number is earlier. 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.errors import StateError
-from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
+from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
+from engine.matching.interner import Interner
+from engine.matching.key_table import KeyTable
+from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
 BROADCAST = -1
 """Partition number of events that enter every partition."""
 
 _STATE_VERSION = 1
-
-
-class Interner:
-    """Codes for strings, shared by all queries of an engine: code k is the k-th distinct string seen."""
-
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._texts: list[str] = []
-        self._codes: dict[str, int] = {}
-        for text in texts:
-            self.code(text)
-
-    def code(self, text: str) -> int:
-        """The code of `text`, a new one if it has none yet."""
-        code = self._codes.setdefault(text, len(self._texts))
-        if code == len(self._texts):
-            self._texts.append(text)
-        return code
-
-    def text(self, code: int) -> str:
-        """The string of a code."""
-        return self._texts[code]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All strings by code."""
-        return tuple(self._texts)
-
-    def encode(self, strings: pa.Array) -> Float64Array:
-        """Codes of an Arrow string array as doubles, NaN where null."""
-        encoded = strings.dictionary_encode()
-        codes = np.array([self.code(text) for text in encoded.dictionary.to_pylist()] + [np.nan], np.float64)
-        indices = encoded.indices.fill_null(len(codes) - 1)
-        return codes[np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)]
 
 
 class IdColumn:
@@ -104,15 +73,16 @@ class EventStore:
     types; clock is -1 for an event with a clock of its own. `weights` maps rows with a given distribution to it.
     """
 
-    def __init__(self, plan: Plan, interner: Interner) -> None:
+    def __init__(self, plan: Plan, interner: Interner, *, placed: bool = False) -> None:
+        """`placed`: rows have a position in the stream and the one of the event before them in their partition."""
         self.plan = plan
         self.interner = interner
+        self._flat = (*self._FLAT, *(("position", "previous") if placed else ()))
         self.types: tuple[str, ...] = tuple(sorted(plan.types))
         self.names: tuple[str, ...] = plan.programs.columns
         self.ids = IdColumn()
         self.weights: dict[int, Float64Array] = {}
-        self._partitions: dict[tuple[float, ...], int] = {}
-        self._keys: list[tuple[float, ...]] = []
+        self._keys = KeyTable(len(plan.key))
         self._allocate(64)
 
     def __len__(self) -> int:
@@ -130,41 +100,43 @@ class EventStore:
         self.partition: Int64Array = np.empty(capacity, np.int64)
         self.clock: Int64Array = np.empty(capacity, np.int64)
         self.type_index: Int64Array = np.empty(capacity, np.int64)
+        placed = capacity if "position" in self._flat else 0
+        self.position: Int64Array = np.empty(placed, np.int64)
+        self.previous: Int64Array = np.empty(placed, np.int64)
         self.columns: Float64Array = np.empty((len(self.names), capacity), np.float64)
 
     _FLAT = ("t_lo_ms", "t_hi_ms", "source_seq", "partition", "clock", "type_index")
 
-    def append(self, batch: EventBatch) -> tuple[int, int]:
-        """Add events of this query's types in the batch's order; returns their row range [first, end).
+    def append(self, stream: StreamColumns, rows: Int64Array) -> tuple[int, int]:
+        """Add these rows of a batch, in this order; returns their row range [first, end) here.
 
-        Events of keyed types that lack a key attribute can be in no match and are left out.
+        Every row of a keyed type has all key attributes (see `EarlyFilter`).
         """
-        batch = self._with_key(batch)
-        n_old, n_new = len(self), len(self) + len(batch)
+        n_old, n_new = len(self), len(self) + len(rows)
         self._reserve(n_new)
-        rows = slice(n_old, n_new)
-        self.t_lo_ms[rows] = batch.t_lo_ms
-        self.t_hi_ms[rows] = batch.t_hi_ms
-        self.source_seq[rows] = batch.source_seq
-        self.type_index[rows] = self._type_codes(batch)
-        clocks = self.interner.encode(batch.strings("clock_id"))
-        self.clock[rows] = np.where(np.isnan(clocks), -1, clocks).astype(np.int64)
+        added = slice(n_old, n_new)
+        self.t_lo_ms[added] = stream.t_lo_ms[rows]
+        self.t_hi_ms[added] = stream.t_hi_ms[rows]
+        self.source_seq[added] = stream.source_seq[rows]
+        self.clock[added] = stream.clocks[rows]
+        self.type_index[added] = stream.type_index(self.types)[rows]
         for number, name in enumerate(self.names):
-            self.columns[number, rows] = self._decode(batch, name)
-        self.partition[rows] = self._partition_numbers(batch)
-        weights = batch.table.column("weights")
-        if weights.null_count < len(batch):
-            for at, given in enumerate(weights.to_pylist()):
+            self.columns[number, added] = stream.column(name, self._kind(name))[rows]
+        self.partition[added] = self._partition_numbers(stream, rows, self.type_index[added])
+        weights = stream.batch.table.column("weights")
+        if weights.null_count < len(weights):
+            for at, row in enumerate(rows.tolist()):
+                given = weights[row].as_py()
                 if given is not None:
                     self.weights[n_old + at] = np.asarray(given, np.float64)
-        self.ids.append(batch.strings("event_id"))
+        self.ids.append(stream.event_ids if len(rows) == len(stream) else stream.event_ids.take(pa.array(rows)))
         return n_old, n_new
 
     def key_of(self, partition: int) -> tuple[tuple[str, int | float | str | None], ...]:
         """The key of a partition as (attribute, value) pairs."""
         if partition == BROADCAST:
             return ()
-        codes = self._keys[partition]
+        codes = self._keys.key(partition)
         return tuple(
             (name, self.value(code, self.plan.attribute_types[name]))
             for name, code in zip(self.plan.key, codes, strict=True)
@@ -186,7 +158,7 @@ class EventStore:
         """
         renumbered = np.append(np.where(mask, np.cumsum(mask) - 1, -1), -1).astype(np.int64)
         kept = np.flatnonzero(mask)
-        for name in self._FLAT:
+        for name in self._flat:
             array = getattr(self, name)
             array[: len(kept)] = array[kept]
         self.columns[:, : len(kept)] = self.columns[:, kept]
@@ -197,12 +169,12 @@ class EventStore:
     def save(self) -> pa.Table:
         """The rows as an Arrow table, with the keys of the partitions by number in its metadata."""
         n = len(self)
-        data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._FLAT}
+        data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._flat}
         data["id"] = self.ids.array()
         data["weights"] = pa.array([self.weights.get(row) for row in range(n)], pa.list_(pa.float64()))
         for number, name in enumerate(self.names):
             data[f"column.{name}"] = pa.array(self.columns[number, :n])
-        metadata = {"version": str(_STATE_VERSION), "keys": json.dumps(self._keys)}
+        metadata = {"version": str(_STATE_VERSION), "keys": json.dumps(self._keys.all())}
         return pa.table(data).replace_schema_metadata(metadata)
 
     def restore(self, table: pa.Table) -> None:
@@ -210,20 +182,19 @@ class EventStore:
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
         if metadata.get(b"version") != str(_STATE_VERSION).encode():
             raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
-        expected = {*self._FLAT, "id", "weights", *(f"column.{name}" for name in self.names)}
+        expected = {*self._flat, "id", "weights", *(f"column.{name}" for name in self.names)}
         if set(table.column_names) != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows
         self._allocate(max(64, n))
-        for name in self._FLAT:
+        for name in self._flat:
             getattr(self, name)[:n] = table.column(name).to_numpy()
         for number, name in enumerate(self.names):
             self.columns[number, :n] = table.column(f"column.{name}").to_numpy()
         self.ids = IdColumn(table.column("id").combine_chunks())
         given = table.column("weights").to_pylist()
         self.weights = {row: np.asarray(w, np.float64) for row, w in enumerate(given) if w is not None}
-        self._keys = [tuple(map(float, key)) for key in json.loads(metadata[b"keys"])]
-        self._partitions = {key: number for number, key in enumerate(self._keys)}
+        self._keys = KeyTable(len(self.plan.key), json.loads(metadata[b"keys"]))
 
     # -------------------------------------------------------------- internals
 
@@ -231,54 +202,28 @@ class EventStore:
         if n_rows <= len(self.t_lo_ms):
             return
         n = len(self)
-        old = {name: getattr(self, name)[:n] for name in (*self._FLAT,)}
+        old = {name: getattr(self, name)[:n] for name in self._flat}
         columns = self.columns[:, :n]
         self._allocate(max(n_rows, 2 * len(self.t_lo_ms)))
         for name, values in old.items():
             getattr(self, name)[:n] = values
         self.columns[:, :n] = columns
 
-    def _decode(self, batch: EventBatch, name: str) -> Float64Array:
-        if name == TIME_ATTRIBUTE:
-            return batch.t_hi_ms.astype(np.float64)
-        if self.plan.attribute_types[name] is AttributeType.STRING:
-            return self.interner.encode(batch.strings(name))
-        return batch.numbers(name)
+    def _kind(self, name: str) -> AttributeType:
+        return AttributeType.INT if name == TIME_ATTRIBUTE else self.plan.attribute_types[name]
 
-    def _with_key(self, batch: EventBatch) -> EventBatch:
-        if not self.plan.key:
-            return batch
-        missing = np.zeros(len(batch), np.bool_)
-        for name in self.plan.key:
-            missing |= np.isnan(self._decode(batch, name))
-        return batch.where(~missing | self._is_broadcast(batch)) if missing.any() else batch
-
-    def _type_codes(self, batch: EventBatch) -> Int64Array:
-        codes = pc.index_in(batch.table.column("type"), value_set=pa.array(self.types, pa.string()))
-        return np.asarray(codes.to_numpy(), np.int64)
-
-    def _is_broadcast(self, batch: EventBatch) -> BoolArray:
-        codes = [number for number, name in enumerate(self.types) if name in self.plan.broadcast]
-        return np.isin(self._type_codes(batch), codes)
-
-    def _partition_numbers(self, batch: EventBatch) -> Int64Array:
-        if not self.plan.key:
-            return np.full(len(batch), self._partition_number(()), np.int64)
-        numbers = np.full(len(batch), BROADCAST, np.int64)
-        keyed = ~self._is_broadcast(batch)
-        keys = np.stack([self._decode(batch, name)[keyed] for name in self.plan.key], axis=1)
-        distinct, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        known = np.empty(len(distinct), np.int64)
-        for at in np.argsort(first):  # new partitions are numbered in order of arrival
-            known[at] = self._partition_number(tuple(distinct[at].tolist()))
-        numbers[keyed] = known[inverse.ravel()]
+    def _partition_numbers(self, stream: StreamColumns, rows: Int64Array, types: Int64Array) -> Int64Array:
+        broadcast = [code for code, name in enumerate(self.types) if name in self.plan.broadcast]
+        if not broadcast:
+            return self._keys.numbers(self._key_columns(stream, rows))
+        keyed = ~np.isin(types, broadcast)
+        numbers = np.full(len(rows), BROADCAST, np.int64)
+        numbers[keyed] = self._keys.numbers(self._key_columns(stream, rows[keyed]))
         return numbers
 
-    def _partition_number(self, key: tuple[float, ...]) -> int:
-        number = self._partitions.setdefault(key, len(self._keys))
-        if number == len(self._keys):
-            self._keys.append(key)
-        return number
+    def _key_columns(self, stream: StreamColumns, rows: Int64Array) -> Float64Array:
+        columns = [stream.column(name, self._kind(name))[rows] for name in self.plan.key]
+        return np.stack(columns) if columns else np.empty((0, len(rows)), np.float64)
 
     def _forget_partitions(self) -> Int64Array:
         n = len(self)
@@ -287,6 +232,5 @@ class EventStore:
         renumbered = np.full(len(self._keys) + 1, BROADCAST, np.int64)
         renumbered[used] = np.arange(len(used))
         self.partition[:n] = renumbered[self.partition[:n]]
-        self._keys = [self._keys[number] for number in used]
-        self._partitions = {key: number for number, key in enumerate(self._keys)}
+        self._keys.keep(used)
         return renumbered

@@ -101,6 +101,7 @@ class Plan:
     """Everything static about a query.
 
     `key` are the attributes that partition the stream; events of broadcast types enter every partition.
+    `keyed_types` are all types of the schema that have it, whether the query names them or not.
     `columns` of `programs` name the attributes to decode; `string_columns` those that hold codes.
     """
 
@@ -120,6 +121,7 @@ class Plan:
     returns: tuple[ReturnValue, ...]
     having: int | None
     types: frozenset[str]
+    keyed_types: frozenset[str]
     attribute_types: Mapping[str, AttributeType]
     notes: tuple[str, ...] = ()
 

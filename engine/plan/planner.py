@@ -88,6 +88,7 @@ class _Planner:
             returns=returns,
             having=having,
             types=frozenset(p.component.event_type for p in self.parts),
+            keyed_types=self._keyed_types(key),
             attribute_types={**self.resolved.schema.attributes, TIME_ATTRIBUTE: AttributeType.INT},
             notes=tuple(self.notes),
         )
@@ -120,6 +121,21 @@ class _Planner:
         return frozenset(
             p.component.event_type for p in self.parts if not self.resolved.keyed.get(p.component.variable)
         )
+
+    def _keyed_types(self, key: tuple[str, ...]) -> frozenset[str]:
+        """The types of the schema with all attributes of the key."""
+        types = self.resolved.schema.types
+        keyed = frozenset(name for name, attributes in types.items() if key and set(key) <= set(attributes))
+        if self.query.strategy is ast.Strategy.PARTITION_CONTIGUITY:
+            partly = sorted(name for name in types.keys() - keyed if set(key) & set(types[name]))
+            if partly:
+                raise UnsupportedQueryError(
+                    f"partition contiguity by {', '.join(key)}, but {', '.join(partly)} have only some of them",
+                    self.query.span,
+                    "every type to have all attributes of the key, or none",
+                    "use one attribute as the key, or evaluate it with --runtime oracle",
+                )
+        return keyed
 
     def _residual_equivalences(self, key: tuple[str, ...]) -> list[tuple[ast.Expression, Start]]:
         conjuncts: list[tuple[ast.Expression, Start]] = []

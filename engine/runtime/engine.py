@@ -12,10 +12,11 @@ from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.language import ast
 from engine.matching.base import Limits, Runtime
+from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.rows import MatchRow
-from engine.matching.store import Interner
+from engine.matching.stream import StreamColumns
 from engine.runtime.compiled import CompiledQuery
 
 STATE_VERSION = 1
@@ -87,9 +88,10 @@ class Engine:
         released = waiting.where(ready).sorted()
         self._waiting = waiting.where(~ready)
         self.watermark_ms = watermark_ms
+        stream = StreamColumns(released, self._interner)
         rows: list[MatchRow] = []
         for query in self.queries:
-            rows += self._advance(query, released, watermark_ms)
+            rows += self._advance(query, stream, watermark_ms)
         return rows
 
     def finish(self) -> list[MatchRow]:
@@ -168,11 +170,11 @@ class Engine:
         if unknown := set(names) - self._runtimes.keys():
             raise EngineError(f"no query is named {', '.join(sorted(unknown))}")
         events.validate()
-        passed = events.where(events.t_lo_ms < self.watermark_ms).sorted()
+        passed = StreamColumns(events.where(events.t_lo_ms < self.watermark_ms).sorted(), self._interner)
         for query in self.queries:
             if query.name in names:
                 self._runtimes[query.name] = self._runtime(query)
-                self._rows(query, passed.of_types(query.types), self.watermark_ms)
+                self._rows(query, passed, self.watermark_ms)
 
     # -------------------------------------------------------------- internals
 
@@ -193,22 +195,21 @@ class Engine:
         self._late.append(batch.where(late))
         return batch.where(~late)
 
-    def _advance(self, query: CompiledQuery, released: EventBatch, watermark_ms: int) -> list[MatchRow]:
+    def _advance(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
         started = self._clock()
-        events = released.of_types(query.types)
-        rows = self._rows(query, events, watermark_ms)
+        rows = self._rows(query, stream, watermark_ms)
         counted = self._statistics[query.name]
         self._statistics[query.name] = replace(
             counted,
-            n_events=counted.n_events + len(events),
+            n_events=counted.n_events + sum(len(stream.rows_of_type(name)) for name in query.types),
             n_rows=counted.n_rows + len(rows),
             seconds=counted.seconds + self._clock() - started,
         )
         return rows
 
-    def _rows(self, query: CompiledQuery, events: EventBatch, watermark_ms: int) -> list[MatchRow]:
+    def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
         try:
-            return self._runtimes[query.name].advance(events, watermark_ms)
+            return self._runtimes[query.name].advance(stream, watermark_ms)
         except QueryError as error:
             error.name = query.name
             if self._on_failure is None:

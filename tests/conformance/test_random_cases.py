@@ -17,8 +17,10 @@ from tests.engine.strategies import (
     ANY,
     IMPRECISE,
     NEXT,
+    PARTITION,
     PRECISE,
     SCHEMA,
+    STRICT,
     WEIGHTED,
     Case,
     Delivery,
@@ -33,28 +35,38 @@ COMPILED_ANY = QueryScope(
     confidence=True,
     having=True,
 )
-COMPILED_NEXT = QueryScope(strategies=(NEXT,), having=True)
+COMPILED_RUNS = QueryScope(strategies=(NEXT, PARTITION, STRICT), having=True)
 
 # The first example pays for the compilation of the kernels.
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 
 
-def engine_rows(case: Case, parts: Sequence[Delivery]) -> list[MatchRow]:
+def engine_rows(case: Case, parts: Sequence[Delivery], *, restarts: bool = False) -> list[MatchRow]:
+    """The rows of a stream in pieces; with `restarts` each piece meets a new engine in the state of the last one."""
     compiled = compile_query(case.query, SCHEMA, name="q")
     engine = Engine([compiled], SCHEMA)
-    rows = [row for part in parts for row in engine.process(part.batch, part.watermark_ms)]
+    rows: list[MatchRow] = []
+    for part in parts:
+        rows += engine.process(part.batch, part.watermark_ms)
+        if restarts:
+            state, engine = engine.save(), Engine([compiled], SCHEMA)
+            engine.restore(state)
     rows += engine.finish()
     assert engine.n_late == 0
     return rows
 
 
-def check_against_oracle(case: Case, parts: Sequence[Delivery]) -> None:
+def check_against_oracle(case: Case, parts: Sequence[Delivery], *, restarts: bool = False) -> None:
     note(f"{case}\n{parts}")
     resolved = compile_query_or_none(case.query)
     if resolved is None:
         return
     try:
-        found = engine_rows(case, parts)
+        found = engine_rows(case, parts, restarts=restarts)
     except UnsupportedQueryError as error:  # known from the events alone
         if "an imprecise event may stand in two negated places" in error.message:
             return
@@ -151,9 +163,20 @@ def test_skip_till_any_match_over_imprecise_events(drawn: tuple[Case, list[Deliv
 
 
 @SETTINGS
-@given(delivered(cases(COMPILED_NEXT, replace(PRECISE, max_events=12))))
-def test_skip_till_next_match(drawn: tuple[Case, list[Delivery]]) -> None:
+@given(delivered(cases(COMPILED_RUNS, replace(PRECISE, max_events=12))))
+def test_contiguity_and_skip_till_next_match(drawn: tuple[Case, list[Delivery]]) -> None:
     check_against_oracle(*drawn)
+
+
+@pytest.mark.parametrize("scope", [COMPILED_RUNS, COMPILED_ANY], ids=["runs", "any"])
+@settings(SETTINGS, max_examples=25)
+@given(data=st.data())
+def test_a_restart_after_each_piece_changes_nothing(
+    scope: QueryScope, data: st.DataObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 0)  # what can be dropped is dropped at once
+    case, parts = data.draw(delivered(cases(scope, replace(PRECISE, max_events=9))))
+    check_against_oracle(case, parts, restarts=True)
 
 
 def test_an_empty_stream_has_no_rows() -> None:

@@ -23,11 +23,6 @@ CASES = ROOT.parent / "shared" / "conformance"
 CASE_FILES = sorted(CASES.glob("*.json"))
 _TIMES = ("id", "ts", "lo", "hi", "type")
 
-REFUSED = dict.fromkeys(
-    ("fig3-abKc-s1", "pc-kleene", "pc-kleene-min", "pc-simple-abc"), "partition_contiguity is not evaluated"
-)
-"""Case -> part of the message of the UnsupportedQueryError that the compiled runtimes must give."""
-
 pytestmark = [
     pytest.mark.external,
     pytest.mark.skipif(not CASE_FILES, reason="the shared conformance cases are not here"),
@@ -103,12 +98,7 @@ def test_oracle_agrees_exactly(path: Path) -> None:
 def test_match_command_agrees(path: Path, runtime: str, tmp_path: Path) -> None:
     case = load(path)
     result = run_match(*write_case(tmp_path, case["query"], as_events(case)), runtime, *ties(case))
-    refusal = REFUSED.get(case["id"])
-    if refusal is not None and runtime == "compiled":
-        assert result.exit_code == 2, "the compiled runtimes evaluate the case now: take it from REFUSED"
-        assert refusal in result.message
-        return
-    assert ("evaluated by the oracle instead" in result.message) == (refusal is not None and runtime == "auto")
+    assert "evaluated by the oracle instead" not in result.message
     wanted = expected(case)
     assert result.matches.keys() == wanted.keys()
     for bindings, confidence in result.matches.items():

@@ -8,9 +8,10 @@ from engine import compile_query
 from engine.events import AttributeType, EventBatch, EventSchema
 from engine.kernels.nfa_arrays import MatchArrays
 from engine.matching.base import Limits
+from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
 from engine.matching.rows import MatchRow
-from engine.matching.store import Interner
+from tests.engine.matching.feeding import advance
 
 SCHEMA = EventSchema.of(
     {
@@ -43,7 +44,7 @@ class Stream:
     def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
         if self.compact:
             self.runtime._compact_at = 0
-        rows = self.runtime.advance(batch, watermark_ms)
+        rows = advance(self.runtime, batch, watermark_ms)
         if self.restart:
             state = self.runtime.save()
             self.runtime = NfaRuntime(self.query.plan, self.interner, self.limits)
@@ -126,19 +127,19 @@ def test_no_more_rows_are_made_than_the_limit_needs(monkeypatch: pytest.MonkeyPa
     text = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match { [k] } WITHIN 1000"
     stream = Stream(text, limits=Limits(max_rows=3))
     made = []
-    make = NfaRuntime._row
+    make = NfaRuntime._rows
 
-    def counted(self: NfaRuntime, matches: MatchArrays, at: int) -> MatchRow:
-        made.append(at)
-        return make(self, matches, at)
+    def counted(self: NfaRuntime, matches: MatchArrays) -> list[MatchRow]:
+        made.append(len(matches.fields))
+        return make(self, matches)
 
-    monkeypatch.setattr(NfaRuntime, "_row", counted)
+    monkeypatch.setattr(NfaRuntime, "_rows", counted)
     rows = [
         {"event_id": str(t), "type": "A" if t < 20 else "B", "t_lo_ms": t, "t_hi_ms": t, "k": "p"} for t in range(40)
     ]
     found = stream.advance(EventBatch.from_rows(rows, SCHEMA), 41)  # 400 matches
     assert [(row.bindings["a"], row.capped) for row in found] == [(("0",), False), (("1",), False), (("2",), True)]
-    assert len(made) == 4
+    assert made == [4]
 
 
 def test_events_without_the_key_are_left_out() -> None:

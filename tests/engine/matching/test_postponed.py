@@ -14,10 +14,11 @@ from engine.errors import EventError, StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.postponed_labels import MOST
 from engine.matching.base import Limits
+from engine.matching.interner import Interner
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.rows import MatchRow
-from engine.matching.store import Interner
 from engine.runtime.compiled import CompiledQuery, compile_query
+from tests.engine.matching.feeding import advance
 
 CONFORMANCE = Path(__file__).parents[4] / "shared" / "conformance"
 
@@ -51,7 +52,7 @@ def batch(*rows: tuple[Any, ...]) -> EventBatch:
 def run(text: str, events: EventBatch, limits: Limits | None = None) -> tuple[list[MatchRow], PostponedRuntime]:
     query = compile_query(text, SCHEMA)
     runtime = PostponedRuntime(query.plan, Interner(), limits)
-    return runtime.advance(events.of_types(query.types), FOREVER_MS), runtime
+    return advance(runtime, events, FOREVER_MS), runtime
 
 
 def samples(values: list[float], step_ms: int = 5_000, width_ms: int | None = None) -> list[tuple[Any, ...]]:
@@ -179,16 +180,16 @@ def test_a_trailing_negation_waits_for_its_window() -> None:
     text = "PATTERN SEQ(Start a, End c, !Fault n) WHERE skip_till_any_match { [task] } WITHIN 100"
     query = compile_query(text, SCHEMA)
     runtime = PostponedRuntime(query.plan, Interner())
-    assert runtime.advance(batch(("Start", 0, 0, "r"), ("End", 10, 10, "r")), 50) == []
-    assert runtime.advance(EventBatch.empty(), 100) == []
-    assert len(runtime.advance(EventBatch.empty(), 101)) == 1
-    assert runtime.advance(EventBatch.empty(), FOREVER_MS) == []
+    assert advance(runtime, batch(("Start", 0, 0, "r"), ("End", 10, 10, "r")), 50) == []
+    assert advance(runtime, EventBatch.empty(), 100) == []
+    assert len(advance(runtime, EventBatch.empty(), 101)) == 1
+    assert advance(runtime, EventBatch.empty(), FOREVER_MS) == []
     other = PostponedRuntime(query.plan, Interner())
-    other.advance(batch(("Start", 0, 0, "r"), ("End", 10, 10, "r")), 50)
+    advance(other, batch(("Start", 0, 0, "r"), ("End", 10, 10, "r")), 50)
     fault = EventBatch.from_rows(
         [{"event_id": "f", "type": "Fault", "t_lo_ms": 100, "t_hi_ms": 100, "task": "r"}], SCHEMA
     )
-    assert other.advance(fault, FOREVER_MS) == []
+    assert advance(other, fault, FOREVER_MS) == []
 
 
 def test_memory_is_bounded_by_the_window() -> None:
@@ -204,7 +205,7 @@ def test_memory_is_bounded_by_the_window() -> None:
             "t_hi_ms": t,
             "task": f"t{t % 6}",
         }
-        runtime.advance(EventBatch.from_rows([event], SCHEMA), t + 1)
+        advance(runtime, EventBatch.from_rows([event], SCHEMA), t + 1)
         kept.append(runtime.n_rows)
     assert max(kept) <= 7
 
@@ -214,8 +215,8 @@ def test_what_an_undecided_imprecise_event_may_reach_is_kept() -> None:
     text = "PATTERN SEQ(Start a, End c) WHERE skip_till_any_match { [task] } WITHIN 5"
     query = compile_query(text, SCHEMA)
     runtime = PostponedRuntime(query.plan, Interner())
-    assert runtime.advance(batch(("Start", 3, 3, "r"), ("End", 5, 20, "r")), 15) == []
-    (row,) = runtime.advance(EventBatch.empty(), 21)
+    assert advance(runtime, batch(("Start", 3, 3, "r"), ("End", 5, 20, "r")), 15) == []
+    (row,) = advance(runtime, EventBatch.empty(), 21)
     assert row.confidence == pytest.approx(4 / 16)
 
 
@@ -299,7 +300,7 @@ def test_weights_that_do_not_fit_are_refused_before_anything_is_kept() -> None:
     runtime = PostponedRuntime(query.plan, Interner())
     rows = [{"event_id": "bad", "type": "End", "t_lo_ms": 1, "t_hi_ms": 2, "task": "r", "weights": [1.0]}]
     with pytest.raises(EventError, match="event bad: its 1 weights do not fit the 2 ms"):
-        runtime.advance(EventBatch.from_rows(rows, SCHEMA), 5)
+        advance(runtime, EventBatch.from_rows(rows, SCHEMA), 5)
     assert runtime.n_rows == 0
 
 
@@ -360,13 +361,13 @@ def test_shared_cases(path: Path, n_batches: int) -> None:
         part = events.take(np.arange(start, end)).of_types(query.types)
         watermark = FOREVER_MS if end == n else int(events.t_lo_ms[end])
         early = part.where(part.t_lo_ms < watermark)
-        for row in runtime.advance(early, watermark):
+        for row in advance(runtime, early, watermark):
             found[tuple(tuple(map(int, ids)) for ids in row.bindings.values())] = row.confidence
         if len(early) < len(part):  # equal times across the cut belong to the next batch
             n_batches_left = events.take(np.arange(start + len(early), n))
             found |= {
                 tuple(tuple(map(int, ids)) for ids in row.bindings.values()): row.confidence
-                for row in runtime.advance(n_batches_left.of_types(query.types), FOREVER_MS)
+                for row in advance(runtime, n_batches_left, FOREVER_MS)
             }
             break
     expected = {tuple(tuple(ids) for ids in m["bindings"]): m.get("confidence", 1.0) for m in case["matches"]}

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS
 from engine.matching.base import Limits
+from engine.matching.interner import Interner
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.rows import MatchRow
-from engine.matching.store import Interner
 from engine.reference.output import ReferenceRow, reference_output
 from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
+from tests.engine.matching.feeding import advance
 from tests.engine.matching.test_postponed import SCHEMA as CLUSTER_SCHEMA
 from tests.engine.matching.test_postponed import batch, run
 from tests.engine.strategies import (
@@ -155,7 +156,7 @@ def test_a_small_work_budget_never_invents_matches() -> None:
     stream = batch(("Start", 0, 0, "r"), *samples, ("End", 200, 200, "r")).of_types(query.types)
     counts = {}
     for budget in (10, 100, 1_000, 2_000_000):
-        rows = PostponedRuntime(query.plan, Interner(), Limits(work_budget=budget)).advance(stream, FOREVER_MS)
+        rows = advance(PostponedRuntime(query.plan, Interner(), Limits(work_budget=budget)), stream, FOREVER_MS)
         counts[budget] = [(row.count, row.count_exact) for row in rows]
     ((true, exact),) = counts[2_000_000]
     assert exact

@@ -128,14 +128,6 @@ def test_a_query_that_its_events_make_impossible_does_not_stop_the_others() -> N
     assert len(failures) == 1
 
 
-@pytest.mark.parametrize("strategy", ["strict_contiguity", "partition_contiguity"])
-def test_contiguity_is_refused_with_the_query_and_a_remedy(strategy: str) -> None:
-    text = f"PATTERN SEQ(A a, B b) WHERE {strategy} {{ [k] }} WITHIN 10"
-    query = compile_query(text, PAIRS, name="pairs")
-    with pytest.raises(UnsupportedQueryError, match=r"^pairs:1.*(\n.*)*--runtime oracle"):
-        Engine([query], PAIRS)
-
-
 def test_a_damaged_state_is_refused() -> None:
     saved = engine(NEXT_PAIR).save()
     with pytest.raises(StateError, match="no engine part"):

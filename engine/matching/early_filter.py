@@ -1,0 +1,212 @@
+"""Early filters (SASE++ section 5.2): which events can be what, by their types and local predicates alone.
+
+Everything else of the stream is dropped before it is stored. Local predicates are evaluated once per batch and shared
+by the queries that have the same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
+from engine.kernels.blocks import select_where
+from engine.language import ast
+from engine.matching.interner import Interner
+from engine.matching.store import EventStore
+from engine.matching.stream import StreamColumns
+from engine.plan.model import EdgePredicates, Plan
+
+
+@dataclass(frozen=True)
+class Survivors:
+    """Rows that some edge accepts, in order, and which ones: bool (n_steps, n), (n_steps, n), (n_negations, n)."""
+
+    rows: Int64Array
+    begin: BoolArray
+    take: BoolArray
+    negated: BoolArray
+
+    def where(self, mask: BoolArray) -> Survivors:
+        """Those whose mask (n,) is True."""
+        if mask.all():
+            return self
+        return Survivors(self.rows[mask], self.begin[:, mask], self.take[:, mask], self.negated[:, mask])
+
+    def with_rows(self, rows: Int64Array) -> Survivors:
+        """These and the given rows, which no edge need accept."""
+        united = np.union1d(self.rows, rows)
+        place = np.searchsorted(united, self.rows)
+
+        def widened(table: BoolArray) -> BoolArray:
+            wider: BoolArray = np.zeros((table.shape[0], len(united)), np.bool_)
+            wider[:, place] = table
+            return wider
+
+        return Survivors(united, widened(self.begin), widened(self.take), widened(self.negated))
+
+
+class Masks:
+    """Which rows of a store the begin and take edges and the negations accept.
+
+    begin, take: bool (n_steps, capacity); negated: bool (n_negations, capacity).
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.begin: BoolArray = np.zeros((len(plan.steps), 64), np.bool_)
+        self.take: BoolArray = np.zeros((len(plan.steps), 64), np.bool_)
+        self.negated: BoolArray = np.zeros((len(plan.negations), 64), np.bool_)
+
+    def append(self, survivors: Survivors, start: int) -> None:
+        """The rows from `start` on are these."""
+        end = start + len(survivors.rows)
+        for name in ("begin", "take", "negated"):
+            old = getattr(self, name)
+            if old.shape[1] < end:
+                grown = np.zeros((old.shape[0], max(end, 2 * old.shape[1])), np.bool_)
+                grown[:, :start] = old[:, :start]
+                setattr(self, name, grown)
+            getattr(self, name)[:, start:end] = getattr(survivors, name)
+
+    def middle(self, n_rows: int) -> BoolArray:
+        """Rows that may stand between the first and the last event of a match."""
+        found: BoolArray = np.any(self.take[:, :n_rows], axis=0)
+        for step in self.plan.steps[1:]:
+            if step.position < len(self.plan.steps) - 1 or step.kleene:
+                found |= self.begin[step.position, :n_rows]
+        return found
+
+    def ends(self, n_rows: int) -> BoolArray:
+        """Rows that may be the last event of a match."""
+        return self.begin[-1, :n_rows] | self.take[-1, :n_rows]
+
+    def keep(self, kept: BoolArray) -> None:
+        """Drop the rows whose mask is False."""
+        n = len(kept)
+        rows = np.flatnonzero(kept)
+        for name in ("begin", "take", "negated"):
+            array = getattr(self, name)
+            array[:, : len(rows)] = array[:, :n][:, rows]
+
+
+@dataclass(frozen=True)
+class _Role:
+    """One edge: its event type, its local programs [first, last), and what they mean whatever names they use."""
+
+    event_type: str
+    first: int
+    last: int
+    meaning: tuple[ast.Expression, ...]
+
+
+class EarlyFilter:
+    """The filter of one plan."""
+
+    def __init__(self, plan: Plan, interner: Interner) -> None:
+        self._plan = plan
+        programs = plan.programs
+        codes = {text: interner.code(text) for _, text in programs.string_constants}
+        self._constants = programs.with_strings(codes)
+        self._begin = [_role(step.event_type, step.begin) for step in plan.steps]
+        self._take = [_role(step.event_type, step.take) if step.kleene else None for step in plan.steps]
+        self._negated = [_role(negation.event_type, negation.edge) for negation in plan.negations]
+
+    def select(self, stream: StreamColumns) -> Survivors:
+        """The rows of a batch that some edge accepts; rows of keyed types without all of the key are none."""
+        columns: list[Float64Array] = []
+
+        def rows_of(role: _Role | None) -> Int64Array:
+            if role is None:
+                return np.empty(0, np.int64)
+            found = stream.chosen.get((role.event_type, role.meaning))
+            if found is None:
+                if not columns:
+                    columns.append(self._columns(stream))
+                found = self._where(role, columns[0], stream.rows_of_type(role.event_type))
+                stream.chosen[role.event_type, role.meaning] = found
+            return found if role.event_type in self._plan.broadcast else self.with_key(stream, found)
+
+        return _survivors(
+            len(stream),
+            [rows_of(role) for role in self._begin],
+            [rows_of(role) for role in self._take],
+            [rows_of(role) for role in self._negated],
+        )
+
+    def of_store(self, store: EventStore) -> Survivors:
+        """What the kept rows of a store can be; all of them survive."""
+        n = len(store)
+        types = store.type_index[:n]
+
+        def rows_of(role: _Role | None) -> Int64Array:
+            if role is None:
+                return np.empty(0, np.int64)
+            of_type = np.flatnonzero(types == store.types.index(role.event_type))
+            return self._where(role, store.columns, of_type)
+
+        roles = [[rows_of(role) for role in roles] for roles in (self._begin, self._take, self._negated)]
+        return Survivors(np.arange(n, dtype=np.int64), *(_table(rows, np.arange(n), n) for rows in roles))
+
+    def _where(self, role: _Role, columns: Float64Array, rows: Int64Array) -> Int64Array:
+        if role.first == role.last or not len(rows):
+            return rows
+        programs = self._plan.programs
+        chosen = rows.copy()
+        n = select_where(programs.code, programs.bounds, role.first, role.last, self._constants, columns, chosen)
+        return chosen[:n]
+
+    def _columns(self, stream: StreamColumns) -> Float64Array:
+        names = self._plan.programs.columns
+        columns = [stream.column(name, self._kind(name)) for name in names]
+        return np.stack(columns) if columns else np.empty((0, len(stream)), np.float64)
+
+    def _kind(self, name: str) -> AttributeType:
+        return AttributeType.INT if name == TIME_ATTRIBUTE else self._plan.attribute_types[name]
+
+    def with_key(self, stream: StreamColumns, rows: Int64Array) -> Int64Array:
+        """The rows that have all attributes of the key."""
+        for name in self._plan.key:
+            missing = np.isnan(stream.column(name, self._kind(name))[rows])
+            if missing.any():
+                rows = rows[~missing]
+        return rows
+
+
+def _survivors(n_rows: int, begin: list[Int64Array], take: list[Int64Array], negated: list[Int64Array]) -> Survivors:
+    accepted = np.zeros(n_rows, np.bool_)
+    for rows in (*begin, *take, *negated):
+        accepted[rows] = True
+    survivors = np.flatnonzero(accepted)
+    place = np.empty(n_rows, np.int64)
+    place[survivors] = np.arange(len(survivors))
+    return Survivors(survivors, *(_table(roles, place, len(survivors)) for roles in (begin, take, negated)))
+
+
+def _table(roles: list[Int64Array], place: Int64Array, n: int) -> BoolArray:
+    table: BoolArray = np.zeros((len(roles), n), np.bool_)
+    for number, rows in enumerate(roles):
+        table[number, place[rows]] = True
+    return table
+
+
+def _role(event_type: str, edge: EdgePredicates) -> _Role:
+    local = (predicate.conjunct for predicate in edge.predicates if predicate.local)
+    return _Role(event_type, edge.first, edge.rest, tuple(_of_event(conjunct) for conjunct in local))
+
+
+def _of_event(conjunct: ast.Expression) -> ast.Expression:
+    """The conjunct with one name for the event that it is about: a local predicate has no other."""
+    match conjunct:
+        case ast.Attribute():
+            return ast.Attribute("", ast.Index.SINGLE, conjunct.name)
+        case ast.Negative() | ast.Not():
+            return replace(conjunct, operand=_of_event(conjunct.operand))
+        case ast.Membership():
+            return replace(conjunct, operand=_of_event(conjunct.operand))
+        case ast.Arithmetic() | ast.Comparison():
+            return replace(conjunct, left=_of_event(conjunct.left), right=_of_event(conjunct.right))
+        case ast.AllOf() | ast.OneOf():
+            return replace(conjunct, operands=tuple(_of_event(operand) for operand in conjunct.operands))
+    return conjunct

@@ -1,0 +1,63 @@
+"""Partitions by their keys: numbers in order of arrival, found through a compiled hash table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.events import Float64Array, Int64Array
+from engine.kernels.keys import EMPTY, fill_slots, number_keys
+
+_LEAST = 64
+
+
+class KeyTable:
+    """Keys of `width` doubles (codes or numbers, no NaN) and their numbers 0, 1, ...; width 0: one partition."""
+
+    def __init__(self, width: int, keys: Sequence[Sequence[float]] = ()) -> None:
+        self._width = width
+        self._n = len(keys)
+        self._bits: Int64Array = np.empty((max(_LEAST, 2 * len(keys)), width), np.int64)
+        self._bits[: len(keys)] = np.array(keys, np.float64).reshape(len(keys), width).view(np.int64)
+        self._fill()
+
+    def __len__(self) -> int:
+        return self._n
+
+    def key(self, number: int) -> tuple[float, ...]:
+        """The key of a partition."""
+        return tuple(self._bits[number].view(np.float64).tolist())
+
+    def all(self) -> list[tuple[float, ...]]:
+        """All keys by number."""
+        return [self.key(number) for number in range(self._n)]
+
+    def numbers(self, columns: Float64Array) -> Int64Array:
+        """The partitions of these keys, float64 (width, n); new keys get new numbers."""
+        bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
+        numbers: Int64Array = np.empty(columns.shape[1], np.int64)
+        done = 0
+        while True:
+            done, self._n = number_keys(bits, self._slots, self._bits, self._n, numbers, done)
+            if done == len(numbers):
+                return numbers
+            grown = np.empty((2 * len(self._bits), self._width), np.int64)
+            grown[: self._n] = self._bits[: self._n]
+            self._bits = grown
+            self._fill()
+
+    def keep(self, numbers: Int64Array) -> None:
+        """Forget all but these; they are numbered 0, 1, ... in this order."""
+        kept = self._bits[numbers]
+        self._n = len(kept)
+        self._bits = np.empty((max(_LEAST, 2 * self._n), self._width), np.int64)
+        self._bits[: self._n] = kept
+        self._fill()
+
+    def _fill(self) -> None:
+        n_slots = 4 * _LEAST
+        while n_slots < 4 * len(self._bits):
+            n_slots *= 2
+        self._slots: Int64Array = np.full(n_slots, EMPTY, np.int64)
+        fill_slots(self._bits, self._n, self._slots)

@@ -1,0 +1,98 @@
+"""One batch of the stream, decoded once for all queries of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
+from engine.language import ast
+from engine.matching.interner import Interner
+
+_NO_ROWS: Int64Array = np.empty(0, np.int64)
+
+
+class StreamColumns:
+    """The columns of a batch as kernels take them; each is decoded when it is first asked for, and then shared.
+
+    Rows are the batch's; strings are codes of the engine's interner, numbers doubles, NULL is NaN.
+    """
+
+    def __init__(self, batch: EventBatch, interner: Interner) -> None:
+        self.batch = batch
+        self.interner = interner
+        self.t_lo_ms: Int64Array = batch.t_lo_ms
+        self.t_hi_ms: Int64Array = batch.t_hi_ms
+        self.chosen: dict[tuple[str, tuple[ast.Expression, ...]], Int64Array] = {}
+        """Rows by event type and local predicates, see `engine.matching.early_filter`."""
+        self._columns: dict[str, Float64Array] = {}
+        self._clocks: Int64Array | None = None
+        self._types: tuple[str, ...] | None = None
+        self._type_codes: Int64Array = _NO_ROWS
+        self._rows_of_type: dict[str, Int64Array] = {}
+
+    def __len__(self) -> int:
+        return len(self.t_lo_ms)
+
+    @property
+    def source_seq(self) -> Int64Array:
+        """Place of each record in its logical source, (n,)."""
+        return self.batch.source_seq
+
+    @property
+    def event_ids(self) -> pa.Array:
+        """The ids as an Arrow array."""
+        return self.batch.strings("event_id")
+
+    @property
+    def clocks(self) -> Int64Array:
+        """Codes of the clocks, -1 for an event with a clock of its own, (n,)."""
+        if self._clocks is None:
+            column = self.batch.strings("clock_id")
+            if column.null_count == len(column):
+                self._clocks = np.full(len(self), -1, np.int64)
+            else:
+                codes = self.interner.encode(column)
+                self._clocks = np.where(np.isnan(codes), -1, codes).astype(np.int64)
+        return self._clocks
+
+    def rows_of_type(self, event_type: str) -> Int64Array:
+        """Row numbers of the events of a type, in order."""
+        names = self._names()
+        if event_type not in names:
+            return _NO_ROWS
+        found = self._rows_of_type.get(event_type)
+        if found is None:
+            code = names.index(event_type)
+            found = np.flatnonzero(self._type_codes == code) if len(names) > 1 else np.arange(len(self), dtype=np.int64)
+            self._rows_of_type[event_type] = found
+        return found
+
+    def type_index(self, types: Sequence[str]) -> Int64Array:
+        """For each row the place of its type in `types`, -1 for another type, (n,)."""
+        places = {name: place for place, name in enumerate(types)}
+        return np.array([places.get(name, -1) for name in self._names()], np.int64)[self._type_codes]
+
+    def _names(self) -> tuple[str, ...]:
+        """The distinct types; `_type_codes` says which is whose."""
+        if self._types is None:
+            encoded = self.batch.strings("type").dictionary_encode()
+            self._types = tuple(encoded.dictionary.to_pylist())
+            self._type_codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+        return self._types
+
+    def column(self, name: str, kind: AttributeType) -> Float64Array:
+        """An attribute of all rows as doubles, (n,); NaN where it is absent."""
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = self._decode(name, kind)
+        return found
+
+    def _decode(self, name: str, kind: AttributeType) -> Float64Array:
+        if name == TIME_ATTRIBUTE:
+            return self.t_hi_ms.astype(np.float64)
+        if kind is AttributeType.STRING:
+            return self.interner.encode(self.batch.strings(name))
+        return self.batch.numbers(name)
