@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel takes seconds once, so single examples have no deadline; failures print how to reproduce them.
@@ -31,3 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("external"):
             item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_this_test_alone() -> None:
+    """Commands configure the logs of their process; within the tests' process the next test shall hear all the same."""
+    structlog.reset_defaults()

@@ -14,14 +14,6 @@ from app.settings import Log
 HOSTILE = "job\nINFO forged\x1b[31m\u202eevil"
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> object:
-    """Other tests log as they did."""
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
-
-
 def test_json_lines_name_query_alert_and_job(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(Log(format="json"))
     structlog.get_logger("x").info("alert", **AlertLine("slow", "a1", HOSTILE, "firing").fields())
