@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
+import engine
 from app.alerting.notifier import Notifier
 from app.asked import Asked, Reload
 from app.assembly import checked_queries, endpoints_of, open_configured_store
@@ -35,6 +36,8 @@ SILENT_STEPS_MS = 60_000
 
 RETENTION_INTERVAL_S = 3_600
 
+_COMPILING = "the matching kernels are being compiled or loaded; once per machine and version this takes a minute"
+
 
 class Supervisor:
     """The parts of the running process together; implements `app.web.Health`."""
@@ -58,6 +61,7 @@ class Supervisor:
         self._steps = StepThread(self.step)
         self._jobs = PollJobs(self._scheduler, self.poll)
         self._endpoints = self._new_endpoints(runner.settings)
+        self._compiled = False
 
     # ----------------------------------------------------------- start and stop
 
@@ -116,7 +120,10 @@ class Supervisor:
     def step(self) -> None:
         """One step; a failure that cannot be lived with ends the process."""
         try:
+            if not self._compiled:
+                _compile()
             self._runner.step()
+            self._compiled = True
             self._follow()
         except AppError as error:
             self._asked.stop(error)
@@ -144,6 +151,8 @@ class Supervisor:
             return False, "the scheduler does not run"
         if not self._steps.alive:
             return False, "the thread of the steps has ended"
+        if not self._compiled:
+            return True, _COMPILING
         silent_ms = self._clock.now_ms() - self._runner.tried_ms
         if silent_ms > max(SILENT_STEPS_MS, 3 * self._steps.interval_ms):
             return False, f"no step was tried for {silent_ms // 1000} s"
@@ -151,6 +160,8 @@ class Supervisor:
 
     def ready(self) -> tuple[bool, str]:
         """Whether alerts would be found and stored now."""
+        if not self._compiled:
+            return False, _COMPILING
         outage = self._runner.outage
         if outage is not None:
             return False, f"the store is out: {outage.reason}"
@@ -188,3 +199,10 @@ def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], Chec
             supervisor.stop()
             raise
         return supervisor.stop()
+
+
+def _compile() -> None:
+    """Have the kernels ready before the first events: an alert must not wait for the compiler."""
+    if not engine.kernels_are_compiled():
+        log.info("compiling the matching kernels: about a minute, once per machine and version")
+    engine.warm_kernels()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.runtime.compiled import CompiledQuery, compile_query
     from engine.runtime.engine import Engine, QueryStatistics
+    from engine.runtime.warm import warm_kernels
 
 _HOMES = {
     "CompiledQuery": "engine.runtime.compiled",
@@ -38,6 +39,7 @@ _HOMES = {
     "reference_matches": "engine.reference",
     "reference_output": "engine.reference",
     "resolve": "engine.language.resolver",
+    "warm_kernels": "engine.runtime.warm",
 }
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "reference_matches",
     "reference_output",
     "resolve",
+    "warm_kernels",
 ]
 
 

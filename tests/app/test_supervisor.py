@@ -142,7 +142,9 @@ def test_a_reload_is_done_between(settings: Settings, opened: Store, tmp_path: P
         supervisor.wait()
 
 
-def test_health_and_readiness(settings: Settings, opened: Store, tmp_path: Path) -> None:
+def test_health_and_readiness(
+    settings: Settings, opened: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = SetClock(T0_MS)
     runner, supervisor = supervised(settings, opened, clock, tmp_path)
     assert supervisor.healthy() == (False, "the scheduler does not run")
@@ -152,8 +154,15 @@ def test_health_and_readiness(settings: Settings, opened: Store, tmp_path: Path)
     supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type,return-value]
     supervisor._steps.start()
     assert supervisor.healthy()[0]
-    assert supervisor.ready() == (False, "no step was made yet")
-    runner.step()
+    clock.advance_to(T0_MS + 10 * SILENT_STEPS_MS)  # compiling takes long, and no restart would help
+    assert supervisor.healthy()[0]
+    ready, reason = supervisor.ready()
+    assert not ready
+    assert "compiled" in reason
+    clock = SetClock(T0_MS)
+    runner._clock = supervisor._clock = clock
+    monkeypatch.setattr("engine.warm_kernels", lambda: None)
+    supervisor.step()
     assert supervisor.ready()[0]
     clock.advance_to(T0_MS + SILENT_STEPS_MS)
     assert supervisor.healthy()[0]

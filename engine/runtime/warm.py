@@ -1,0 +1,67 @@
+"""Compiling, or loading, every kernel before the first events come."""
+
+from __future__ import annotations
+
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.runtime.compiled import compile_query
+from engine.runtime.engine import Engine
+
+_SCHEMA = EventSchema.of(
+    {
+        "A": {"k": AttributeType.INT, "x": AttributeType.FLOAT},
+        "B": {"k": AttributeType.INT, "x": AttributeType.FLOAT},
+    }
+)
+_RISING = "[k] AND a.x > 0 AND b[i].x >= b[i-1].x AND b[b.len].x > b[1].x"
+_ANY = (
+    *(
+        f"PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match {{ {_RISING} }} WITHIN 20 {output}"
+        for output in ("", "OUTPUT SETS", "OUTPUT COLLAPSED", "OUTPUT COUNT", "OUTPUT TOP 2 BY CONFIDENCE")
+    ),
+    "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND avg(b[].x) > 0 } WITHIN 20 OUTPUT COLLAPSED",
+    "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT SETS",
+    "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 RETURN a.x",
+    "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT COUNT",
+    "PATTERN SEQ(A a, A c, !B n) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT NON_OVERLAPPING",
+)
+_RUNS = tuple(
+    f"PATTERN SEQ(A a, B+ b[], A c, !B n) WHERE {strategy} {{ [k] AND max(b[].x) > 0 }} WITHIN 20 RETURN a.x"
+    for strategy in ("skip_till_next_match", "partition_contiguity")
+)
+"""Between them they call every kernel, as a test counts."""
+
+_N_COMPACTED = 5_000
+"""Events after which runs that are over are dropped."""
+
+
+def warm_kernels() -> None:
+    """Run small queries of every kind over a few events: what was never compiled on this machine is compiled now.
+
+    Takes a second once it is compiled; about a minute the first time (see `kernels_are_compiled`).
+    """
+    for queries, n_events, width_ms in ((_ANY, 40, 0), (_ANY, 40, 4), (_RUNS, _N_COMPACTED, 0)):
+        compiled = [compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(queries)]
+        first, second = Engine(compiled, _SCHEMA), Engine(compiled, _SCHEMA)
+        first.process(_events(n_events, width_ms), 2 * n_events)
+        second.restore(first.save())
+        second.process(EventBatch.empty(), FOREVER_MS)
+
+
+def _events(n_events: int, width_ms: int) -> EventBatch:
+    """One every 3 ms, half of them with an interval."""
+    kinds = "ABBA"
+    rows = [
+        {
+            "event_id": str(n),
+            "type": kinds[n % 4],
+            "t_lo_ms": 3 * n,
+            "t_hi_ms": 3 * n + (width_ms if n % 8 < 4 else 0),
+            "k": n // 40,
+            "x": n % 4 + 1.0,
+        }
+        for n in range(n_events)
+    ]
+    return EventBatch.from_rows(rows, _SCHEMA)
+
+
+__all__ = ["warm_kernels"]
