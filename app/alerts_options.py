@@ -48,7 +48,7 @@ def opened(config: Path | None, folder: Path | None) -> Iterator[Store]:
         if not file.is_file():
             raise AppError(f"{folder}: no store there; expected a folder with clustercep.db")
         url = f"sqlite:///{file}"
-    with open_store(url) as found:
+    with open_store(url, make=False) as found:
         yield found
 
 

@@ -18,10 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from app.assembly import open_configured_store, open_event_log
+from app.assembly import open_event_log, store_url
 from app.config import load_settings
 from app.errors import AppError
 from app.settings import Settings
+from app.store.api import open_store
 from dashboard.query_run import Failure, Log, Message, RunLimits, as_json, read_request, run_query
 
 STORE_VARIABLE = "CLUSTERCEP_STORE"
@@ -69,7 +70,7 @@ def be_modest(limits: RunLimits) -> None:
 def opened_log() -> Iterator[Log]:
     """The event log of the configured store, or of $CLUSTERCEP_STORE; raises AppError."""
     settings = _elsewhere(load_settings(), os.environ.get(STORE_VARIABLE))
-    with open_configured_store(settings) as store:
+    with open_store(store_url(settings), make=False) as store:
         yield open_event_log(settings, store)
 
 

@@ -81,7 +81,7 @@ def _settings(path: str, state: tuple[int, int, int]) -> Settings:
 def _store(url: str, identity: tuple[int, int]) -> Store:
     """`identity` of an SQLite file: one that was replaced (another replay) is opened anew."""
     del identity
-    return open_store(url)
+    return open_store(url, make=False)
 
 
 def _state(path: Path) -> tuple[int, int, int]:

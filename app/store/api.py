@@ -278,12 +278,13 @@ class Store:
         return {name: n for name, n in rows}  # noqa: C416  # rows are no tuples to the type checker
 
 
-def open_store(url: str, *, durable: bool = True) -> Store:
+def open_store(url: str, *, durable: bool = True, make: bool = True) -> Store:
     """Open (and make or migrate) the database at `url`; raises StoreError.
 
-    Not `durable`: a power cut may damage an SQLite file (for replays that can be repeated).
+    Not `durable`: a power cut may damage an SQLite file (for replays that can be repeated). Not `make`: a file that is
+    not there is an error. A new one in its place would be taken for the store by the process that waits for it.
     """
-    return Store(open_database(url, durable=durable))
+    return Store(open_database(url, durable=durable, make=make))
 
 
 def find_alert(session: Session, alert_id: str) -> AlertRow:

@@ -25,8 +25,11 @@ _WRITERS_LOCK = 0x636C7573746572
 """Any number that no other user of the database locks."""
 
 
-def open_database(url: str, *, upgrade: bool = True, durable: bool = True) -> Engine:
-    """Connect and, with `upgrade`, migrate; raises StoreError that names the database without its password."""
+def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make: bool = True) -> Engine:
+    """Connect and, with `upgrade`, migrate; raises StoreError that names the database without its password.
+
+    Not `make`: an SQLite file that is not there is an error; only who writes the store makes it.
+    """
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -36,14 +39,14 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True) -> En
     shown = parsed.render_as_string(hide_password=True)
     engine: Engine | None = None
     try:
-        if parsed.get_backend_name() == "sqlite":
+        if parsed.get_backend_name() == "sqlite" and make:
             _make_folder(parsed)
         engine = create_engine(parsed, pool_pre_ping=True)
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _configure_sqlite if durable else _configure_fast_sqlite)
             event.listen(engine, "begin", _begin_immediate)
             if (path := _file_of(parsed)) is not None:
-                guard_file(engine, path)
+                guard_file(engine, path, make=make)
         else:
             event.listen(engine, "begin", _begin_alone)
         if upgrade and not _is_current(engine):

@@ -17,13 +17,20 @@ from sqlalchemy.pool import ConnectionPoolEntry
 _IDENTITY = "file_identity"
 
 
-def guard_file(engine: Engine, path: Path) -> None:
-    """Let connections be used only as long as they lead to the file at `path`; the first one may make it."""
+def guard_file(engine: Engine, path: Path, *, make: bool = True) -> None:
+    """Let connections be used only as long as they lead to the file at `path`; with `make` the first one makes it."""
     known = False
 
     def before_connecting(_dialect: object, _entry: ConnectionPoolEntry, _args: object, _options: object) -> None:
-        if known and not path.exists():
+        if path.exists():
+            return
+        if known:
             raise sqlite3.OperationalError(f"the database file {path} is gone")
+        if not make:
+            raise sqlite3.OperationalError(
+                f"there is no database file {path}; check store.directory and store.url, "
+                "or start 'clustercep run', which makes it"
+            )
 
     def connected(_connection: Any, entry: ConnectionPoolEntry) -> None:
         nonlocal known

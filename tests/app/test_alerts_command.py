@@ -35,6 +35,14 @@ def jobs(config: Path, *words: str) -> list[object]:
     return [alert["job_id"] for alert in alerts_of(config, *words)]
 
 
+def test_a_store_that_is_not_there_is_not_made(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "store").rename(tmp_path / "away")
+    result = invoke("alerts", "list", "--config", config)
+    assert result.exit_code == 2
+    assert "start 'clustercep run'" in " ".join(result.output.split())
+    assert not (tmp_path / "store").exists()
+
+
 def test_filters(config: Path) -> None:
     assert jobs(config) == ["job_9_1", "job_9_2"]
     assert jobs(config, "--job", "job_9_2") == ["job_9_2"]

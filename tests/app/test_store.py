@@ -53,6 +53,19 @@ def test_opening_twice_keeps_what_is_there(store_url: str) -> None:
         assert store.n_alerts() == 1
 
 
+def test_who_only_looks_makes_no_store(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store' / 'store.db'}"
+    with pytest.raises(StoreError, match=r"there is no database file .*start 'clustercep run'"):
+        open_store(url, make=False)
+    assert not (tmp_path / "store").exists()
+    open_store(url).close()
+    with open_store(url, make=False) as found:
+        (tmp_path / "store" / "store.db").rename(tmp_path / "away.db")
+        with pytest.raises(StoreError, match="is gone"):
+            found.alerts()
+    assert not (tmp_path / "store" / "store.db").exists()
+
+
 def test_a_store_of_a_later_version_is_refused(empty_url: str) -> None:
     engine = open_database(empty_url)
     with engine.begin() as connection:

@@ -89,6 +89,7 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
     (tmp_path / "queries" / "RUNBOOK.md").write_text(RUNBOOK, encoding="utf-8")
     monkeypatch.setenv("CLUSTERCEP_CONFIG", str(tmp_path / "config.yaml"))
     monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
+    made.store().close()
     return made
 
 

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.store.api import open_store
 from app.store.models import ProcessStatusRow
 from dashboard import links, login, main, times
 from dashboard import store as dashboard_store
@@ -64,6 +65,15 @@ def test_no_page_raises_on_a_store_that_is_not_one(
     assert "no store there" in texts(view(page, id="abcdef")).replace("\\", "")
     (tmp_path / "elsewhere/clustercep.db").write_bytes(b"no database at all, but long enough to be one" * 100)
     assert "cannot be opened" in texts(view(page, id="abcdef"))
+
+
+@pytest.mark.parametrize("page", ["alerts", "health"])
+def test_a_store_that_was_moved_away_is_not_made_anew(empty: Raised, page: str, tmp_path: Path) -> None:
+    """The process that waits for its return would take the new one for its own, and begin without a past."""
+    empty.store.close()
+    (empty.folder / "data").rename(tmp_path / "away")
+    assert "there is no database file" in texts(view(page)).replace("\\", "")
+    assert not (empty.folder / "data").exists()
 
 
 def test_mistakes_in_the_settings_are_shown_in_place_of_everything(empty: Raised) -> None:
@@ -277,6 +287,7 @@ def test_the_same_store_is_opened_once_and_another_one_anew(empty: Raised, tmp_p
     assert dashboard_store.store() is first
     other = empty.folder / "data/other.db"
     (empty.folder / "data/clustercep.db").rename(other)
+    open_store(f"sqlite:///{empty.folder / 'data/clustercep.db'}").close()
     second = dashboard_store.store()
     assert second is not first
     assert second.alerts() == []
