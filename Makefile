@@ -24,8 +24,8 @@ demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS
 	@$(VENV)/bin/clustercep demo $(DEMO_ARGS)
 
 .PHONY: test
-test: setup ## run the tests (TEST_ARGS= is passed to pytest), in a browser too where Chromium can be installed
-	@deploy/setup/browser.sh
+test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium and on PostgreSQL where these can be installed
+	@deploy/setup/for-tests.sh
 	@$(PY) -m pytest $(TEST_ARGS)
 
 # The cluster ends with pytest, however that ends.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
+import engine
 from app.alerting.catalog import QueryInfo
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.assembly import open_configured_store
@@ -37,6 +38,12 @@ HOSTILE = (
     "-> <- -- >= &lt;b&gt; &amp;",
     "שלום עולם (x)",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_kernels() -> None:
+    """Queries run in processes with a time limit: none of them should wait for the compiler."""
+    engine.warm_kernels()
 
 
 @dataclass(frozen=True)
