@@ -1,7 +1,9 @@
-"""Checkpoints: the pipeline's memory as one Arrow file, made current by a row in the store.
+"""Checkpoints: the pipeline's memory as Arrow files, made current by a row in the store.
 
-The file is written, flushed and renamed first; the store's transaction that holds the step's alerts then names it. A
-process that dies in between leaves a file that nobody names. So memory and store always belong to the same step.
+One file per step holds what changes; tables that never change are files of their own, written once, and the step's file
+says which belong to it, with their digests. All are written, flushed and renamed first; the store's transaction that
+holds the step's alerts then names the step's file. A process that dies in between leaves files that nobody names. So
+memory and store always belong to the same step.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,15 @@ from pyarrow import ipc
 from app.errors import CheckpointError
 from app.store.models import CheckpointRow
 
-VERSION = 1
+VERSION = 2
+_READABLE = (1, VERSION)
+"""Version 1 had no tables that last."""
 
 _CONTAINER = pa.schema(
     [pa.field("name", pa.string(), nullable=False), pa.field("stream", pa.large_binary(), nullable=False)]
 )
-_FILE_NAME = re.compile(r"checkpoint-[0-9]{12}\.arrow(\.part)?")
+_FILE_NAME = re.compile(r"(checkpoint-[0-9]{12}|lasting-[0-9a-f]{64})\.arrow(\.part)?")
+_REMEDY = "remove the row with 'clustercep run --forget-position' to start afresh"
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Checkpoint:
     tables: Mapping[str, pa.Table]
     state: Mapping[str, Any]
     """JSON-able: read positions, watermarks."""
+    lasting: Mapping[str, pa.Table] = field(default_factory=dict)
+    """Tables that never change: whoever has one gives the same object each time, and it is written once."""
 
 
 class CheckpointFolder:
@@ -47,18 +54,26 @@ class CheckpointFolder:
         self._durable = durable
         self._folder = folder
         self.pipeline = pipeline
+        self._lasting: dict[int, tuple[pa.Table, str]] = {}
+        """By identity: a table and the digest under which it was written; no other table takes its place meanwhile."""
+        self._whole: set[str] = set()
+        """Digests of files that this process wrote, or read and found whole."""
+        self._named: dict[int, frozenset[str]] = {}
+        """By number of a checkpoint: all its files."""
 
     def write(self, checkpoint: Checkpoint, now_ms: int, epoch: str = "") -> CheckpointRow:
-        """Write the file; returns the row that makes it current once its transaction commits."""
-        data = _pack(checkpoint)
+        """Write what is not there yet; returns the row that makes it current once its transaction commits."""
         name = f"checkpoint-{checkpoint.number:012d}.arrow"
         try:
             self._folder.mkdir(exist_ok=True)  # its parent, the store, is never made anew: it may have been moved away
+            digests = self._write_lasting(checkpoint.lasting)
+            data = _pack(checkpoint, digests)
             _write_atomically(self._folder / name, data, durable=self._durable)
         except OSError as error:
             raise CheckpointError(
                 f"the checkpoint {self._folder / name} cannot be written: {error.strerror}"
             ) from error
+        self._named[checkpoint.number] = frozenset((name, *map(_lasting_name, digests.values())))
         return CheckpointRow(
             pipeline=self.pipeline,
             number=checkpoint.number,
@@ -70,54 +85,107 @@ class CheckpointFolder:
         )
 
     def read(self, row: CheckpointRow) -> Checkpoint:
-        """The checkpoint a row names; raises CheckpointError when the file is not what was written."""
+        """The checkpoint a row names; raises CheckpointError when its files are not what was written."""
         path = self._folder / row.file
-        remedy = "remove the row with 'clustercep run --forget-position' to start afresh"
-        if row.version != VERSION:
-            raise CheckpointError(f"{path}: a checkpoint of version {row.version}; expected {VERSION}; {remedy}")
+        if row.version not in _READABLE:
+            raise CheckpointError(f"{path}: a checkpoint of version {row.version}; expected {VERSION}; {_REMEDY}")
+        container = _unpack(_content(path, row.digest), path)
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise CheckpointError(f"{path}: cannot be read: {error.strerror}; {remedy}") from error
-        if _digest(data) != row.digest:
-            raise CheckpointError(f"{path}: its content is not what was written; {remedy}")
-        return _unpack(data, row.number, path)
+            metadata = {b"lasting": b"{}"} if row.version == 1 else {}
+            metadata |= container.schema.metadata
+            digests: Mapping[str, str] = json.loads(metadata[b"lasting"])
+            streams = zip(container.column("name").to_pylist(), container.column("stream"), strict=True)
+            tables = {name: ipc.open_stream(stream.as_buffer()).read_all() for name, stream in streams}
+            state = json.loads(metadata[b"state"])
+        except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{path}: not a checkpoint: {error}") from error
+        lasting = {name: self._read_lasting(digest) for name, digest in digests.items()}
+        self._named[row.number] = frozenset((row.file, *map(_lasting_name, digests.values())))
+        return Checkpoint(row.number, tables, state, lasting)
 
     def tidy(self, current: int) -> None:
-        """Remove files that are older than the current one, and halves of a file."""
-        if not self._folder.is_dir():
+        """Remove the files that the current checkpoint, which was written or read here, does not name."""
+        named = self._named.get(current)
+        if named is None or not self._folder.is_dir():
             return
+        self._named = {current: named}
         for path in self._folder.iterdir():
-            if _FILE_NAME.fullmatch(path.name) and path.name != f"checkpoint-{current:012d}.arrow":
+            if _FILE_NAME.fullmatch(path.name) and path.name not in named:
                 path.unlink(missing_ok=True)
 
+    def _write_lasting(self, tables: Mapping[str, pa.Table]) -> dict[str, str]:
+        """Digests by the names of tables; their files are there afterwards, also when somebody had removed one."""
+        there = {path.name for path in self._folder.iterdir()}
+        known, self._lasting = self._lasting, {}
+        digests = {}
+        for name, table in tables.items():
+            _, digest = known.get(id(table), (table, ""))
+            if not digest or _lasting_name(digest) not in there:
+                digest = self._write_one(_stream(table), there)
+            self._lasting[id(table)] = (table, digest)
+            digests[name] = digest
+        self._whole &= set(digests.values())
+        return digests
 
-def _pack(checkpoint: Checkpoint) -> bytes:
-    streams = []
-    for table in checkpoint.tables.values():
-        sink = pa.BufferOutputStream()
-        with ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        streams.append(sink.getvalue().to_pybytes())
-    container = pa.table({"name": list(checkpoint.tables), "stream": streams}, schema=_CONTAINER)
-    schema = _CONTAINER.with_metadata({"version": str(VERSION), "state": json.dumps(checkpoint.state)})
-    sink = pa.BufferOutputStream()
-    with ipc.new_file(sink, schema) as writer:
-        writer.write_table(container)
-    return bytes(sink.getvalue().to_pybytes())
+    def _write_one(self, data: pa.Buffer, there: set[str]) -> str:
+        digest = _digest(data)
+        name = _lasting_name(digest)
+        # What an earlier process left under the name may be a file that a power cut emptied.
+        if digest not in self._whole or name not in there:
+            _write_atomically(self._folder / name, data, durable=self._durable)
+            self._whole.add(digest)
+        return digest
+
+    def _read_lasting(self, digest: str) -> pa.Table:
+        path = self._folder / _lasting_name(digest)
+        data = _content(path, digest)
+        try:
+            table = ipc.open_stream(pa.BufferReader(data)).read_all()
+        except pa.ArrowInvalid as error:
+            raise CheckpointError(f"{path}: not a part of a checkpoint: {error}") from error
+        self._whole.add(digest)
+        return table
 
 
-def _unpack(data: bytes, number: int, path: Path) -> Checkpoint:
+def _lasting_name(digest: str) -> str:
+    return f"lasting-{digest}.arrow"
+
+
+def _content(path: Path, digest: str) -> bytes:
     try:
-        container = ipc.open_file(pa.BufferReader(data)).read_all()
-        names, streams = container.column("name").to_pylist(), container.column("stream")
-        tables = {name: ipc.open_stream(streams[i].as_buffer()).read_all() for i, name in enumerate(names)}
-        return Checkpoint(number, tables, json.loads(container.schema.metadata[b"state"]))
-    except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}; {_REMEDY}") from error
+    if _digest(data) != digest:
+        raise CheckpointError(f"{path}: its content is not what was written; {_REMEDY}")
+    return data
+
+
+def _stream(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _pack(checkpoint: Checkpoint, digests: Mapping[str, str]) -> pa.Buffer:
+    streams = [_stream(table).to_pybytes() for table in checkpoint.tables.values()]
+    container = pa.table({"name": list(checkpoint.tables), "stream": streams}, schema=_CONTAINER)
+    described = {"version": str(VERSION), "state": json.dumps(checkpoint.state), "lasting": json.dumps(digests)}
+    sink = pa.BufferOutputStream()
+    with ipc.new_file(sink, _CONTAINER.with_metadata(described)) as writer:
+        writer.write_table(container)
+    return sink.getvalue()
+
+
+def _unpack(data: bytes, path: Path) -> pa.Table:
+    try:
+        return ipc.open_file(pa.BufferReader(data)).read_all()
+    except pa.ArrowInvalid as error:
         raise CheckpointError(f"{path}: not a checkpoint: {error}") from error
 
 
-def _write_atomically(path: Path, data: bytes, *, durable: bool) -> None:
+def _write_atomically(path: Path, data: pa.Buffer, *, durable: bool) -> None:
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
         file.write(data)
@@ -134,5 +202,5 @@ def _write_atomically(path: Path, data: bytes, *, durable: bool) -> None:
         os.close(folder)
 
 
-def _digest(data: bytes) -> str:
+def _digest(data: pa.Buffer | bytes) -> str:
     return hashlib.blake2b(data, digest_size=32).hexdigest()

@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from app.remembered_ids import OPEN, PANE_IDS, SEALED, RememberedIds
 from engine.events import FOREVER_MS, HEADER, BoolArray, EventBatch, Int64Array
 
 PRECEDENCE = "precedence__"
 """Column of waiting events: rank of the source the row came from, 0 first. Attributes have no such name."""
 
-RELEASED = pa.schema(
-    [pa.field("event_id", pa.string(), nullable=False), pa.field("until_ms", pa.int64(), nullable=False)]
-)
-"""Ids that are known, and the watermark up to which they are remembered."""
+TEXT = "released"
+"""Remembered ids as checkpoints of version 1 have them: event_id (string) and until_ms."""
 
 NEVER_MS = -FOREVER_MS
 
@@ -50,13 +49,14 @@ class Deduplicator:
         *,
         brief_types: Collection[str] = (),
         brief_ms: int | None = None,
+        pane_ids: int = PANE_IDS,
     ) -> None:
         self._precedence = dict(precedence)
         self._remember_ms = remember_ms
         self._brief_types = pa.array(sorted(brief_types), pa.string())
         self._brief_ms = remember_ms if brief_ms is None else min(brief_ms, remember_ms)
         self._waiting = _waiting_of(EventBatch.empty(), 0)
-        self._released = RELEASED.empty_table()
+        self._released = RememberedIds(pane_ids)
         self.watermark_ms = NEVER_MS
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Deduplicator:
     def offer(self, source: str, batch: EventBatch) -> Offered:
         """Take in events of one source, in any order; raises EventError for a batch that breaks the schema."""
         batch.validate()
-        known = self._is_released(batch)
+        known = self._released.hold(batch.table.column("event_id"))
         is_late = ~known & (batch.t_lo_ms < self.watermark_ms)
         on_time = batch.where(~known & ~is_late)
         # A source may date an event earlier than the copy that waits: the event is not lost, so this one is a copy.
@@ -97,39 +97,39 @@ class Deduplicator:
 
     def knows(self, event_id: str) -> bool:
         """True when an event of this id waits or was released and is still remembered."""
-        return any(
-            bool(pc.any(pc.equal(table.column("event_id"), event_id)).as_py())
-            for table in (self._waiting, self._released)
-        )
+        waits = bool(pc.any(pc.equal(self._waiting.column("event_id"), event_id)).as_py())
+        return waits or bool(self._released.hold(pa.array([event_id], pa.string()))[0])
 
     def save(self) -> dict[str, pa.Table]:
-        """Waiting events and remembered ids; the watermark travels as metadata."""
+        """Waiting events and the latest remembered ids; the watermark travels as metadata."""
         meta = {"watermark_ms": str(self.watermark_ms)}
-        return {"waiting": self._waiting.replace_schema_metadata(meta), "released": self._released}
+        return {"waiting": self._waiting.replace_schema_metadata(meta), OPEN: self._released.save()}
+
+    def sealed(self) -> dict[str, pa.Table]:
+        """The other remembered ids, in tables that never change: of one it is the same object each time."""
+        return self._released.sealed()
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
-        """Take over what `save` returned; raises KeyError or ValueError when it is something else."""
+        """Take over what `save` and `sealed` returned; raises KeyError or ValueError when it is something else."""
         waiting = state["waiting"]
         self.watermark_ms = int((waiting.schema.metadata or {})[b"watermark_ms"])
         self._waiting = waiting.replace_schema_metadata(None)
-        self._released = state["released"].select(RELEASED.names)
-
-    def _is_released(self, batch: EventBatch) -> BoolArray:
-        return _is_in(batch, [self._released])
+        if (text := state.get(TEXT)) is not None:
+            self._released.add(text.column("event_id"), text.column("until_ms"))
+            self._forget()
+            return
+        self._released.restore(state[OPEN], {name: table for name, table in state.items() if name.startswith(SEALED)})
 
     def _remember(self, events: EventBatch) -> None:
         if not len(events):
             return
         brief = pc.is_in(events.strings("type"), value_set=self._brief_types)
         until_ms = pc.add(pa.array(events.t_hi_ms), pc.if_else(brief, self._brief_ms, self._remember_ms))
-        known = pa.table([events.strings("event_id"), until_ms], schema=RELEASED)
-        self._released = pa.concat_tables([self._released, known])
+        self._released.add(events.strings("event_id"), until_ms)
 
     def _forget(self) -> None:
-        if self.watermark_ms >= FOREVER_MS:
-            return
-        alive = pc.greater_equal(self._released.column("until_ms"), self.watermark_ms)
-        self._released = self._released.filter(alive).combine_chunks()
+        if self.watermark_ms < FOREVER_MS:
+            self._released.forget(self.watermark_ms)
 
 
 def _is_in(batch: EventBatch, tables: list[pa.Table]) -> BoolArray:

@@ -87,8 +87,12 @@ class Order:
         pending = {f"pending-{i}": history.events.table for i, history in enumerate(self._pending)}
         return {**self._deduplicator.save(), **pending}, state
 
+    def sealed(self) -> dict[str, pa.Table]:
+        """Tables beside those of `save` that never change: of one it is the same object each time."""
+        return self._deduplicator.sealed()
+
     def restore(self, tables: Mapping[str, pa.Table], state: Mapping[str, Any], now_ms: int) -> None:
-        """Take over what `save` returned."""
+        """Take over what `save` and `sealed` returned."""
         self._deduplicator.restore(tables)
         self._watermarks.restore(state["watermarks"], now_ms)
         self._positions = dict(state["positions"])

@@ -185,7 +185,8 @@ class Pipeline:
         if row is None:
             return None
         checkpoint = self.checkpoints.read(row)
-        order, matcher, recent = (_part(checkpoint.tables, name) for name in ("order", "matcher", "recent"))
+        tables = {**checkpoint.tables, **checkpoint.lasting}
+        order, matcher, recent = (_part(tables, name) for name in ("order", "matcher", "recent"))
         try:
             self.order.restore(order, checkpoint.state["order"], now_ms)
             self.recent.restore(recent["events"], int(checkpoint.state["watermark_ms"]))
@@ -212,7 +213,8 @@ class Pipeline:
             **{f"matcher/{name}": table for name, table in self.matcher.save().items()},
             "recent/events": self.recent.save(),
         }
-        return Checkpoint(self.number + 1, tables, {"order": order_state, "watermark_ms": watermark_ms})
+        lasting = {f"order/{name}": table for name, table in self.order.sealed().items()}
+        return Checkpoint(self.number + 1, tables, {"order": order_state, "watermark_ms": watermark_ms}, lasting)
 
 
 def _part(tables: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:

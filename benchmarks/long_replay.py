@@ -222,7 +222,7 @@ def sample(live: Live, settings: Settings, minute: float, n_taken: int, wall_s: 
         pa.total_allocated_bytes() / 2**20,
         len(live.pipeline.recent),
         sum(counted.n_kept for counted in matcher.statistics.values()),
-        max(path.stat().st_size for path in checkpoint_folder(settings).iterdir()) / 2**20,
+        max(path.stat().st_size for path in checkpoint_folder(settings).glob("checkpoint-*")) / 2**20,
         n_taken,
         wall_s,
         cpu_s,

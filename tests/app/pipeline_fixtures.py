@@ -161,7 +161,7 @@ def start(
     pipeline = Pipeline(
         intake=IntakeQueue(),
         order=Order(
-            Deduplicator({name: rank for rank, name in enumerate(names)}, 100_000),
+            Deduplicator({name: rank for rank, name in enumerate(names)}, 100_000, pane_ids=3),
             Watermarks(names, timeout_ms, now_ms),
             history_types={"MapStart", "MapEnd"},
         ),

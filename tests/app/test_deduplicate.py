@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,14 +93,14 @@ steps = st.lists(
 @given(steps, st.integers(0, 12))
 def test_agrees_with_the_definition(script: list[tuple[int | None, Any]], restart_at: int) -> None:
     precedence = {name: rank for rank, name in enumerate(SOURCES)}
-    dedup, plain = Deduplicator(precedence, 10**9), Plain()
+    dedup, plain = Deduplicator(precedence, 10**9, pane_ids=3), Plain()
     n_new: Counter[str] = Counter()
     n_duplicate: Counter[str] = Counter()
     late: list[str] = []
     for number, (rank, content) in enumerate(script):
         if number == restart_at:
-            saved = dedup.save()
-            dedup = Deduplicator(precedence, 10**9)
+            saved = {**dedup.save(), **dedup.sealed()}
+            dedup = Deduplicator(precedence, 10**9, pane_ids=3)
             dedup.restore(saved)
         if rank is None:
             expected = plain.release(content)
@@ -155,6 +156,17 @@ def test_ids_of_samples_are_forgotten_earlier() -> None:
     assert (dedup.knows("e"), dedup.knows("m")) == (False, True)
 
 
+def test_ids_of_a_checkpoint_of_version_1_are_known() -> None:
+    before = Deduplicator({"a": 0}, remember_ms=100)
+    before.offer("a", EventBatch.from_rows([row("waits", 60)], SCHEMA))
+    before.release(50)
+    ids = pa.table({"event_id": ["e", "forgotten"], "until_ms": pa.array([50, 49], pa.int64())})
+    dedup = Deduplicator({"a": 0}, remember_ms=100)
+    dedup.restore({"waiting": before.save()["waiting"], "released": ids})
+    assert [dedup.knows(name) for name in ("e", "waits", "forgotten")] == [True, True, False]
+    assert dedup.watermark_ms == 50
+
+
 def test_waiting_ids_are_known() -> None:
     dedup = Deduplicator({"a": 0}, remember_ms=100)
     dedup.offer("a", EventBatch.from_rows([row("e", 10)], SCHEMA))
@@ -162,7 +174,7 @@ def test_waiting_ids_are_known() -> None:
     assert not dedup.knows("f")
 
 
-@pytest.mark.parametrize("missing", ["waiting", "released"])
+@pytest.mark.parametrize("missing", ["waiting", "open"])
 def test_a_state_without_a_part_is_refused(missing: str) -> None:
     saved = Deduplicator({"a": 0}, 100).save()
     del saved[missing]

@@ -1,0 +1,194 @@
+"""Checkpoint files: what is written when, what is refused, what is removed, whatever moment the process dies at."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import ipc
+
+from app import checkpoint as module
+from app.checkpoint import Checkpoint, CheckpointFolder
+from app.errors import CheckpointError
+from app.store.models import CheckpointRow
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+def table(*values: int) -> pa.Table:
+    return pa.table({"x": pa.array(values, pa.int64())})
+
+
+def of(number: int, lasting: dict[str, pa.Table]) -> Checkpoint:
+    return Checkpoint(number, {"t": table(number)}, {"n": number}, lasting)
+
+
+def plain(found: Checkpoint) -> tuple[Any, ...]:
+    return (
+        found.number,
+        {name: t.to_pydict() for name, t in found.tables.items()},
+        found.state,
+        {name: t.to_pydict() for name, t in found.lasting.items()},
+    )
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_ino for path in folder.glob("lasting-*")}
+
+
+def test_a_lasting_table_is_written_once(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "live", durable=True)
+    first, second = table(1, 2), table(3)
+    folder.write(of(1, {"a": first}), 0)
+    before = stamps(tmp_path)
+    row = folder.write(of(2, {"b": first, "c": second}), 0)
+    assert {name: stamps(tmp_path)[name] for name in before} == before
+    assert plain(folder.read(row)) == plain(of(2, {"b": first, "c": second}))
+    # A new process knows by the digests what is there, though its tables are other objects.
+    again = CheckpointFolder(tmp_path, "live", durable=True)
+    before = stamps(tmp_path)
+    again.write(of(3, dict(again.read(row).lasting)), 0)
+    again.write(of(4, {"a": table(1, 2)}), 0)
+    assert stamps(tmp_path) == before
+
+
+def test_a_lasting_file_that_somebody_removed_is_written_again(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "live", durable=False)
+    lasting = {"a": table(1)}
+    folder.write(of(1, lasting), 0)
+    (file,) = tmp_path.glob("lasting-*")
+    file.unlink()
+    row = folder.write(of(2, lasting), 0)
+    assert plain(CheckpointFolder(tmp_path, "live").read(row)) == plain(of(2, lasting))
+
+
+def test_what_an_earlier_process_left_is_not_trusted(tmp_path: Path) -> None:
+    lasting = {"a": table(1)}
+    CheckpointFolder(tmp_path, "live", durable=False).write(of(1, lasting), 0)
+    (file,) = tmp_path.glob("lasting-*")
+    file.write_bytes(b"")  # a power cut
+    row = CheckpointFolder(tmp_path, "live", durable=False).write(of(1, lasting), 0)
+    assert plain(CheckpointFolder(tmp_path, "live").read(row)) == plain(of(1, lasting))
+
+
+@pytest.mark.parametrize("harm", ["changed", "gone"])
+def test_a_damaged_lasting_file_is_refused(tmp_path: Path, harm: str) -> None:
+    row = CheckpointFolder(tmp_path, "live", durable=False).write(of(1, {"a": table(1, 2, 3)}), 0)
+    (file,) = tmp_path.glob("lasting-*")
+    if harm == "changed":
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    else:
+        file.unlink()
+    expected = "not what was written" if harm == "changed" else "cannot be read"
+    with pytest.raises(CheckpointError, match=rf"{file.name}: .*{expected}.*--forget-position"):
+        CheckpointFolder(tmp_path, "live").read(row)
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    row = CheckpointFolder(tmp_path, "live", durable=False).write(of(1, {}), 0)
+    row.version = 3
+    with pytest.raises(CheckpointError, match=r"version 3; expected 2; .*--forget-position"):
+        CheckpointFolder(tmp_path, "live").read(row)
+
+
+def test_version_1_can_be_read(tmp_path: Path) -> None:
+    row = CheckpointFolder(tmp_path, "live", durable=False).write(of(1, {}), 0)
+    with ipc.open_file(tmp_path / row.file) as file:
+        content = file.read_all()
+    without = {name: value for name, value in content.schema.metadata.items() if name != b"lasting"}
+    with ipc.new_file(tmp_path / row.file, content.schema.with_metadata(without)) as writer:
+        writer.write_table(content)
+    row.digest = module._digest((tmp_path / row.file).read_bytes())
+    with pytest.raises(CheckpointError, match="not a checkpoint: b'lasting'"):
+        CheckpointFolder(tmp_path, "live").read(row)
+    row.version = 1
+    assert plain(CheckpointFolder(tmp_path, "live").read(row)) == plain(of(1, {}))
+
+
+def test_files_that_are_not_its_own_stay(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "live", durable=False)
+    ours = [f"lasting-{'0' * 64}.arrow", f"lasting-{'1' * 64}.arrow.part", "checkpoint-000000000009.arrow"]
+    foreign = ["lasting-1.arrow", "notes.txt"]
+    for name in (*ours, *foreign):
+        (tmp_path / name).write_bytes(b"")
+    folder.write(of(1, {"a": table(1)}), 0)
+    folder.tidy(2)  # of another process, of which this one knows nothing
+    assert {path.name for path in tmp_path.iterdir()} >= {*ours, *foreign}
+    folder.tidy(1)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left >= {*foreign, "checkpoint-000000000001.arrow"}
+    assert left.isdisjoint(ours)
+    assert len(left) == 4
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["commit", "refuse", "kill", "tidied"]), st.integers(0, 9)), max_size=12),
+)
+def test_whatever_moment_it_dies_at_the_committed_one_can_be_read(
+    tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int]]
+) -> None:
+    """Each step adds a lasting table or drops one; the oracle is what the last commit held."""
+    path = tmp_path_factory.mktemp("checkpoints")
+    folder = CheckpointFolder(path, "live", durable=False)
+    row: CheckpointRow | None = None
+    expected, number, lasting = None, 0, dict[str, pa.Table]()
+    for outcome, choice in script:
+        lasting = {**lasting, f"l{choice}": table(choice, number)} if choice % 3 else dict(list(lasting.items())[1:])
+        wanted = of(number + 1, lasting)
+        if outcome == "kill":
+            with dying_at(choice % 3), suppress(Killed):
+                folder.write(wanted, 0)
+        else:
+            written = folder.write(wanted, 0)
+            if outcome != "refuse":
+                row, expected, number = written, wanted, number + 1
+            if outcome == "tidied":
+                folder.tidy(number)
+                assert {file.name for file in path.glob("lasting-*")} == named(lasting)
+        if outcome in ("kill", "refuse"):
+            folder = CheckpointFolder(path, "live", durable=False)
+            if row is not None and expected is not None:
+                found = folder.read(row)
+                assert plain(found) == plain(expected)
+                folder.tidy(number)
+                lasting = dict(found.lasting)
+            else:
+                lasting = {}
+    if row is not None and expected is not None:
+        assert plain(CheckpointFolder(path, "live").read(row)) == plain(expected)
+
+
+def named(lasting: dict[str, pa.Table]) -> set[str]:
+    return {f"lasting-{module._digest(module._stream(t))}.arrow" for t in lasting.values()}
+
+
+class dying_at:  # noqa: N801  # reads as a statement
+    """The process dies instead of writing its file number `n`."""
+
+    def __init__(self, n: int) -> None:
+        self._left = n
+        self._patch = pytest.MonkeyPatch()
+
+    def __enter__(self) -> None:
+        write = module._write_atomically
+
+        def writing(path: Path, data: pa.Buffer, *, durable: bool) -> None:
+            if self._left == 0:
+                path.with_name(path.name + ".part").write_bytes(b"half")
+                raise Killed
+            self._left -= 1
+            write(path, data, durable=durable)
+
+        self._patch.setattr(module, "_write_atomically", writing)
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
