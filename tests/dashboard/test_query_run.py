@@ -34,7 +34,7 @@ from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch, EventSchema
 from tests.conformance.test_random_cases import (
     COMPILED_ANY,
-    COMPILED_NEXT,
+    COMPILED_RUNS,
     check_collapsed,
     check_listed,
     check_top,
@@ -143,9 +143,9 @@ def test_imprecise_events_give_the_oracles_rows_for_any_batch_size(case: Case, b
     check_against_oracle(case, batch_rows)
 
 
-@given(cases(COMPILED_NEXT, PRECISE), st.integers(1, 7))
+@given(cases(COMPILED_RUNS, PRECISE), st.integers(1, 7))
 @SETTINGS
-def test_next_match_gives_the_oracles_rows_for_any_batch_size(case: Case, batch_rows: int) -> None:
+def test_runs_give_the_oracles_rows_for_any_batch_size(case: Case, batch_rows: int) -> None:
     check_against_oracle(case, batch_rows)
 
 
