@@ -122,7 +122,7 @@ def assemble(
         return matcher
 
     judgeable = judgeable_types(event_table(), sources)
-    for_histories = [query for query in queries.compiled if query.types <= judgeable]
+    for_histories = [query for query in queries.compiled if query.read_types <= judgeable]
 
     def history_matcher() -> FreshMatcher | None:
         return engine.Engine(for_histories, schema, limits=limits, on_failure=watch.failed) if for_histories else None
@@ -137,7 +137,7 @@ def assemble(
                 brief_ms=BRIEF_MS,
             ),
             Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
-            history_types=frozenset().union(*(query.types for query in for_histories)),
+            history_types=frozenset().union(*(query.read_types for query in for_histories)),
         ),
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),

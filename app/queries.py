@@ -118,7 +118,7 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         per=() if notice is None else notice.per,
         runbook=runbook,
         within_ms=query.within_ms,
-        types=query.types,
+        types=query.read_types,
     )
 
 

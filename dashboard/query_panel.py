@@ -125,7 +125,7 @@ def _readable_log() -> tuple[EventLogReader, tuple[int, int]] | None:
 def _estimate(reader: EventLogReader, checked: Checked, from_ms: int, to_ms: int) -> str:
     if checked.compiled is None:
         return "A query that is not valid cannot run."
-    n_events = _n_events(reader, tuple(sorted(checked.compiled.types)), from_ms, to_ms, now_ms() // 30_000)
+    n_events = _n_events(reader, tuple(sorted(checked.compiled.read_types)), from_ms, to_ms, now_ms() // 30_000)
     most = settings().dashboard
     text = f"About {n_events:,} events to read; {duration(most.query_timeout_ms)} at most."
     if n_events > most.max_query_events:

@@ -239,7 +239,7 @@ class _Run:
         return cls(query, engine.Engine([query], schema, limits=bounds), limits, clock, memory_bytes, clock())
 
     def evaluate(self, request: QueryRequest, log: Log, batch_rows: int) -> Iterator[Message]:
-        types, span = self.query.types, {"from_ms": request.from_ms, "to_ms": request.to_ms}
+        types, span = self.query.read_types, {"from_ms": request.from_ms, "to_ms": request.to_ms}
         n_estimated = log.count(types=types, **span)
         yield Progress(0, n_estimated, None, 0)
         rows = RowWindow.of(self.query)

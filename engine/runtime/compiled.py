@@ -32,7 +32,17 @@ class CompiledQuery:
 
     @property
     def types(self) -> frozenset[str]:
-        """The event types that the query reads."""
+        """The event types that the query names."""
+        return self.plan.types
+
+    @property
+    def read_types(self) -> frozenset[str]:
+        """The event types that decide what it finds: under contiguity also those of which no event may lie between."""
+        strategy = self.plan.strategy
+        if strategy is ast.Strategy.PARTITION_CONTIGUITY and self.plan.key:
+            return self.plan.types | self.plan.keyed_types
+        if strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY):
+            return self.plan.types | frozenset(self.resolved.schema.types)
         return self.plan.types
 
     @property

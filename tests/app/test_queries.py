@@ -40,6 +40,25 @@ def test_what_alerting_learns_of_a_query(folder: Path) -> None:
     assert (info.runbook, info.types) == ("Look at the host.", {"MapStart", "MapEnd"})
 
 
+@pytest.mark.parametrize(
+    ("strategy", "key", "read", "ignored"),
+    [
+        ("strict_contiguity", "task_id", {"MapStart", "MapEnd", "Metric"}, set()),
+        ("partition_contiguity", "job_id", {"MapStart", "MapEnd", "JobEnd"}, {"Metric"}),
+        ("skip_till_next_match", "task_id", {"MapStart", "MapEnd"}, {"JobEnd", "Metric"}),
+    ],
+)
+def test_events_that_may_not_lie_between_are_read_too(
+    folder: Path, strategy: str, key: str, read: set[str], ignored: set[str]
+) -> None:
+    text = QUERY.replace("skip_till_next_match", strategy).replace("[task_id]", f"[{key}]")
+    loaded = load_queries(Queries(directory=write(folder, slow__cep=text)), 7)
+    assert loaded.problems == ()
+    types = loaded.infos["slow"].types
+    assert read <= types
+    assert not ignored & types
+
+
 def test_the_configured_gap_holds_where_the_query_gives_none(folder: Path) -> None:
     write(folder, slow__cep=QUERY.replace("GROUP_GAP 5 minutes", ""))
     assert load_queries(Queries(directory=folder), 7).infos["slow"].group_gap_ms == 7
