@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from app.demo import DemoResult
 
 # Compiling a kernel takes seconds once, so single examples have no deadline; failures print how to reproduce them.
 # The default draws the same examples in every run; HYPOTHESIS_PROFILE=thorough draws many new ones.
@@ -38,3 +42,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _logs_of_this_test_alone() -> None:
     """Commands configure the logs of their process; within the tests' process the next test shall hear all the same."""
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
+    """`clustercep demo --once`, as shipped but for its folder; once for all tests, which only read what it leaves."""
+    from rich.console import Console
+
+    from app.config import load_settings
+    from app.demo import run_demo
+
+    shipped = load_settings(Path(__file__).parents[1] / "config.yaml", {})
+    folder = tmp_path_factory.mktemp("build") / "demo"
+    own = shipped.model_copy(update={"demo": shipped.demo.model_copy(update={"directory": folder})})
+    return run_demo(own, "max", Console(quiet=True))

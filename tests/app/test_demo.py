@@ -5,32 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-from rich.console import Console
-
 from app.assembly import open_configured_store
 from app.config import load_settings
-from app.demo import DemoResult, run_demo
+from app.demo import DemoResult
 from app.recording import Recording
 from app.replay import Progress, replay
-from app.settings import Settings
 from tests.app.test_pipeline import content, without_polls
 
 ROOT = Path(__file__).parents[2]
 CUT_MS = 500_000
 """Of the recording that is replayed with restarts: until after the first three faults."""
-
-
-def settings_in(folder: Path) -> Settings:
-    settings = load_settings(ROOT / "config.yaml", {})
-    return settings.model_copy(update={"demo": settings.demo.model_copy(update={"directory": folder})})
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
-    """`clustercep demo --once`, as shipped but for its folder."""
-    settings = settings_in(tmp_path_factory.mktemp("build") / "demo")
-    return run_demo(settings, "max", Console(quiet=True))
 
 
 def test_every_fault_is_found_by_its_query_and_no_healthy_job_alarms(demo: DemoResult) -> None:

@@ -1,0 +1,143 @@
+"""The real `clustercep dashboard` over a store, and a visitor who notices everything that a page must not do."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, TimeoutError, expect
+
+from app.dashboard_command import free_port
+
+ROOT = Path(__file__).parents[2]
+WAIT_MS = 60_000
+"""Generous: nothing waits that long unless it is broken, but a busy machine may be slow."""
+
+_ASKED_BY_STREAMLIT = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
+"""Opened below its root, Streamlit's page first looks for its server there, and finds it one level above."""
+
+_TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll('[data-testid=stMain]')]
+    .filter(node => node.scrollWidth > node.clientWidth + 1).length"""
+_MADE_OF_NAMES = """() => [
+    ...[...document.querySelectorAll('a[href]')].filter(
+        link => link.protocol === 'javascript:' || link.hostname && link.hostname !== location.hostname),
+    ...[...document.querySelectorAll('img')].filter(image => /evil|x$/.test(image.src)),
+    ...[...document.querySelectorAll('script')].filter(script => script.textContent.includes('alert(1)')),
+    ...document.querySelectorAll('.katex'),
+].map(node => node.outerHTML)"""
+_TEXT = """() => {
+    const main = document.querySelector('[data-testid=stMain]');
+    const cells = [...main.querySelectorAll('th, td, svg text, textarea, input')].map(n => n.value || n.textContent);
+    return [main.innerText, ...cells].join('\\n').replace(/[\\u2060\\u2068\\u2069]/g, '');
+}"""
+
+
+@contextmanager
+def dashboard(store_folder: Path) -> Iterator[str]:
+    """Its URL, with a slash at the end; the settings are those that are shipped."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CLUSTERCEP")}
+    command = [sys.executable, "-c", "from app.cli import main; main()", "dashboard"]
+    command += ["--store", str(store_folder), "--port", str(free_port("127.0.0.1"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = next((line for line in process.stdout if line.startswith("Dashboard: ")), None)
+            assert line is not None, f"the dashboard ended with {process.wait()} before it answered"
+            yield line.removeprefix("Dashboard: ").strip()
+        finally:
+            process.terminate()
+
+
+@dataclass
+class Visitor:
+    """One person with a browser window of their own. `complaints`: what no page may do, as it happened."""
+
+    url: str
+    context: BrowserContext
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, path: str, title: str | re.Pattern[str]) -> Page:
+        """A page by its address, once it stands still under its title."""
+        self.page.goto(f"{self.url}{path}")
+        return self.settled(title)
+
+    def settled(self, title: str | re.Pattern[str]) -> Page:
+        """The page, once it stands still under this title."""
+        expect(self.page.locator("h1").first).to_have_text(title)
+        self.still()
+        return self.page
+
+    def still(self) -> None:
+        """Wait until the page's script has run."""
+        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+
+    def text(self) -> str:
+        """All that the page says now, in tables and charts too, without characters that are not seen."""
+        return str(self.page.evaluate(_TEXT))
+
+    def reads(self, *words: str) -> None:
+        """Wait until the page says all of this: tables and charts are drawn after its script has run."""
+        try:
+            self.page.wait_for_function(
+                f"words => {{ const said = ({_TEXT})(); return words.every(w => said.includes(w)) }}", arg=list(words)
+            )
+        except TimeoutError:
+            said = self.text()
+            missing = [word for word in words if word not in said]
+            raise AssertionError(f"{self.page.url} does not say {missing}; it says: {said}") from None
+
+    def at_ease(self) -> None:
+        """Nothing went wrong on the page as it is now, nor on the way to it."""
+        page = self.page
+        expect(page.get_by_test_id("stException")).to_have_count(0)
+        expect(page.get_by_text("This page cannot be shown")).to_have_count(0)
+        assert page.evaluate(_MADE_OF_NAMES) == [], "names became elements"
+        assert page.evaluate(_TOO_WIDE) == 0, "the page is wider than its window"
+        assert self.complaints == []
+
+    def note_console(self, message: ConsoleMessage) -> None:
+        """Errors are complaints."""
+        if message.type == "error" and not _ASKED_BY_STREAMLIT.search(message.location["url"]):
+            self.complaints.append(f"console: {message.text} ({message.location['url']})")
+
+    def note_request(self, request: Request) -> None:
+        """Whatever goes to another server is a complaint."""
+        self.note_url(request.url)
+
+    def note_url(self, url: str) -> None:
+        """As `note_request`."""
+        found = urlsplit(url)
+        if found.scheme not in ("data", "blob") and found.netloc != urlsplit(self.url).netloc:
+            self.complaints.append(f"request to {url}")
+
+    def note_dialog(self, dialog: Dialog) -> None:
+        """A script of somebody's ran."""
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+
+@contextmanager
+def visit(browser: Browser, url: str, timezone: str = "UTC", width: int = 1400, height: int = 900) -> Iterator[Visitor]:
+    """A new window without a past."""
+    context = browser.new_context(timezone_id=timezone, viewport={"width": width, "height": height})
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    visitor = Visitor(url, context, page)
+    page.on("console", visitor.note_console)
+    page.on("pageerror", lambda error: visitor.complaints.append(f"error: {error}"))
+    page.on("dialog", visitor.note_dialog)
+    page.on("request", visitor.note_request)
+    page.on("websocket", lambda socket: visitor.note_url(socket.url))
+    try:
+        yield visitor
+        visitor.at_ease()
+    finally:
+        context.close()

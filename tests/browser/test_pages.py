@@ -1,0 +1,189 @@
+"""Every page of the demo in a browser: what it tells is there, nothing of it acts, and it is where its address says."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OwnVisitor, Site
+from tests.browser.hostile import HOSTILE, JOB, QUERY
+
+ALSO_CALLED = {"Asia/Kolkata": "Asia/Calcutta"}
+"""By Chromium."""
+
+HOSTS = [f"node{i}" for i in range(1, 7)]
+
+
+def test_alerts_that_fire_and_those_that_found_the_faults(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    page = own.open("", "Alerts")
+    expect(page).to_have_url(f"{served.url}alerts")
+    expect(page.get_by_role("heading", name=re.compile("^Open: "))).to_have_text(f"Open: {len(served.alert_of)} alerts")
+    n_over = sum(served.summary["alerts"].values())
+    expect(page.get_by_role("heading", name=re.compile("^Over: "))).to_have_text(f"Over: {n_over} alerts")
+    assert len(served.found) == 5
+    assert len(served.summary["alerts"]) == 6
+    own.reads(*served.summary["alerts"], *(f"alert?id={alert['id']}" for alert in served.found))
+    own.reads(*(alert["summary"][:80] for alert in served.found))
+    expect(page.get_by_test_id("stSidebar")).to_contain_text(f"{len(served.alert_of)} firing")
+
+
+def test_each_alert_with_its_events_and_what_to_do(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    for alert in served.found:
+        page = own.open(f"alert?id={alert['id']}", re.compile(re.escape(alert["summary"][:60])))
+        chart = page.get_by_test_id("stVegaLiteChart").first
+        expect(chart.locator("svg")).to_be_visible()
+        expect(chart.locator("svg [role=graphics-symbol]").nth(1)).to_be_visible()
+        for section in ("What to do", "What happened", "Values", "History", "Notifications"):
+            expect(page.get_by_role("heading", name=section, exact=True)).to_be_visible()
+        own.reads(alert["query"], "no match for longer than the gap", "delivered")
+        assert "No runbook paragraph" not in own.text()
+        own.at_ease()
+
+
+def test_jobs_of_the_recording(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    own.open("jobs", "Jobs")
+    assert len(served.manifest.jobs) == 13
+    own.reads(*(job.job_id for job in served.manifest.jobs), *(job.name for job in served.manifest.jobs))
+    own.reads(f"{13 + len(HOSTILE)} jobs in the event log")
+
+
+def test_a_job_from_the_list_with_its_straggler(visitor: OwnVisitor, served: Site) -> None:
+    fault = next(fault for fault in served.manifest.ground_truth if fault.fault == "reducer_straggler")
+    name = next(job.name for job in served.manifest.jobs if job.job_id == fault.job_id)
+    own = visitor()
+    page = own.open(f"jobs?name={name}", "Jobs")
+    table = page.get_by_test_id("stDataFrame")
+    expect(table.locator("td").filter(has_text=fault.job_id)).to_have_count(1)
+    table.locator("canvas").first.click(position={"x": 17, "y": 52})
+    own.settled(name)
+    expect(page).to_have_url(f"{served.url}job?id={fault.job_id}")
+    own.reads("1 straggler", "Attempts by host", "Queued data", "Life times", "reducer-straggler-running", *HOSTS)
+    expect(page.get_by_test_id("stVegaLiteChart").locator("svg")).to_have_count(6)
+
+
+def test_the_cluster_with_its_hosts_load_and_alerts(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    page = own.open("cluster", "Cluster")
+    expect(page.get_by_role("heading", name="cpu_user by host")).to_be_visible()
+    expect(page.get_by_test_id("stVegaLiteChart").locator("svg")).to_have_count(3)
+    own.reads(*HOSTS, *served.summary["alerts"], f"{len(HOSTS) + len(HOSTILE)} hosts", "22 episodes of imbalance")
+    page = own.open("cluster?host=node1", "Cluster")
+    expect(page.get_by_role("link", name="Alerts of node1")).to_be_visible()
+    expect(page.get_by_test_id("stVegaLiteChart").locator("svg").nth(4)).to_be_visible()
+
+
+def test_queries_and_one_with_its_alerts(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    own.open("queries", "Queries")
+    names = [path.stem for path in served.settings.queries.directory.glob("*.cep")]
+    assert len(names) >= 9
+    own.reads(*names)
+    page = own.open("query?name=load-imbalance-task", "load-imbalance-task")
+    page.get_by_text("Explain: how it is read").click()
+    expect(page.get_by_text(re.compile("skip_till_any_match")).first).to_be_visible()
+    own.reads("PATTERN", "Runbook", "drifted apart", "min_rise")
+    page = own.open("query?name=mapper-lifetimes", "mapper-lifetimes")
+    expect(page.get_by_role("heading", name="Report rows")).to_be_visible()
+    own.reads(served.manifest.jobs[-1].job_id)
+
+
+def test_health_in_all_its_parts(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    facts = {
+        "Sources": "Events",
+        "Problems": "unreadable",
+        "Engine": "mapper-straggler-running",
+        "Notifications": "delivered",
+        "Storage": "Event log",
+    }
+    for part, fact in facts.items():
+        page = own.open(f"health?part={part}", "Health")
+        expect(page.get_by_role("radio", name=part)).to_be_checked()
+        own.reads(fact)
+
+
+# --------------------------------------------------------------------- hostile
+
+
+def seen(name: str, n_chars: int = 30) -> str:
+    """How a name is shown, without the place where it is cut."""
+    return " ".join(name.replace("\u202e", "").replace("\u202c", "").split())[:n_chars]
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+def test_hostile_names_are_text_in_lists(visitor: OwnVisitor, served: Site, width: int) -> None:
+    own = visitor(width=width, height=1000)
+    pages = {
+        "alerts?state=firing": "Alerts", "jobs": "Jobs", "cluster": "Cluster", f"query?name={QUERY}": QUERY,
+        "health?part=Problems": "Health",
+    }  # fmt: skip
+    for path, title in pages.items():
+        own.open(path, title)
+        if path.startswith(("jobs", "health", "cluster")):
+            own.reads(*(seen(name, 15) for name in HOSTILE))
+        own.at_ease()
+
+
+@pytest.mark.parametrize("i", range(len(HOSTILE)))
+def test_a_hostile_name_is_text_on_the_pages_about_it(visitor: OwnVisitor, served: Site, i: int) -> None:
+    own, name = visitor(), HOSTILE[i]
+    job = JOB.format(i)
+    page = own.open(f"alert?id={served.alert_of[job]}", re.compile("mapper attempt_"))
+    own.reads(seen(name))
+    expect(page.get_by_role("link", name="Host ")).to_be_visible()
+    own.at_ease()
+    own.open(f"job?id={job}", re.compile("."))
+    title = page.locator("h1").first.inner_text().replace("\u2060", "").strip("\u2068\u2069")
+    assert title.startswith(seen(name))
+    own.at_ease()
+
+
+# ----------------------------------------------------------- addresses, zones
+
+
+@pytest.mark.parametrize(
+    ("path", "title", "told"),
+    [
+        ("alert?id=0000", "Alert", "retention.alerts"),
+        ("alert", "Alert", "Which alert?"),
+        ("job?id=job_1_0001", "Job", "The event log has no job"),
+        ("job", "Job", "Which job?"),
+        ("query?name=no-such-query", "Query", "There is no query file no-such-query"),
+        ("query", "Query", "No query is chosen"),
+        ("editor?name=no-such-query", "Query editor", "There is no query no-such-query"),
+        ("cluster?from=1000&to=2000", "Cluster", "There is no sample between"),
+        ("jobs?name=no-such-job", "Jobs", "No job fits"),
+        ("alerts?query=" + QUERY + "&host=nohost", "Alerts", "No alert fits"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_to_do(visitor: OwnVisitor, path: str, title: str, told: str) -> None:
+    own = visitor()
+    own.open(path, title)
+    expect(own.page.get_by_test_id("stMain")).to_contain_text(told)
+
+
+def began(page: Page) -> str:
+    """When the alert of this page began, as shown."""
+    return (
+        page.get_by_text("Began", exact=True)
+        .locator("xpath=ancestor::*[@data-testid='stVerticalBlock'][1]")
+        .inner_text()
+    )
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/St_Johns"])
+def test_times_are_those_of_the_viewers_zone(visitor: OwnVisitor, served: Site, zone: str) -> None:
+    alert = served.found[0]
+    own = visitor(timezone=zone)
+    page = own.open(f"alert?id={alert['id']}", re.compile("mapper attempt_"))
+    start = datetime.fromisoformat(alert["start"]).astimezone(ZoneInfo(zone))
+    assert f"{start:%Y-%m-%d %H:%M:%S}" in began(page)
+    expect(page.get_by_test_id("stSidebar")).to_contain_text(f"Times are in {ALSO_CALLED.get(zone, zone)}.")
+    own.reads(f"\n{start:%H:%M}:")  # the axis of the time line
