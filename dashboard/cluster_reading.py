@@ -23,9 +23,13 @@ from dashboard.cluster_data import (
     step_of,
 )
 from dashboard.store import EventLogReader
+from dashboard.times import Span
 
 SLICE_EVENTS = 1_000_000
 """About so many events are in memory at a time."""
+
+LEAST_SLICE_MS = 60_000
+"""Shorter spans are not cut: the log counts whole row groups, however little of them a span touches."""
 
 PROBE_MS = 5 * 60_000
 """The names of metrics are looked for in so much of the end of the span: a log of months has millions of samples."""
@@ -128,15 +132,25 @@ def _slices(
     A sample that touches two slices is in both; `whole`: only in the one that has its end (in the last one, too, when
     it ends after the span).
     """
-    n_slices = max(1, -(-log.count(types=("Metric",), from_ms=from_ms, to_ms=to_ms) // SLICE_EVENTS))
-    width_ms = -(-(to_ms - from_ms + 1) // n_slices)
-    for begin_ms in range(from_ms, to_ms + 1, width_ms):
-        end_ms = min(to_ms, begin_ms + width_ms - 1)
+    for begin_ms, end_ms in _cut(log, from_ms, to_ms):
         needed = tuple(dict.fromkeys((*columns, "t_hi_ms")))
         samples = log.read(types=("Metric",), from_ms=begin_ms, to_ms=end_ms, columns=needed)
         if whole and end_ms < to_ms:
             samples = samples.filter(pc.less_equal(samples.column("t_hi_ms"), end_ms))
         yield samples.select(list(columns)), begin_ms, end_ms
+
+
+def _cut(log: EventLogReader, from_ms: int, to_ms: int) -> Iterator[Span]:
+    """The span in parts of about SLICE_EVENTS samples at most, however unevenly they lie: an address may ask for all
+    years there are.
+    """
+    n_samples = log.count(types=("Metric",), from_ms=from_ms, to_ms=to_ms)
+    if n_samples <= SLICE_EVENTS or to_ms - from_ms < LEAST_SLICE_MS:
+        yield from_ms, to_ms
+        return
+    middle_ms = (from_ms + to_ms) // 2
+    yield from _cut(log, from_ms, middle_ms)
+    yield from _cut(log, middle_ms + 1, to_ms)
 
 
 def _with_hosts(events: pa.Table, text: str) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from app.event_log import EventLogReader
 from dashboard import cluster_reading
-from dashboard.cluster_reading import metric_names, read_grid, read_host, read_load, read_node_marks
+from dashboard.cluster_reading import _slices, metric_names, read_grid, read_host, read_load, read_node_marks
 from tests.dashboard.test_job_reading import log_of
 
 T0_MS = 1_700_000_010_000
@@ -55,7 +56,23 @@ def log(tmp_path: Path) -> EventLogReader:
     return log_of(tmp_path, *steps)
 
 
+EVER = (0, 253_370_764_800_000)
+"""What an address may ask for."""
+
 SPAN = (T0_MS + 1, T0_MS + N_STEPS * STEP_MS)
+
+
+def test_a_slice_is_small_wherever_in_the_span_the_samples_lie(
+    log: EventLogReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_reading, "SLICE_EVENTS", 10)
+    slices = list(_slices(log, ("host",), *EVER))
+    assert slices[0][1] == EVER[0]
+    assert slices[-1][2] == EVER[1]
+    assert all(begin_ms == before[2] + 1 for before, (_, begin_ms, _) in pairwise(slices))
+    assert max(samples.num_rows for samples, _, _ in slices) <= 3 * (60_000 // STEP_MS + 2)
+    assert sum(samples.num_rows for samples, _, _ in slices) >= N_STEPS
+    assert len(slices) < 100
 
 
 def test_slices_make_no_difference(log: EventLogReader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +84,8 @@ def test_slices_make_no_difference(log: EventLogReader, monkeypatch: pytest.Monk
         (sum(range(N_STEPS)) + sum(100 - n for n in range(0, N_STEPS, 2))) * STEP_MS
     )
     monkeypatch.setattr(cluster_reading, "SLICE_EVENTS", 10)
-    n_slices = -(-log.count(types=("Metric",)) // 10)
-    assert (SPAN[1] - SPAN[0] + 1) / n_slices % STEP_MS != 0  # samples are cut
+    monkeypatch.setattr(cluster_reading, "LEAST_SLICE_MS", 40_000)
+    assert any(end_ms % STEP_MS for _, _, end_ms in _slices(log, ("host",), *SPAN))  # samples are cut
     sliced, _ = read_grid(log, "cpu_user", *SPAN, "")
     assert set(sliced.hosts) == set(whole.hosts)
     for host in whole.hosts:
