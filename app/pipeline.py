@@ -26,6 +26,7 @@ from app.ordering import Order, Ordered, Statistic
 from app.recent import RecentEvents
 from app.settings import Retention
 from app.source_book import SourceBook
+from app.spare_memory import SpareMemory
 from app.store.api import Store
 from app.store.status import ProcessStatus, Queues
 from app.store.writer import NewProblem
@@ -100,6 +101,7 @@ class Pipeline:
     """A fresh matcher, brought up to a watermark with the events that are kept; what it finds was decided before."""
     complaints: Callable[[], list[NewProblem]] = list
     """What went wrong in matching since the last call."""
+    spare_memory: SpareMemory = field(default_factory=SpareMemory)
     number: int = 0
     """Of the current checkpoint."""
     epoch: str = ""
@@ -149,6 +151,7 @@ class Pipeline:
         self.checkpoints.tidy(row.number)
         if self.event_log is not None:
             self.event_log.tidy(row.number, now_ms, self.retention)
+        self.spare_memory.give_back(now_ms)
         for problem in problems:
             log.warning("problem", source=problem.source, place=problem.place, kind=problem.kind, what=problem.message)
         for line in outcome.log:

@@ -28,6 +28,7 @@ from app.assembly import BRIEF_MS, Live, assemble, checked_queries, checkpoint_f
 from app.clock import SetClock
 from app.config import load_settings
 from app.logs import configure_logs
+from app.remembered_ids import OPEN, RememberedIds
 from app.settings import Log, Settings
 from benchmarks.measure import resident_mib, show, size
 
@@ -68,35 +69,40 @@ def main() -> dict[str, Any]:
 class Followed:
     """One cluster and the path that follows it."""
 
-    def __init__(self, live: Live, clock: SetClock, files: Sequence[Path]) -> None:
+    def __init__(self, live: Live, clock: SetClock, files: Sequence[Path], checkpoints: Path) -> None:
         self._live = live
         self._clock = clock
         self._files = files
+        self._checkpoints = checkpoints
         self._n_steps = 0
 
-    def steps(self, n: int) -> tuple[float, float, float]:
-        """Medians over `n` steps: CPU seconds of the path, its wall seconds, CPU seconds of the fetch alone."""
-        figures = []
+    def steps(self, n: int) -> tuple[float, float, float, float]:
+        """Over `n` steps the medians of the path's CPU seconds, its wall seconds, CPU seconds of the fetch alone; and
+        what of the checkpoint was written in each, in the mean, MB.
+        """
+        figures, n_bytes = [], 0
         for _ in range(n):
+            before = sizes(self._checkpoints)
             now_s = T0_S + self._n_steps * STEP_S
             grow(self._files, now_s, self._n_steps)
             self._clock.advance_to(now_s * 1_000 + 500)
             self._n_steps += 1
             gc.collect()
             figures.append((*step(self._live, self._clock.now_ms()), fetch(self._files, now_s)))
+            n_bytes += sum(n for name, n in sizes(self._checkpoints).items() if name not in before)
         cpu_s, wall_s, fetch_s = (statistics.median(column) for column in zip(*figures, strict=True))
-        return cpu_s, wall_s, fetch_s
+        return cpu_s, wall_s, fetch_s, n_bytes / n / 1e6
 
     def age(self) -> None:
         """Remember as many ids as after hours."""
         order = self._live.pipeline.order
         tables, state = order.save()
-        released = tables["released"]
-        n = BRIEF_MS // 1_000 // STEP_S * len(self._files)
-        until_ms = self._clock.now_ms() + np.arange(n) // len(self._files) * STEP_S * 1_000
-        ids = [f"{idx:032x}" for idx in range(n)]
-        aged = pa.table([pa.array(ids, pa.string()), pa.array(until_ms)], schema=released.schema)
-        order.restore({**tables, "released": pa.concat_tables([aged, released])}, state, self._clock.now_ms())
+        ids, chosen = RememberedIds(), np.random.default_rng(1)
+        ids.restore(tables[OPEN], order.sealed())
+        for n_steps in range(BRIEF_MS // 1_000 // STEP_S):
+            until_ms = np.full(len(self._files), self._clock.now_ms() + n_steps * STEP_S * 1_000)
+            ids.add(pa.array([chosen.bytes(16).hex() for _ in self._files], pa.string()), pa.array(until_ms))
+        order.restore({**tables, OPEN: ids.save(), **ids.sealed()}, state, self._clock.now_ms())
 
 
 def measure(folder: Path, n_hosts: int, n_metrics: int, n_steps: int) -> dict[str, Any]:
@@ -108,16 +114,18 @@ def measure(folder: Path, n_hosts: int, n_metrics: int, n_steps: int) -> dict[st
     with open_configured_store(settings) as store:
         queries = checked_queries(settings)
         followed = Followed(
-            assemble(settings, queries, store, Notifier(store, {}, clock), clock.now_ms()), clock, files
+            assemble(settings, queries, store, Notifier(store, {}, clock), clock.now_ms()),
+            clock,
+            files,
+            checkpoint_folder(settings),
         )
         followed.steps(N_WARM_UP)
-        fresh_s, _, fetch_s = followed.steps(n_steps)
+        fresh_s, _, fetch_s, _ = followed.steps(n_steps)
         followed.age()
         followed.steps(1)
-        cpu_s, wall_s, _ = followed.steps(n_steps)
+        cpu_s, wall_s, _, checkpoint_mb = followed.steps(n_steps)
         events = {row.type: row.value for row in store.statistics("events")}
     assert events["Metric"] >= len(files) * 2 * n_steps, "samples were missed"
-    (checkpoint,) = checkpoint_folder(settings).iterdir()
     return {
         "n_hosts": n_hosts,
         "n_metrics": n_metrics,
@@ -128,7 +136,8 @@ def measure(folder: Path, n_hosts: int, n_metrics: int, n_steps: int) -> dict[st
         "cpu_s": round(cpu_s, 3),
         "wall_s": round(wall_s, 3),
         "ratio": round(cpu_s / fetch_s, 2),
-        "checkpoint_mb": round(checkpoint.stat().st_size / 1e6, 1),
+        "checkpoint_mb": round(checkpoint_mb, 1),
+        "kept_mb": round(sum(sizes(checkpoint_folder(settings)).values()) / 1e6, 1),
         "memory_mib": round(resident_mib()),
         "hosts_x_metrics_per_core": round(len(files) * STEP_S / cpu_s),
     }
@@ -140,6 +149,11 @@ def step(live: Live, now_ms: int) -> tuple[float, float]:
     live.poll(SOURCE, now_ms)
     live.pipeline.step(now_ms)
     return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Bytes of each file."""
+    return {path.name: path.stat().st_size for path in folder.iterdir()} if folder.is_dir() else {}
 
 
 def fetch(files: Sequence[Path], now_s: int) -> float:
