@@ -61,7 +61,7 @@ def test_a_job_from_the_list_with_its_straggler(visitor: OwnVisitor, served: Sit
     page = own.open(f"jobs?name={name}", "Jobs")
     table = page.get_by_test_id("stDataFrame")
     expect(table.locator("td").filter(has_text=name)).to_have_count(1)
-    table.locator("canvas").first.click(position={"x": 17, "y": 52})
+    table.locator(".dvn-scroller").first.click(position={"x": 17, "y": 52})
     own.settled(name)
     expect(page).to_have_url(f"{served.url}job?id={fault.job_id}")
     own.reads("1 straggler", "Attempts by host", "Queued data", "Life times", "reducer-straggler-running", *HOSTS)
