@@ -62,7 +62,7 @@ class EventLog:
         """Go on after step `number` of an epoch; what a process that died left of later steps goes."""
         self._epoch, self._number = epoch, number
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(exist_ok=True)  # its parent, the store, may have been moved away: it is not made anew
             listing = list_folder(self._folder)
             for name in listing.parts:
                 (self._folder / name).unlink(missing_ok=True)
@@ -91,8 +91,10 @@ class EventLog:
             self._drop(now_ms, retention)
         except OSError as error:
             self._complain(str(self._folder), "unwritable", f"old events cannot be removed: {error.strerror}")
-        if self._merging is not None and not self._merging.done():
-            return
+        if self._merging is not None:
+            if not self._merging.done():
+                return
+            self._check(self._merging)
         for lane in (LIVE, HISTORY):
             with self._lock:
                 ours = [f for f in self._files if (f.lane, f.epoch) == (lane, self._epoch) and f.last <= number]
@@ -182,6 +184,12 @@ class EventLog:
         for name in listing.foreign:
             self._complain(name, "foreign", "not a file of the event log: move it elsewhere")
         with self._lock:
+            # What the thread of the steps has written since the folder was listed: a merge that did not know it would
+            # make a file that seems to hold its events, too.
+            listed = set(listing.files)
+            for file, since in self._files.items():
+                if file not in listed and (self._folder / file.name).exists():
+                    known[file] = since
             self._files = known
 
     def _set_aside(self, file: LogFile, error: BaseException) -> None:
@@ -192,6 +200,13 @@ class EventLog:
             self._complain(
                 file.name, "damaged", f"it is left out, and its events with it: {str(error).splitlines()[0]}"
             )
+
+    def _check(self, merging: Future[None]) -> None:
+        """Nobody else would hear of a defect in the thread that merges; the parts stay as they are."""
+        error = merging.exception()
+        self._merging = None
+        if error is not None:
+            self._complain(str(self._folder), "unmerged", f"merging failed: {type(error).__name__}: {error}")
 
     def _complain(self, name: str, kind: str, message: str) -> None:
         with self._lock:

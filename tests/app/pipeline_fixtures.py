@@ -158,6 +158,7 @@ def start(
 ) -> Process:
     """Build the pipeline and take up the store's checkpoint, as `clustercep run` does."""
     names = [script.name for script in scripts]
+    folder.mkdir(exist_ok=True)
     pipeline = Pipeline(
         intake=IntakeQueue(),
         order=Order(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from app.errors import EventLogError
 from app.event_log import EventLog, EventLogReader, layout, writer
-from app.event_log.files import LogFile, list_folder
+from app.event_log.files import Listing, LogFile, list_folder
 from app.settings import Retention
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import batch, event
@@ -316,6 +316,47 @@ def test_merging_in_the_background_is_the_same(tmp_path: Path) -> None:
     assert log.problems() == []
     assert len(EventLogReader(tmp_path, lambda: {E1: 100}).read()) == 100
     assert len(names(tmp_path)) < 100
+
+
+def test_a_step_that_is_written_while_the_folder_is_looked_at_is_not_merged_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that merges looks, the thread of the steps writes."""
+    log = started(tmp_path)
+    log.write(1, batch(event("e1", 1)), 1)
+
+    def slow(folder: Path) -> Listing:
+        found = list_folder(folder)
+        log.write(2, batch(event("e2", 2)), 1)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "list_folder", slow)
+        log._look()
+    for number in range(3, 20):
+        log.write(number, batch(event(f"e{number}", number)), 1)
+    log.tidy(19, 1, KEEP)
+    assert len(names(tmp_path)) < 19
+    assert ids(EventLogReader(tmp_path, lambda: {E1: 19}).read()) == [f"e{n}" for n in range(1, 20)]
+
+
+def test_a_defect_in_the_thread_that_merges_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = EventLog(tmp_path, durable=False, in_background=True)
+    log.begin(E1, 0)
+    monkeypatch.setattr(log, "_merge", lambda _run: 1 // 0)
+    for number in range(1, 20):
+        log.write(number, batch(event(f"e{number}", number)), 1)
+        log.tidy(number, 1, KEEP)
+        log.settle()
+    assert {(p.kind, "ZeroDivisionError" in p.message) for p in log.problems()} == {("unmerged", True)}
+    log.close()
+
+
+def test_the_folder_of_a_store_that_was_moved_away_is_not_made_anew(tmp_path: Path) -> None:
+    log = started(tmp_path / "away" / "events")
+    log.write(1, batch(event("a", 1)), 1)
+    assert {problem.kind for problem in log.problems()} == {"unreadable", "unwritable"}
+    assert not (tmp_path / "away").exists()
 
 
 # ------------------------------------------------------------ against a list
