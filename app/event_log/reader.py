@@ -8,6 +8,7 @@ begins again with a new list.
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -216,6 +217,11 @@ class EventLogReader:
         except FileNotFoundError:
             raise
         except (*DATA_ERRORS, LayoutError) as error:
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                raise EventLogError(
+                    f"{self._folder}: too many files are open; choose a shorter time span, or let the process open more"
+                    " (ulimit -n, LimitNOFILE)"
+                ) from error  # the file itself is sound
             self._leave_out(file, error)
             self._remember(identity, None)
             return []

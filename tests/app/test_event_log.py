@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -238,6 +240,24 @@ def test_files_that_vanish_all_the_time_are_told(tmp_path: Path, monkeypatch: py
 
 
 # ------------------------------------------------------------ damage, retention
+
+
+def test_too_many_open_files_are_no_damage(tmp_path: Path) -> None:
+    reader = filled(tmp_path)
+    expected = ids(reader.read())
+    fresh = EventLogReader(tmp_path, reader._committed)
+    assert len(names(tmp_path)) > 3
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 3, before[1]))
+    try:
+        with pytest.raises(EventLogError, match="too many files are open"):
+            fresh.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert fresh.problems == []
+    assert ids(fresh.read()) == expected
 
 
 def damaged(folder: Path, number: int, at: int) -> str:
