@@ -100,7 +100,7 @@ def test_health_in_all_its_parts(visitor: OwnVisitor, served: Site) -> None:
         "Sources": "Events",
         "Problems": "unreadable",
         "Engine": "mapper-straggler-running",
-        "Notifications": "delivered",
+        "Notifications": "demo",
         "Storage": "Event log",
     }
     for part, fact in facts.items():
