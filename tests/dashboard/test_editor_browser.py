@@ -14,27 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from dashboard import editor_component
+from tests.chromium import chromium_or_skip, started
 from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, attempts, installation
 
 __all__ = ["installation"]  # a fixture
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 FOLDER = Path(editor_component.__file__).parent
 WAIT_MS = 60_000
-
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs the system's Chromium")
 
 MOUNT = """async ([html, css, js, data]) => {
   const host = document.createElement("div");
@@ -56,10 +45,8 @@ UPDATE = "data => { window.mount({...window.component, data: {...window.componen
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One browser for all."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield started
-        started.close()
+    with started(chromium_or_skip()) as opened:
+        yield opened
 
 
 @pytest.fixture
