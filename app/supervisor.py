@@ -15,7 +15,7 @@ from app.asked import Asked, Reload
 from app.assembly import checked_queries, endpoints_of, open_configured_store
 from app.check import CheckReport
 from app.clock import Clock
-from app.errors import AppError, StoreError
+from app.errors import AppError
 from app.logs import configure_logs
 from app.metrics import Metrics
 from app.process_lock import only_process
@@ -23,7 +23,6 @@ from app.reload import ReloadOutcome
 from app.runner import Runner
 from app.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, StepThread, new_scheduler
 from app.settings import Settings
-from app.store.api import Store
 from app.web import Endpoints
 
 log = structlog.get_logger(__name__)
@@ -32,7 +31,8 @@ STOP_TIMEOUT_S = 10.0
 """How long a step under way may take to its end; what it has not stored by then is done again after the next start."""
 
 SILENT_STEPS_MS = 60_000
-"""A process whose steps are not even tried for so long is not healthy."""
+"""A process whose steps are not even tried for so long is not healthy; one that stores none for so long is not ready.
+Three times the steps' interval when that is longer."""
 
 RETENTION_INTERVAL_S = 3_600
 
@@ -46,14 +46,12 @@ class Supervisor:
         self,
         runner: Runner,
         notifier: Notifier,
-        store: Store,
         clock: Clock,
         asked: Asked,
         check: Callable[[], CheckReport],
     ) -> None:
         self._runner = runner
         self._notifier = notifier
-        self._store = store
         self._clock = clock
         self._asked = asked
         self._check = check
@@ -154,24 +152,29 @@ class Supervisor:
         if not self._compiled:
             return True, _COMPILING
         silent_ms = self._clock.now_ms() - self._runner.tried_ms
-        if silent_ms > max(SILENT_STEPS_MS, 3 * self._steps.interval_ms):
+        if silent_ms > self._most_silent_ms():
             return False, f"no step was tried for {silent_ms // 1000} s"
         return True, "steps are made"
 
     def ready(self) -> tuple[bool, str]:
-        """Whether alerts would be found and stored now."""
+        """Whether alerts would be found and stored now, by what the steps met.
+
+        The store is not asked: a database that hangs would hold one connection of the endpoints per question.
+        """
         if not self._compiled:
             return False, _COMPILING
-        outage = self._runner.outage
+        outage, stepped_ms = self._runner.outage, self._runner.stepped_ms
         if outage is not None:
             return False, f"the store is out: {outage.reason}"
-        if self._runner.stepped_ms is None:
+        if stepped_ms is None:
             return False, "no step was made yet"
-        try:
-            self._store.checkpoint(self._runner.live.pipeline.checkpoints.pipeline)
-        except StoreError as error:
-            return False, str(error)
+        silent_ms = self._clock.now_ms() - stepped_ms
+        if silent_ms > self._most_silent_ms():
+            return False, f"no step was stored for {silent_ms // 1000} s"
         return True, "steps are made and stored"
+
+    def _most_silent_ms(self) -> int:
+        return max(SILENT_STEPS_MS, 3 * self._steps.interval_ms)
 
     def _new_endpoints(self, settings: Settings) -> Endpoints | None:
         if not settings.web.enabled:
@@ -191,7 +194,7 @@ def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], Chec
         notifier = Notifier(store, endpoints, clock, metrics=metrics)
         runner = Runner(settings, queries, store, notifier, clock, metrics=metrics)
         metrics.watch(lambda: runner.live, store, clock)
-        supervisor = Supervisor(runner, notifier, store, clock, asked, check)
+        supervisor = Supervisor(runner, notifier, clock, asked, check)
         try:
             supervisor.start()
             supervisor.wait()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 from structlog.testing import capture_logs
 
 from app.alerting.notifier import Notifier
@@ -56,7 +57,7 @@ def supervised(settings: Settings, store: Store, clock: SetClock, folder: Path) 
     notifier = Notifier(store, {}, clock)
     runner = Runner(settings, checked_queries(settings), store, notifier, clock)
     asked = Asked()
-    return runner, Supervisor(runner, notifier, store, clock, asked, lambda: check_all(folder / "config.yaml"))
+    return runner, Supervisor(runner, notifier, clock, asked, lambda: check_all(folder / "config.yaml"))
 
 
 def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_health_and_readiness(
     supervisor._scheduler.start(paused=True)
     assert supervisor.healthy() == (False, "the thread of the steps has ended")
     hold = threading.Event()
-    supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type,return-value]
+    supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type]
     supervisor._steps.start()
     assert supervisor.healthy()[0]
     clock.advance_to(T0_MS + 10 * SILENT_STEPS_MS)  # compiling takes long, and no restart would help
@@ -171,16 +172,39 @@ def test_health_and_readiness(
     runner.outage = Outage(T0_MS, "database is locked")
     assert supervisor.ready() == (False, "the store is out: database is locked")
     runner.outage = None
-    opened.close()
-    (tmp_path / "store/clustercep.db").rename(tmp_path / "away")
-    (tmp_path / "store/clustercep.db").mkdir()
-    ready, reason = supervisor.ready()
-    assert not ready
-    assert "the store cannot be read" in reason
+    assert supervisor.ready() == (False, "no step was stored for 60 s")
+    runner.tried_ms = clock.now_ms()  # steps that are tried and fail: healthy, not ready
+    assert supervisor.healthy()[0]
+    assert not supervisor.ready()[0]
+    runner.stepped_ms = clock.now_ms() - SILENT_STEPS_MS
+    assert supervisor.ready() == (True, "steps are made and stored")
+    supervisor._steps.interval_ms = SILENT_STEPS_MS
+    runner.stepped_ms = clock.now_ms() - 3 * SILENT_STEPS_MS
+    assert supervisor.ready()[0]
+    runner.stepped_ms -= 1
+    assert not supervisor.ready()[0]
     supervisor._steps.stop()
     hold.set()
     supervisor._scheduler.shutdown(wait=False)
     assert not supervisor.healthy()[0]
+
+
+def test_health_asks_no_database(
+    settings: Settings, opened: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hangs would hold the endpoints' connections, one per question."""
+    _, supervisor = supervised(settings, opened, SetClock(T0_MS), tmp_path)
+    monkeypatch.setattr("engine.warm_kernels", lambda: None)
+    supervisor.step()
+
+    def hang(*_: object) -> None:
+        raise AssertionError("the database was asked")
+
+    event.listen(opened.engine, "do_connect", hang)
+    event.listen(opened.engine, "checkout", hang)
+    event.listen(opened.engine, "before_cursor_execute", hang)
+    supervisor.healthy()
+    assert supervisor.ready() == (True, "steps are made and stored")
 
 
 def test_a_poll_that_hangs_does_not_hold_up_the_stop(settings: Settings, opened: Store, tmp_path: Path) -> None:
