@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy import ColumnElement, delete, exists, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.settings import Retention
@@ -31,15 +31,19 @@ _PROGRESS = "retention"
 
 
 def apply_retention(session: Session, retention: Retention, now_ms: int) -> dict[str, int]:
-    """Returns how many rows went, by table (with an alert all that is kept of it)."""
+    """Returns how many rows went, by table (with an alert all that is kept of it).
+
+    An alert stays while a receiver has still to be told of it: its messages would go with it.
+    """
     over = AlertRow.open.is_(False)
     finished = NotificationRow.status != "pending"
+    told = ~exists().where(NotificationRow.alert_id == AlertRow.id, NotificationRow.status == "pending")
     old: dict[str, tuple[InstrumentedAttribute[Any], list[ColumnElement[bool]]]] = {
         "notifications": (
             NotificationRow.idempotency_key,
             [NotificationRow.created_ms < now_ms - retention.notifications_ms, finished],
         ),
-        "alerts": (AlertRow.id, [over, AlertRow.updated_ms < now_ms - retention.alerts_ms]),
+        "alerts": (AlertRow.id, [over, AlertRow.updated_ms < now_ms - retention.alerts_ms, told]),
         "reports": (ReportRow.id, [ReportRow.created_ms < now_ms - retention.reports_ms]),
         "late_events": (LateEventRow.event_id, [LateEventRow.seen_ms < now_ms - retention.late_events_ms]),
         "problems": (ProblemRow.place, [ProblemRow.last_ms < now_ms - retention.problems_ms]),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from app.errors import NotFoundError, StoreError
 from app.settings import Retention
 from app.store import Store, open_store, retention
 from app.store.api import AlertFilter
+from app.store.models import NotificationRow
 from app.store.schema import differences, open_database
 from app.store.writer import NewProblem
 from benchmarks.store_pages import NOW_MS, make_store, plans
@@ -146,6 +147,16 @@ def test_retention_spares_what_is_open_or_pending(store: Store) -> None:
         writer.apply_retention(retention, 2_000)
     assert (store.n_alerts(), len(store.reports())) == (2, 1)
     with store.transaction() as writer:
+        assert writer.apply_retention(retention, 2_001)["alerts"] == 0  # its messages are pending
+    assert [n.state for n in store.notifications("pending")] == ["firing", "firing", "resolved"]
+    over = next(a for a in store.alerts() if a.start_ms == 10)
+    for n in store.notifications("pending"):
+        if n.alert_id == over.id:
+            with store.transaction() as writer:
+                assert writer.apply_retention(retention, 2_001)["alerts"] == 0
+                key = n.idempotency_key
+                writer.record_attempt(key, "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1_500)
+    with store.transaction() as writer:
         removed = writer.apply_retention(retention, 2_001)
     assert [a.start_ms for a in store.alerts()] == [500]
     assert store.reports() == []
@@ -181,6 +192,8 @@ def test_retention_goes_on_where_it_stopped(store: Store, monkeypatch: pytest.Mo
     assert n_evidence() == [3, 0, 0, 0, 0, 0, 0, 0]
     with store.transaction() as writer:
         assert writer.apply_retention(settings, 3_000)["evidence"] == 0
+    with store.transaction() as writer:
+        writer.session.execute(update(NotificationRow).values(status="delivered"))
     for n_left in (6, 4, 2, 1, 1):
         with store.transaction() as writer:
             writer.apply_retention(Retention.model_validate({"alerts": "1 s"}), 9_000)
