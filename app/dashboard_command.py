@@ -102,7 +102,7 @@ def command(settings: Settings, place: Place) -> list[str]:
     }
     words = [f"--{name}={value}" for name, value in options.items()]
     words += [f"--server.allowedHosts={host}" for host in hosts(settings, place)]
-    return [sys.executable, "-m", "streamlit", "run", str(PAGES), *words]
+    return [sys.executable, "-m", "dashboard", "run", str(PAGES), *words]
 
 
 def environment(settings: Settings, config: Path | None, store_folder: Path | None) -> dict[str, str]:

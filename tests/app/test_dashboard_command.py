@@ -66,7 +66,7 @@ def test_where_it_is_found(settings: dict[str, Any], port: int | None, url: str)
 def test_it_sends_nothing_to_anybody_and_hides_what_fails(config: Path) -> None:
     settings = configured(config, "dashboard: {base_path: /cep, port: 4711}")
     words = command(settings, place_of(settings.dashboard))
-    assert words[1:4] == ["-m", "streamlit", "run"]
+    assert words[1:4] == ["-m", "dashboard", "run"]
     for option in (
         "--browser.gatherUsageStats=false",
         "--server.address=127.0.0.1",

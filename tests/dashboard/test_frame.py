@@ -302,3 +302,17 @@ def test_settings_are_read_anew_when_they_change(empty: Raised) -> None:
 def test_an_unknown_alert_is_an_error_of_its_own(empty: Raised) -> None:
     with pytest.raises(NotFoundError):
         dashboard_store.store().alert("abcdef")
+
+
+def test_no_server_outside_is_asked_for_this_machines_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamlit import net_util
+    from streamlit.web import cli, server
+
+    from dashboard import __main__ as command
+
+    asked: list[str] = []
+    monkeypatch.setattr(net_util, "get_external_ip", lambda: asked.append("outside"))
+    monkeypatch.setattr(cli, "main", lambda prog_name: None)
+    command.main()
+    assert not server.server_util.is_url_from_allowed_origins("http://evil.example")
+    assert asked == []
