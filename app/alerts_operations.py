@@ -90,5 +90,7 @@ def resend(
 ) -> None:
     """Send again the messages that were given up, under the same Idempotency-Key."""
     with opened(config, store) as found, found.transaction() as writer:
-        n_again = writer.send_again(receiver, now_ms=SystemClock().now_ms())
-    typer.echo(f"{n_again} message(s) will be sent again.")
+        again = writer.send_again(receiver, now_ms=SystemClock().now_ms())
+    typer.echo(f"{again.n_pending} message(s) will be sent again.")
+    if again.n_overtaken:
+        typer.echo(f"{again.n_overtaken} stay given up: the receiver was told something later of the same alert.")

@@ -32,6 +32,7 @@ from app.store.models import (
     SourceStatusRow,
     StatisticRow,
 )
+from app.store.outbox import SentAgain
 from app.store.status import ProcessStatus, QueryFigures
 
 STORE_VARIABLE = "CLUSTERCEP_STORE"
@@ -118,6 +119,7 @@ __all__ = [
     "ProcessStatusRow",
     "QueryFigures",
     "ReportRow",
+    "SentAgain",
     "Settings",
     "SilenceRow",
     "SourceStatusRow",

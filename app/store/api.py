@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -31,6 +31,7 @@ from app.store.models import (
     SourceStatusRow,
     StatisticRow,
 )
+from app.store.outbox import SentAgain, given_up, is_overtaken
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS
 from app.store.writer import Writer
@@ -219,6 +220,16 @@ class Store:
         return self._all(
             select(NotificationRow).where(NotificationRow.status == "failed").order_by(*order).limit(limit)
         )
+
+    def n_to_send_again(self, receiver: str | None = None, keys: Sequence[str] = ()) -> SentAgain:
+        """What `Writer.send_again` with the same arguments would do."""
+        n_again = n_overtaken = 0
+        with self._reading() as session:
+            for failed in given_up(receiver, keys):
+                counted = select(func.count()).select_from(NotificationRow).where(failed)
+                n_again += session.scalar(counted.where(~is_overtaken())) or 0
+                n_overtaken += session.scalar(counted.where(is_overtaken())) or 0
+        return SentAgain(n_again, n_overtaken)
 
     def n_notifications(self) -> dict[tuple[str, str], int]:
         """How many notifications there are, by (receiver, status)."""

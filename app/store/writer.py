@@ -25,6 +25,7 @@ from app.store.models import (
     SourceStatusRow,
     StatisticRow,
 )
+from app.store.outbox import SentAgain, given_up, is_overtaken
 from app.store.status import LIVE_PROCESS, ProcessStatus, SourceStatus
 from app.store.storable import storable_text, storable_values
 
@@ -207,25 +208,21 @@ class Writer:
             )
         )
 
-    def send_again(self, receiver: str | None = None, keys: Sequence[str] = (), *, now_ms: int) -> int:
+    def send_again(self, receiver: str | None = None, keys: Sequence[str] = (), *, now_ms: int) -> SentAgain:
         """What was given up is pending again, under its Idempotency-Key and with all attempts before it.
 
-        `receiver`: only of this one; `keys`: only these Idempotency-Keys. Returns how many messages that are.
+        `receiver`: only of this one; `keys`: only these Idempotency-Keys. Messages that a later one has overtaken stay
+        given up.
         """
-        failed = update(NotificationRow).where(NotificationRow.status == "failed")
-        if receiver is not None:
-            failed = failed.where(NotificationRow.receiver == receiver)
-        parts = [failed]
-        if keys:
-            wanted = sorted(set(keys))
-            chunks = (wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK))
-            parts = [failed.where(NotificationRow.idempotency_key.in_(chunk)) for chunk in chunks]
         pending = {"status": "pending", "n_attempts": 0, "next_attempt_ms": now_ms, "finished_ms": None}
-        n_again = 0
-        for part in parts:
-            result = self.session.execute(part.values(**pending).execution_options(synchronize_session=False))
+        n_overtaken = n_again = 0
+        for failed in given_up(receiver, keys):
+            left = select(func.count()).select_from(NotificationRow).where(failed, is_overtaken())
+            n_overtaken += self.session.scalar(left) or 0
+            again = update(NotificationRow).where(failed, ~is_overtaken()).values(**pending)
+            result = self.session.execute(again.execution_options(synchronize_session=False))
             n_again += int(getattr(result, "rowcount", 0))
-        return n_again
+        return SentAgain(n_again, n_overtaken)
 
     # ------------------------------------------- problems, counters, positions
 

@@ -26,7 +26,7 @@ from dashboard.health_figures import (
     sources_frame,
 )
 from dashboard.storage_figures import Storage, storage
-from dashboard.store import AppError, Settings, StoreError, now_ms, settings, store
+from dashboard.store import AppError, SentAgain, Settings, StoreError, now_ms, settings, store
 from dashboard.text import md
 from dashboard.times import duration, shown
 
@@ -286,31 +286,38 @@ def _failed(seen: Observed) -> None:
         key="health-failed",
     )
     chosen = [failed[row] for row in state.selection.rows if row < len(failed)]
-    n_all = sum(n for (_, status), n in seen.n_notifications.items() if status == "failed")
-    some, everything, _ = st.columns([1, 1, 3])
-    if some.button(
-        f"Send {len(chosen)} selected again", icon=":material/send:", disabled=not chosen, key="health-send-selected"
+    everything: dict[str | None, list[str]] = {None: []}
+    selected: dict[str | None, list[str]] = {}
+    for row in chosen:
+        selected.setdefault(row.receiver, []).append(row.idempotency_key)
+    in_all, in_selected = _would_be_sent(everything), _would_be_sent(selected)
+    if in_all.n_overtaken:
+        st.caption(
+            f"{in_all.n_overtaken:,} of them stay given up: the receiver was told something later of the same alert."
+        )
+    some, every, _ = st.columns([1, 1, 3])
+    for column, part, n, key in (
+        (some, selected, in_selected.n_pending, "health-send-selected"),
+        (every, everything, in_all.n_pending, "health-send-all"),
     ):
-        pairs = sorted({(row.receiver, row.idempotency_key) for row in chosen})
-        _send_again([(receiver, key) for receiver, key in pairs])
-    if everything.button(f"Send all {n_all:,} again", icon=":material/send:", key="health-send-all"):
-        _send_again(None)
+        label = f"Send {n:,} selected again" if part is selected else f"Send all {n:,} again"
+        if column.button(label, icon=":material/send:", disabled=not n, key=key):
+            _send_again(part)
 
 
-def _send_again(chosen: Sequence[tuple[str, str]] | None) -> None:
-    """Pending again, each under its Idempotency-Key: who has it already can tell."""
+def _would_be_sent(keys: Mapping[str | None, Sequence[str]]) -> SentAgain:
+    return sum((store().n_to_send_again(name, keys[name]) for name in keys), SentAgain(0, 0))
+
+
+def _send_again(keys: Mapping[str | None, Sequence[str]]) -> None:
+    """Pending again, each under its Idempotency-Key: who has it already can tell. `keys` by receiver; None: all."""
     try:
         with store().transaction() as writer:
-            if chosen is None:
-                n_again = writer.send_again(now_ms=now_ms())
-            else:
-                receivers = sorted({receiver for receiver, _ in chosen})
-                keys = {name: [key for receiver, key in chosen if receiver == name] for name in receivers}
-                n_again = sum(writer.send_again(name, keys[name], now_ms=now_ms()) for name in receivers)
+            again = sum((writer.send_again(name, keys[name], now_ms=now_ms()) for name in keys), SentAgain(0, 0))
     except AppError as error:
         st.error(f"They could not be queued: {md(error, 1_000)}", icon=":material/error:")
         return
-    st.toast(f"{n_again:,} notifications will be sent again.", icon=":material/send:")
+    st.toast(f"{again.n_pending:,} notifications will be sent again.", icon=":material/send:")
     st.rerun()
 
 

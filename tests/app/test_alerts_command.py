@@ -97,3 +97,16 @@ def test_what_was_given_up_is_sent_again(config: Path) -> None:
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config, "--receiver", "other").stdout
     assert "3 message(s)" in invoke("alerts", "resend", "-c", config).stdout
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config).stdout
+
+
+def test_what_was_overtaken_is_told(config: Path) -> None:
+    with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
+        over = next(message for message in store.notifications() if message.state == "resolved")
+        messages = {m.state: m for m in store.notifications() if m.alert_id == over.alert_id}
+        for state, status in (("firing", "failed"), ("resolved", "delivered")):
+            with store.transaction() as writer:
+                key = messages[state].idempotency_key
+                writer.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=1)
+    told = invoke("alerts", "resend", "-c", config).stdout
+    assert "0 message(s) will be sent again" in told
+    assert "1 stay given up" in told

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from app.alerting.operations import MAX_NOTE_CHARS, MAX_SILENCE_MS, acknowledge, end_silence, silence
 from app.errors import AppError, NotFoundError
-from app.store import Store
+from app.store import Store, open_store
 from app.store.api import AlertFilter
+from app.store.models import NotificationRow
+from app.store.outbox import SentAgain
+from benchmarks.store_pages import make_store, plans
 from tests.app.alerting_fixtures import FakeMatch
 from tests.app.test_recorder import live, states
 
@@ -118,17 +123,73 @@ def test_only_failed_messages_are_sent_again_under_their_key(store: Store) -> No
     (message,) = store.notifications()
     key = message.idempotency_key
     with store.transaction() as writer:
-        assert writer.send_again(now_ms=5) == 0  # it is pending
+        assert writer.send_again(now_ms=5) == SentAgain(0, 0)  # it is pending
         writer.record_attempt(key, "ops", status="failed", error="refused", next_attempt_ms=0, now_ms=5)
     assert [n.idempotency_key for n in store.failed_notifications()] == [key]
     assert store.n_notifications() == {("ops", "failed"): 1}
     with store.transaction() as writer:
-        assert writer.send_again("other", now_ms=6) == 0
-        assert writer.send_again("ops", ["no such key"], now_ms=6) == 0
-        assert writer.send_again("ops", [key], now_ms=6) == 1
+        assert writer.send_again("other", now_ms=6) == SentAgain(0, 0)
+        assert writer.send_again("ops", ["no such key"], now_ms=6) == SentAgain(0, 0)
+        assert writer.send_again("ops", [key], now_ms=6) == SentAgain(1, 0)
     (again,) = store.pending_notifications("ops")
     assert (again.idempotency_key, again.n_attempts, again.finished_ms, again.next_attempt_ms) == (key, 0, None, 6)
     assert again.last_error == "refused"
+
+
+def test_what_a_later_message_has_overtaken_is_not_sent_again(store: Store) -> None:
+    firing(store)
+    live(store, [], 1_000)
+    firing(store, "t2")
+    live(store, [], 1_000)
+
+    def attempted(status: str, *messages: NotificationRow) -> None:
+        with store.transaction() as writer:
+            for n in messages:
+                key = n.idempotency_key
+                writer.record_attempt(key, n.receiver, status=status, error=None, next_attempt_ms=0, now_ms=5)
+
+    first, first_over, second, second_over = store.notifications()
+    assert [n.state for n in (first, first_over, second, second_over)] == ["firing", "resolved"] * 2
+    attempted("failed", first, second, second_over)
+    attempted("delivered", first_over)
+    for receiver, keys, expected in (
+        (None, [], SentAgain(2, 1)),
+        ("ops", [], SentAgain(2, 1)),
+        ("ops", [first.idempotency_key], SentAgain(0, 1)),
+        ("ops", [first.idempotency_key, second.idempotency_key], SentAgain(1, 1)),
+        ("other", [], SentAgain(0, 0)),
+    ):
+        assert store.n_to_send_again(receiver, keys) == expected
+    with store.transaction() as writer:
+        assert writer.send_again(now_ms=6) == SentAgain(2, 1)
+    assert [n.idempotency_key for n in store.failed_notifications()] == [first.idempotency_key]
+    told = [n.idempotency_key for n in store.pending_notifications("ops")]
+    assert told == [second.idempotency_key, second_over.idempotency_key]
+
+
+def test_overtaking_messages_are_looked_for_by_their_alert(tmp_path: Path) -> None:
+    make_store(tmp_path / "store.db", 100)
+    with open_store(f"sqlite:///{tmp_path / 'store.db'}") as large, large.transaction() as writer:
+        found = plans(large.engine, lambda: writer.send_again(now_ms=1))
+    looked = [plan for plan in found if "SUBQUERY" in plan]
+    assert looked
+    assert all("notifications_1 USING INDEX ix_notifications_alert (alert_id=?)" in plan for plan in looked)
+
+
+def test_what_was_delivered_to_others_or_before_overtakes_nothing(store: Store) -> None:
+    firing(store)
+    live(store, [], 1_000)
+    fired, over = store.notifications()
+    with store.transaction() as writer:
+        fields = {c.key: getattr(over, c.key) for c in NotificationRow.__table__.columns}
+        writer.add_notification(NotificationRow(**{**fields, "receiver": "other", "status": "delivered"}))
+        for n, status in ((fired, "delivered"), (over, "failed")):
+            key = n.idempotency_key
+            writer.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=5)
+    assert store.n_to_send_again() == SentAgain(1, 0)
+    with store.transaction() as writer:
+        writer.record_attempt(fired.idempotency_key, "ops", status="failed", error=None, next_attempt_ms=0, now_ms=5)
+    assert store.n_to_send_again() == SentAgain(2, 0)  # the other receiver's message is no reason
 
 
 def test_job_and_host_of_an_alert(store: Store) -> None:

@@ -277,6 +277,23 @@ def test_given_up_notifications_are_sent_again(installation: Installation) -> No
     assert "Send all" not in "".join(button.label for button in page.button)
 
 
+def test_only_what_nothing_has_overtaken_is_offered(installation: Installation) -> None:
+    fill(installation)
+    with installation.store() as store, store.transaction() as writer:
+        writer.record_attempt("k2", "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1)
+        writer.session.add(notification("k4", "failed"))
+    page = view("health", part="Notifications")
+    assert page.button(key="health-send-all").label == "Send all 1 again"
+    assert "1 of them stay given up" in texts(page)
+    page.button(key="health-send-all").click()
+    rerun(page)
+    with installation.store() as store:
+        assert {row.idempotency_key: row.status for row in store.notifications()} == {
+            "k1": "failed", "k2": "delivered", "k3": "pending", "k4": "pending",
+        }  # fmt: skip
+    assert page.button(key="health-send-all").disabled
+
+
 def test_storage_tells_span_and_sizes(installation: Installation) -> None:
     installation.log(attempts(3))
     page = view("health", part="Storage")
