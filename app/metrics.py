@@ -35,7 +35,10 @@ DURATION_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 1
 SUCCESS = "success"
 FAILURE = "failure"
 OUTCOMES = ("delivered", "retried", "failed")
-STEP_FAILURES = ("store", "disk", "defect")
+OUTAGES = ("store", "disk")
+"""Failures that steps wait out, as `Runner.n_outages` counts them."""
+
+STEP_FAILURES = (*OUTAGES, "defect")
 
 # A second series beside each counter, which says when this process began: process metrics do.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # untyped there
@@ -73,9 +76,9 @@ class Metrics:
             self._prepare(self._figures.look())
 
     def step_failed(self, reason: str) -> None:
-        """A step failed: "store", "disk" or "defect". Failures of the store in a row are one outage."""
+        """A step failed: "store", "disk" or "defect". Failures of store and disk in a row are one outage."""
         self._failed_steps.labels(reason).inc()
-        if reason == "store" and not self._store_out:
+        if reason in OUTAGES and not self._store_out:
             self._store_outages.inc()
             self._store_out = True
 
@@ -146,7 +149,9 @@ class Metrics:
             registry=self.registry,
         )
         self._failed_steps = self._counter("clustercep_failed_steps", "Steps that were undone.", "reason")
-        self._store_outages = self._counter("clustercep_store_outages", "Times that the store refused, once each.")
+        self._store_outages = self._counter(
+            "clustercep_store_outages", "Times that the store or its disk refused, once each."
+        )
         for reason in STEP_FAILURES:
             self._failed_steps.labels(reason)
         self._reloads = self._counter("clustercep_reloads", "Reloads of configuration and queries.", "outcome")

@@ -234,13 +234,16 @@ def test_a_path_put_together_anew_is_the_one_that_is_shown(run: Run, store: Stor
 
 
 def test_failed_steps_and_outages(run: Run) -> None:
-    for reason in ("store", "store", "defect", "store"):
+    for n_outages, reason in enumerate(("defect", "store", "disk")):
         run.metrics.step_failed(reason)
-    run.to(10)
-    run.metrics.step_failed("store")
+        run.metrics.step_failed(reason)
+        run.to(10 * (n_outages + 1))  # a step that is stored ends the outage
+        assert value(scrape(run.metrics), "clustercep_store_outages_total") == n_outages
+    for reason in ("store", "defect", "disk", "store"):  # one that goes on
+        run.metrics.step_failed(reason)
     samples = scrape(run.metrics)
-    assert family(samples, "clustercep_failed_steps_total") == {("store",): 4, ("disk",): 0, ("defect",): 1}
-    assert value(samples, "clustercep_store_outages_total") == 2
+    assert family(samples, "clustercep_failed_steps_total") == {("store",): 4, ("disk",): 3, ("defect",): 3}
+    assert value(samples, "clustercep_store_outages_total") == 3
 
 
 def test_attempts_to_deliver(run: Run) -> None:
