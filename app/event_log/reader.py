@@ -1,21 +1,22 @@
 """Reading the log, from any process, while it is written.
 
 A reader lists the folder first and asks the store afterwards which steps are committed: so every committed step that
-the list should have is in it, and steps after it are left out together with their files. It opens all files before it
-reads any: an open file stays whole when merging removes its name; when a name is gone before it is opened, the reader
-begins again with a new list.
+the list should have is in it, and steps after it are left out together with their files. It opens all files of the span
+before it reads any: an open file stays whole when merging removes its name; when a name is gone before it is opened,
+the reader begins again with a new list. What footers tell is known without files that stay open.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +35,26 @@ from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)
 
+DAMAGED = "damaged"
+UNREADABLE = "unreadable"
+"""Kinds of problems: the file is not whole, or the system does not give it now (its disk, its permissions)."""
+
 MAX_TRIES = 100
 """Merging removes names at most a few times per step: a reader that is not through by then meets something else."""
+
+
+T = TypeVar("T")
+
+_Identity = tuple[str, int, int, int]
+"""Name, inode, size and time of change in ns: inodes are used again, and a disk that was restored may give others."""
+
+
+@dataclass(frozen=True)
+class _Footer:
+    """What is known of a file without its data, and of which file."""
+
+    identity: _Identity
+    summary: Summary
 
 
 @dataclass(frozen=True)
@@ -58,7 +77,7 @@ class EventLogReader:
         """`committed`: the last committed step of each epoch that the store knows (`Store.event_log_positions`)."""
         self._folder = folder
         self._committed = committed
-        self._summaries: dict[tuple[str, int], Summary | None] = {}
+        self._summaries: dict[_Identity, Summary | None] = {}
         self._problems: dict[str, NewProblem] = {}
         self._lock = threading.Lock()
 
@@ -70,8 +89,7 @@ class EventLogReader:
 
     def span(self) -> tuple[int, int] | None:
         """(Earliest t_lo_ms, latest t_hi_ms) of all events; None for an empty log. Raises EventLogError, StoreError."""
-        with ExitStack() as opened:
-            groups = [part.group for part in self._parts(opened, None, None, None)]
+        groups = self._groups(None, None, None)
         if not groups:
             return None
         return min(group.min_lo_ms for group in groups), max(group.max_hi_ms for group in groups)
@@ -80,8 +98,7 @@ class EventLogReader:
         self, *, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
     ) -> int:
         """How many events there are at most: row groups that may have some count whole, copies count twice."""
-        with ExitStack() as opened:
-            return sum(part.group.n_rows for part in self._parts(opened, types, from_ms, to_ms))
+        return sum(group.n_rows for group in self._groups(types, from_ms, to_ms))
 
     @overload
     def read(
@@ -173,20 +190,36 @@ class EventLogReader:
 
     # ------------------------------------------------------------------ files
 
+    def _groups(self, types: Collection[str] | None, from_ms: int | None, to_ms: int | None) -> list[Group]:
+        """The row groups that may have such events, of files that need not stay open."""
+
+        def look(files: Iterable[LogFile]) -> list[Group]:
+            found = (self._footer(file) for file in files)
+            groups = (group for footer in found if footer is not None for group in footer.summary.groups)
+            return [group for group in groups if group.may_have(types, from_ms, to_ms)]
+
+        return self._of_files(look)
+
     def _parts(
         self, opened: ExitStack, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
     ) -> list[_Part]:
         """The row groups that may have such events, of files that stay open with `opened`."""
-        for _ in range(MAX_TRIES):
+
+        def look(files: Iterable[LogFile]) -> list[_Part]:
             with ExitStack() as tried:
-                try:
-                    parts = [
-                        part for file in self._visible() for part in self._open(tried, file, types, from_ms, to_ms)
-                    ]
-                except FileNotFoundError:
-                    continue
+                parts = [part for file in files for part in self._open(tried, file, types, from_ms, to_ms)]
                 opened.push(tried.pop_all())
-                return parts
+            return parts
+
+        return self._of_files(look)
+
+    def _of_files(self, look: Callable[[Iterable[LogFile]], list[T]]) -> list[T]:
+        """What is found in the files of a list of which no name goes meanwhile."""
+        for _ in range(MAX_TRIES):
+            try:
+                return look(self._visible())
+            except FileNotFoundError:
+                continue
         raise EventLogError(f"{self._folder}: files vanish as fast as they are listed; is something deleting them?")
 
     def _visible(self) -> list[LogFile]:
@@ -196,38 +229,46 @@ class EventLogReader:
             raise EventLogError(f"{self._folder}: the event log cannot be read: {error.strerror}") from error
         return uncovered(committed(files, self._committed()))
 
-    def _open(
-        self, opened: ExitStack, file: LogFile, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
-    ) -> list[_Part]:
+    def _footer(self, file: LogFile) -> _Footer | None:
+        """What a file's footer tells; None when it is left out. Raises FileNotFoundError."""
         path = self._folder / file.name
+        identity = None
         try:
-            identity = (file.name, path.stat().st_ino)
+            identity = _identity(file, path.stat())
             with self._lock:
                 known = identity in self._summaries
                 summary = self._summaries.get(identity)
             if not known:
                 with pa.OSFile(str(path), "rb") as source:
+                    identity = _identity(file, os.fstat(source.fileno()))
                     summary = layout.read_summary(source)
                 self._remember(identity, summary)
-            groups = [] if summary is None else [g for g in summary.groups if g.may_have(types, from_ms, to_ms)]
-            if not groups or summary is None:
-                return []
-            source = opened.enter_context(pa.OSFile(str(path), "rb"))
-            parquet = pq.ParquetFile(source, metadata=summary.metadata)
-        except FileNotFoundError:
-            raise
+                self._readable(file)
         except (*DATA_ERRORS, LayoutError) as error:
-            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-                raise EventLogError(
-                    f"{self._folder}: too many files are open; choose a shorter time span, or let the process open more"
-                    " (ulimit -n, LimitNOFILE)"
-                ) from error  # the file itself is sound
-            self._leave_out(file, error)
-            self._remember(identity, None)
+            self._refused(file, error)
+            if identity is not None and not _is_of_the_system(error):
+                self._remember(identity, None)
+            return None
+        return None if summary is None else _Footer(identity, summary)
+
+    def _open(
+        self, opened: ExitStack, file: LogFile, types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+    ) -> list[_Part]:
+        footer = self._footer(file)
+        groups = [] if footer is None else [g for g in footer.summary.groups if g.may_have(types, from_ms, to_ms)]
+        if not groups or footer is None:
+            return []
+        try:
+            source = opened.enter_context(pa.OSFile(str(self._folder / file.name), "rb"))
+            if _identity(file, os.fstat(source.fileno())) != footer.identity:
+                raise FileNotFoundError(errno.ENOENT, "another file took its name", file.name)
+            parquet = pq.ParquetFile(source, metadata=footer.summary.metadata)
+        except DATA_ERRORS as error:
+            self._refused(file, error)
             return []
         return [_Part(file, parquet, group) for group in groups]
 
-    def _remember(self, identity: tuple[str, int], summary: Summary | None) -> None:
+    def _remember(self, identity: _Identity, summary: Summary | None) -> None:
         with self._lock:
             if len(self._summaries) > 4 * MAX_TRIES * MAX_TRIES:
                 self._summaries.clear()  # of files that are long gone, most of them
@@ -235,16 +276,37 @@ class EventLogReader:
 
     def _table(self, part: _Part, columns: Collection[str] | None) -> pa.Table | None:
         try:
-            return part.read(None if columns is None else list(columns))
+            table = part.read(None if columns is None else list(columns))
         except DATA_ERRORS as error:
             self._leave_out(part.file, error)
             return None
+        self._readable(part.file)
+        return table
+
+    def _refused(self, file: LogFile, error: BaseException) -> None:
+        """Leave a file out that cannot be opened; raises what is no fault of the file."""
+        if isinstance(error, FileNotFoundError):
+            raise error
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise EventLogError(
+                f"{self._folder}: too many files are open; choose a shorter time span, or let the process open more"
+                " (ulimit -n, LimitNOFILE)"
+            ) from error
+        self._leave_out(file, error)
+
+    def _readable(self, file: LogFile) -> None:
+        """What the system refused once is no problem any more; damage stays."""
+        with self._lock:
+            problem = self._problems.get(file.name)
+            if problem is not None and problem.kind == UNREADABLE:
+                del self._problems[file.name]
 
     def _leave_out(self, file: LogFile, error: BaseException) -> None:
         message = f"it is left out, and its events with it: {str(error).splitlines()[0]}"
+        kind = UNREADABLE if _is_of_the_system(error) else DAMAGED
         with self._lock:
             new = file.name not in self._problems
-            self._problems[file.name] = NewProblem("event_log", file.name, "damaged", message)
+            self._problems[file.name] = NewProblem("event_log", file.name, kind, message)
         if new:
             log.warning("a file of the event log cannot be read", file=file.name, reason=message)
 
@@ -266,6 +328,15 @@ class EventLogReader:
         if not tables:
             return pa.array([], pa.string())
         return pc.unique(pa.concat_tables(tables).column("event_id").combine_chunks())
+
+
+def _identity(file: LogFile, status: os.stat_result) -> _Identity:
+    return file.name, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _is_of_the_system(error: BaseException) -> bool:
+    """The system refused, perhaps for now; Arrow's own errors about what a file holds have no number."""
+    return isinstance(error, OSError) and error.errno is not None
 
 
 def _before(ordered: pa.Table, time_ms: int) -> int:

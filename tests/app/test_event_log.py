@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -249,10 +250,57 @@ def test_too_many_open_files_are_no_damage(tmp_path: Path) -> None:
     try:
         with pytest.raises(EventLogError, match="too many files are open"):
             fresh.read()
+        told = fresh.span(), fresh.count()  # footers need one open file at a time
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert fresh.problems == []
+    assert told == (reader.span(), reader.count())
     assert ids(fresh.read()) == expected
+
+
+@pytest.mark.parametrize("refused", ["footer", "data"])
+def test_what_the_system_refuses_for_a_while_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    reader = filled(tmp_path)
+    expected, span = ids(reader.read()), reader.span()
+    fresh = EventLogReader(tmp_path, reader._committed)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        if refused == "footer":
+            patch.setattr(layout, "read_summary", refuse)
+        else:
+            patch.setattr("app.event_log.reader._Part.read", refuse)
+        assert ids(fresh.read()) == []
+    assert {problem.kind for problem in fresh.problems} == {"unreadable"}
+    assert len(fresh.problems) == len(names(tmp_path))
+    assert fresh.span() == span
+    assert ids(fresh.read()) == expected
+    assert fresh.problems == []
+
+
+def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
+    """Also in place, where the inode stays."""
+    log = started(tmp_path)
+    log.write(1, batch(event("e1", 1)), 1)
+    reader = EventLogReader(tmp_path, lambda: {E1: 1})
+    path = tmp_path / LogFile("live", E1, 1, 1).name
+    whole = path.read_bytes()
+    path.write_bytes(b"PAR1 no columns PAR1")
+    assert reader.span() is None
+    before = path.stat().st_ino
+    path.write_bytes(whole)
+    os.utime(path, ns=(7, 7))
+    assert path.stat().st_ino == before
+    assert reader.span() == (1, 1)
+    changed = batch(event("e2", 2))
+    layout.write(path, changed.table, 1)
+    os.utime(path, ns=(8, 8))
+    assert reader.span() == (2, 2)
+    assert ids(reader.read()) == ["e2"]
 
 
 def damaged(folder: Path, number: int, at: int) -> str:
