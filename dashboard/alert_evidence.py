@@ -16,6 +16,9 @@ from dashboard.text import inert, lines
 MAX_RECORDS = 60
 """Raw records that are shown at once; the others on demand."""
 
+MAX_BOXES = 4
+"""Records of more files than so many stand in one box, each below the name of its file."""
+
 
 def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
     """All of it."""
@@ -83,11 +86,16 @@ def _records(kept: Sequence[EvidenceRow]) -> None:
     shown = records
     if len(records) > MAX_RECORDS and not st.toggle(f"Show all {len(records):,}", key="all-records"):
         shown = records[:MAX_RECORDS]
-    origins = list(dict.fromkeys(inert(_file(row), 300) for row in shown))
-    for origin in origins:
+    by_file: dict[str, list[str]] = {}
+    for row in shown:
+        by_file.setdefault(inert(_file(row), 300), []).append(lines(row.raw))
+    if len(by_file) > MAX_BOXES:
+        together = "\n\n".join("\n".join([f"# {origin}", *found]) for origin, found in by_file.items())
+        st.code(together, language=None, wrap_lines=True, height=480)
+        return
+    for origin, found in by_file.items():
         st.caption("From")
         st.text(origin)
-        found = [lines(row.raw) for row in shown if inert(_file(row), 300) == origin]
         st.code("\n".join(found), language=None, wrap_lines=True, height=min(330, 60 + 26 * len(found)))
 
 

@@ -99,6 +99,7 @@ def jobs_frame(jobs: pd.DataFrame, n_failed: list[int], n_alerts: list[int]) -> 
     return pd.DataFrame(
         {
             "Status": [SIGNS.get(state, f"? {inert(state, 30)}") for state in jobs["state"]],
+            "Job": [inert(job_id, 80) for job_id in jobs["job_id"]],
             "Name": [_text(name) for name in jobs["job_name"]],
             "Alerts": n_alerts,
             "Failed": n_failed,
@@ -108,7 +109,6 @@ def jobs_frame(jobs: pd.DataFrame, n_failed: list[int], n_alerts: list[int]) -> 
             "Duration": [duration(None if pd.isna(ms) else int(ms)) for ms in jobs["duration_ms"]],
             "Maps": jobs["n_maps"].astype("Float64").astype("Int64").to_numpy(),
             "Reduces": jobs["n_reduces"].astype("Float64").astype("Int64").to_numpy(),
-            "Job": [inert(job_id, 80) for job_id in jobs["job_id"]],
         }
     )
 
