@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -24,6 +24,7 @@ from dashboard.job_list import (
 )
 from dashboard.store import EventLogReader
 
+START_TYPES = ("MapStart", "ReducerStart")
 END_TYPES = ("MapEnd", "ReducerEnd")
 SLACK_MS = 10 * 60_000
 """How far outside of a job's span its events are looked for: clocks differ, and attempts may end after their job."""
@@ -118,18 +119,52 @@ def read_job(log: EventLogReader, job_id: str) -> JobEvents | None:
 def read_attempts_on(log: EventLogReader, host: str, from_ms: int, to_ms: int) -> pd.DataFrame:
     """Attempts (see job_data.attempts) that ran on a host at some time of the closed span.
 
-    Those that began more than LOOK_BACK_MS before it, and have not ended yet, are not found.
+    Those that began more than LOOK_BACK_MS before it, and have not ended in it, are not found; those that ended more
+    than LOOK_BACK_MS after it count as running.
     """
     span = log.span()
-    types = ("MapStart", "MapEnd", "ReducerStart", "ReducerEnd")
-    events = log.read(types=types, from_ms=from_ms - LOOK_BACK_MS, columns=ATTEMPT_COLUMNS)
-    mine = events.filter(pc.fill_null(pc.equal(events.column("host"), host), False))
-    known_until_ms = to_ms if span is None else max(to_ms, span[1])
-    table = attempts(mine, known_until_ms, job_ended=False)
+    if span is None:
+        return attempts(_of(pa.table({}), ATTEMPT_COLUMNS), to_ms, job_ended=False)
+    found: list[pa.Table] = []
+    first_ms, last_ms = max(span[0], from_ms - LOOK_BACK_MS), min(span[1], to_ms + LOOK_BACK_MS)
+    for begin_ms, until_ms in _slices(first_ms, min(to_ms, last_ms)):
+        found.append(_on_host(log, (*START_TYPES, *END_TYPES), host, begin_ms, until_ms))
+    for begin_ms, until_ms in _slices(max(to_ms + 1, first_ms), last_ms):
+        if not _have_not_ended(found):
+            break  # no end is left to be looked for
+        found.append(_on_host(log, END_TYPES, host, begin_ms, until_ms))
+    mine = pa.concat_tables(found, promote_options="permissive") if found else _of(pa.table({}), ATTEMPT_COLUMNS)
+    table = attempts(mine, max(to_ms, span[1]), job_ended=False)
     return table[(table["start_lo_ms"] <= to_ms) & (table["end_hi_ms"] >= from_ms)].reset_index(drop=True)
 
 
 LOOK_BACK_MS = 24 * 3_600_000
+SLICE_MS = 6 * 3_600_000
+"""How much of the cluster's time is in memory at once while one host is looked for."""
+
+MAX_SLICES = 64
+"""Longer spans are read in longer slices."""
+
+
+def _slices(from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+    """Closed spans that follow each other and cover a closed span; none when it is empty."""
+    length_ms = max(SLICE_MS, -((from_ms - to_ms) // MAX_SLICES))
+    for begin_ms in range(from_ms, to_ms + 1, length_ms):
+        yield begin_ms, min(begin_ms + length_ms - 1, to_ms)
+
+
+def _on_host(log: EventLogReader, types: Sequence[str], host: str, from_ms: int, to_ms: int) -> pa.Table:
+    """An event whose interval touches two slices comes with both: attempts have one start and one end all the same."""
+    events = log.read(types=types, from_ms=from_ms, to_ms=to_ms, columns=ATTEMPT_COLUMNS)
+    return events.filter(pc.fill_null(pc.equal(events.column("host"), host), False))
+
+
+def _have_not_ended(found: Sequence[pa.Table]) -> bool:
+    names = {
+        types: {name for table in found for name in _of_types(table, types).column("attempt_id").to_pylist()}
+        for types in (START_TYPES, END_TYPES)
+    }
+    return not names[START_TYPES] <= names[END_TYPES]
 
 
 def _signs(log: EventLogReader, job_ids: Collection[str], known_until_ms: int) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,45 @@ def test_attempts_on_a_host(tmp_path: Path) -> None:
     assert on("node1", 8_000 + LOOK_BACK_MS, 8_001 + LOOK_BACK_MS) == [second]
     assert on("node2", 0, 9_000) == ["attempt_1_1_m_000001_0"]
     assert on("node3", 0, 9_000) == []
+
+
+def test_attempts_on_a_host_of_long_ago_do_not_read_up_to_the_present(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour_ms = 3_600_000
+    log = log_of(
+        tmp_path,
+        [attempt(0, "MapStart", "job_1_1", 0, host="node1")],
+        [attempt(20 * hour_ms, "MapEnd", "job_1_1", 0, host="node1", status="SUCCEEDED", period_ms=20 * hour_ms)],
+        [attempt(30 * hour_ms, "MapStart", "job_1_1", 1, host="node1")],  # never ends
+        [attempt(300 * hour_ms, "MapEnd", "job_1_1", 1, host="node1", status="FAILED", period_ms=1)],
+    )
+    spans: list[tuple[int, int]] = []
+    read = log.read
+
+    def watched(**wanted: Any) -> Any:
+        spans.append((wanted["from_ms"] - T0_MS, wanted["to_ms"] - T0_MS))
+        return read(**wanted)
+
+    monkeypatch.setattr(log, "read", watched)
+
+    def on(from_hour: int, to_hour: int) -> list[tuple[str, str]]:
+        spans.clear()
+        table = read_attempts_on(log, "node1", T0_MS + from_hour * hour_ms, T0_MS + to_hour * hour_ms)
+        return list(zip(table["attempt_id"].str[-4:], table["status"], strict=True))
+
+    assert on(1, 2) == [("00_0", "SUCCEEDED")]
+    assert max(to_ms for _, to_ms in spans) < 26 * hour_ms  # its end is found, no later slice is read
+    assert max(to_ms - from_ms for from_ms, to_ms in spans) < 6 * hour_ms
+    assert on(21, 22) == []
+    assert max(to_ms for _, to_ms in spans) == 22 * hour_ms
+    assert on(31, 32) == [("01_0", "RUNNING")]
+    assert max(to_ms for _, to_ms in spans) == (32 + 24) * hour_ms
+    assert on(280, 281) == []
+    assert on(300, 301) == [("01_0", "FAILED")]
+    assert on(0, 10**9) == [("00_0", "SUCCEEDED"), ("01_0", "FAILED")]
+    assert len(spans) <= 65
+    assert all(after[0] == before[1] + 1 for before, after in pairwise(spans))
 
 
 def test_slack_covers_clocks_that_differ(tmp_path: Path) -> None:
