@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 import requests
 
+from app.chosen_store import STORE_VARIABLE
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE
 from app.errors import AppError
 from app.settings import ENV_PREFIX, DashboardSettings, Settings
 
 PAGES = Path(__file__).parents[1] / "dashboard" / "main.py"
-STORE_VARIABLE = "CLUSTERCEP_STORE"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _WAIT_S = 0.2

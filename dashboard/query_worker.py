@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import TextIO
 
 from app.assembly import open_event_log, store_url
+from app.chosen_store import in_chosen_store
 from app.config import load_settings
 from app.errors import AppError
-from app.settings import Settings
 from app.store.api import open_store
 from dashboard.query_run import Failure, Log, Message, RunLimits, as_json, read_request, run_query
 
-STORE_VARIABLE = "CLUSTERCEP_STORE"
 GRACE_MS = 3_000
 """How much longer than its time limit a run may take before the process is ended: no kernel can be asked to stop."""
 
@@ -69,16 +68,9 @@ def be_modest(limits: RunLimits) -> None:
 @contextmanager
 def opened_log() -> Iterator[Log]:
     """The event log of the configured store, or of $CLUSTERCEP_STORE; raises AppError."""
-    settings = _elsewhere(load_settings(), os.environ.get(STORE_VARIABLE))
+    settings = in_chosen_store(load_settings())
     with open_store(store_url(settings), make=False) as store:
         yield open_event_log(settings, store)
-
-
-def _elsewhere(settings: Settings, folder: str | None) -> Settings:
-    if not folder:
-        return settings
-    store = settings.store.model_copy(update={"directory": Path(folder), "url": None, "url_file": None})
-    return settings.model_copy(update={"store": store})
 
 
 def _end_with(stream: TextIO) -> None:

@@ -13,6 +13,7 @@ import streamlit as st
 
 from app.alerting.operations import acknowledge, end_silence, silence
 from app.assembly import open_event_log, store_url
+from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
@@ -35,21 +36,13 @@ from app.store.models import (
 from app.store.outbox import SentAgain
 from app.store.status import ProcessStatus, QueryFigures
 
-STORE_VARIABLE = "CLUSTERCEP_STORE"
-"""A folder with another store than the configured one, such as a replay's."""
-
 SQLITE_FILE = "clustercep.db"
 
 
 def settings() -> Settings:
     """The settings that $CLUSTERCEP_CONFIG (else config.yaml) and the environment give now; raises ConfigError."""
     path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_FILE))
-    read = _settings(str(path), _state(path))
-    folder = os.environ.get(STORE_VARIABLE)
-    if not folder:
-        return read
-    elsewhere = read.store.model_copy(update={"directory": Path(folder), "url": None, "url_file": None})
-    return read.model_copy(update={"store": elsewhere})
+    return in_chosen_store(_settings(str(path), _state(path)))
 
 
 def store() -> Store:

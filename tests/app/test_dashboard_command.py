@@ -15,10 +15,10 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
+from app.chosen_store import STORE_VARIABLE
 from app.cli import cli
 from app.config import load_settings
 from app.dashboard_command import (
-    STORE_VARIABLE,
     Place,
     check_port,
     command,

@@ -14,9 +14,13 @@ from typing import Any
 
 import pytest
 
+from app.chosen_store import STORE_VARIABLE, in_chosen_store
+from app.config import load_settings
 from collectors.schema import load_event_types
 from dashboard.query_pool import QueryPool
 from dashboard.query_run import EndReason, QueryRequest, RunLimits, request_line
+from dashboard.query_worker import opened_log
+from dashboard.store import event_log, settings
 from engine import parse, reference_output, resolve
 from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, attempts, installation
 
@@ -54,6 +58,26 @@ def test_rows_over_a_real_log_are_the_oracles(installation: Installation) -> Non
     assert len(expected) == 25
     assert snapshot.end is not None
     assert (snapshot.end.reason, snapshot.end.n_events) == (EndReason.FINISHED, 60)
+
+
+def test_a_query_reads_the_store_that_the_pages_show(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.log(attempts(30))
+    monkeypatch.setenv(STORE_VARIABLE, str(installation.folder / "elsewhere"))
+    (installation.folder / "data").rename(installation.folder / "elsewhere")
+    assert settings() == in_chosen_store(load_settings())
+    with opened_log() as log:
+        assert log.span() == event_log().span() == (0, 31_900)
+    assert not (installation.folder / "data").exists()
+
+
+def test_a_query_waits_for_no_pages() -> None:
+    """Their framework takes longer to be loaded than most queries do to run."""
+    script = "import dashboard.query_worker, sys; sys.exit('streamlit' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", script], timeout=WAIT_S, env=environment, check=False)
+    assert ended.returncode == 0
 
 
 def test_hostile_values_come_back_unchanged(installation: Installation) -> None:
