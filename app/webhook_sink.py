@@ -1,10 +1,10 @@
-"""A webhook receiver on loopback that keeps what it is sent: the demo's notifications are really delivered."""
+"""A webhook receiver on loopback that takes what it is sent: the demo's notifications are really delivered."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,8 +23,19 @@ class Sink:
 
 @contextmanager
 def webhook_sink() -> Iterator[Sink]:
-    """Listen on a free port of loopback."""
+    """Keep what comes."""
     sink = Sink()
+    with listening(sink.received.__setitem__) as sink.url:
+        yield sink
+
+
+@contextmanager
+def listening(take: Callable[[str, Any], object]) -> Iterator[str]:
+    """Listen on a free port of loopback; gives the address.
+
+    `take` gets the Idempotency-Key and the body of each request, also of one that comes again, in a thread of its own
+    per request; it is called before the answer.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -37,7 +48,7 @@ def webhook_sink() -> Iterator[Sink]:
             except ValueError:
                 self._answer(400)
                 return
-            sink.received[self.headers.get("Idempotency-Key") or ""] = payload
+            take(self.headers.get("Idempotency-Key") or "", payload)
             self._answer(200)
 
         def _answer(self, status: int) -> None:
@@ -46,15 +57,14 @@ def webhook_sink() -> Iterator[Sink]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
-            """The demo prints its own summary."""
+            """What came is told by who takes it."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    sink.url = f"http://127.0.0.1:{server.server_address[1]}/alerts"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield sink
+        yield f"http://127.0.0.1:{server.server_address[1]}/alerts"
     finally:
         server.shutdown()
         server.server_close()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from app import webhook_sink
 
 
 def now_ms() -> int:
@@ -54,25 +53,8 @@ def listening() -> Iterator[Deliveries]:
     """Answer on a free port of loopback."""
     deliveries = Deliveries()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            deliveries.received.append(Delivery(now_ms(), self.headers["Idempotency-Key"], payload))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def take(key: str, payload: dict[str, Any]) -> None:
+        deliveries.received.append(Delivery(now_ms(), key, payload))
 
-        def log_message(self, format: str, *args: object) -> None:
-            """What came is in `deliveries`."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    deliveries.url = f"http://127.0.0.1:{server.server_address[1]}/alerts"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with webhook_sink.listening(take) as deliveries.url:
         yield deliveries
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
