@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from app.demo import DemoResult
 
 # Compiling a kernel takes seconds once, so single examples have no deadline; failures print how to reproduce them.
@@ -56,3 +59,20 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     folder = tmp_path_factory.mktemp("build") / "demo"
     own = shipped.model_copy(update={"demo": shipped.demo.model_copy(update={"directory": folder})})
     return run_demo(own, "max", Console(quiet=True))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the system's Chromium; to be asked for before what takes long."""
+    from tests.chromium import chromium_or_skip
+
+    return chromium_or_skip()
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One for all tests: Playwright can be started only once at a time. Each test opens a window of its own."""
+    from tests.chromium import started
+
+    with started(chromium) as opened:
+        yield opened

@@ -18,7 +18,6 @@ from app.recording import Manifest, Recording
 from app.settings import Settings
 from tests.browser import hostile, site
 from tests.browser.site import Visitor
-from tests.chromium import chromium_or_skip, started
 
 OwnVisitor = Callable[..., Visitor]
 
@@ -39,19 +38,6 @@ class Site:
     def found(self) -> list[Mapping[str, Any]]:
         """The alerts that found the demo's faults."""
         return [row["alert"] for row in self.summary["ground_truth"]["found"]]
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """Asked for first: without it nothing is replayed."""
-    return chromium_or_skip()
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One for all."""
-    with started(chromium) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard import editor_component
-from tests.chromium import chromium_or_skip, started
 from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, attempts, installation
 
 __all__ = ["installation"]  # a fixture
@@ -40,13 +39,6 @@ MOUNT = """async ([html, css, js, data]) => {
   window.stop = window.mount(window.component);
 }"""
 UPDATE = "data => { window.mount({...window.component, data: {...window.component.data, ...data}}) }"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One browser for all."""
-    with started(chromium_or_skip()) as opened:
-        yield opened
 
 
 @pytest.fixture
