@@ -25,7 +25,6 @@ from engine.kernels.nfa_arrays import (
     HEAD,
     IS_KLEENE,
     LAST_ABSENT,
-    N_CHAINS,
     N_FREE,
     N_LIVE,
     N_MATCHES,
@@ -170,7 +169,6 @@ def advance(
     rows = np.empty(n_registers, np.int64)
     aggregates = np.empty(n_slots, np.float64)
     stack = np.empty(MAX_STACK, np.float64)
-    counters[N_CHAINS] = n_chains
     for row in range(start, end):
         partition = partition_of[row]
         is_new = partition >= 0 and not known[partition]

@@ -20,7 +20,7 @@ n steps, m negations, k programs, r registers, p partitions, c capacity:
 - known bool (p,): partitions that had an event; last_seen int64 (p,): the position of the newest.
 - nodes int64 (c, 3): what runs have selected, newest last: ROW, PARENT (-1 at the start), COMPONENT.
 - match_fields int64 (c, 2): HEAD, PARTITION; match_rows, match_aggregates, match_values: completed matches.
-- counters int64 (5,): N_FREE, N_NODES, N_MATCHES, N_LIVE, N_CHAINS.
+- counters int64 (4,): N_FREE, N_NODES, N_MATCHES, N_LIVE.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ N_FREE = 0
 N_NODES = 1
 N_MATCHES = 2
 N_LIVE = 3
-N_CHAINS = 4
 
 
 class MatchArrays(NamedTuple):

@@ -32,7 +32,7 @@ class RunMemory:
 
     def __init__(self, n_registers: int, n_slots: int, n_values: int) -> None:
         self._widths = (n_registers, n_slots, n_values)
-        self.counters = np.zeros(5, np.int64)
+        self.counters = np.zeros(4, np.int64)
         self._allocate_runs(_LEAST_RUNS, 0)
         self._allocate_nodes(_LEAST_NODES)
         self._allocate_matches(_LEAST_MATCHES)
