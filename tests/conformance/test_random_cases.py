@@ -162,10 +162,12 @@ def test_skip_till_any_match_over_imprecise_events(drawn: tuple[Case, list[Deliv
     check_against_oracle(*drawn)
 
 
+@pytest.mark.parametrize("strategy", COMPILED_RUNS.strategies)
 @SETTINGS
-@given(delivered(cases(COMPILED_RUNS, replace(PRECISE, max_events=12))))
-def test_contiguity_and_skip_till_next_match(drawn: tuple[Case, list[Delivery]]) -> None:
-    check_against_oracle(*drawn)
+@given(data=st.data())
+def test_contiguity_and_skip_till_next_match(strategy: str, data: st.DataObject) -> None:
+    scope = replace(COMPILED_RUNS, strategies=(strategy,))
+    check_against_oracle(*data.draw(delivered(cases(scope, replace(PRECISE, max_events=12)))))
 
 
 @pytest.mark.parametrize("scope", [COMPILED_RUNS, COMPILED_ANY], ids=["runs", "any"])
