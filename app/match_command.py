@@ -193,7 +193,7 @@ def prepare(query: Path, events: str, override: Override, param: Sequence[str], 
     return Job(name, engine.print_query(replace(parsed, **changes)) if changes else text, known, parameters, loaded)
 
 
-def evaluate(job: Job, choice: RuntimeChoice) -> list[engine.MatchRow] | list[ReferenceRow]:
+def evaluate(job: Job, choice: RuntimeChoice) -> Sequence[engine.MatchRow] | Sequence[ReferenceRow]:
     """All rows. Raises UnsupportedQueryError when the chosen runtime does not evaluate the query."""
     if choice is RuntimeChoice.ORACLE:
         return _by_oracle(job)
@@ -212,10 +212,10 @@ def _by_oracle(job: Job) -> list[ReferenceRow]:
     return engine.reference_output(resolved, job.events.batch)
 
 
-def _by_engine(job: Job) -> list[engine.MatchRow]:
+def _by_engine(job: Job) -> Sequence[engine.MatchRow]:
     compiled = engine.compile_query(job.text, job.schema, job.parameters, name=job.name)
     running = engine.Engine([compiled], job.schema)
-    rows = [*running.process(job.events.batch, FOREVER_MS), *running.finish()]
+    rows = engine.joined_rows([running.process(job.events.batch, FOREVER_MS), running.finish()])
     counted = running.statistics[compiled.name]
     if counted.n_unfinished:
         _warn(
@@ -313,7 +313,8 @@ def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     if has_counts:
         table.add_column("matches", justify="right")
     for row in rows:
-        cells = [" ".join((row.candidates or row.bindings).get(variable, ())) for variable in variables]
+        bound = row.candidates or row.bindings
+        cells = [" ".join(engine.flat_ids(bound.get(variable, ()))) for variable in variables]
         cells.append(f"{float(row.confidence):.6g}")
         cells += ["" if row.values.get(name) is None else str(row.values[name]) for name in names]
         cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []

@@ -11,9 +11,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
@@ -263,7 +264,7 @@ class _Run:
         self.capped = self.capped or rows.n_left_out > 0
         yield self._end(self._stopped_by_rows() or reason)
 
-    def _told(self, rows: list[engine.MatchRow]) -> Iterator[ResultRow]:
+    def _told(self, rows: Sequence[engine.MatchRow]) -> Iterator[ResultRow]:
         for row in rows:
             self.capped = self.capped or row.capped
             if self._stopped_by_rows():
@@ -320,7 +321,7 @@ class RowWindow:
         top = written.output is engine.ast.Output.TOP
         return cls(written.top_k if top else written.limit, top, [])
 
-    def more(self, rows: list[engine.MatchRow]) -> list[engine.MatchRow]:
+    def more(self, rows: Sequence[engine.MatchRow]) -> Sequence[engine.MatchRow]:
         """Those of `rows` that may be told now."""
         if self.top:
             self.kept = sorted([*self.kept, *rows], key=lambda row: -row.confidence)[: self.limit]
@@ -344,7 +345,7 @@ def result_row(row: engine.MatchRow) -> ResultRow:
         first_lo_ms=int(row.first_lo_ms),
         last_hi_ms=int(row.last_hi_ms),
         bindings=_ids(row.bindings),
-        n_bound={name: len(ids) for name, ids in row.bindings.items()},
+        n_bound={name: sum(1 for _ in engine.flat_ids(ids)) for name, ids in row.bindings.items()},
         confidence=float(row.confidence),
         values={name: _plain(value) for name, value in row.values.items()},
         count=int(row.count),
@@ -371,8 +372,8 @@ def memory_in_use_bytes() -> int:
     return n_pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _ids(bound: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    return {name: list(ids[:MAX_IDS]) for name, ids in bound.items()}
+def _ids(bound: Mapping[str, engine.Binding]) -> dict[str, list[str]]:
+    return {name: list(islice(engine.flat_ids(ids), MAX_IDS)) for name, ids in bound.items()}
 
 
 def _plain(value: Value) -> Value:

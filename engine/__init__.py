@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
     from engine.matching.base import Limits
-    from engine.matching.rows import MatchRow
+    from engine.matching.rows import Binding, MatchRow, flat_ids, joined_rows
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.runtime.compiled import CompiledQuery, compile_query
     from engine.runtime.engine import Engine, QueryStatistics
@@ -26,7 +26,10 @@ _HOMES = {
     "CompiledQuery": "engine.runtime.compiled",
     "Engine": "engine.runtime.engine",
     "Limits": "engine.matching.base",
+    "Binding": "engine.matching.rows",
     "MatchRow": "engine.matching.rows",
+    "flat_ids": "engine.matching.rows",
+    "joined_rows": "engine.matching.rows",
     "QueryStatistics": "engine.runtime.engine",
     "ReferenceMatch": "engine.reference",
     "ReferenceRow": "engine.reference",
@@ -43,6 +46,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Binding",
     "CompiledQuery",
     "Engine",
     "Limits",
@@ -53,6 +57,8 @@ __all__ = [
     "ResolvedQuery",
     "ast",
     "compile_query",
+    "flat_ids",
+    "joined_rows",
     "kernels_are_compiled",
     "parse",
     "print_query",

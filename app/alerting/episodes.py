@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import engine
 from app.alerting.catalog import QueryInfo
 from app.alerting.match import Match
 
@@ -53,7 +54,7 @@ def canonical_key(key: Key) -> str:
 
 def n_events(match: Match) -> int:
     """How many events a match binds."""
-    return sum(len(ids) for ids in match.bindings.values())
+    return sum(1 for ids in match.bindings.values() for _ in engine.flat_ids(ids))
 
 
 def episode_of(match: Match, key: Key) -> Episode:
@@ -124,6 +125,7 @@ def _sweep(episodes: Iterable[Episode], gap_ms: int) -> list[Episode]:
     return joined
 
 
-def _evidence_order(match: Match) -> tuple[float, int, int, int, list[tuple[str, tuple[str, ...]]]]:
+def _evidence_order(match: Match) -> tuple[float, int, int, int, list[tuple[str, tuple[str, ...], str]]]:
     """Smallest first: the order is total, so that the evidence does not depend on the order of arrival."""
-    return (-match.confidence, -n_events(match), match.first_lo_ms, match.last_hi_ms, sorted(match.bindings.items()))
+    ids = sorted((name, tuple(engine.flat_ids(bound)), repr(bound)) for name, bound in match.bindings.items())
+    return (-match.confidence, -n_events(match), match.first_lo_ms, match.last_hi_ms, ids)

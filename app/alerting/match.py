@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from engine import Binding
 
 
 class Match(Protocol):
@@ -30,8 +33,8 @@ class Match(Protocol):
         ...
 
     @property
-    def bindings(self) -> Mapping[str, tuple[str, ...]]:
-        """Variable -> event ids."""
+    def bindings(self) -> Mapping[str, Binding]:
+        """Variable -> event ids, nested for a component in repeated groups."""
         ...
 
     @property

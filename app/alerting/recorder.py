@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import engine
 from app.alerting import lifecycle
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import Episode, alert_id, canonical_key, group, is_exact, n_events, report_id
@@ -232,7 +233,7 @@ class Recorder:
         alert.values = storable_values(best.values)
         alert.job_id, alert.host = job_of(alert.key, alert.values), host_of(alert.key, alert.values)
         alert.summary = fill(info.summary, {**alert.key, **best.values, "query": alert.query})
-        bound = [(name, event_id) for name, ids in best.bindings.items() for event_id in ids]
+        bound = [(name, event_id) for name, ids in best.bindings.items() for event_id in engine.flat_ids(ids)]
         bound = _ends(bound, self._options.max_evidence_events)
         events = self._lookup([event_id for _, event_id in bound])
         rows = [

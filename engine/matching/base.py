@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,7 +28,7 @@ class Limits:
 class Runtime(Protocol):
     """Run state of one query over one stream."""
 
-    def advance(self, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """Take in a batch and return every row that is decided at this watermark.
 
         `stream`: events of any types in stream order, all with t_lo_ms < watermark_ms and none earlier in stream order

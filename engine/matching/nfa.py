@@ -5,7 +5,7 @@ A match is decided when its last event arrives, a trailing negation when the wat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,7 @@ class NfaRuntime:
         """Runs alive."""
         return self._memory.n_runs
 
-    def advance(self, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Imprecise events are refused and counted in `n_rejected`."""
         survivors = self._survivors(stream)
         start = len(self.store)

@@ -10,7 +10,7 @@ negation waits for first + WITHIN. Events are dropped once nothing undecided can
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +77,7 @@ class PostponedRuntime:
         """Events kept."""
         return len(self.store)
 
-    def advance(self, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
         survivors = self._filter.select(stream)
@@ -91,7 +91,7 @@ class PostponedRuntime:
 
     # --------------------------------------------------------------- deciding
 
-    def _decide(self, context: Context, after_ms: int, before_ms: int) -> list[MatchRow]:
+    def _decide(self, context: Context, after_ms: int, before_ms: int) -> Sequence[MatchRow]:
         n = context.n_rows
         hi = self.store.t_hi_ms[:n]
         reach_ms = self.plan.within_ms if self._holds_back else 0

@@ -15,7 +15,7 @@ from engine.matching.base import Limits, Runtime
 from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
 from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow
+from engine.matching.rows import MatchRow, joined_rows
 from engine.matching.stream import StreamColumns
 from engine.runtime.compiled import CompiledQuery
 
@@ -74,7 +74,7 @@ class Engine:
         self._waiting = EventBatch.empty()
         self._late: list[EventBatch] = []
 
-    def process(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+    def process(self, batch: EventBatch, watermark_ms: int) -> Sequence[MatchRow]:
         """Take in events in any order; return the rows that are decided at `watermark_ms`, query by query.
 
         Raises EventError for a batch that breaks the schema; nothing of it is taken in then. A watermark that is lower
@@ -89,12 +89,9 @@ class Engine:
         self._waiting = waiting.where(~ready)
         self.watermark_ms = watermark_ms
         stream = StreamColumns(released, self._interner)
-        rows: list[MatchRow] = []
-        for query in self.queries:
-            rows += self._advance(query, stream, watermark_ms)
-        return rows
+        return joined_rows([self._advance(query, stream, watermark_ms) for query in self.queries])
 
-    def finish(self) -> list[MatchRow]:
+    def finish(self) -> Sequence[MatchRow]:
         """The stream has ended: what waits is decided."""
         return self.process(EventBatch.empty(), FOREVER_MS)
 
@@ -195,7 +192,7 @@ class Engine:
         self._late.append(batch.where(late))
         return batch.where(~late)
 
-    def _advance(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
+    def _advance(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         started = self._clock()
         rows = self._rows(query, stream, watermark_ms)
         counted = self._statistics[query.name]
@@ -207,7 +204,7 @@ class Engine:
         )
         return rows
 
-    def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> list[MatchRow]:
+    def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         try:
             return self._runtimes[query.name].advance(stream, watermark_ms)
         except QueryError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from engine import compile_query
@@ -10,7 +12,7 @@ from engine.kernels.nfa_arrays import MatchArrays
 from engine.matching.base import Limits
 from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
-from engine.matching.rows import MatchRow
+from engine.matching.rows import Binding, MatchRow
 from tests.engine.matching.feeding import advance
 
 SCHEMA = EventSchema.of(
@@ -36,12 +38,12 @@ class Stream:
         self.restart, self.compact = restart, compact
         self.n_fed = 0
 
-    def feed(self, kind: str, t: int, key: str | None = None, x: int | None = None) -> list[MatchRow]:
+    def feed(self, kind: str, t: int, key: str | None = None, x: int | None = None) -> Sequence[MatchRow]:
         self.n_fed += 1
         row = {"event_id": str(self.n_fed), "type": kind, "t_lo_ms": t, "k": key, "x": x}
         return self.advance(EventBatch.from_rows([row], SCHEMA), t)
 
-    def advance(self, batch: EventBatch, watermark_ms: int) -> list[MatchRow]:
+    def advance(self, batch: EventBatch, watermark_ms: int) -> Sequence[MatchRow]:
         if self.compact:
             self.runtime._compact_at = 0
         rows = advance(self.runtime, batch, watermark_ms)
@@ -52,7 +54,7 @@ class Stream:
         return rows
 
 
-def ids(rows: list[MatchRow]) -> list[dict[str, tuple[str, ...]]]:
+def ids(rows: Sequence[MatchRow]) -> list[dict[str, Binding]]:
     return [dict(row.bindings) for row in rows]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def batch(*rows: tuple[Any, ...]) -> EventBatch:
     return EventBatch.from_rows(events, SCHEMA).sorted()
 
 
-def run(text: str, events: EventBatch, limits: Limits | None = None) -> tuple[list[MatchRow], PostponedRuntime]:
+def run(text: str, events: EventBatch, limits: Limits | None = None) -> tuple[Sequence[MatchRow], PostponedRuntime]:
     query = compile_query(text, SCHEMA)
     runtime = PostponedRuntime(query.plan, Interner(), limits)
     return advance(runtime, events, FOREVER_MS), runtime

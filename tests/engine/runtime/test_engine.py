@@ -286,7 +286,7 @@ def run_through(
     """The rows of the deliveries before the cut, and of those after it and the end."""
     before = [row for part in parts[:cut] for row in running.process(part.batch, part.watermark_ms)]
     after = [row for part in parts[cut:] for row in running.process(part.batch, part.watermark_ms)]
-    return before, after + (running.finish() if end else [])
+    return before, [*after, *(running.finish() if end else [])]
 
 
 def on_time_of(parts: list[Delivery], seen: EventBatch) -> EventBatch:

@@ -1,0 +1,36 @@
+"""Sequences of rows against lists, and the ids of nested bindings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.matching.rows import MatchRow, MatchRows, joined_rows
+
+
+def row(number: int) -> MatchRow:
+    return MatchRow("q", (), number, number, {"a": (str(number),)}, 1.0, {})
+
+
+@given(st.lists(st.integers(0, 4), max_size=5), st.integers(-12, 12), st.integers(-12, 12), st.sampled_from([1, 2, -1]))
+def test_joined_rows_are_the_list_of_all(lengths: list[int], start: int, stop: int, step: int) -> None:
+    numbers = iter(range(100))
+    parts = [[row(next(numbers)) for _ in range(n)] for n in lengths]
+    plain = [item for part in parts for item in part]
+    joined = joined_rows([MatchRows(parts[:2]), *parts[2:]])
+    assert len(joined) == len(plain)
+    assert list(joined) == plain
+    assert joined == plain
+    assert joined[start:stop:step] == plain[start:stop:step]
+    if -len(plain) <= start < len(plain):
+        assert joined[start] == plain[start]
+    else:
+        with pytest.raises(IndexError):
+            joined[start]
+    assert joined != [*plain, row(0)]
+
+
+def test_ids_of_nested_bindings_in_order() -> None:
+    nested = MatchRow("q", (), 0, 9, {"a": (("1", "2"), (), ("3",)), "b": ("4",), "c": ((("5",),), ())}, 1.0, {})
+    assert nested.event_ids == ("1", "2", "3", "4", "5")
