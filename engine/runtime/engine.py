@@ -10,13 +10,11 @@ import pyarrow as pa
 
 from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
-from engine.language import ast
 from engine.matching.base import Limits, Runtime
 from engine.matching.interner import Interner
-from engine.matching.nfa import NfaRuntime
-from engine.matching.postponed import PostponedRuntime
 from engine.matching.rows import MatchRow, joined_rows
 from engine.matching.stream import StreamColumns
+from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
 
 STATE_VERSION = 1
@@ -176,13 +174,7 @@ class Engine:
     # -------------------------------------------------------------- internals
 
     def _runtime(self, query: CompiledQuery) -> Runtime:
-        try:
-            if query.plan.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH:
-                return PostponedRuntime(query.plan, self._interner, self._limits)
-            return NfaRuntime(query.plan, self._interner, self._limits)
-        except QueryError as error:
-            error.name = query.name
-            raise
+        return make_runtime(query, self._interner, self._limits)
 
     def _without_late(self, batch: EventBatch) -> EventBatch:
         late = batch.t_lo_ms < self.watermark_ms
