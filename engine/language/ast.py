@@ -116,7 +116,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """`a.x`, `b[1].x`, `b[i].x`, `b[i-1].x`, `b[b.len].x`."""
+    """`a.x`, `b[1].x`, `b[i].x`, `b[i-1].x`, `b[b.len].x`; in OPEN ON a bare `x`, whose variable is ""."""
 
     variable: str
     index: Index
@@ -283,7 +283,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole query as written; the resolver checks it against a schema and fills in parameters."""
+    """A whole query as written; the resolver checks it against a schema and fills in parameters.
+
+    `open_on` looks at one event of any type: its attributes stand without a variable, `type` is its type's name.
+    """
 
     pattern: Pattern
     strategy: Strategy | None
@@ -301,7 +304,18 @@ class Query:
     parameters: tuple[Default, ...] = ()
     notice: Notice | None = None
     group_gap_ms: int | None = None
+    slide_ms: int | Parameter | None = None
+    open_on: Expression | None = None
+    certain_above: float | Parameter | None = None
+    select_first: bool = False
+    consume: tuple[str, ...] = ()
+    weight: float | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    clause_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
+
+    def clause_span(self, keyword: str) -> Span | None:
+        """The place of a clause by its keyword (`"OPEN ON"`); that of the query when it has none."""
+        return dict(self.clause_spans).get(keyword, self.span)
 
 
 Node = Pattern | Expression | Equivalence | ReturnItem | Default | Notice | Query

@@ -172,6 +172,8 @@ def _parameter(tree: Branch, source: Source) -> Expression:  # noqa: ARG001 - th
 
 def _bare_name(tree: Branch, source: Source) -> Expression:
     (name,) = _tokens(tree)
+    if source.one_event:
+        return Attribute("", Index.SINGLE, str(name), span_of(tree))
     if name.lower() in _STRATEGIES:
         raise source.syntax_error(
             tree,
@@ -187,12 +189,23 @@ def _bare_name(tree: Branch, source: Source) -> Expression:
     )
 
 
-def _attribute(tree: Branch, source: Source) -> Expression:  # noqa: ARG001 - the signature of all builders
+def _refuse_variable(tree: Branch, source: Source) -> None:
+    if source.one_event:
+        raise source.syntax_error(
+            tree,
+            "OPEN ON looks at one event, before any match: it has no variables and no aggregates",
+            "attributes by their name alone, and type, as in OPEN ON type = 'JobStart' AND n_maps > 10",
+        )
+
+
+def _attribute(tree: Branch, source: Source) -> Expression:
+    _refuse_variable(tree, source)
     variable, name = _tokens(tree)
     return Attribute(str(variable), Index.SINGLE, str(name), span_of(tree))
 
 
 def _indexed_attribute(tree: Branch, source: Source) -> Expression:
+    _refuse_variable(tree, source)
     variable, name = _tokens(tree)
     (index_tree,) = _branches(tree)
     index = _index(index_tree, str(variable), tree, source)
@@ -246,6 +259,7 @@ def _whole(first: list[str], owner: str, length: str, variable: str) -> bool:
 
 
 def _call(tree: Branch, source: Source) -> Expression:
+    _refuse_variable(tree, source)
     (function,) = _tokens(tree)
     (argument,) = _branches(tree)
     if argument.data == "refused_argument":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lark import Token
@@ -54,7 +55,8 @@ def build_query(tree: Branch, source: Source) -> Query:
         raise source.syntax_error(
             None, "the query has no PATTERN clause", "PATTERN SEQ(Type a, Type+ b[], ...)", "say which events match"
         )
-    return Query(**{"strategy": None, **fields}, span=span_of(tree))
+    spans = tuple((keyword, span) for keyword, clause in seen.items() if (span := span_of(clause)) is not None)
+    return Query(**{"strategy": None, **fields}, span=span_of(tree), clause_spans=spans)
 
 
 def default_name(expression: Expression) -> str | None:
@@ -120,14 +122,19 @@ def _confidence(clause: Branch, source: Source) -> Fields:
     (bound,) = _branches(clause)
     if op not in (">=", "≥"):
         raise source.syntax_error(op, f"CONFIDENCE {op}", "CONFIDENCE >= c", "a confidence has a lower bound only")
-    value = build_expression(bound, source)
+    return {"confidence": _bound(bound, source)}
+
+
+def _bound(tree: Branch, source: Source) -> float | Parameter:
+    """A confidence: a number from 0 to 1, or a parameter."""
+    value = build_expression(tree, source)
     if isinstance(value, Literal):
         assert isinstance(value.value, (int, float))
         if not 0 <= value.value <= 1:
-            raise source.syntax_error(bound, f"a confidence of {value.value}", "a number from 0 to 1")
-        return {"confidence": float(value.value)}
+            raise source.syntax_error(tree, f"a confidence of {value.value}", "a number from 0 to 1")
+        return float(value.value)
     assert isinstance(value, Parameter)
-    return {"confidence": value}
+    return value
 
 
 def _having(clause: Branch, source: Source) -> Fields:
@@ -201,17 +208,51 @@ def _group_gap(clause: Branch, source: Source) -> Fields:
     return {"group_gap_ms": source.duration_ms(_branches(clause)[0])}
 
 
+def _slide(clause: Branch, source: Source) -> Fields:
+    (step,) = _branches(clause)
+    if step.data == "parameter":
+        return {"slide_ms": build_expression(step, source)}
+    slide_ms = source.duration_ms(step)
+    if slide_ms == 0:
+        raise source.syntax_error(step, "a slide of no time", "a positive duration, as in SLIDE 30 seconds")
+    return {"slide_ms": slide_ms}
+
+
+def _open_on(clause: Branch, source: Source) -> Fields:
+    return {"open_on": build_expression(_branches(clause)[0], replace(source, one_event=True))}
+
+
+def _certain_above(clause: Branch, source: Source) -> Fields:
+    return {"certain_above": _bound(_branches(clause)[0], source)}
+
+
+def _select_first(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
+    return {"select_first": True}
+
+
+def _consume(clause: Branch, source: Source) -> Fields:
+    names = _tokens(clause)
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise source.syntax_error(name, f"CONSUME names {name} twice", "each variable once")
+    return {"consume": tuple(map(str, names))}
+
+
+def _weight(clause: Branch, source: Source) -> Fields:
+    (number,) = _branches(clause)
+    weight = build_expression(number, source)
+    assert isinstance(weight, Literal)
+    assert isinstance(weight.value, (int, float))
+    if weight.value <= 0:
+        raise source.syntax_error(number, f"a weight of {weight.value}", "a number above 0")
+    return {"weight": float(weight.value)}
+
+
 def _refused_trend(clause: Branch, source: Source) -> Fields:
     raise source.unsupported(
         clause,
-        "GROUP BY, SLIDE and EXACT belong to trend queries, which are not evaluated by this version",
+        "GROUP BY and EXACT belong to trend queries, which are not evaluated by this version",
         "write a match query: PATTERN, WHERE with a strategy, WITHIN, RETURN with aggregates such as avg(b[].x)",
-    )
-
-
-def _refused_match(clause: Branch, source: Source) -> Fields:
-    raise source.unsupported(
-        clause, "OPEN ON, SELECT FIRST, CONSUME and WEIGHT are not evaluated by this version", "leave the clause out"
     )
 
 
@@ -231,6 +272,11 @@ _CLAUSES: dict[str, tuple[str, Callable[[Branch, Source], Fields]]] = {
     "alert_clause": ("ALERT or REPORT", _alert),
     "report_clause": ("ALERT or REPORT", _report),
     "group_gap_clause": ("GROUP_GAP", _group_gap),
-    "refused_trend_clause": ("GROUP BY, SLIDE or EXACT", _refused_trend),
-    "refused_match_clause": ("OPEN ON, SELECT FIRST, CONSUME or WEIGHT", _refused_match),
+    "slide_clause": ("SLIDE", _slide),
+    "open_clause": ("OPEN ON", _open_on),
+    "certain_clause": ("CERTAIN_ABOVE", _certain_above),
+    "select_clause": ("SELECT FIRST", _select_first),
+    "consume_clause": ("CONSUME", _consume),
+    "weight_clause": ("WEIGHT", _weight),
+    "refused_trend_clause": ("GROUP BY or EXACT", _refused_trend),
 }

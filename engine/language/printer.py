@@ -49,6 +49,11 @@ def print_query(query: Query) -> str:
         lines.append(f"WITHIN {f':{within.name}' if isinstance(within, Parameter) else duration_text(within)}")
     if query.within_events is not None:
         lines.append(f"WITHIN {query.within_events} EVENTS")
+    if query.slide_ms is not None:
+        slide = query.slide_ms
+        lines.append(f"SLIDE {f':{slide.name}' if isinstance(slide, Parameter) else duration_text(slide)}")
+    if query.open_on is not None:
+        lines.append(f"OPEN ON {print_expression(query.open_on)}")
     if query.having is not None:
         lines.append(f"HAVING {print_expression(query.having)}")
     if query.output is Output.TOP:
@@ -58,8 +63,15 @@ def print_query(query: Query) -> str:
     if query.limit is not None:
         lines.append(f"LIMIT {query.limit}")
     if query.confidence is not None:
-        bound = query.confidence
-        lines.append(f"CONFIDENCE >= {f':{bound.name}' if isinstance(bound, Parameter) else repr(bound)}")
+        lines.append(f"CONFIDENCE >= {_bound(query.confidence)}")
+    if query.certain_above is not None:
+        lines.append(f"CERTAIN_ABOVE {_bound(query.certain_above)}")
+    if query.select_first:
+        lines.append("SELECT FIRST")
+    if query.consume:
+        lines.append(f"CONSUME {', '.join(query.consume)}")
+    if query.weight is not None:
+        lines.append(f"WEIGHT {query.weight!r}")
     if query.ties is not None:
         lines.append(f"TIES {query.ties.value}")
     if query.returns:
@@ -119,6 +131,10 @@ def _alerting(query: Query) -> list[str]:
     return lines
 
 
+def _bound(bound: float | Parameter) -> str:
+    return f":{bound.name}" if isinstance(bound, Parameter) else repr(bound)
+
+
 def _parts(parts: tuple[Pattern, ...]) -> str:
     return ", ".join(print_pattern(part) for part in parts)
 
@@ -161,6 +177,8 @@ def _print(expression: Expression) -> tuple[str, int]:
             return _value(value), _UNARY if negative else _ATOM
         case Parameter(name=name):
             return f":{name}", _ATOM
+        case Attribute(variable="", name=name):
+            return name, _ATOM
         case Attribute(variable=variable, index=index, name=name):
             return f"{variable}{_index(index, variable)}.{name}", _ATOM
         case Aggregate(function=function, variable=variable, range=covered, name=name):

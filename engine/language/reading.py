@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from engine.language.ast import Aggregate, Attribute, Expression, Index, walk
 from engine.language.printer import print_expression
-from engine.language.types import is_stepping
+from engine.language.scopes import Scope
+from engine.language.types import context_of, is_stepping
 
 
 class Start(Enum):
@@ -21,15 +22,20 @@ class Start(Enum):
 
 @dataclass(frozen=True)
 class Reading:
-    """How a conjunct is read: `variable` is the one whose events i counts (None: PER_MATCH); `sentence` says why."""
+    """How a conjunct is read: `variable` is the one whose events i counts (None: PER_MATCH); `sentence` says why.
+
+    `context` are the repeated groups (their numbers, outermost first) in each of whose iterations the conjunct must
+    hold; () once per match.
+    """
 
     start: Start
     variable: str | None
     sentence: str
+    context: tuple[int, ...] = ()
 
 
-def read_conjuncts(predicates: Sequence[Expression]) -> tuple[Reading, ...]:
-    """One Reading per predicate, in their order.
+def read_conjuncts(predicates: Sequence[Expression], scope: Scope) -> tuple[Reading, ...]:
+    """One Reading per predicate, in their order; the predicates have passed the type checker.
 
     A conjunct with b[i-1] or an aggregate over b[..i-1] starts at the second event, where these exist. One on b's own
     attributes alone starts there, too, when another conjunct constrains b[1] alone: the two are begin and take.
@@ -40,7 +46,7 @@ def read_conjuncts(predicates: Sequence[Expression]) -> tuple[Reading, ...]:
         variable = _constrains_first_of(predicate)
         if variable is not None:
             firsts.setdefault(variable, predicate)
-    return tuple(_read(predicate, firsts) for predicate in predicates)
+    return tuple(replace(_read(predicate, firsts), context=context_of(predicate, scope)) for predicate in predicates)
 
 
 def _references(predicate: Expression) -> list[Attribute | Aggregate]:

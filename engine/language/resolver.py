@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from engine.events import MAX_EXACT_INT, AttributeType, EventSchema
-from engine.language.ast import Parameter, Query, Strategy
+from engine.language.ast import Expression, Parameter, Query
+from engine.language.clauses import check_clauses
 from engine.language.parameters import Value, parameter_values, substitute
 from engine.language.reading import Reading, read_conjuncts
 from engine.language.scopes import Checked, Scope, Variable, pattern_scope
@@ -27,7 +28,8 @@ class ResolvedQuery:
     `query` has literals in place of parameters, and plain values for WITHIN and CONFIDENCE. `key` are the attributes
     of the partition key: those of all `[x]` without a variable, in textual order. `keyed` gives for each variable the
     key attributes that its type has, in key order; () for a broadcast variable. `reading` stands beside
-    `query.predicates`; `return_types` beside `query.returns`.
+    `query.predicates`; `return_types` beside `query.returns`. `warnings` says of each predicate that no match can
+    satisfy why that is so.
     """
 
     name: str
@@ -39,6 +41,7 @@ class ResolvedQuery:
     variables: Mapping[str, Variable]
     reading: tuple[Reading, ...]
     return_types: tuple[AttributeType, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def within_ms(self) -> int | None:
@@ -51,6 +54,38 @@ class ResolvedQuery:
         """Least confidence of a match; None without a bound."""
         assert not isinstance(self.query.confidence, Parameter)
         return self.query.confidence
+
+    @property
+    def slide_ms(self) -> int | None:
+        """Step from window to window in milliseconds; None when matches are of no window."""
+        assert not isinstance(self.query.slide_ms, Parameter)
+        return self.query.slide_ms
+
+    @property
+    def open_on(self) -> Expression | None:
+        """Condition on an event (bare attribute names, `type`) that opens a window; None without."""
+        return self.query.open_on
+
+    @property
+    def certain_above(self) -> float | None:
+        """Least confidence with which matches of other queries enter; None: certain ones only."""
+        assert not isinstance(self.query.certain_above, Parameter)
+        return self.query.certain_above
+
+    @property
+    def select_first(self) -> bool:
+        """Whether only the first of the matches that end in one event counts."""
+        return self.query.select_first
+
+    @property
+    def consume(self) -> tuple[str, ...]:
+        """Variables whose events serve one match only."""
+        return self.query.consume
+
+    @property
+    def weight(self) -> float:
+        """Weight of the query when load is shed."""
+        return 1.0 if self.query.weight is None else self.query.weight
 
 
 def resolve(
@@ -74,7 +109,7 @@ def resolve(
     for predicate in plain.predicates:
         predicates.condition(predicate)
     key, keyed = _key(plain, scope, schema, checked)
-    _check_strategy(plain, checked)
+    check_clauses(plain, scope, schema, checked)
     return ResolvedQuery(
         name=name,
         query=plain,
@@ -83,36 +118,45 @@ def resolve(
         key=key,
         parameters=values,
         variables=scope,
-        reading=read_conjuncts(plain.predicates),
+        reading=read_conjuncts(plain.predicates, scope),
         return_types=_check_results(plain, scope, schema, checked),
     )
 
 
 def _plain(query: Query, values: Mapping[str, Value], checked: Checked) -> Query:
     """`query` without parameters."""
-    within_ms, confidence = query.within_ms, query.confidence
-    if isinstance(within_ms, Parameter):
-        within_ms = _duration_ms(within_ms, values[within_ms.name], checked)
-    if isinstance(confidence, Parameter):
-        confidence = _probability(confidence, values[confidence.name], checked)
-    return substitute(replace(query, within_ms=within_ms, confidence=confidence, parameters=()), values)
+    plain = replace(
+        query,
+        within_ms=_duration_ms(query.within_ms, values, checked),
+        slide_ms=_duration_ms(query.slide_ms, values, checked),
+        confidence=_probability(query.confidence, values, checked),
+        certain_above=_probability(query.certain_above, values, checked),
+        parameters=(),
+    )
+    return substitute(plain, values)
 
 
-def _duration_ms(parameter: Parameter, value: Value, checked: Checked) -> int:
+def _duration_ms(duration: int | Parameter | None, values: Mapping[str, Value], checked: Checked) -> int | None:
+    if not isinstance(duration, Parameter):
+        return duration
+    value = values[duration.name]
     if isinstance(value, str) or value != int(value) or not 0 <= value <= MAX_EXACT_INT:
         raise checked.error(
-            parameter.span,
-            f"the parameter {parameter.name} is {value!r}",
+            duration.span,
+            f"the parameter {duration.name} is {value!r}",
             "a duration: whole milliseconds, not negative",
-            f"write it with a unit in PARAMETERS, as in {parameter.name} = 10 minutes",
+            f"write it with a unit in PARAMETERS, as in {duration.name} = 10 minutes",
         )
     return int(value)
 
 
-def _probability(parameter: Parameter, value: Value, checked: Checked) -> float:
+def _probability(bound: float | Parameter | None, values: Mapping[str, Value], checked: Checked) -> float | None:
+    if not isinstance(bound, Parameter):
+        return bound
+    value = values[bound.name]
     if isinstance(value, str) or not 0 <= value <= 1:
         raise checked.error(
-            parameter.span, f"the parameter {parameter.name} is {value!r}", "a confidence: a number from 0 to 1"
+            bound.span, f"the parameter {bound.name} is {value!r}", "a confidence: a number from 0 to 1"
         )
     return float(value)
 
@@ -146,23 +190,6 @@ def _key(
         for name, variable in scope.items()
     }
     return tuple(key), keyed
-
-
-def _check_strategy(query: Query, checked: Checked) -> None:
-    if query.strategy is None:
-        raise checked.error(
-            query.pattern.span,
-            "the query names no event selection strategy",
-            ", ".join(strategy.value for strategy in Strategy),
-            "write WHERE skip_till_any_match { ... } (or another strategy)",
-        )
-    if query.within_ms is None and query.within_events is None:
-        raise checked.error(
-            query.pattern.span,
-            "the query has no WITHIN clause, so its matches would never be complete",
-            "WITHIN duration, as in WITHIN 10 minutes, or WITHIN n EVENTS",
-            "say how far apart the first and the last event of a match may be",
-        )
 
 
 def _check_results(query: Query, scope: Scope, schema: EventSchema, checked: Checked) -> tuple[AttributeType, ...]:

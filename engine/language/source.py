@@ -38,6 +38,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean {by_folded[close[0]]}?" if close else None
 
 
+def listed(names: Iterable[str], limit: int = 400) -> str:
+    """The names, joined by commas; their first ones when they are too many for a message."""
+    known = list(names)
+    text = ", ".join(known)
+    return text if len(text) <= limit else ", ".join(known[:10]) + f" and {len(known) - 10} more"
+
+
 def shown(text: str, limit: int = 40) -> str:
     """Text of the query as a message may print it: one line, short, without control characters."""
     short = text if len(text) <= limit else text[: limit - 3] + "..."
@@ -56,10 +63,14 @@ def span_of(node: Branch | Token) -> Span | None:
 
 @dataclass(frozen=True)
 class Source:
-    """The text being parsed and its name, for errors."""
+    """The text being parsed and its name, for errors.
+
+    `one_event`: the expression is one of OPEN ON, where a name alone is an attribute of the event at hand.
+    """
 
     text: str
     name: str
+    one_event: bool = False
 
     def syntax_error(
         self, node: Branch | Token | Span | None, message: str, expected: str | None = None, remedy: str | None = None

@@ -26,9 +26,15 @@ CLAUSES = frozenset(
         "ALERT",
         "REPORT",
         "GROUP_GAP",
+        "SLIDE",
+        "OPEN",
+        "CERTAIN_ABOVE",
+        "SELECT",
+        "CONSUME",
+        "WEIGHT",
     }
 )
-_REFUSED_CLAUSES = frozenset({"GROUP_BY", "SLIDE", "EXACT", "OPEN", "SELECT", "CONSUME", "WEIGHT"})
+_REFUSED_CLAUSES = frozenset({"GROUP_BY", "EXACT"})
 
 _WORDS = {
     "NAME": "a name",

@@ -27,7 +27,10 @@ from engine.language.ast import (
 )
 from engine.language.printer import print_expression
 from engine.language.scopes import Checked, Scope, Variable
-from engine.language.source import did_you_mean
+from engine.language.source import did_you_mean, listed
+
+TYPE_NAME = "type"
+"""In OPEN ON: the name of the event's type."""
 
 AGGREGATES = ("avg", "count", "first", "last", "max", "min", "stddev", "sum")
 _ANY_ATTRIBUTE = frozenset({"count", "first", "last"})
@@ -70,6 +73,7 @@ class TypeChecker:
         if kind not in (Kind.CONDITION, Kind.NULL):
             raise self._mismatch(expression, kind, "a condition", "compare it to something")
         self._check_one_current(expression)
+        self._check_one_iteration(expression)
 
     def value(self, expression: Expression) -> Kind:
         """Check a value of RETURN and give its kind."""
@@ -119,9 +123,11 @@ class TypeChecker:
         return _KINDS[attributes[name]]
 
     def _attribute(self, node: Attribute) -> Kind:
+        if not node.variable:
+            return self._own_attribute(node)
         variable = self.variable(node)
         v = variable.name
-        if variable.kleene and node.index is Index.SINGLE:
+        if node.index is Index.SINGLE and (variable.closure or (self.per_match and variable.path)):
             choices = f"{v}[1].{node.name}, {v}[{v}.len].{node.name} or an aggregate such as max({v}[].{node.name})"
             if not self.per_match:
                 choices = f"{v}[i].{node.name} (each event), {choices}"
@@ -145,6 +151,23 @@ class TypeChecker:
                 f"{v}[1].{node.name}, {v}[{v}.len].{node.name} or an aggregate such as max({v}[].{node.name})",
             )
         return self.attribute_kind(variable, node.name, node)
+
+    def _own_attribute(self, node: Attribute) -> Kind:
+        """An attribute of the event that OPEN ON looks at, which may be of any type."""
+        known = self.schema.attributes
+        if node.name == TIME_ATTRIBUTE:
+            return Kind.INT
+        if node.name == TYPE_NAME:
+            return Kind.STRING
+        if node.name not in known:
+            names = [*known, TIME_ATTRIBUTE, TYPE_NAME]
+            raise self.checked.error(
+                node.span,
+                f"no event has an attribute {node.name}",
+                f"one of {listed(names)}",
+                did_you_mean(node.name, names),
+            )
+        return _KINDS[known[node.name]]
 
     def _aggregate(self, node: Aggregate) -> Kind:
         variable = self.variable(node)
@@ -261,6 +284,53 @@ class TypeChecker:
                     f"refer to {node.variable}[1], {node.variable}[{node.variable}.len] or an aggregate over "
                     f"{node.variable}[], or put the conditions into predicates of their own",
                 )
+
+    def _check_one_iteration(self, predicate: Expression) -> None:
+        """Plain references mean the iteration at hand: their groups must lie inside each other."""
+        plain = [n for n in walk(predicate) if isinstance(n, Attribute) and n.variable and n.index is Index.SINGLE]
+        if not plain:
+            return
+        deepest = max(plain, key=lambda node: len(self.scope[node.variable].path))
+        around = self.scope[deepest.variable].path
+        for node in plain:
+            path = self.scope[node.variable].path
+            if around[: len(path)] != path:
+                a, b = deepest.variable, node.variable
+                raise self.checked.error(
+                    node.span,
+                    f"{print_expression(deepest)} and {print_expression(node)} stand in different repeated groups: no "
+                    "iteration has both",
+                    f"plain references inside one repeated group; {a} is in {self._group(a)}, {b} in {self._group(b)}",
+                    f"refer to the events of one of them as a list: {b}[1], {b}[{b}.len] or an aggregate over {b}[]",
+                )
+
+    def _group(self, variable: str) -> str:
+        """The innermost repeated group around `variable`, by the variables it has."""
+        path = self.scope[variable].path
+        members = [other.name for other in self.scope.values() if other.path[: len(path)] == path]
+        return f"the group {{{', '.join(members)}}}"
+
+
+def context_of(predicate: Expression, scope: Scope) -> tuple[int, ...]:
+    """The repeated groups in whose iterations `predicate` must hold, outermost first.
+
+    With plain references (`b.x`) the longest path among their variables, whose iteration is at hand; else the longest
+    common prefix of the groups inside which each variable is a list.
+    """
+    references = [node for node in walk(predicate) if isinstance(node, (Attribute, Aggregate))]
+    plain = [scope[r.variable].path for r in references if _is_plain(r)]
+    if plain:
+        return max(plain, key=len)
+    lists = [scope[r.variable].list_path for r in references]
+    common: tuple[int, ...] = lists[0] if lists else ()
+    for path in lists[1:]:
+        n_shared = next((k for k, (x, y) in enumerate(zip(common, path, strict=False)) if x != y), len(path))
+        common = common[:n_shared]
+    return common
+
+
+def _is_plain(node: Attribute | Aggregate) -> bool:
+    return isinstance(node, Attribute) and node.index is Index.SINGLE
 
 
 def is_stepping(node: object) -> bool:

@@ -67,6 +67,7 @@ def reference_matches(resolved: ResolvedQuery, batch: EventBatch) -> list[Refere
 def find_matches(resolved: ResolvedQuery, batch: EventBatch) -> list[FoundMatch]:
     """As `reference_matches`, with the events themselves."""
     query = resolved.query
+    _refuse_clauses(query)
     events = observe(batch, resolved.schema)
     evaluation = _Evaluation(query, Keys(query, resolved.schema), events)
     unique: dict[tuple[tuple[str, tuple[str, ...]], ...], FoundMatch] = {}
@@ -75,6 +76,17 @@ def find_matches(resolved: ResolvedQuery, batch: EventBatch) -> list[FoundMatch]
             if query.having is None or _having_holds(query.having, found.binding):
                 unique.setdefault(tuple(sorted(found.ids.items())), found)
     return sorted(unique.values(), key=listing_order)
+
+
+def _refuse_clauses(query: ast.Query) -> None:
+    for keyword, present in (
+        ("SLIDE", query.slide_ms is not None),
+        ("OPEN ON", query.open_on is not None),
+        ("SELECT FIRST", query.select_first),
+        ("CONSUME", bool(query.consume)),
+    ):
+        if present:
+            raise UnsupportedQueryError(f"the oracle does not evaluate {keyword}", query.clause_span(keyword))
 
 
 def listing_order(found: FoundMatch) -> tuple[object, ...]:

@@ -80,6 +80,13 @@ def _compound(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Express
 
 
 EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(LEAVES, _compound, max_leaves=12)
+# NOT and NULL alone are the operator and the value, not names.
+OWN_ATTRIBUTES = st.builds(
+    Attribute, st.just(""), st.just(Index.SINGLE), NAMES | st.sampled_from(["type", "limit", "on"])
+)
+CONDITIONS_ON_ONE_EVENT: st.SearchStrategy[Expression] = st.recursive(
+    LITERALS | PARAMETERS | OWN_ATTRIBUTES, _compound, max_leaves=6
+)
 NOTICES = st.one_of(
     st.builds(Notice, st.just(Severity.REPORT), TEXTS),
     st.builds(
@@ -145,6 +152,12 @@ def queries(draw: st.DrawFn) -> Query:
         parameters=tuple(draw(st.lists(st.builds(Default, NAMES, NUMBERS | TEXTS), **_unique("name")))),
         notice=draw(st.none() | NOTICES),
         group_gap_ms=draw(st.none() | INTEGERS),
+        slide_ms=draw(st.none() | st.integers(1, 2**53) | PARAMETERS),
+        open_on=draw(st.none() | CONDITIONS_ON_ONE_EVENT),
+        certain_above=draw(st.none() | st.floats(0, 1) | PARAMETERS),
+        select_first=draw(st.booleans()),
+        consume=tuple(draw(st.lists(NAMES, max_size=2, unique=True))),
+        weight=draw(st.none() | st.floats(0, exclude_min=True, allow_infinity=False)),
     )
 
 

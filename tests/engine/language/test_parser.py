@@ -7,6 +7,7 @@ import pytest
 from engine.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
 from engine.language.ast import (
     Aggregate,
+    AllOf,
     Arithmetic,
     Attribute,
     Comparison,
@@ -175,6 +176,15 @@ P = "PATTERN SEQ(A a, B+ b[]) "
         (P + "LIMIT 0", (1, 32), "found 0", "at least 1"),
         (P + "CONFIDENCE > 0.5", (1, 37), "CONFIDENCE >", "CONFIDENCE >= c"),
         (P + "CONFIDENCE >= 2", (1, 40), "a confidence of 2", "from 0 to 1"),
+        (P + "CERTAIN_ABOVE 1.5", (1, 40), "a confidence of 1.5", "from 0 to 1"),
+        (P + "SLIDE 0 s", (1, 32), "a slide of no time", "positive"),
+        (P + "WEIGHT 0", (1, 33), "a weight of 0", "above 0"),
+        (P + "WEIGHT -2", (1, 33), "a weight of -2", "above 0"),
+        (P + "CONSUME a, b, a", (1, 40), "CONSUME names a twice", "each variable once"),
+        (P + "OPEN ON a.x = 1", (1, 34), "OPEN ON looks at one event", "by their name alone"),
+        (P + "OPEN ON b[i].x = 1", (1, 34), "OPEN ON looks at one event", "by their name alone"),
+        (P + "OPEN ON count(b[]) = 1", (1, 34), "OPEN ON looks at one event", "by their name alone"),
+        (P + "OPEN ON [x]", (1, 34), "an equivalence inside", "of its own"),
         (P + "RETURN a.x, b[1].x", (1, 38), "two values are called x", "AS name"),
         (P + "RETURN a.x + 1", (1, 33), "no name of its own", "AS name"),
         (P + "PARAMETERS p = 1, p = 2", (1, 44), "two defaults for the parameter p", "one default"),
@@ -210,8 +220,8 @@ def test_control_characters_reach_no_terminal_and_move_no_line() -> None:
 @pytest.mark.parametrize(
     "clauses",
     [
-        "SLIDE 30 seconds",
         "GROUP BY mapper",
+        "GROUP BY mapper WITHIN 1 minute SLIDE 30 seconds",
         "GROUP-BY mapper",
         "EXACT",
         "RETURN COUNT(*)",
@@ -227,10 +237,20 @@ def test_trend_queries_are_refused_as_such(clauses: str) -> None:
         parse(f"PATTERN SEQ(Start s, Measurement m+) {clauses}")
 
 
-@pytest.mark.parametrize("clause", ["OPEN ON a.x = 1", "SELECT FIRST", "CONSUME a", "WEIGHT 2"])
-def test_clauses_of_later_versions_are_refused_by_name(clause: str) -> None:
-    with pytest.raises(UnsupportedQueryError, match=clause.split(maxsplit=1)[0]):
-        parse(f"PATTERN A a {clause}")
+def test_open_on_reads_bare_names_as_attributes_of_the_event() -> None:
+    query = parse("PATTERN A a OPEN ON type = 'JobStart' AND limit > 10")
+    assert query.open_on == AllOf(
+        (
+            Comparison("=", Attribute("", Index.SINGLE, "type"), Literal("JobStart")),
+            Comparison(">", Attribute("", Index.SINGLE, "limit"), Literal(10)),
+        )
+    )
+
+
+def test_clauses_know_their_place() -> None:
+    query = parse("PATTERN A a\nSELECT FIRST\n  CONSUME a")
+    assert query.clause_span("CONSUME") == Span(3, 3, 3, 12)
+    assert query.clause_span("LIMIT") == query.span
 
 
 @pytest.mark.parametrize(

@@ -157,11 +157,118 @@ def test_variables_know_type_kleene_and_negation() -> None:
     ]
 
 
-def test_a_component_inside_a_repetition_is_a_list() -> None:
-    text = "PATTERN (SEQ(JobStart a, JobEnd b))+ WHERE skip_till_any_match { %s } WITHIN 1"
-    assert all(v.kleene for v in _resolve(text % "a[i].n_maps > b[b.len].period_ms").variables.values())
-    with pytest.raises(QueryTypeError, match="a stands for several events"):
-        _resolve(text % "a.n_maps > 1")
+NESTED = "PATTERN SEQ((SEQ(Mapper+ a[], JobEnd b, (SEQ(LoadStd d, LoadStd e))+))+, (JobStart f){2,3}, ReducerEnd c) "
+
+
+def _nested(predicate: str) -> ResolvedQuery:
+    return _resolve(f"{NESTED}WHERE skip_till_any_match {{ {predicate} }} WITHIN 1 day")
+
+
+def test_variables_know_the_repeated_groups_around_them() -> None:
+    variables = _nested("").variables.values()
+    assert [(v.name, v.path, v.kleene, v.closure, v.at_least, v.at_most) for v in variables] == [
+        ("a", (0,), True, True, 1, None),
+        ("b", (0,), True, False, 1, 1),
+        ("d", (0, 1), True, False, 1, 1),
+        ("e", (0, 1), True, False, 1, 1),
+        ("f", (), True, True, 2, 3),
+        ("c", (), False, False, 1, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "context"),
+    [
+        ("1 = 2", ()),
+        ("b.period_ms > 1", (0,)),  # plain: in each iteration
+        ("d.val < e.val", (0, 1)),
+        ("d.val < b.period_ms", (0, 1)),
+        ("c.timestamp > b.timestamp", (0,)),
+        ("b[i].period_ms > b[i-1].period_ms", ()),  # across iterations
+        ("d[i].val > d[i-1].val", (0,)),
+        ("a[i].ratio > a[i-1].ratio", (0,)),  # within each iteration
+        ("count(a[]) >= 2", (0,)),
+        ("a[i].ratio > b.period_ms", (0,)),
+        ("a[i].ratio > b[b.len].period_ms", ()),
+        ("a[i].ratio > d[1].val", (0,)),
+        ("max(a[].ratio) < c.timestamp", ()),  # over all
+        ("count(f[]) = 2", ()),
+        ("count(f[]) = count(d[])", ()),
+        ("d.val > avg(b[].period_ms)", (0, 1)),
+    ],
+)
+def test_context_of_a_conjunct(predicate: str, context: tuple[int, ...]) -> None:
+    (reading,) = _nested(predicate).reading
+    assert reading.context == context
+
+
+def test_plain_references_into_two_groups_are_refused() -> None:
+    with pytest.raises(QueryTypeError) as caught:
+        _resolve(
+            "PATTERN SEQ((SEQ(JobStart a, JobEnd b))+, (SEQ(LoadStd d, LoadStd e))+) "
+            "WHERE skip_till_any_match { a.n_maps > d.val } WITHIN 1"
+        )
+    assert "a.n_maps and d.val stand in different repeated groups" in caught.value.message
+    assert caught.value.expected is not None
+    assert "a is in the group {a, b}, d in the group {d, e}" in caught.value.expected
+    assert "d[1]" in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize("rest", ["RETURN b.period_ms", "HAVING d.val > 1", "RETURN f.n_maps", "RETURN b[i].period_ms"])
+def test_results_see_repeated_groups_from_outside(rest: str) -> None:
+    with pytest.raises(QueryTypeError, match=r"several events|in turn"):
+        _resolve(f"{NESTED}WHERE skip_till_any_match WITHIN 1 {rest}")
+    _resolve(f"{NESTED}WHERE skip_till_any_match WITHIN 1 RETURN b[1].period_ms, max(d[].val), count(f[]), c.job_id")
+
+
+def test_parts_of_an_or_share_no_variable_of_different_groups() -> None:
+    with pytest.raises(QueryTypeError, match="a stands for different things"):
+        _resolve(
+            "PATTERN OR((SEQ(JobStart a, JobEnd b))+, (SEQ(JobStart a, JobEnd c))+) WHERE skip_till_any_match WITHIN 1"
+        )
+
+
+PLAIN = "PATTERN SEQ(JobStart a, !JobEnd n, Mapper+ b[]) WHERE skip_till_any_match "
+
+
+def test_clauses_have_plain_values() -> None:
+    resolved = _resolve(
+        PLAIN + "WITHIN 1 day SLIDE :step CERTAIN_ABOVE :sure SELECT FIRST CONSUME a, b WEIGHT 2 "
+        "PARAMETERS step = 1 hour, sure = 0.5"
+    )
+    assert (resolved.slide_ms, resolved.certain_above, resolved.weight) == (3_600_000, 0.5, 2.0)
+    assert (resolved.select_first, resolved.consume, resolved.open_on) == (True, ("a", "b"), None)
+    assert parse(print_query(resolved.query)) == resolved.query
+    plain = _resolve(PLAIN + "WITHIN 1 day OPEN ON type = 'JobEnd' AND period_ms > :p OR timestamp > 5", p=4)
+    assert (plain.slide_ms, plain.certain_above, plain.weight, plain.consume) == (None, None, 1.0, ())
+    assert "period_ms > 4" in print_query(plain.query)
+
+
+@pytest.mark.parametrize(
+    ("rest", "found", "hint", "at"),
+    [
+        ("WITHIN 5 EVENTS SLIDE 1 s", "SLIDE steps through time", "WITHIN duration", "SLIDE 1 s"),
+        ("WITHIN 5 SLIDE 1 OPEN ON val > 1", "SLIDE and OPEN ON exclude", "leave one", "SLIDE 1"),
+        ("WITHIN 5 SLIDE :s PARAMETERS s = 0", "a slide of no time", "positive", "SLIDE :s"),
+        ("WITHIN 5 OUTPUT TOP 3 BY CONFIDENCE LIMIT 5", "both bound the number of rows", "leave LIMIT out", "LIMIT 5"),
+        ("WITHIN 5 CONSUME a, c", "CONSUME names c", "one of a, b", "CONSUME a, c"),
+        ("WITHIN 5 CONSUME n", "n, which is negated", "not negated", "CONSUME n"),
+        ("WITHIN 5 OPEN ON vall > 1", "no event has an attribute vall", "did you mean val?", "vall"),
+        ("WITHIN 5 OPEN ON type = 'JobEnds'", "no event type is called JobEnds", "did you mean JobEnd?", "'JobEnds'"),
+        ("WITHIN 5 OPEN ON type IN ('X')", "no event type is called X", "one of JobEnd", "'X'"),
+        ("WITHIN 5 OPEN ON type > 'X'", "text has no order", "= or !=", "type > 'X'"),
+        ("WITHIN 5 OPEN ON val", "val is a real number", "compare it", "val"),
+        ("WITHIN 5 OPEN ON val = 'x'", "compares text with a real number", "single quotes", "val = 'x'"),
+    ],
+)
+def test_clauses_that_do_not_go_together_are_refused_at_their_place(rest: str, found: str, hint: str, at: str) -> None:
+    with pytest.raises(QueryTypeError) as caught:
+        _resolve(PLAIN + rest)
+    error = caught.value
+    assert found in error.message
+    assert hint in f"{error.expected} {error.remedy}"
+    assert error.span is not None
+    assert (PLAIN + rest)[error.span.column - 1 : error.span.end_column - 1] == at
 
 
 def test_parts_of_an_or_share_a_variable() -> None:
