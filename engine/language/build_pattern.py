@@ -17,7 +17,7 @@ from engine.language.ast import (
 from engine.language.source import Branch, Source, span_of
 
 MAX_REPEAT = 1_000
-"""Largest n or m of {n,m}: each count is a plain pattern of its own."""
+"""Largest n or m of {n,m}; a larger bound is a condition on count(v[])."""
 
 
 def build_pattern(tree: Branch, source: Source) -> Pattern:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -11,6 +11,7 @@ from engine.events import MAX_EXACT_INT, AttributeType, EventSchema
 from engine.language.ast import Expression, Parameter, Query
 from engine.language.clauses import check_clauses
 from engine.language.parameters import Value, parameter_values, substitute
+from engine.language.pattern_checks import check_pattern
 from engine.language.reading import Reading, read_conjuncts
 from engine.language.scopes import Checked, Scope, Variable, pattern_scope
 from engine.language.source import did_you_mean
@@ -95,17 +96,20 @@ def resolve(
     *,
     text: str | None = None,
     name: str = "query",
+    aggregates: Collection[str] = (),
 ) -> ResolvedQuery:
     """Check `query` against `schema` and fill in parameters.
 
-    `text` is the query's source, which errors quote; `name` what they call it. Raises QueryTypeError with the place
+    `text` is the query's source, which errors quote; `name` what they call it; `aggregates` are the names of the
+    user-defined ones. Raises QueryTypeError with the place
     and the remedy.
     """
     checked = Checked(text, name)
     values = parameter_values(query, parameters, checked)
     scope = pattern_scope(query.pattern, schema, checked)
+    check_pattern(query.pattern, checked)
     plain = _plain(query, values, checked)
-    predicates = TypeChecker(scope, schema, checked, per_match=False)
+    predicates = TypeChecker(scope, schema, checked, per_match=False, registered=aggregates)
     for predicate in plain.predicates:
         predicates.condition(predicate)
     key, keyed = _key(plain, scope, schema, checked)
@@ -119,7 +123,7 @@ def resolve(
         parameters=values,
         variables=scope,
         reading=read_conjuncts(plain.predicates, scope),
-        return_types=_check_results(plain, scope, schema, checked),
+        return_types=_check_results(plain, TypeChecker(scope, schema, checked, True, aggregates)),
     )
 
 
@@ -192,8 +196,7 @@ def _key(
     return tuple(key), keyed
 
 
-def _check_results(query: Query, scope: Scope, schema: EventSchema, checked: Checked) -> tuple[AttributeType, ...]:
-    checker = TypeChecker(scope, schema, checked, per_match=True)
+def _check_results(query: Query, checker: TypeChecker) -> tuple[AttributeType, ...]:
     kinds = [checker.value(item.expression) for item in query.returns]
     if query.having is not None:
         checker.condition(query.having)
@@ -203,7 +206,7 @@ def _check_results(query: Query, scope: Scope, schema: EventSchema, checked: Che
         mentioned += [(name, f"PER names {name}") for name in query.notice.per]
         for name, where in mentioned:
             if name not in names:
-                raise checked.error(
+                raise checker.checked.error(
                     query.notice.span,
                     f"{where}, which is no value of RETURN",
                     f"one of {', '.join(names)}" if names else "a RETURN clause with that value",

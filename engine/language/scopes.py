@@ -1,4 +1,4 @@
-"""Variables of a pattern, and the checks of the pattern itself (SASE+ section 3; GRETA, Definition 1, for negation)."""
+"""Variables of a pattern: what each stands for, and the repeated groups around it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from engine.errors import QueryTypeError, Span
 from engine.events import EventSchema
-from engine.language.ast import Alternative, AnyOf, Component, Conjunction, Negation, Pattern, Repeat, Sequence
+from engine.language.ast import Alternative, AnyOf, Component, Negation, Pattern, Repeat
 from engine.language.source import did_you_mean
 
 
@@ -31,7 +31,8 @@ class Variable:
     `kleene`: a list of events when seen from outside (a Kleene component, or a component inside a repeated group).
     `negated`: it stands below a negation and is bound in no match. `closure`: the component is a Kleene component by
     itself, of `at_least` to `at_most` (None: unbounded) events; one event otherwise. `path`: numbers of the repeated
-    groups around it, outermost first; groups are numbered from 0 in textual order.
+    groups around it, outermost first; groups are numbered from 0 in textual order. `negation`: the number of the
+    negated pattern that it stands in, these in textual order, too.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Variable:
     at_least: int = 1
     at_most: int | None = 1
     path: tuple[int, ...] = ()
+    negation: int | None = None
 
     @property
     def list_path(self) -> tuple[int, ...]:
@@ -56,25 +58,8 @@ Scope = dict[str, Variable]
 
 
 def pattern_scope(pattern: Pattern, schema: EventSchema, checked: Checked) -> Scope:
-    """The variables of `pattern`; raises QueryTypeError for a pattern that cannot be evaluated.
-
-    Refused: unknown event types, a variable that stands for two components of one match, a pattern that matches
-    without any event, a negation that is no part of a sequence.
-    """
-    scope = _ScopeBuilder(schema, checked).scope(pattern, _OUTSIDE)
-    _check_negations(pattern, checked, in_sequence=False)
-    _check_nullable(pattern, checked)
-    if _nullable(pattern):
-        only_negations = not any(not variable.negated for variable in scope.values())
-        raise checked.error(
-            pattern.span,
-            "the pattern has only negated parts" if only_negations else "the pattern can match without any event",
-            "at least one component that every match has",
-            "add the event after (or before) which the others must be absent"
-            if only_negations
-            else "make one component mandatory: leave out its ? or *",
-        )
-    return scope
+    """The variables of `pattern`; raises QueryTypeError for unknown types and a variable of two components."""
+    return _ScopeBuilder(schema, checked).scope(pattern, _OUTSIDE)
 
 
 @dataclass(frozen=True)
@@ -82,7 +67,7 @@ class _Place:
     """Where a pattern stands; `bounds` are those of a repetition right around it."""
 
     path: tuple[int, ...] = ()
-    negated: bool = False
+    negation: int | None = None
     bounds: tuple[int, int | None] = (1, 1)
 
 
@@ -96,6 +81,7 @@ class _ScopeBuilder:
         self.schema = schema
         self.checked = checked
         self.n_groups = 0
+        self.n_negations = 0
 
     def scope(self, pattern: Pattern, place: _Place) -> Scope:
         """The variables of `pattern`; raises QueryTypeError for unknown types and variables of two meanings."""
@@ -103,7 +89,9 @@ class _ScopeBuilder:
             case Component():
                 return {pattern.variable: self._variable(pattern, place)}
             case Negation(pattern=inner):
-                return self.scope(inner, replace(place, negated=True))
+                number = self.n_negations
+                self.n_negations += 1
+                return self.scope(inner, replace(place, negation=number))
             case Repeat(pattern=inner, at_most=1):
                 return self.scope(inner, place)
             case Repeat(pattern=Component(kleene=False) as inner, at_least=at_least, at_most=at_most):
@@ -161,71 +149,11 @@ class _ScopeBuilder:
             name=component.variable,
             event_type=component.event_type,
             kleene=closure or bool(place.path),
-            negated=place.negated,
+            negated=place.negation is not None,
             span=component.span,
             closure=closure,
             at_least=at_least,
             at_most=at_most,
             path=place.path,
+            negation=place.negation,
         )
-
-
-def _check_negations(pattern: Pattern, checked: Checked, *, in_sequence: bool) -> None:
-    match pattern:
-        case Component():
-            return
-        case Negation(pattern=inner, span=span):
-            if not in_sequence:
-                raise checked.error(
-                    span,
-                    "a negation that is no part of a sequence",
-                    "SEQ(A a, !B b, C c): absence before, between or after other parts",
-                    "put it into a SEQ beside the events whose neighbourhood must be free of it",
-                )
-            _check_negations(inner, checked, in_sequence=False)
-            if _nullable(inner):
-                raise checked.error(
-                    span,
-                    "the negated pattern can match without any event, so that no match would remain",
-                    remedy="leave out its ? or *",
-                )
-        case Repeat(pattern=inner):
-            _check_negations(inner, checked, in_sequence=False)
-        case _:
-            for part in pattern.parts:
-                _check_negations(part, checked, in_sequence=isinstance(pattern, Sequence))
-
-
-def _check_nullable(pattern: Pattern, checked: Checked) -> None:
-    """Refuse an unbounded repetition of what may be nothing: it would match in endlessly many ways."""
-    match pattern:
-        case Component():
-            return
-        case Repeat(pattern=inner, at_most=at_most, span=span):
-            if at_most != 1 and _nullable(inner):
-                raise checked.error(
-                    span,
-                    "a repeated pattern can match without any event",
-                    "a repetition of a pattern with a mandatory component",
-                    "leave out the ? or * inside",
-                )
-            _check_nullable(inner, checked)
-        case Negation(pattern=inner):
-            _check_nullable(inner, checked)
-        case _:
-            for part in pattern.parts:
-                _check_nullable(part, checked)
-
-
-def _nullable(pattern: Pattern) -> bool:
-    match pattern:
-        case Component() | AnyOf():
-            return False
-        case Negation():
-            return True
-        case Repeat(pattern=inner, at_least=at_least):
-            return at_least == 0 or _nullable(inner)
-        case Alternative(parts=parts):
-            return any(_nullable(part) for part in parts)
-        case Sequence(parts=parts) | Conjunction(parts=parts):
-            return all(_nullable(part) for part in parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -59,13 +59,14 @@ class TypeChecker:
     """Checks expressions against the variables of a pattern and the schema.
 
     `per_match`: for RETURN and HAVING, which see a whole match: b[i] and what depends on it have no meaning there,
-    nor have negated variables.
+    nor have negated variables. `registered` are the names of user-defined aggregates.
     """
 
     scope: Scope
     schema: EventSchema
     checked: Checked
     per_match: bool
+    registered: Collection[str] = ()
 
     def condition(self, expression: Expression) -> None:
         """Check a predicate; raises QueryTypeError unless it is a condition."""
@@ -74,6 +75,7 @@ class TypeChecker:
             raise self._mismatch(expression, kind, "a condition", "compare it to something")
         self._check_one_current(expression)
         self._check_one_iteration(expression)
+        self._check_one_negation(expression)
 
     def value(self, expression: Expression) -> Kind:
         """Check a value of RETURN and give its kind."""
@@ -172,12 +174,13 @@ class TypeChecker:
     def _aggregate(self, node: Aggregate) -> Kind:
         variable = self.variable(node)
         v = variable.name
-        if node.function not in AGGREGATES:
+        if node.function not in AGGREGATES and node.function not in self.registered:
+            known = [*AGGREGATES, *sorted(self.registered)]
             raise self.checked.error(
                 node.span,
                 f"no aggregate is called {node.function}",
-                ", ".join(AGGREGATES),
-                did_you_mean(node.function, AGGREGATES),
+                f"one of {listed(known)}",
+                did_you_mean(node.function, known) or "register it with engine.register_aggregate",
             )
         if not variable.kleene:
             raise self.checked.error(
@@ -197,6 +200,8 @@ class TypeChecker:
             raise self.checked.error(
                 node.span, f"{node.function} of {v}'s {node.name}, which is {kind.value}", "a numeric attribute"
             )
+        if node.function not in AGGREGATES:
+            return Kind.FLOAT
         return {"count": Kind.INT, "avg": Kind.FLOAT, "stddev": Kind.FLOAT}.get(node.function, kind)
 
     def _literal(self, node: Literal) -> Kind:
@@ -302,6 +307,25 @@ class TypeChecker:
                     "iteration has both",
                     f"plain references inside one repeated group; {a} is in {self._group(a)}, {b} in {self._group(b)}",
                     f"refer to the events of one of them as a list: {b}[1], {b}[{b}.len] or an aggregate over {b}[]",
+                )
+
+    def _check_one_negation(self, predicate: Expression) -> None:
+        """Negated patterns filter independently of each other: no predicate can relate two of them."""
+        first: Attribute | Aggregate | None = None
+        for node in walk(predicate):
+            if not isinstance(node, (Attribute, Aggregate)) or not node.variable:
+                continue
+            if not self.scope[node.variable].negated:
+                continue
+            if first is None:
+                first = node
+            elif self.scope[node.variable].negation != self.scope[first.variable].negation:
+                raise self.checked.error(
+                    node.span,
+                    f"{print_expression(first)} and {print_expression(node)} belong to two negated patterns, which are "
+                    "absent independently of each other",
+                    "components of one negated pattern beside those that are not negated",
+                    "negate them together, as in !SEQ(B b, C c), or relate each to a component that is not negated",
                 )
 
     def _group(self, variable: str) -> str:

@@ -68,7 +68,36 @@ def test_well_typed_predicates(predicate: str) -> None:
         ("PATTERN SEQ(!JobStart a) WITHIN 1", "only negated parts", "add the event"),
         ("PATTERN !JobStart a WITHIN 1", "no part of a sequence", "put it into a SEQ"),
         ("PATTERN AND(JobStart a, !JobEnd b) WITHIN 1", "no part of a sequence", "put it into a SEQ"),
-        ("PATTERN SEQ(JobStart a, !!JobEnd b) WITHIN 1", "no part of a sequence", "put it into a SEQ"),
+        ("PATTERN SEQ(JobStart a, !!JobEnd b) WITHIN 1", "inside a negated pattern", "leave the inner one out"),
+        ("PATTERN SEQ(Mapper m, !SEQ(JobEnd b, !JobStart a), JobEnd c) WITHIN 1", "inside a negated", "!SEQ(A a, B b)"),
+        ("PATTERN SEQ(JobStart a, (!JobEnd b)+) WITHIN 1", "no part of a sequence", "put it into a SEQ"),
+        ("PATTERN SEQ(JobStart a, (SEQ(!JobEnd b))+) WITHIN 1", "a repeated pattern can match without", "leave out"),
+        (
+            "PATTERN SEQ(Mapper m, AND(SEQ(!JobEnd b, JobStart a), LoadStd d)) WITHIN 1",
+            "at the start of an operand of AND",
+            "between two parts of the operand",
+        ),
+        (
+            "PATTERN SEQ(AND(SEQ(JobStart a, Mapper m?, !JobEnd b), LoadStd d), JobEnd e) WITHIN 1",
+            "at the end of an operand of AND",
+            "beside the AND",
+        ),
+        (
+            f"PATTERN SEQ(JobStart z, {', '.join(f'Mapper m{k}?' for k in range(40))}) WITHIN 1",
+            "stands for about 10^12 patterns",
+            "at most 1000",
+        ),
+        (
+            f"PATTERN SEQ(JobStart z, ANY(20, {', '.join(f'Mapper m{k}' for k in range(40))})) WITHIN 1",
+            "stands for about 10^11 patterns",
+            "several queries",
+        ),
+        (
+            "PATTERN SEQ(JobStart a, !JobEnd n, Mapper m, !LoadStd k, JobEnd c) "
+            "WHERE skip_till_any_match { n.period_ms > k.val } WITHIN 1",
+            "belong to two negated patterns",
+            "negate them together",
+        ),
         ("PATTERN SEQ(JobStart a, !JobEnd b?) WITHIN 1", "the negated pattern can match without", "leave out"),
         ("PATTERN SEQ(JobStart a, (Mapper b?)+) WITHIN 1", "a repeated pattern can match without", "leave out"),
         ("PATTERN ANY(3, JobStart a, JobEnd b) WITHIN 1", "ANY(3, ...) of 2 components", "at most 2"),
@@ -269,6 +298,39 @@ def test_clauses_that_do_not_go_together_are_refused_at_their_place(rest: str, f
     assert hint in f"{error.expected} {error.remedy}"
     assert error.span is not None
     assert (PLAIN + rest)[error.span.column - 1 : error.span.end_column - 1] == at
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "SEQ(JobStart a, !SEQ(Mapper m, (LoadStd l)+, OR(JobEnd e, ReducerEnd f)), JobEnd c)",
+        "SEQ(JobStart a, SEQ(!Mapper m, JobEnd b))",
+        "(SEQ(!LoadStd l, JobStart a, !Mapper m, JobEnd b, !ReducerEnd r)){2,3}",
+        "SEQ(Mapper x, AND(SEQ(JobStart a, !LoadStd l, JobEnd b), Mapper m), !ReducerEnd r)",
+        "SEQ(!LoadStd l, AND(JobStart a, JobEnd b))",
+    ],
+)
+def test_places_of_negations(pattern: str) -> None:
+    _resolve(f"PATTERN {pattern} WHERE skip_till_any_match WITHIN 1")
+
+
+def test_components_of_one_negated_pattern_may_be_related() -> None:
+    _resolve(
+        "PATTERN SEQ(JobStart a, !SEQ(JobEnd n, LoadStd k), JobEnd c) "
+        "WHERE skip_till_any_match { n.period_ms > k.val + a.n_maps } WITHIN 1"
+    )
+
+
+def test_registered_aggregates_are_functions_of_numbers() -> None:
+    text = _where("median(b[].period_ms) > 3 AND median(b[..i-1].ratio) > 2", "RETURN median(b[].period_ms)")
+    resolved = resolve(parse(text), SCHEMA, aggregates=["median"])
+    assert resolved.return_types == (FLOAT,)
+    with pytest.raises(QueryTypeError, match="which is text"):
+        resolve(parse(_where("median(b[].task_id) > 3")), SCHEMA, aggregates=["median"])
+    with pytest.raises(QueryTypeError) as caught:
+        resolve(parse(_where("medan(b[].ratio) > 3")), SCHEMA, aggregates=["median"])
+    assert caught.value.expected == "one of avg, count, first, last, max, min, stddev, sum, median"
+    assert caught.value.remedy == "did you mean median?"
 
 
 def test_parts_of_an_or_share_a_variable() -> None:
