@@ -6,14 +6,20 @@ name carries a hash of all kernel sources, the versions and the CPU.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import llvmlite.binding
 import numba
 import numpy as np
+
+_COMPLETE = "complete"
+"""File that says that all kernels are there, not only those that some query has needed."""
 
 
 def configure(folder: Path) -> Path:
@@ -36,9 +42,37 @@ def configure(folder: Path) -> Path:
 
 
 def kernels_are_compiled() -> bool:
-    """False on the first start with these kernels: what needs them compiles them first, which takes up to a minute."""
-    folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
-    return any(folder.rglob("*.nbi"))
+    """False until `warm_kernels` has run with these kernels on this machine: compiling them takes minutes, once."""
+    folder = _used_folder()
+    return folder is not None and (folder / _COMPLETE).is_file()
+
+
+def mark_compiled() -> None:
+    """From now on `kernels_are_compiled` is true for every process with these kernels."""
+    folder = _used_folder()
+    if folder is not None and not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        (folder / _COMPLETE).touch(mode=0o600)
+
+
+@contextmanager
+def sole_compiler() -> Iterator[bool]:
+    """False when another process compiles these kernels now, or there is no folder to keep them in."""
+    folder = _used_folder()
+    if folder is None:
+        yield False
+        return
+    with (folder / "compiling.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _used_folder() -> Path | None:
+    configured = str(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
+    return Path(configured) if configured and Path(configured).is_dir() else None
 
 
 def default_folder() -> Path:
