@@ -14,6 +14,7 @@ $(STAMP): $(LOCKED) pyproject.toml deploy/setup/system-packages.sh
 	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/build.txt
 	$(PY) -m pip install -q --disable-pip-version-check --require-hashes --no-build-isolation -r requirements/runtime.txt -r requirements/dev.txt
 	$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(VENV)/bin/clustercep warm
 	@touch $(STAMP)
 
 .PHONY: setup

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from app import alerts_command, match_command
-from app.check import check_all
+from app import match_command
 from app.clock import SystemClock
 from app.config import load_settings
 from app.console import inert, table_console
@@ -29,7 +30,25 @@ EXIT_MISTAKE = 2
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
+class _Commands(TyperGroup):
+    """Loads `alerts`, which brings the store with it, only for those who ask: a query shall be answered at once."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), "alerts"]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name != "alerts":
+            return super().get_command(ctx, cmd_name)
+        from app.alerts_command import alerts_cli
+
+        command = get_command(alerts_cli(friendly))
+        command.name = cmd_name
+        return command
+
+
 cli = typer.Typer(
+    cls=_Commands,
     name="clustercep",
     help="Watches Hadoop clusters: pattern queries over their metrics and logs, alerts with evidence and confidence.",
     no_args_is_help=True,
@@ -72,6 +91,7 @@ def run(
     """Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again."""
     from app.asked import asked_by_signals
     from app.assembly import LIVE_PIPELINE, open_configured_store
+    from app.check import check_all
     from app.process_lock import only_process
     from app.supervisor import run as run_live
 
@@ -159,6 +179,8 @@ def replay(
 @friendly
 def check(config: ConfigOption = None) -> None:
     """Validate the configuration and every query; print all that is wrong. Exit 2 when something is."""
+    from app.check import check_all
+
     report = check_all(config)
     for problem in report.problems:
         typer.echo(inert(problem), err=True)
@@ -205,9 +227,19 @@ def run_query_tests(
         raise typer.Exit(EXIT_FAILED)
 
 
+@cli.command()
+def warm() -> None:
+    """Compile the matching kernels now, so that nothing has to wait for them: minutes, once per machine and version."""
+    import engine
+
+    if not engine.kernels_are_compiled():
+        typer.echo("Compiling the matching kernels: some minutes, once per machine and version.")
+        engine.warm_kernels()
+    typer.echo("The matching kernels are compiled.")
+
+
 cli.command()(match_command.match)
 cli.command()(match_command.explain)
-cli.add_typer(alerts_command.alerts_cli(friendly), name="alerts")
 
 
 def main() -> None:

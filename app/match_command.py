@@ -36,6 +36,9 @@ EXIT_MATCHES, EXIT_NO_MATCH, EXIT_BAD = 0, 1, 2
 MAX_ORACLE_EVENTS = 2_000
 """Above this, `--runtime auto` does not fall back to the oracle, which would not come to an end."""
 
+MAX_UNCOMPILED_EVENTS = 5_000
+"""Up to this, the first query on a machine is answered without the compiler; more take longer so than it does."""
+
 Parameters = dict[str, int | float | str]
 
 
@@ -214,6 +217,8 @@ def _by_oracle(job: Job) -> list[ReferenceRow]:
 
 def _by_engine(job: Job) -> Sequence[engine.MatchRow]:
     compiled = engine.compile_query(job.text, job.schema, job.parameters, name=job.name)
+    if len(job.events.batch) <= MAX_UNCOMPILED_EVENTS:
+        engine.answer_while_compiling()
     running = engine.Engine([compiled], job.schema)
     rows = engine.joined_rows([running.process(job.events.batch, FOREVER_MS), running.finish()])
     counted = running.statistics[compiled.name]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine.matching.base import Limits
     from engine.matching.rows import Binding, MatchRow, flat_ids, joined_rows
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
+    from engine.runtime.cold import answer_while_compiling
     from engine.runtime.compiled import CompiledQuery, compile_query
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.warm import warm_kernels
@@ -34,6 +35,7 @@ _HOMES = {
     "ReferenceMatch": "engine.reference",
     "ReferenceRow": "engine.reference",
     "ResolvedQuery": "engine.language.resolver",
+    "answer_while_compiling": "engine.runtime.cold",
     "ast": "engine.language.ast",
     "compile_query": "engine.runtime.compiled",
     "kernels_are_compiled": "engine.kernels.cache",
@@ -55,6 +57,7 @@ __all__ = [
     "ReferenceMatch",
     "ReferenceRow",
     "ResolvedQuery",
+    "answer_while_compiling",
     "ast",
     "compile_query",
     "flat_ids",

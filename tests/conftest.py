@@ -29,6 +29,9 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# A command under test leaves no process behind that compiles.
+os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

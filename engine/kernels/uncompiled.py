@@ -16,7 +16,8 @@ import numba
 from numba.core.registry import CPUDispatcher
 
 _OURS = "engine.kernels."
-_compile_for_args = CPUDispatcher._compile_for_args
+_DISPATCHER: Any = CPUDispatcher
+_compile_for_args = _DISPATCHER._compile_for_args
 _lock = threading.Lock()
 
 
@@ -29,19 +30,19 @@ def run_uncompiled_until(is_there: Callable[[], bool], *, every_s: float = 0.5) 
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return  # they are plain functions
     with _lock:
-        CPUDispatcher._compile_for_args = _python_function
+        _DISPATCHER._compile_for_args = _python_function
     threading.Thread(target=_wait, args=(is_there, every_s), name="kernels", daemon=True).start()
 
 
 def run_compiled() -> None:
     """From now on, kernels are loaded, or compiled, when they are first called."""
     with _lock:
-        CPUDispatcher._compile_for_args = _compile_for_args
+        _DISPATCHER._compile_for_args = _compile_for_args
 
 
 def _wait(is_there: Callable[[], bool], every_s: float) -> None:
     asked = threading.Event()
-    while CPUDispatcher._compile_for_args is _python_function:
+    while _DISPATCHER._compile_for_args is _python_function:
         if is_there():
             run_compiled()
         else:

@@ -18,9 +18,10 @@ def answer_while_compiling() -> bool:
     """Do not wait for the compiler: kernels run as Python until a process in the background has compiled all of them.
 
     For short work in a short process; a hundred times slower than compiled code meanwhile. Returns False, and does
-    nothing, when they are compiled. The process goes on after this one has ended, so that the next query finds them.
+    nothing, when they are compiled, or when CLUSTERCEP_COMPILE is `first` in the environment. The process goes on after
+    this one has ended, so that the next query finds them.
     """
-    if kernels_are_compiled():
+    if os.environ.get("CLUSTERCEP_COMPILE") == "first" or kernels_are_compiled():
         return False
     run_uncompiled_until(kernels_are_compiled)
     compile_in_background()
@@ -31,7 +32,7 @@ def compile_in_background() -> None:
     """Start a process of low priority that compiles all kernels, unless one does already; errors end it silently."""
     sources = str(Path(__file__).parents[2])
     paths = [sources, *filter(None, [os.environ.get("PYTHONPATH")])]
-    subprocess.Popen(
+    subprocess.Popen(  # noqa: S603  # this interpreter and this module
         [sys.executable, "-m", __spec__.name],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdin=subprocess.DEVNULL,
