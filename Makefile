@@ -27,7 +27,7 @@ demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS
 .PHONY: test
 test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium and on PostgreSQL where these can be installed
 	@deploy/setup/for-tests.sh
-	@$(PY) -m pytest $(TEST_ARGS)
+	@$(PY) -m pytest -n auto --dist loadgroup $(TEST_ARGS)
 
 # The cluster ends with pytest, however that ends.
 .PHONY: live

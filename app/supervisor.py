@@ -120,8 +120,8 @@ class Supervisor:
         try:
             if not self._compiled:
                 _compile()
+                self._compiled = True
             self._runner.step()
-            self._compiled = True
             self._follow()
         except AppError as error:
             self._asked.stop(error)

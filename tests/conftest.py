@@ -36,12 +36,16 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `external` are skipped where the shared real inputs are not beside the project."""
-    if SHARED.is_dir():
-        return
+    """Tests marked `external` are skipped where the shared real inputs are not beside the project.
+
+    Tests of one file run in one process, and so do all that need the demo's run or the browser: these are made once.
+    """
     for item in items:
-        if item.get_closest_marker("external"):
+        if item.get_closest_marker("external") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))
+        fixtures = set(getattr(item, "fixturenames", ()))
+        group = "demo" if fixtures & {"demo", "chromium", "browser"} else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(autouse=True)
