@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from engine.events import Float64Array, Int64Array
+from engine.matching.rows import Value
+from engine.matching.store import EventStore
+
+Key = tuple[tuple[str, Value], ...]
+"""A partition key as (attribute, value) pairs; () without one."""
 
 
 class ListedMatches(NamedTuple):
@@ -62,4 +71,192 @@ class ListedMatches(NamedTuple):
         )
 
 
-__all__ = ["ListedMatches"]
+class MatchedEvents(NamedTuple):
+    """The events of some matches, independent of the store that they come from.
+
+    ids: Arrow strings (e,); lo_ms, hi_ms, clock, source_seq int64 (e,); number int64 (e,): the place of the event in
+    the stream since its query began, which tells events apart and is their stream order.
+    """
+
+    ids: pa.Array
+    lo_ms: Int64Array
+    hi_ms: Int64Array
+    clock: Int64Array
+    source_seq: Int64Array
+    number: Int64Array
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matches with their events: `listed.rows` are places in `events`, `listed.partition` in `keys`.
+
+    `unfinished`: a bound stopped the listing, there may be more.
+    """
+
+    listed: ListedMatches
+    events: MatchedEvents
+    keys: tuple[Key, ...]
+    unfinished: bool = False
+
+    @property
+    def n_matches(self) -> int:
+        """How many matches these are."""
+        return self.listed.n_matches
+
+    @property
+    def first(self) -> Int64Array:
+        """Place in `events` of the first event of each match, (n,)."""
+        return self.listed.rows[self.listed.offsets[:-1]]
+
+    @property
+    def last(self) -> Int64Array:
+        """Place in `events` of the last event of each match, (n,)."""
+        return self.listed.rows[self.listed.offsets[1:] - 1]
+
+    @property
+    def n_events(self) -> Int64Array:
+        """Events of each match, (n,)."""
+        return self.listed.offsets[1:] - self.listed.offsets[:-1]
+
+    @classmethod
+    def of_store(cls, store: EventStore, listed: ListedMatches, *, unfinished: bool = False) -> Matches:
+        """Matches of a store whose rows have their position in the stream (`placed`)."""
+        n = len(store)
+        if 16 * len(listed.rows) < n:
+            rows, place = np.unique(listed.rows, return_inverse=True)
+        else:
+            used = np.zeros(n, np.bool_)
+            used[listed.rows] = True
+            rows = np.flatnonzero(used)
+            place = (np.cumsum(used) - 1)[listed.rows]
+        numbers, partition = np.unique(listed.partition, return_inverse=True)
+        return cls(
+            listed._replace(rows=place.astype(np.int64), partition=partition.astype(np.int64)),
+            MatchedEvents(
+                ids=store.ids.take(rows).array(),
+                lo_ms=store.t_lo_ms[rows],
+                hi_ms=store.t_hi_ms[rows],
+                clock=store.clock[rows],
+                source_seq=store.source_seq[rows],
+                number=store.position[rows],
+            ),
+            tuple(store.key_of(int(number)) for number in numbers),
+            unfinished,
+        )
+
+    def chosen(self, numbers: Int64Array) -> Matches:
+        """The matches of these numbers, in that order."""
+        return replace(self, listed=self.listed.chosen(numbers))
+
+    def compact(self) -> Matches:
+        """The same without the events and keys that no match has."""
+        rows, place = np.unique(self.listed.rows, return_inverse=True)
+        numbers, partition = np.unique(self.listed.partition, return_inverse=True)
+        columns = [column[rows] for column in self.events[1:]]
+        return replace(
+            self,
+            listed=self.listed._replace(rows=place.astype(np.int64), partition=partition.astype(np.int64)),
+            events=MatchedEvents(self.events.ids.take(pa.array(rows, pa.int64())), *columns),
+            keys=tuple(self.keys[number] for number in numbers.tolist()),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Matches]) -> Matches:
+        """The matches of all parts, in their order; at least one part, all of one query."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        key_places: dict[Key, int] = {}
+        listed: list[ListedMatches] = []
+        n_events = n_rows = 0
+        for part in parts:
+            places = np.array([key_places.setdefault(key, len(key_places)) for key in part.keys], np.int64)
+            own = part.listed
+            listed.append(
+                own._replace(
+                    partition=places[own.partition] if len(places) else own.partition,
+                    offsets=own.offsets + n_rows,
+                    rows=own.rows + n_events,
+                )
+            )
+            n_events += len(part.events.ids)
+            n_rows += len(own.rows)
+        iterations = [part.iterations for part in listed if part.iterations is not None]
+        return cls(
+            ListedMatches(
+                partition=np.concatenate([part.partition for part in listed]),
+                offsets=np.concatenate([listed[0].offsets, *(part.offsets[1:] for part in listed[1:])]),
+                rows=np.concatenate([part.rows for part in listed]),
+                components=np.concatenate([part.components for part in listed]),
+                iterations=np.concatenate(iterations) if iterations else None,
+                confidence=np.concatenate([part.confidence for part in listed]),
+                values=np.concatenate([part.values for part in listed]),
+            ),
+            MatchedEvents(
+                pa.concat_arrays([part.events.ids for part in parts]),
+                *(np.concatenate(columns) for columns in zip(*(part.events[1:] for part in parts), strict=True)),
+            ),
+            tuple(key_places),
+            any(part.unfinished for part in parts),
+        )
+
+    # ---------------------------------------------------------------- state
+
+    def save(self) -> dict[str, pa.Table]:
+        """Tables "events" and "matches"."""
+        own = self.listed
+        events = {name: pa.array(column) for name, column in self.events._asdict().items() if name != "ids"}
+        matches = {
+            "key": pa.array([json.dumps(self.keys[place]) for place in own.partition.tolist()], pa.string()),
+            "rows": _lists(own.rows, own.offsets),
+            "components": _lists(own.components, own.offsets),
+            "confidence": pa.array(own.confidence),
+            "values": _lists(own.values.ravel(), np.arange(own.n_matches + 1) * own.values.shape[1]),
+        }
+        if own.iterations is not None:
+            matches["iterations"] = _lists(own.iterations.ravel(), own.offsets * own.iterations.shape[1])
+        return {"events": pa.table({"ids": self.events.ids, **events}), "matches": pa.table(matches)}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, pa.Table], n_returns: int, depth: int) -> Matches:
+        """What `save` returned."""
+        events, matches = state["events"], state["matches"]
+        offsets = np.append(0, np.cumsum([len(rows) for rows in matches.column("rows")])).astype(np.int64)
+        rows = _flat(matches, "rows", np.int64)
+        keys = [as_key(json.loads(text)) for text in matches.column("key").to_pylist()]
+        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        columns = {name: events.column(name).to_numpy() for name in MatchedEvents._fields if name != "ids"}
+        listed = ListedMatches(
+            partition=np.array([places[key] for key in keys], np.int64),
+            offsets=offsets,
+            rows=rows,
+            components=_flat(matches, "components", np.int64),
+            iterations=_flat(matches, "iterations", np.int64).reshape(len(rows), depth) if depth else None,
+            confidence=matches.column("confidence").to_numpy(),
+            values=_flat(matches, "values", np.float64).reshape(len(offsets) - 1, n_returns),
+        )
+        return cls(listed, MatchedEvents(events.column("ids").combine_chunks(), **columns), tuple(places))
+
+
+def no_matches(n_returns: int, depth: int = 0) -> Matches:
+    """Matches of which there are none."""
+    nothing = np.empty(0, np.int64)
+    events = MatchedEvents(pa.array([], pa.string()), nothing, nothing, nothing, nothing, nothing)
+    return Matches(ListedMatches.none(n_returns, depth), events, ())
+
+
+def _lists(flat: Int64Array | Float64Array, offsets: Int64Array) -> pa.Array:
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(flat))
+
+
+def _flat(table: pa.Table, name: str, dtype: type) -> Any:
+    chunks = table.column(name).combine_chunks()
+    return np.array(chunks.flatten().to_numpy(zero_copy_only=False), dtype)
+
+
+def as_key(pairs: Sequence[Sequence[Any]]) -> Key:
+    """The key that JSON gives back as lists."""
+    return tuple((str(name), value) for name, value in pairs)
+
+
+__all__ = ["Key", "ListedMatches", "MatchedEvents", "Matches", "as_key", "no_matches"]

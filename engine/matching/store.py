@@ -74,7 +74,8 @@ class EventStore:
     """
 
     def __init__(self, plan: Plan, interner: Interner, *, placed: bool = False) -> None:
-        """`placed`: rows have a position in the stream and the one of the event before them in their partition."""
+        """`placed`: rows have a position in the stream, which `append` counts, and room for the position of the event
+        before them in their partition."""
         self.plan = plan
         self.interner = interner
         self._flat = (*self._FLAT, *(("position", "previous") if placed else ()))
@@ -82,6 +83,7 @@ class EventStore:
         self.names: tuple[str, ...] = plan.programs.columns
         self.ids = IdColumn()
         self.weights: dict[int, Float64Array] = {}
+        self._n_seen = 0
         self._keys = KeyTable(len(plan.key))
         self._allocate(64)
 
@@ -102,7 +104,7 @@ class EventStore:
         self.type_index: Int64Array = np.empty(capacity, np.int64)
         placed = capacity if "position" in self._flat else 0
         self.position: Int64Array = np.empty(placed, np.int64)
-        self.previous: Int64Array = np.empty(placed, np.int64)
+        self.previous: Int64Array = np.full(placed, -1, np.int64)
         self.columns: Float64Array = np.empty((len(self.names), capacity), np.float64)
 
     _FLAT = ("t_lo_ms", "t_hi_ms", "source_seq", "partition", "clock", "type_index")
@@ -120,6 +122,9 @@ class EventStore:
         self.source_seq[added] = stream.source_seq[rows]
         self.clock[added] = stream.clocks[rows]
         self.type_index[added] = stream.type_index(self.types)[rows]
+        if "position" in self._flat:
+            self.position[added] = self._n_seen + rows
+            self._n_seen += len(stream)
         for number, name in enumerate(self.names):
             self.columns[number, added] = stream.column(name, self._kind(name))[rows]
         self.partition[added] = self._partition_numbers(stream, rows, self.type_index[added])
@@ -174,7 +179,7 @@ class EventStore:
         data["weights"] = pa.array([self.weights.get(row) for row in range(n)], pa.list_(pa.float64()))
         for number, name in enumerate(self.names):
             data[f"column.{name}"] = pa.array(self.columns[number, :n])
-        metadata = {"version": str(_STATE_VERSION), "keys": json.dumps(self._keys.all())}
+        metadata = {"version": str(_STATE_VERSION), "keys": json.dumps(self._keys.all()), "n_seen": str(self._n_seen)}
         return pa.table(data).replace_schema_metadata(metadata)
 
     def restore(self, table: pa.Table) -> None:
@@ -186,6 +191,7 @@ class EventStore:
         if set(table.column_names) != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows
+        self._n_seen = int(metadata.get(b"n_seen", b"0"))
         self._allocate(max(64, n))
         for name in self._flat:
             getattr(self, name)[:n] = table.column(name).to_numpy()

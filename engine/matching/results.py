@@ -1,0 +1,246 @@
+"""From the matches that a runtime has decided to the rows of its query: selection, output form, limits.
+
+For every runtime and whatever form it has no better way to. A runtime hands over its matches as soon as they are
+decided; those that a match still to come may displace wait here, as part of the saved state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import StateError
+from engine.events import AttributeType, BoolArray, Int64Array
+from engine.language import ast
+from engine.matching.base import Limits
+from engine.matching.bindings import BoundVariable, bindings
+from engine.matching.interner import Interner
+from engine.matching.listed import Key, ListedMatches, Matches, as_key, no_matches
+from engine.matching.output import limit
+from engine.matching.output_forms import (
+    NO_WINDOW,
+    TOLERANCE,
+    Collapsing,
+    Entries,
+    FormedRow,
+    Window,
+    all_rows,
+    counted,
+    in_listing_order,
+    merged_sets,
+    non_overlapping,
+    top,
+)
+from engine.matching.rows import MatchRow, Value
+from engine.matching.selection import Consumption, first_of_each_end
+from engine.plan.model import Plan
+
+_PARTS = frozenset({"results", "held_events", "held_matches"})
+_STATE_VERSION = 1
+
+
+def needs_results(plan: Plan) -> bool:
+    """Whether matches become rows by more than listing them."""
+    query = plan.query
+    return query.output is not ast.Output.ALL or query.select_first or bool(query.consume)
+
+
+class Results:
+    """The rows of one query.
+
+    `variables`: the positive variables in textual order, which `ListedMatches.components` numbers. `trailing`: the
+    query ends in a negation, so that a match may be decided as late as its first event + WITHIN.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        interner: Interner,
+        limits: Limits,
+        variables: Sequence[BoundVariable],
+        *,
+        trailing: bool,
+    ) -> None:
+        query = plan.query
+        self.plan = plan
+        self.limits = limits
+        self.n_unfinished = 0
+        self._interner = interner
+        self._variables = tuple(variables)
+        self._depth = max((len(variable.path) for variable in variables), default=0)
+        self._trailing_ms = plan.within_ms if trailing else 0
+        self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
+        names = [variable.name for variable in variables]
+        self._consumption = Consumption(frozenset(names.index(name) for name in query.consume))
+        self._held = no_matches(len(plan.returns), self._depth)
+        self._ends_ms: dict[tuple[Window, Key], int] = {}
+        self._best: dict[Window, list[float]] = {}
+
+    def take(self, found: Matches, watermark_ms: int, *, longest_ms: int = 0) -> list[MatchRow]:
+        """The rows that are decided now that `found` are.
+
+        `longest_ms`: the longest interval of an event that may still end a match with earlier stream order.
+        """
+        matches = self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms)
+        entries = Entries.of_all(matches.n_matches)
+        if self.plan.output is not ast.Output.SETS:
+            entries = entries.at(matches.listed.confidence[entries.match] >= self._threshold - TOLERANCE)
+        entries = self._selected(matches, in_listing_order(matches, entries, lambda match: self._ids(matches, match)))
+        most = limit(self.plan, self.limits)
+        formed = self._formed(matches, entries, most + 1)
+        self._forget(watermark_ms, longest_ms)
+        return self._rows(matches, formed[:most], cut=len(formed) > most)
+
+    # --------------------------------------------------------------- deciding
+
+    def _decided(self, matches: Matches, watermark_ms: int, longest_ms: int) -> Matches:
+        """The matches that none still to come may displace, merge with or precede; the others are held."""
+        due_ms = self._due_ms(matches, longest_ms)
+        if due_ms is None:
+            return matches
+        decided: BoolArray = due_ms + self._trailing_ms < watermark_ms
+        self._held = matches.chosen(np.flatnonzero(~decided)).compact()
+        return matches.chosen(np.flatnonzero(decided))
+
+    def _due_ms(self, matches: Matches, longest_ms: int) -> Int64Array | None:
+        events, query = matches.events, self.plan.query
+        due: list[Int64Array] = []
+        if query.select_first or query.consume:
+            # Whatever comes before in listing order ends in an event that begins no later.
+            due.append(events.lo_ms[matches.last] + longest_ms)
+        if query.output is ast.Output.NON_OVERLAPPING:
+            due.append(events.hi_ms[matches.last])
+        if query.output is ast.Output.SETS and matches.n_matches:
+            due.append(np.maximum.reduceat(events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1]))
+        return np.maximum.reduce(due) if due else None
+
+    def _selected(self, matches: Matches, entries: Entries) -> Entries:
+        query = self.plan.query
+        if query.select_first:
+            entries = first_of_each_end(matches, entries)
+        return self._consumption.accepted(matches, entries) if query.consume else entries
+
+    def _formed(self, matches: Matches, entries: Entries, most: int) -> list[FormedRow]:
+        match self.plan.output:
+            case ast.Output.SETS:
+                return merged_sets(matches, entries, self._threshold)
+            case ast.Output.COLLAPSED:
+                kleene = frozenset(k for k, v in enumerate(self._variables) if v.kleene or v.path)
+                strict_ties = self.plan.ties is ast.Ties.STRICT
+                return counted(matches, entries, most, Collapsing(kleene, strict_ties))
+            case ast.Output.COUNT:
+                return counted(matches, entries, most, None)
+            case ast.Output.NON_OVERLAPPING:
+                return non_overlapping(matches, entries, self._ends_ms)
+            case ast.Output.TOP:
+                return top(matches, entries, self.plan.limit or 1, self._best)
+            case _:
+                return all_rows(matches, entries.at(np.arange(min(most, len(entries.match)))))
+
+    def _forget(self, watermark_ms: int, longest_ms: int) -> None:
+        """Forget what no match to come can touch: its first event is no earlier than this."""
+        before_ms = watermark_ms - self.plan.within_ms - self._trailing_ms - longest_ms
+        self._consumption.forget(before_ms)
+        self._ends_ms = {owner: end_ms for owner, end_ms in self._ends_ms.items() if end_ms >= before_ms}
+
+    # ------------------------------------------------------------------- rows
+
+    def _rows(self, matches: Matches, formed: list[FormedRow], *, cut: bool) -> list[MatchRow]:
+        shown = matches.listed.chosen(np.array([row.match for row in formed], np.int64))
+        rows = list(self._spelled_out(matches, shown, formed))
+        if matches.unfinished and not rows:
+            self.n_unfinished += 1
+        if rows and (cut or matches.unfinished):
+            counts = self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+            rows[-1] = replace(rows[-1], capped=True, count_exact=not (counts and matches.unfinished))
+        return rows
+
+    def _spelled_out(self, matches: Matches, shown: ListedMatches, formed: Sequence[FormedRow]) -> Iterator[MatchRow]:
+        ids = matches.events.ids.take(pa.array(shown.rows)).to_pylist()
+        components = shown.components.tolist()
+        iterations = None if shown.iterations is None else [tuple(each) for each in shown.iterations.tolist()]
+        lo_ms, hi_ms = matches.events.lo_ms, matches.events.hi_ms
+        for at, row in enumerate(formed):
+            own = slice(int(shown.offsets[at]), int(shown.offsets[at + 1]))
+            yield MatchRow(
+                query=self.plan.name,
+                key=matches.keys[shown.partition[at]],
+                first_lo_ms=int(lo_ms[shown.rows[own.start]]),
+                last_hi_ms=int(hi_ms[shown.rows[own.stop - 1]]),
+                bindings=bindings(
+                    self._variables, ids[own], components[own], None if iterations is None else iterations[own]
+                ),
+                confidence=row.confidence,
+                values={
+                    returned.name: self._value(float(number), returned.type)
+                    for returned, number in zip(self.plan.returns, shown.values[at], strict=True)
+                },
+                count=row.count,
+                candidates=None if row.candidates is None else self._candidates(matches, row.candidates),
+                exact=row.exact,
+                window=None if row.window == NO_WINDOW else row.window,
+            )
+
+    def _candidates(self, matches: Matches, candidates: Mapping[int, Int64Array]) -> dict[str, tuple[str, ...]]:
+        return {
+            self._variables[component].name: tuple(matches.events.ids.take(pa.array(places)).to_pylist())
+            for component, places in sorted(candidates.items())
+        }
+
+    def _value(self, number: float, kind: AttributeType) -> Value:
+        if not np.isfinite(number):
+            return None
+        if kind is AttributeType.STRING:
+            return self._interner.text(int(number))
+        return int(number) if kind is AttributeType.INT else number
+
+    def _ids(self, matches: Matches, match: int) -> tuple[object, ...]:
+        own = matches.listed.chosen(np.array([match]))
+        ids = matches.events.ids.take(pa.array(own.rows)).to_pylist()
+        iterations = None if own.iterations is None else [tuple(each) for each in own.iterations.tolist()]
+        return tuple(bindings(self._variables, ids, own.components.tolist(), iterations).items())
+
+    # ------------------------------------------------------------------ state
+
+    def save(self) -> dict[str, pa.Table]:
+        """The matches that wait, and what was chosen and consumed before."""
+        state = {
+            "ends": [[window, key, end_ms] for (window, key), end_ms in self._ends_ms.items()],
+            "best": [[window, best] for window, best in self._best.items()],
+            "consumed": self._consumption.save(),
+        }
+        meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
+        held = self._held.save()
+        return {
+            "results": pa.table({}).replace_schema_metadata(meta),
+            "held_events": held["events"],
+            "held_matches": held["matches"],
+        }
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned, other parts are left alone; raises StateError when it does not fit."""
+        if missing := _PARTS - set(state):
+            raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
+        meta: Mapping[bytes, bytes] = state["results"].schema.metadata or {}
+        if meta.get(b"version") != str(_STATE_VERSION).encode():
+            raise StateError(
+                f"saved results of {self.plan.name} have version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
+            )
+        saved: Mapping[str, Any] = json.loads(meta[b"state"])
+        self._ends_ms = {(_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
+        self._best = {_window(window): best for window, best in saved["best"]}
+        self._consumption.restore(saved["consumed"])
+        held = {"events": state["held_events"], "matches": state["held_matches"]}
+        self._held = Matches.restored(held, len(self.plan.returns), self._depth)
+
+
+def _window(pair: Sequence[int]) -> Window:
+    return pair[0], pair[1]
+
+
+__all__ = ["Results", "needs_results"]
