@@ -18,11 +18,13 @@ class Limits:
 
     `max_rows`: rows that one `advance` may return per query (OUTPUT ALL, SETS); what is left out is reported as
     `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row
-    before its count becomes a lower bound.
+    before its count becomes a lower bound. `max_listed`: matches of one `advance` that an output form is made from
+    where it needs them listed.
     """
 
     max_rows: int = 100_000
     work_budget: int = 2_000_000
+    max_listed: int = 1_000_000
 
 
 class Runtime(Protocol):

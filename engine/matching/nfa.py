@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import StateError, UnsupportedQueryError
+from engine.errors import StateError
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels import nfa, nfa_arrays, nfa_upkeep
 from engine.kernels.opcodes import MAX_STACK
@@ -18,9 +18,11 @@ from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.interner import Interner
+from engine.matching.listed import ListedMatches, Matches
 from engine.matching.neighbours import Neighbours
 from engine.matching.output import limit, limited
 from engine.matching.plan_arrays import plan_arrays
+from engine.matching.results import Results, bound_variables, needs_results
 from engine.matching.rows import MatchRow
 from engine.matching.run_memory import RunMemory, joined, where
 from engine.matching.store import BROADCAST, EventStore
@@ -34,11 +36,11 @@ class NfaRuntime:
     """Run state of one query with a contiguity or skip till next match; implements `engine.matching.base.Runtime`."""
 
     def __init__(self, plan: Plan, interner: Interner, limits: Limits) -> None:
-        _check_evaluated(plan)
         self.plan = plan
         self.limits = limits
         contiguous = plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH
-        self.store = EventStore(plan, interner, placed=contiguous)
+        formed = needs_results(plan)
+        self.store = EventStore(plan, interner, placed=contiguous or formed)
         self.n_rejected = 0
         self.n_unfinished = 0  # runs are followed to their end
         self._interner = interner
@@ -49,6 +51,7 @@ class NfaRuntime:
         self._memory = RunMemory(plan.programs.n_registers, len(plan.programs.slots), len(plan.returns))
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
         self._pending = self._memory.no_matches()
+        self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits) if formed else None
         self._compact_at = _LEAST_ROWS
 
     @property
@@ -79,7 +82,10 @@ class NfaRuntime:
             completed.append(memory.take_matches())
             if start < end:
                 memory.grow()
-        rows = self._materialise(self._decided(joined(completed), watermark_ms))
+        decided = self._decided(joined(completed), watermark_ms)
+        rows = (
+            self._materialise(decided) if self._results is None else self._formed(self._results, decided, watermark_ms)
+        )
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)
         return rows
@@ -147,13 +153,36 @@ class NfaRuntime:
         chosen = where(matches, order[: limit(self.plan, self.limits) + 1])
         return limited(self.plan, self._rows(chosen), self.limits)
 
-    def _rows(self, matches: nfa_arrays.MatchArrays) -> list[MatchRow]:
-        store, n_steps, returns = self.store, self.plan.n_steps, self.plan.returns
+    def _formed(self, results: Results, matches: nfa_arrays.MatchArrays, watermark_ms: int) -> Sequence[MatchRow]:
+        """The rows of an output form, from at most `limits.max_listed` matches."""
+        n_steps = self.plan.n_steps
+        order = np.lexsort((matches.rows[:, 0], matches.rows[:, 2 * n_steps - 1]))[: self.limits.max_listed]
+        chosen = where(matches, order)
+        offsets, selected, components = self._spelled_out(chosen)
+        listed = ListedMatches(
+            partition=chosen.fields[:, nfa_arrays.PARTITION],
+            offsets=offsets,
+            rows=selected,
+            components=components,
+            iterations=None,
+            confidence=np.ones(len(order)),
+            values=chosen.values,
+        )
+        unfinished = len(order) < len(matches.fields)
+        return results.take(Matches.of_store(self.store, listed, unfinished=unfinished), watermark_ms)
+
+    def _spelled_out(self, matches: nfa_arrays.MatchArrays) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The rows that each match has selected and their components, and where those of each match begin."""
         heads = np.ascontiguousarray(matches.fields[:, nfa_arrays.HEAD])
         offsets = np.zeros(len(heads) + 1, np.int64)
         nfa_upkeep.spell_out(self._memory.nodes, heads, offsets, *(np.empty(0, np.int64) for _ in range(2)))
         selected, components = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
         nfa_upkeep.spell_out(self._memory.nodes, heads, offsets, selected, components)
+        return offsets, selected, components
+
+    def _rows(self, matches: nfa_arrays.MatchArrays) -> list[MatchRow]:
+        store, n_steps, returns = self.store, self.plan.n_steps, self.plan.returns
+        offsets, selected, components = self._spelled_out(matches)
         ids = store.ids.of(selected)
         found: list[MatchRow] = []
         for at, (start, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
@@ -222,7 +251,8 @@ class NfaRuntime:
         store = self.store.save()
         if self._neighbours is not None:
             store = store.replace_schema_metadata({**store.schema.metadata, "neighbours": self._neighbours.save()})
-        return {"store": store, **self._memory.save(self._pending)}
+        results = {} if self._results is None else self._results.save()
+        return {"store": store, **self._memory.save(self._pending), **results}
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when it does not fit."""
@@ -236,13 +266,5 @@ class NfaRuntime:
         if self._neighbours is not None:
             self._neighbours.restore(state["store"].schema.metadata[b"neighbours"].decode())
         self._pending = self._memory.restore(state, self.store.n_partitions)
-
-
-def _check_evaluated(plan: Plan) -> None:
-    if plan.output is not ast.Output.ALL:
-        raise UnsupportedQueryError(
-            f"OUTPUT {plan.output.value} is not evaluated under {plan.strategy.value} by this version",
-            plan.query.span,
-            "OUTPUT ALL",
-            "drop the OUTPUT clause, or use skip_till_any_match",
-        )
+        if self._results is not None:
+            self._results.restore(state)

@@ -148,9 +148,7 @@ def counted(matches: Matches, entries: Entries, most: int, collapsing: Collapsin
     return rows
 
 
-def non_overlapping(
-    matches: Matches, entries: Entries, ends_ms: dict[tuple[Window, Key], int]
-) -> list[FormedRow]:
+def non_overlapping(matches: Matches, entries: Entries, ends_ms: dict[tuple[Window, Key], int]) -> list[FormedRow]:
     """OUTPUT NON_OVERLAPPING: per window and partition the earliest end, then earliest start, longest, ids.
 
     ends_ms: end of the match chosen last, updated; the next one starts strictly later.
@@ -198,7 +196,7 @@ def _window(entries: Entries, at: int) -> Window:
 def _bounds(*columns: Int64Array) -> Iterator[tuple[int, int]]:
     """Ranges of equal rows of sorted columns."""
     starts = _starts(*columns)
-    return zip(starts.tolist(), [*starts[1:].tolist(), len(columns[0])], strict=True)
+    return zip(starts.tolist(), np.append(starts, len(columns[0]))[1:].tolist(), strict=True)
 
 
 def _starts(*columns: Int64Array) -> Int64Array:

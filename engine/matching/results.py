@@ -50,6 +50,11 @@ def needs_results(plan: Plan) -> bool:
     return query.output is not ast.Output.ALL or query.select_first or bool(query.consume)
 
 
+def bound_variables(plan: Plan) -> tuple[BoundVariable, ...]:
+    """The variables of a sequence of components."""
+    return tuple(BoundVariable(step.variable, step.kleene) for step in plan.steps)
+
+
 class Results:
     """The rows of one query.
 
@@ -243,4 +248,4 @@ def _window(pair: Sequence[int]) -> Window:
     return pair[0], pair[1]
 
 
-__all__ = ["Results", "needs_results"]
+__all__ = ["Results", "bound_variables", "needs_results"]
