@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
     from engine.matching.base import Limits
+    from engine.matching.baselines import BaselineKind
     from engine.matching.rows import Binding, MatchRow, flat_ids, joined_rows
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.runtime.cold import answer_while_compiling
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from engine.runtime.warm import warm_kernels
 
 _HOMES = {
+    "BaselineKind": "engine.matching.baselines",
     "CompiledQuery": "engine.runtime.compiled",
     "Engine": "engine.runtime.engine",
     "Limits": "engine.matching.base",
@@ -48,6 +50,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BaselineKind",
     "Binding",
     "CompiledQuery",
     "Engine",

@@ -79,9 +79,7 @@ def _occurs(
         rows[2 * n_steps] = row
         found = True
         for program in range(negations[k, 1], negations[k, 2]):
-            value = evaluate(
-                code, bounds[program], bounds[program + 1], constants, columns, rows, aggregates, stack
-            )
+            value = evaluate(code, bounds[program], bounds[program + 1], constants, columns, rows, aggregates, stack)
             if value != TRUE:
                 found = False
                 break

@@ -11,6 +11,7 @@ import pyarrow as pa
 from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.base import Limits, Runtime
+from engine.matching.baselines import BaselineKind
 from engine.matching.interner import Interner
 from engine.matching.rows import MatchRow, joined_rows
 from engine.matching.stream import StreamColumns
@@ -45,6 +46,8 @@ class Engine:
     A query that turns out, by its events, to be one that its runtime does not evaluate makes `process` raise.
     With `on_failure` it does not stop the others: the callback gets the query's name and the error, and the query
     starts again with the next events, without what it had kept.
+
+    `baseline`: evaluate by one of the papers' baselines instead, to compare with them.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Engine:
         limits: Limits | None = None,
         clock: Callable[[], float] = time.perf_counter,
         on_failure: Callable[[str, QueryError], None] | None = None,
+        baseline: BaselineKind | None = None,
     ) -> None:
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
@@ -66,6 +70,7 @@ class Engine:
         self._limits = limits or Limits()
         self._clock = clock
         self._on_failure = on_failure
+        self._baseline = baseline
         self._interner = Interner()
         self._runtimes = {query.name: self._runtime(query) for query in queries}
         self._statistics = {query.name: QueryStatistics() for query in queries}
@@ -174,7 +179,7 @@ class Engine:
     # -------------------------------------------------------------- internals
 
     def _runtime(self, query: CompiledQuery) -> Runtime:
-        return make_runtime(query, self._interner, self._limits)
+        return make_runtime(query, self._interner, self._limits, self._baseline)
 
     def _without_late(self, batch: EventBatch) -> EventBatch:
         late = batch.t_lo_ms < self.watermark_ms

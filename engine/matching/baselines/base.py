@@ -19,8 +19,8 @@ from engine.kernels.baseline_runs import N_CELLS, N_COUNTERS, N_CREATED, N_LIVE,
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.baselines.arrays import construction_arrays, matching_arrays, strict_ties
-from engine.matching.baselines.rows import rows_of
 from engine.matching.baselines.room import MatchRoom, widened
+from engine.matching.baselines.rows import rows_of
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches

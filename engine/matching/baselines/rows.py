@@ -24,9 +24,7 @@ def rows_of(plan: Plan, store: EventStore, matches: ListedMatches) -> list[Match
                 last_hi_ms=int(store.t_hi_ms[matches.rows[end - 1]]),
                 bindings={s.variable: ids[bounds[s.position] : bounds[s.position + 1]] for s in plan.steps},
                 confidence=1.0,
-                values={
-                    r.name: store.value(v, r.type) for v, r in zip(matches.values[at], plan.returns, strict=True)
-                },
+                values={r.name: store.value(v, r.type) for v, r in zip(matches.values[at], plan.returns, strict=True)},
             )
         )
     return found

@@ -6,8 +6,10 @@ Every event that can be taken clones the run that takes it, so runs are as many 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.errors import UnsupportedQueryError
 from engine.events import Float64Array, Int64Array
@@ -15,10 +17,8 @@ from engine.kernels.baseline_buffers import AT_ONCE, WHEN_ALL_BUFFERS_FILL
 from engine.kernels.baseline_runs import (
     EVENT,
     LONGEST,
-    N_CELLS,
     N_FREE,
     N_LIVE,
-    N_MATCHES,
     NEEDED_CELLS,
     NEEDED_MATCHES,
     NEEDED_RUNS,
@@ -34,6 +34,8 @@ from engine.matching.baselines.room import widened
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
 from engine.plan.model import Plan
+
+_Number = TypeVar("_Number", np.int64, np.float64)
 
 _PART = 4096
 """Offers whose runs are initialised together."""
@@ -73,27 +75,25 @@ class Runs(Baseline):
                     self._make_room()
 
     def _start(self, offers: Int64Array) -> Int64Array:
+        code, bounds, constants, slots, loops, edges = self.arrays
         started = np.empty(len(offers), np.int64)
         start_runs(
-            *self._edge_arguments(), self.masks.begin, offers, started, len(offers),
-            self._runs, self._aggregates, self._free, self.counters,
+            code, bounds, constants, self.store.columns, slots, loops, edges, self.masks.begin, offers, started,
+            len(offers), self._runs, self._aggregates, self._free, self.counters,
         )  # fmt: skip
         return started
 
     def _match(self, offers: Int64Array, started: Int64Array, done: int) -> int:
         room, store, masks = self.room, self.store, self.masks
+        code, bounds, constants, slots, loops, edges = self.arrays
         return int(
             match_runs(
-                *self._edge_arguments(), self.plan.within_ms, strict_ties(self.plan), store.t_lo_ms,
-                masks.begin, masks.take, offers, started, done, len(offers),
+                code, bounds, constants, store.columns, slots, loops, edges, self.plan.within_ms,
+                strict_ties(self.plan), store.t_lo_ms, masks.begin, masks.take, offers, started, done, len(offers),
                 self._runs, self._aggregates, self._free, self._list_head, self._list_length, self._chain,
                 room.partition, room.offsets, room.cells, self.counters,
             )
         )  # fmt: skip
-
-    def _edge_arguments(self) -> tuple[object, ...]:
-        code, bounds, constants, slots, loops, edges = self.arrays
-        return code, bounds, constants, self.store.columns, slots, loops, edges
 
     # -------------------------------------------------------------------- room
 
@@ -152,7 +152,7 @@ class Buffers(Runs):
     mode = WHEN_ALL_BUFFERS_FILL
 
 
-def _grown(array: Int64Array | Float64Array, n: int) -> Int64Array | Float64Array:
+def _grown(array: npt.NDArray[_Number], n: int) -> npt.NDArray[_Number]:
     grown = np.empty((n, array.shape[1]), array.dtype)
     grown[: len(array)] = array
     return grown
