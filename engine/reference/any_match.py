@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.reference.conditions import Keys, Placement, bind
+from engine.reference.conditions import Keys
 from engine.reference.expressions import Binding
 from engine.reference.observed import ObservedEvent
+from engine.reference.placement import Placement, bind
 from engine.reference.shape import Slot
 from engine.reference.worlds import can_be_before
 

@@ -2,7 +2,7 @@
 
 `b[i]` stands for every event of b for which all terms of the conjunct exist: `b[i-1]` and `b[..i-1]` from i = 2 on. A
 conjunct on b's own attributes alone means i > 1 when another conjunct constrains `b[1]` alone: SASE+'s begin and take
-predicates (DESIGN 3).
+predicates (DESIGN 3). Under repeated groups a conjunct holds in every iteration of its context (see `contexts`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from engine.events import EventSchema
 from engine.language import ast
-from engine.reference.expressions import Binding, truth
+from engine.reference.expressions import NO_AGGREGATES, Aggregates, Binding, truth
 from engine.reference.observed import ObservedEvent
-from engine.reference.shape import PlainPattern, Slot
+
+Reference = ast.Attribute | ast.Aggregate
 
 _ITERATED = (ast.Index.CURRENT, ast.Index.PREVIOUS, ast.Range.BEFORE_CURRENT)
 _FROM_SECOND = (ast.Index.PREVIOUS, ast.Range.BEFORE_CURRENT)
@@ -23,12 +24,16 @@ _WHOLE = (ast.Index.LAST, ast.Range.ALL, ast.Range.BEFORE_LAST)
 
 @dataclass(frozen=True)
 class Condition:
-    """A conjunct of WHERE: `holds(binding, i)`, for i from `first_i` on when it iterates over variables."""
+    """A conjunct of WHERE: `holds(binding, i)`, for i from `first_i` on when it iterates over variables.
+
+    `whole` are the variables of which it needs the complete list, `plain` those that it names without an index.
+    """
 
     expression: ast.Expression
     variables: frozenset[str]
     iterated: frozenset[str]
     whole: frozenset[str]
+    plain: frozenset[str]
     first_i: int
     holds: Callable[[Binding, int], bool]
 
@@ -42,19 +47,32 @@ class Condition:
         """Whether every instance is true (unknown is not) under a complete binding."""
         return all(self.holds(binding, i) for i in self.instances(binding))
 
+    def applies_without(self, absent: frozenset[str]) -> bool:
+        """Whether it says something about a match without these variables: they are only counted, as none."""
+        return all(_is_count(node) for node in references(self.expression) if node.variable in absent)
 
-def references(expression: ast.Expression) -> list[ast.Attribute | ast.Aggregate]:
+
+def references(expression: ast.Expression) -> list[Reference]:
     """Every attribute and aggregate in an expression."""
     return [node for node in ast.walk(expression) if isinstance(node, ast.Attribute | ast.Aggregate)]
 
 
-def conditions_of(query: ast.Query) -> list[Condition]:
+def is_defined(expression: ast.Expression, binding: Binding) -> bool:
+    """Whether all terms of an expression about a whole match exist; the count of an absent variable does, as 0."""
+    return all(binding.get(node.variable) or _is_count(node) for node in references(expression))
+
+
+def conditions_of(query: ast.Query, aggregates: Aggregates = NO_AGGREGATES) -> list[Condition]:
     """All conjuncts of WHERE, with the `[v.x]` equivalences that bind one variable's own events together."""
     conjuncts = [part for predicate in query.predicates for part in _conjuncts(predicate)]
     begins = {variable for conjunct in conjuncts if (variable := _begin_only(conjunct)) is not None}
-    conditions = [_condition(conjunct, begins) for conjunct in conjuncts]
+    conditions = [_condition(conjunct, begins, aggregates) for conjunct in conjuncts]
     limited = [_same_value(item) for item in query.equivalences if item.variable is not None]
     return conditions + limited
+
+
+def _is_count(node: Reference) -> bool:
+    return isinstance(node, ast.Aggregate) and node.function == "count" and node.range is ast.Range.ALL
 
 
 def _conjuncts(expression: ast.Expression) -> Iterator[ast.Expression]:
@@ -65,7 +83,7 @@ def _conjuncts(expression: ast.Expression) -> Iterator[ast.Expression]:
         yield expression
 
 
-def _place(reference: ast.Attribute | ast.Aggregate) -> ast.Index | ast.Range:
+def _place(reference: Reference) -> ast.Index | ast.Range:
     return reference.index if isinstance(reference, ast.Attribute) else reference.range
 
 
@@ -78,7 +96,7 @@ def _begin_only(conjunct: ast.Expression) -> str | None:
     return None
 
 
-def _condition(conjunct: ast.Expression, begins: set[str]) -> Condition:
+def _condition(conjunct: ast.Expression, begins: set[str], aggregates: Aggregates) -> Condition:
     found = references(conjunct)
     variables = frozenset(reference.variable for reference in found)
     first_i = 2 if any(_place(reference) in _FROM_SECOND for reference in found) else 1
@@ -90,8 +108,9 @@ def _condition(conjunct: ast.Expression, begins: set[str]) -> Condition:
         variables,
         frozenset(reference.variable for reference in found if _place(reference) in _ITERATED),
         frozenset(reference.variable for reference in found if _place(reference) in _WHOLE),
+        frozenset(reference.variable for reference in found if _place(reference) is ast.Index.SINGLE),
         first_i,
-        lambda binding, i: truth(conjunct, binding, i) is True,
+        lambda binding, i: truth(conjunct, binding, i, aggregates) is True,
     )
 
 
@@ -102,52 +121,8 @@ def _same_value(equivalence: ast.Equivalence) -> Condition:
     current = ast.Attribute(variable, ast.Index.CURRENT, name)
     first = ast.Attribute(variable, ast.Index.FIRST, name)
     equal = ast.Comparison("=", current, first)
-    only = frozenset({variable})
-    return Condition(equal, only, only, frozenset(), 1, lambda binding, i: truth(equal, binding, i) is True)
-
-
-class Placement:
-    """Conditions by the step at which they can first be decided (SASE+ section 3.2, step 2).
-
-    A conjunct belongs to its last component in the pattern: to the event of a single one (`begin`), to each event
-    b[i] of a Kleene one when it iterates over it or names b[1], and to the completed b (`proceed`) when it names b's
-    last event or an aggregate over all of b.
-    """
-
-    def __init__(self, pattern: PlainPattern, conditions: Sequence[Condition]) -> None:
-        self.slots = pattern.slots
-        self._at_event: dict[int, list[Condition]] = {k: [] for k in range(len(pattern.slots))}
-        self._at_proceed: dict[int, list[Condition]] = {k: [] for k in range(len(pattern.slots))}
-        number = {slot.variable: k for k, slot in enumerate(pattern.slots)}
-        for condition in conditions:
-            if not condition.variables <= number.keys():
-                continue  # it names a negated variable, or one of an alternative that is not taken here
-            last = max((number[variable] for variable in condition.variables), default=0)
-            at_proceed = self.slots[last].variable in condition.whole
-            (self._at_proceed if at_proceed else self._at_event)[last].append(condition)
-
-    def accepts_event(self, k: int, binding: Binding) -> bool:
-        """Whether what slot k's newest event decides is true; it is in `binding` already."""
-        variable = self.slots[k].variable
-        i = len(binding[variable])
-        for condition in self._at_event[k]:
-            if self.slots[k].is_single and variable not in condition.iterated:
-                if not condition.holds_for_all(binding):
-                    return False
-            elif variable in condition.iterated:
-                if i in condition.instances(binding) and not condition.holds(binding, i):
-                    return False
-            elif i == 1 and not condition.holds_for_all(binding):
-                return False
-        return True
-
-    def may_proceed(self, k: int, binding: Binding) -> bool:
-        """Whether slot k may end here: it has events enough, and what its completion decides is true."""
-        slot = self.slots[k]
-        n_events = len(binding[slot.variable])
-        if n_events < slot.at_least or not slot.allows(n_events):
-            return False
-        return all(condition.holds_for_all(binding) for condition in self._at_proceed[k])
+    only, none = frozenset({variable}), frozenset[str]()
+    return Condition(equal, only, only, none, none, 1, lambda binding, i: truth(equal, binding, i) is True)
 
 
 class Keys:
@@ -174,14 +149,13 @@ class Keys:
                     owners.setdefault(name, event)
         return owners
 
+    def constrained(self, event_types: frozenset[str]) -> tuple[str, ...]:
+        """The attributes that at least one of these types has."""
+        return tuple(name for name in self.attributes if self._types[name] & event_types)
+
     def is_member(self, event: ObservedEvent, key: Mapping[str, ObservedEvent]) -> bool:
         """Whether an event belongs to the partition of `key`: keyed with its values, or broadcast."""
         return all(self._agree_on(name, (event, other)) for name, other in key.items())
 
 
-def bind(binding: Binding, slot: Slot, event: ObservedEvent) -> dict[str, Sequence[ObservedEvent]]:
-    """The binding with one more event for the slot's variable."""
-    return {**binding, slot.variable: (*binding.get(slot.variable, ()), event)}
-
-
-__all__ = ["Condition", "Keys", "Placement", "bind", "conditions_of", "references"]
+__all__ = ["Condition", "Keys", "Reference", "conditions_of", "is_defined", "references"]

@@ -17,7 +17,12 @@ from engine.language import ast
 from engine.reference.observed import ObservedEvent, Value, exact
 
 Binding = Mapping[str, Sequence[ObservedEvent]]
-"""Variable -> its events in order; one event for a single component."""
+"""Variable -> its events in order; one event for a single component; none for a variable that is absent."""
+
+Aggregates = Mapping[str, Callable[[Sequence[float]], float | None]]
+"""User-defined aggregates: name -> a function of the values that are not NULL, in order; None or NaN is NULL."""
+
+NO_AGGREGATES: Aggregates = {}
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -29,36 +34,43 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def truth(expression: ast.Expression, binding: Binding, i: int) -> bool | None:
+def truth(expression: ast.Expression, binding: Binding, i: int, aggregates: Aggregates = NO_AGGREGATES) -> bool | None:
     """Whether a predicate holds, with `[i]` meaning the i-th event (from 1) of its variable; None is unknown."""
-    value = evaluate(expression, binding, i)
+    value = evaluate(expression, binding, i, aggregates)
     return value if isinstance(value, bool) else None
 
 
-def evaluate(expression: ast.Expression, binding: Binding, i: int) -> Value:
+def evaluate(expression: ast.Expression, binding: Binding, i: int, aggregates: Aggregates = NO_AGGREGATES) -> Value:
     """The value of an expression; see `truth` for `i`."""
+
+    def value_of(part: ast.Expression) -> Value:
+        return evaluate(part, binding, i, aggregates)
+
+    def truth_of(part: ast.Expression) -> bool | None:
+        return truth(part, binding, i, aggregates)
+
     match expression:
         case ast.Literal(value=constant):
             return exact(constant)
         case ast.Attribute():
             return _event(expression, binding, i).values.get(expression.name)
         case ast.Aggregate():
-            return _aggregate(expression, _covered(expression, binding, i))
+            return _aggregate(expression, _covered(expression, binding, i), aggregates)
         case ast.Negative(operand=operand):
-            return _arithmetic("-", Fraction(0), evaluate(operand, binding, i))
+            return _arithmetic("-", Fraction(0), value_of(operand))
         case ast.Arithmetic(op=op, left=left, right=right):
-            return _arithmetic(op, evaluate(left, binding, i), evaluate(right, binding, i))
+            return _arithmetic(op, value_of(left), value_of(right))
         case ast.Comparison(op=op, left=left, right=right):
-            return _compare(op, evaluate(left, binding, i), evaluate(right, binding, i))
+            return _compare(op, value_of(left), value_of(right))
         case ast.Membership(operand=operand, options=options):
-            value = evaluate(operand, binding, i)
-            return _any([_compare("=", value, evaluate(option, binding, i)) for option in options])
+            value = value_of(operand)
+            return _any([_compare("=", value, value_of(option)) for option in options])
         case ast.AllOf(operands=operands):
-            return _not(_any([_not(truth(part, binding, i)) for part in operands]))
+            return _not(_any([_not(truth_of(part)) for part in operands]))
         case ast.OneOf(operands=operands):
-            return _any([truth(part, binding, i) for part in operands])
+            return _any([truth_of(part) for part in operands])
         case ast.Not(operand=operand):
-            return _not(truth(operand, binding, i))
+            return _not(truth_of(operand))
         case ast.Parameter(name=name):
             raise UnsupportedQueryError(f"parameter :{name} has no value", expression.span)
 
@@ -77,7 +89,7 @@ def _event(attribute: ast.Attribute, binding: Binding, i: int) -> ObservedEvent:
 
 
 def _covered(aggregate: ast.Aggregate, binding: Binding, i: int) -> Sequence[ObservedEvent]:
-    events = binding[aggregate.variable]
+    events = binding.get(aggregate.variable, ())
     match aggregate.range:
         case ast.Range.ALL:
             return events
@@ -87,7 +99,7 @@ def _covered(aggregate: ast.Aggregate, binding: Binding, i: int) -> Sequence[Obs
             return events[:-1]
 
 
-def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent]) -> Value:
+def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent], aggregates: Aggregates) -> Value:
     if aggregate.name is None:
         return Fraction(len(events))
     values = [event.values.get(aggregate.name) for event in events]
@@ -112,10 +124,13 @@ def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent]) -> Val
             mean = _sum(numbers) / len(numbers)
             variance = _sum([(number - mean) ** 2 for number in numbers]) / len(numbers)
             return exact(math.sqrt(variance))
+    if aggregate.function in aggregates:
+        result = aggregates[aggregate.function]([float(number) for number in numbers])
+        return exact(result)
     raise UnsupportedQueryError(
         f"the oracle does not know the aggregate {aggregate.function}()",
         aggregate.span,
-        expected="min, max, sum, count, avg, stddev, first or last",
+        expected="min, max, sum, count, avg, stddev, first, last, or one that is given to the oracle",
     )
 
 
@@ -172,4 +187,4 @@ def _any(values: Sequence[bool | None]) -> bool | None:
     return None if any(value is None for value in values) else False
 
 
-__all__ = ["Binding", "evaluate", "truth"]
+__all__ = ["NO_AGGREGATES", "Aggregates", "Binding", "evaluate", "truth"]

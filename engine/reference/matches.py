@@ -14,91 +14,93 @@ from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.reference.absence import Absence
-from engine.reference.any_match import Search, events_of
-from engine.reference.conditions import Keys, Placement, conditions_of, references
-from engine.reference.expressions import Binding, truth
+from engine.reference.absence import Absence, has_absence
+from engine.reference.any_match import Search
+from engine.reference.arrangements import Arranger
+from engine.reference.conditions import Condition, Keys, conditions_of, is_defined
+from engine.reference.contexts import ScopedCondition, scoped
+from engine.reference.demands import confidence_of_match, in_time
+from engine.reference.expressions import NO_AGGREGATES, Aggregates, Binding, truth
 from engine.reference.observed import ObservedEvent, observe
+from engine.reference.pattern_runs import PatternRuns
+from engine.reference.placement import Placement
+from engine.reference.places import Bound, Bounds, Kind, Nested, Step, nested_ids
 from engine.reference.returned import returned_values
 from engine.reference.runs import runs_matches
-from engine.reference.shape import PlainPattern, plain_patterns
-from engine.reference.worlds import confidence_of
+from engine.reference.shape import Items, Shape, Slot, is_plain, shape_of, slots_of
 
 
 @dataclass(frozen=True)
 class ReferenceMatch:
     """One match.
 
-    `bindings` has the event ids of every positive variable in pattern order; `values` what RETURN asks for;
-    `confidence` is 1 among precise events.
+    `bindings` has the event ids of every positive variable of the branch in pattern order, in lists by iteration for
+    components in repeated groups; `values` what RETURN asks for; `confidence` is 1 among precise events.
     """
 
-    bindings: dict[str, tuple[str, ...]]
+    bindings: dict[str, tuple[Nested, ...]]
     confidence: Fraction
     values: dict[str, object]
 
 
 @dataclass(frozen=True)
 class FoundMatch:
-    """A match with its events: `sequence` is all of them in pattern order, hence in the order of the match."""
+    """A match with its events: `sequence` is all of them in order, `binding` the same by variable, without lists."""
 
+    ids: dict[str, tuple[Nested, ...]]
     binding: Binding
+    bounds: Bounds
     sequence: tuple[ObservedEvent, ...]
     confidence: Fraction
 
-    @property
-    def ids(self) -> dict[str, tuple[str, ...]]:
-        """Event ids by variable."""
-        return {variable: tuple(event.event_id for event in events) for variable, events in self.binding.items()}
 
-
-def reference_matches(resolved: ResolvedQuery, batch: EventBatch) -> list[ReferenceMatch]:
+def reference_matches(
+    resolved: ResolvedQuery, batch: EventBatch, aggregates: Aggregates = NO_AGGREGATES
+) -> list[ReferenceMatch]:
     """Every match of the complete stream with a confidence above 0, in stream order of last, first, ids.
 
-    HAVING is applied; CONFIDENCE, OUTPUT and LIMIT are not (see `reference_output`). Raises UnsupportedQueryError for
-    what the oracle does not evaluate.
+    HAVING is applied; CONFIDENCE, windows of the query's own, SELECT FIRST, CONSUME, OUTPUT and LIMIT are not (see
+    `reference_output`). `aggregates` gives the meaning of user-defined ones. Raises UnsupportedQueryError for what the
+    oracle does not evaluate.
     """
     return [
-        ReferenceMatch(found.ids, found.confidence, returned_values(resolved, found.binding))
-        for found in find_matches(resolved, batch)
+        ReferenceMatch(found.ids, found.confidence, returned_values(resolved, found.binding, aggregates))
+        for found in find_matches(resolved, observe(batch, resolved.schema), aggregates)
     ]
 
 
-def find_matches(resolved: ResolvedQuery, batch: EventBatch) -> list[FoundMatch]:
-    """As `reference_matches`, with the events themselves."""
+def find_matches(
+    resolved: ResolvedQuery, events: Sequence[ObservedEvent], aggregates: Aggregates = NO_AGGREGATES
+) -> list[FoundMatch]:
+    """As `reference_matches` from events in stream order, with the events themselves."""
     query = resolved.query
-    _refuse_clauses(query)
-    events = observe(batch, resolved.schema)
-    evaluation = _Evaluation(query, Keys(query, resolved.schema), events)
-    unique: dict[tuple[tuple[str, tuple[str, ...]], ...], FoundMatch] = {}
-    for pattern in plain_patterns(query.pattern):
-        for found in evaluation.matches(pattern):
-            if query.having is None or _having_holds(query.having, found.binding):
-                unique.setdefault(tuple(sorted(found.ids.items())), found)
+    shape = shape_of(query.pattern)
+    evaluation = _Evaluation(query, Keys(query, resolved.schema), events, shape, conditions_of(query, aggregates))
+    unique: dict[object, FoundMatch] = {}
+    for branch in shape.branches:
+        for found in evaluation.matches(branch):
+            if query.having is None or _having_holds(query.having, found.binding, aggregates):
+                identity = tuple(sorted(found.ids.items()))
+                first = unique.setdefault(identity, found)
+                if found.confidence > first.confidence:
+                    unique[identity] = found
     return sorted(unique.values(), key=listing_order)
-
-
-def _refuse_clauses(query: ast.Query) -> None:
-    for keyword, present in (
-        ("SLIDE", query.slide_ms is not None),
-        ("OPEN ON", query.open_on is not None),
-        ("SELECT FIRST", query.select_first),
-        ("CONSUME", bool(query.consume)),
-    ):
-        if present:
-            raise UnsupportedQueryError(f"the oracle does not evaluate {keyword}", query.clause_span(keyword))
 
 
 def listing_order(found: FoundMatch) -> tuple[object, ...]:
     """Sort key of matches: the last event in stream order, then the first, then the bindings."""
-    return (found.sequence[-1].stream_order, found.sequence[0].stream_order, tuple(found.ids.items()))
+    ids = tuple((variable, _comparable(ids)) for variable, ids in found.ids.items())
+    return (found.sequence[-1].stream_order, found.sequence[0].stream_order, ids)
 
 
-def _having_holds(having: ast.Expression, binding: Binding) -> bool:
-    """Three-valued; a HAVING that names a variable which the match does not have is not true."""
-    if any(reference.variable not in binding for reference in references(having)):
-        return False
-    return truth(having, binding, 1) is True
+def _comparable(ids: Nested) -> tuple[object, ...]:
+    """Lists before ids, so that any two bindings can be compared."""
+    return (1, ids) if isinstance(ids, str) else (0, tuple(map(_comparable, ids)))
+
+
+def _having_holds(having: ast.Expression, binding: Binding, aggregates: Aggregates) -> bool:
+    """Three-valued; a HAVING that names a variable which the match does not have is not true, but for its count."""
+    return is_defined(having, binding) and truth(having, binding, 1, aggregates) is True
 
 
 @dataclass(frozen=True)
@@ -106,41 +108,91 @@ class _Evaluation:
     query: ast.Query
     keys: Keys
     events: Sequence[ObservedEvent]
+    shape: Shape
+    conditions: Sequence[Condition]
 
-    def matches(self, pattern: PlainPattern) -> Iterator[FoundMatch]:
-        """The matches of one plain pattern: candidates, then window and negation by confidence."""
-        conditions = conditions_of(self.query)
-        search = Search(self.events, self.keys, self._strict_ties, self._within_ms)
-        for binding in self._candidates(Placement(pattern, conditions), search):
-            sequence = events_of(binding, pattern.slots)
+    def matches(self, branch: Items) -> Iterator[FoundMatch]:
+        """The matches of one branch: candidates, then window and negation by confidence."""
+        variables = list(dict.fromkeys(slot.variable for slot in slots_of(branch)))
+        negating = [scoped(c, self.shape) for c in self.conditions if c.variables & self.shape.negated]
+        for bounds in dict.fromkeys(self._candidates(branch)):
+            sequence = in_time(bounds)
             position = self._positions(sequence)
             if position is not None and self._exceeds_count(sequence, position):
                 continue
-            confidence = confidence_of(sequence, search.within_ms, strict_ties=search.strict_ties)
-            if confidence and pattern.negated:
-                absence = Absence(pattern, conditions, search, self.query.within_events, position)
-                confidence = absence.confidence(binding, sequence)
+            confidence = confidence_of_match(bounds, self._within_ms, strict_ties=self._strict_ties)
+            if confidence and has_absence(branch):
+                confidence = self._absence(branch, negating, position).confidence(bounds)
             if confidence:
-                yield FoundMatch(
-                    {slot.variable: binding[slot.variable] for slot in pattern.slots}, sequence, confidence
-                )
+                ids = {v: nested_ids(v, self.shape.paths[v], bounds, is_list=v in self.shape.lists) for v in variables}
+                binding = {v: tuple(bound.event for bound in bounds if bound.variable == v) for v in variables}
+                yield FoundMatch(ids, binding, bounds, sequence, confidence)
 
-    def _candidates(self, placement: Placement, search: Search) -> Iterator[Binding]:
+    def _absence(
+        self,
+        branch: Items,
+        conditions: Sequence[ScopedCondition],
+        position: Callable[[ObservedEvent], int] | None,
+    ) -> Absence:
+        return Absence(
+            branch,
+            conditions,
+            self.events,
+            self.keys,
+            self._strict_ties,
+            self._within_ms,
+            self.query.within_events,
+            position,
+        )
+
+    def _candidates(self, branch: Items) -> Iterator[Bounds]:
+        """Events that satisfy keys, conditions and strategy, in an order that some world has."""
         strategy = self.query.strategy
-        if strategy is ast.Strategy.SKIP_TILL_ANY_MATCH:
-            return search.sequences(placement)
         if strategy is None:
             raise UnsupportedQueryError(
                 "the query names no selection strategy", expected="a strategy after WHERE", remedy="name one"
             )
-        self._refuse_imprecise(strategy.value)
-        return runs_matches(self.events, self.keys, placement, strategy, strict_ties=self._strict_ties)
+        if strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+            self._refuse_imprecise(strategy.value)
+        conditions = [c for c in self.conditions if not c.variables & self.shape.negated]
+        if is_plain(branch):
+            return self._plain_candidates(branch, strategy, conditions)
+        in_groups = [scoped(condition, self.shape) for condition in conditions]
+        if any(not event.is_precise for event in self._named_events()):
+            return self._imprecise_candidates(branch, in_groups)
+        runs = PatternRuns(branch, in_groups, self.keys, strategy, self._strict_ties, self._within_ms)
+        return runs.matches(self.events)
+
+    def _plain_candidates(
+        self, branch: Items, strategy: ast.Strategy, conditions: Sequence[Condition]
+    ) -> Iterator[Bounds]:
+        placement = Placement([item for item in branch if isinstance(item, Slot)], conditions)
+        if strategy is ast.Strategy.SKIP_TILL_ANY_MATCH:
+            search = Search(self.events, self.keys, self._strict_ties, self._within_ms)
+            bindings = search.sequences(placement)
+        else:
+            bindings = runs_matches(self.events, self.keys, placement, strategy, strict_ties=self._strict_ties)
+        for binding in bindings:
+            yield tuple(
+                Bound(item.variable, event, (Step(Kind.PART, k), Step(Kind.EVENT, n)))
+                for k, item in enumerate(branch)
+                if isinstance(item, Slot)
+                for n, event in enumerate(binding[item.variable])
+            )
+
+    def _imprecise_candidates(self, branch: Items, conditions: Sequence[ScopedCondition]) -> Iterator[Bounds]:
+        for bounds in Arranger(self.events, self.keys, self._strict_ties).arrangements(branch):
+            if all(condition.holds(bounds) for condition in conditions):
+                yield bounds
+
+    def _named_events(self) -> Iterator[ObservedEvent]:
+        named = {component.event_type for component, _ in ast.components(self.query.pattern)}
+        return (event for event in self.events if event.event_type in named)
 
     def _refuse_imprecise(self, what: str) -> None:
         """Selection by what comes next needs an order that all worlds share."""
-        named = {component.event_type for component, _ in ast.components(self.query.pattern)}
-        for event in self.events:
-            if event.event_type in named and not event.is_precise:
+        for event in self._named_events():
+            if not event.is_precise:
                 raise UnsupportedQueryError(
                     f"{what} is not defined over imprecise events: event {event.event_id} covers "
                     f"[{event.lo_ms}, {event.hi_ms}] ms",

@@ -76,7 +76,8 @@ def _observe(row: Mapping[str, Any], schema: EventSchema) -> ObservedEvent:
         source_seq=row["source_seq"],
         clock_id=row.get("clock_id"),
         times=_distribution(row),
-        values={name: exact(value) for name, value in raw.items()} | {TIME_ATTRIBUTE: Fraction(row["t_hi_ms"])},
+        values={name: exact(value) for name, value in raw.items()}
+        | {TIME_ATTRIBUTE: Fraction(row["t_hi_ms"]), "type": row["type"]},
         raw=raw | {TIME_ATTRIBUTE: row["t_hi_ms"]},
     )
 

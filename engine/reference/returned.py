@@ -8,21 +8,23 @@ from fractions import Fraction
 from engine.events import TIME_ATTRIBUTE, AttributeType
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.reference.conditions import references
-from engine.reference.expressions import Binding, evaluate
+from engine.reference.conditions import is_defined
+from engine.reference.expressions import NO_AGGREGATES, Aggregates, Binding, evaluate
 from engine.reference.observed import Value
 
 
-def returned_values(resolved: ResolvedQuery, binding: Binding) -> dict[str, object]:
-    """Name -> value; None for unknown values and for terms of a variable that this match does not have.
+def returned_values(
+    resolved: ResolvedQuery, binding: Binding, aggregates: Aggregates = NO_AGGREGATES
+) -> dict[str, object]:
+    """Name -> value; None for unknown values and for terms of a variable that this match does not have (count: 0).
 
     Whole-numbered expressions (integer attributes, counts, and + - * % of them) give int, other numbers float.
     """
     attributes = resolved.schema.attributes
     values: dict[str, object] = {}
     for item in resolved.query.returns:
-        is_bound = all(reference.variable in binding for reference in references(item.expression))
-        value = evaluate(item.expression, binding, 1) if is_bound else None
+        defined = is_defined(item.expression, binding)
+        value = evaluate(item.expression, binding, 1, aggregates) if defined else None
         values[item.name] = _plain(value, is_int=_is_int(item.expression, attributes))
     return values
 
@@ -40,7 +42,7 @@ def _is_int(expression: ast.Expression, attributes: Mapping[str, AttributeType])
         case ast.Attribute(name=name):
             return name == TIME_ATTRIBUTE or attributes.get(name) is AttributeType.INT
         case ast.Aggregate(function=function, name=name):
-            if function in ("avg", "stddev"):
+            if function not in ("min", "max", "sum", "count", "first", "last"):
                 return False
             return function == "count" or name == TIME_ATTRIBUTE or attributes.get(name or "") is AttributeType.INT
         case ast.Negative(operand=operand):

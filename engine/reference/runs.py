@@ -8,14 +8,16 @@ b[1]) or the take edge (at b[i]) does not hold. A trailing Kleene component is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from engine.language.ast import Strategy
-from engine.reference.conditions import Keys, Placement, bind
+from engine.reference.conditions import Keys
 from engine.reference.expressions import Binding
 from engine.reference.observed import ObservedEvent
+from engine.reference.placement import Placement, bind
+from engine.reference.shape import Slot
 from engine.reference.worlds import can_be_before
 
 
@@ -39,16 +41,19 @@ def runs_matches(
 
     A binding may come more than once (from partitions that differ only in events it does not have).
     """
-    for key in partitions(events, keys):
+    for key in partitions(events, keys, placement.slots):
         automaton = _Automaton(keys, key, placement, strategy, strict_ties)
         for start in range(len(events)):
             yield from automaton.matches_from(events, start)
 
 
-def partitions(events: Sequence[ObservedEvent], keys: Keys) -> Iterator[Mapping[str, ObservedEvent]]:
-    """Every partition: for each key attribute an event that carries one of its known values."""
+def partitions(
+    events: Sequence[ObservedEvent], keys: Keys, slots: Iterable[Slot]
+) -> Iterator[Mapping[str, ObservedEvent]]:
+    """Every partition: an event that carries one of its known values for each key attribute that a component has."""
+    attributes = keys.constrained(frozenset(slot.event_type for slot in slots))
     choices: list[list[ObservedEvent]] = []
-    for name in keys.attributes:
+    for name in attributes:
         by_value = {
             event.values[name]: event
             for event in events
@@ -56,7 +61,7 @@ def partitions(events: Sequence[ObservedEvent], keys: Keys) -> Iterator[Mapping[
         }
         choices.append(list(by_value.values()))
     for chosen in product(*choices):
-        yield dict(zip(keys.attributes, chosen, strict=True))
+        yield dict(zip(attributes, chosen, strict=True))
 
 
 @dataclass(frozen=True)

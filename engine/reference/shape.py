@@ -1,22 +1,23 @@
-"""Plain patterns: what a pattern means as a union of sequences of components (DESIGN 3, "Patterns").
+"""What a pattern means as a union of branches: sequences without OR, `?`, `*` and ANY outside repeated groups.
 
-`?`, `*`, `{n,m}` and OR are unions of plain patterns that are evaluated separately. A negated part stands between two
-neighbours of the plain pattern it is in.
+The branches are evaluated separately (DESIGN 3, "Patterns"). Inside a repeated group the same constructs are
+alternatives of each iteration: the group has several bodies. SEQ inside SEQ is one sequence, so that a negated part
+stands between its neighbours wherever it was written.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.errors import UnsupportedQueryError
+from engine.errors import Span, UnsupportedQueryError
 from engine.language import ast
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One component of a plain pattern: between `at_least` and `at_most` (None: unbounded) events of one type."""
+    """One component: between `at_least` and `at_most` (None: unbounded) events of one type."""
 
     variable: str
     event_type: str
@@ -34,107 +35,176 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class NegatedPart:
-    """A negated sequence before the positive slot number `before` (0: at the start, number of slots: at the end)."""
+class Shuffle:
+    """AND: every operand matches, each in its own order, no event twice."""
 
-    slots: tuple[Slot, ...]
-    before: int
+    operands: tuple[Items, ...]
 
 
 @dataclass(frozen=True)
-class PlainPattern:
-    """A sequence of slots, and what must not happen around and between them."""
+class Group:
+    """A repeated group: `at_least` to `at_most` iterations, each of one of the bodies; `number` in textual order."""
 
-    slots: tuple[Slot, ...]
-    negated: tuple[NegatedPart, ...] = ()
+    number: int
+    bodies: tuple[Items, ...]
+    at_least: int
+    at_most: int | None
 
-    @property
-    def variables(self) -> frozenset[str]:
-        """Variables of the positive slots."""
-        return frozenset(slot.variable for slot in self.slots)
-
-
-_Item = Slot | tuple[Slot, ...]  # a tuple is a negated sequence
+    def allows(self, n_iterations: int) -> bool:
+        """True while this many iterations are not too many."""
+        return self.at_most is None or n_iterations <= self.at_most
 
 
-def plain_patterns(pattern: ast.Pattern) -> list[PlainPattern]:
-    """The plain patterns whose union a pattern is, each once.
+@dataclass(frozen=True)
+class Absent:
+    """A negated pattern: none of the alternatives has a match in its place."""
 
-    Raises UnsupportedQueryError for what the oracle does not evaluate: repetition of a whole pattern (nested Kleene),
-    AND, ANY, negation inside negation.
+    alternatives: tuple[Items, ...]
+
+
+Item = Slot | Shuffle | Group | Absent
+Items = tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A pattern taken apart.
+
+    `paths` gives for each variable, negated ones too, the numbers of the repeated groups around it, outermost first;
+    `lists` the variables of components that are Kleene by themselves; `negated` those below a negation.
     """
-    found: dict[PlainPattern, None] = {}
-    for items in _expand(pattern):
-        slots = tuple(item for item in items if isinstance(item, Slot))
-        negated = []
-        n_before = 0
-        for item in items:
-            if isinstance(item, Slot):
-                n_before += 1
-            else:
-                negated.append(NegatedPart(item, n_before))
-        if slots:
-            found[PlainPattern(slots, tuple(negated))] = None
-    if not found:
+
+    branches: tuple[Items, ...]
+    paths: dict[str, tuple[int, ...]]
+    lists: frozenset[str]
+    negated: frozenset[str]
+
+
+def shape_of(pattern: ast.Pattern) -> Shape:
+    """The branches of a pattern, each once; raises UnsupportedQueryError for what has no meaning."""
+    expansion = _Expansion()
+    branches = dict.fromkeys(items for items in expansion.expand(pattern, (), False) if any(slots_of(items)))
+    if not branches:
         raise UnsupportedQueryError("the pattern has no positive component", pattern.span, remedy="add a component")
-    return list(found)
+    return Shape(tuple(branches), expansion.paths, frozenset(expansion.lists), frozenset(expansion.negated))
 
 
-def _expand(pattern: ast.Pattern) -> list[tuple[_Item, ...]]:
-    match pattern:
-        case ast.Component(variable=variable, event_type=event_type, kleene=kleene):
-            return [(Slot(variable, event_type, 1, None if kleene else 1),)]
-        case ast.Sequence(parts=parts):
-            combined = itertools.product(*map(_expand, parts))
-            return [tuple(itertools.chain.from_iterable(chosen)) for chosen in combined]
-        case ast.Alternative(parts=parts):
-            return [items for part in parts for items in _expand(part)]
-        case ast.Repeat():
-            return _expand_repeat(pattern)
-        case ast.Negation(pattern=inner):
-            return [_negated(_expand(inner), pattern)]
-        case ast.Conjunction():
-            raise _unsupported(pattern, "AND of patterns")
-        case ast.AnyOf():
-            raise _unsupported(pattern, "ANY")
+def slots_of(items: Items) -> Iterator[Slot]:
+    """The positive components in textual order, those of all bodies of a group."""
+    for item in items:
+        match item:
+            case Slot():
+                yield item
+            case Shuffle(operands=parts) | Group(bodies=parts):
+                for part in parts:
+                    yield from slots_of(part)
 
 
-def _expand_repeat(pattern: ast.Repeat) -> list[tuple[_Item, ...]]:
-    absent: list[tuple[_Item, ...]] = [()] if pattern.at_least == 0 else []
-    if pattern.at_most == 0:
-        return absent
-    inner = pattern.pattern
-    if isinstance(inner, ast.Component) and not inner.kleene:
-        return [*absent, (Slot(inner.variable, inner.event_type, max(pattern.at_least, 1), pattern.at_most),)]
-    if pattern.at_most == 1:
-        return [*absent, *_expand(inner)]
-    raise _unsupported(pattern, "repetition of a whole pattern")
-
-
-def _negated(alternatives: Sequence[tuple[_Item, ...]], pattern: ast.Negation) -> tuple[_Item, ...]:
-    """`!(P OR Q)` is neither P nor Q: one negated part for each alternative."""
-    parts: list[_Item] = []
-    for items in alternatives:
-        slots = tuple(item for item in items if isinstance(item, Slot))
-        if len(slots) != len(items):
-            raise _unsupported(pattern, "a negation inside a negation")
-        if not slots:
-            raise UnsupportedQueryError(
-                "a negated pattern that may be empty never lets a match pass",
-                pattern.span,
-                remedy="negate the part that must not occur, without ? or *",
-            )
-        parts.append(slots)
-    return tuple(parts)
-
-
-def _unsupported(pattern: ast.Pattern, what: str) -> UnsupportedQueryError:
-    return UnsupportedQueryError(
-        f"the oracle does not evaluate {what}",
-        pattern.span,
-        expected="SEQ of components with +, ?, *, {n,m}, OR and negation",
-        remedy="use another runtime, or write the pattern as several queries",
+def is_plain(items: Items) -> bool:
+    """Whether a branch is a sequence of components and of negated sequences of components."""
+    return all(
+        isinstance(item, Slot)
+        or (
+            isinstance(item, Absent)
+            and all(isinstance(part, Slot) for alternative in item.alternatives for part in alternative)
+        )
+        for item in items
     )
 
 
-__all__ = ["NegatedPart", "PlainPattern", "Slot", "plain_patterns"]
+class _Expansion:
+    """Expands a pattern and notes where its variables stand."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, tuple[int, ...]] = {}
+        self.lists: set[str] = set()
+        self.negated: set[str] = set()
+        self._n_groups = itertools.count()
+
+    def expand(self, pattern: ast.Pattern, path: tuple[int, ...], is_negated: bool) -> list[Items]:
+        match pattern:
+            case ast.Component(kleene=kleene):
+                return [(self._slot(pattern, 1, None if kleene else 1, path, is_negated),)]
+            case ast.Sequence(parts=parts):
+                return [_joined(chosen) for chosen in self._product(parts, path, is_negated)]
+            case ast.Alternative(parts=parts):
+                return [items for part in parts for items in self.expand(part, path, is_negated)]
+            case ast.Repeat():
+                return self._repeat(pattern, path, is_negated)
+            case ast.Negation(pattern=inner):
+                return [(self._absent(inner, pattern.span, path, is_negated),)]
+            case ast.Conjunction(parts=parts):
+                return [_shuffled(chosen, pattern.span) for chosen in self._product(parts, path, is_negated)]
+            case ast.AnyOf(count=count, parts=components):
+                single = [items for part in components for items in self.expand(part, path, is_negated)]
+                return [_shuffled(chosen, pattern.span) for chosen in itertools.combinations(single, count)]
+
+    def _product(
+        self, parts: Sequence[ast.Pattern], path: tuple[int, ...], is_negated: bool
+    ) -> Iterator[tuple[Items, ...]]:
+        return itertools.product(*[self.expand(part, path, is_negated) for part in parts])
+
+    def _slot(
+        self, component: ast.Component, at_least: int, at_most: int | None, path: tuple[int, ...], is_negated: bool
+    ) -> Slot:
+        self.paths[component.variable] = path
+        if at_most != 1:
+            self.lists.add(component.variable)
+        if is_negated:
+            self.negated.add(component.variable)
+        return Slot(component.variable, component.event_type, at_least, at_most)
+
+    def _repeat(self, pattern: ast.Repeat, path: tuple[int, ...], is_negated: bool) -> list[Items]:
+        absent: list[Items] = [()] if pattern.at_least == 0 else []
+        if pattern.at_most == 0:
+            return absent
+        inner, at_least = pattern.pattern, max(pattern.at_least, 1)
+        if pattern.at_most == 1:
+            return [*absent, *self.expand(inner, path, is_negated)]
+        if isinstance(inner, ast.Component) and not inner.kleene:
+            return [*absent, (self._slot(inner, at_least, pattern.at_most, path, is_negated),)]
+        number = next(self._n_groups)
+        bodies = [body for body in self.expand(inner, (*path, number), is_negated) if any(slots_of(body))]
+        return [*absent, (Group(number, tuple(dict.fromkeys(bodies)), at_least, pattern.at_most),)]
+
+    def _absent(self, inner: ast.Pattern, span: Span | None, path: tuple[int, ...], is_negated: bool) -> Absent:
+        alternatives = self.expand(inner, path, True)
+        if is_negated:
+            raise UnsupportedQueryError("a negation inside a negation", span, remedy="negate positive patterns alone")
+        if not all(any(slots_of(items)) for items in alternatives):
+            raise UnsupportedQueryError(
+                "a negated pattern that may be empty never lets a match pass",
+                span,
+                remedy="negate the part that must not occur, without ? or *",
+            )
+        return Absent(tuple(dict.fromkeys(alternatives)))
+
+
+def _joined(parts: Sequence[Items]) -> Items:
+    return tuple(itertools.chain.from_iterable(parts))
+
+
+def _shuffled(operands: Sequence[Items], span: Span | None) -> Items:
+    """AND of what is there: of one operand alone it is that operand."""
+    present = [items for items in operands if items]
+    if len(present) < 2:
+        return _joined(present)
+    for items in present:
+        if _is_bounded_by_absence(items):
+            raise UnsupportedQueryError(
+                "a negation at the start or the end of an operand of AND",
+                span,
+                expected="negation between two parts of the operand, or outside the AND",
+                remedy="write SEQ(!B b, AND(...), C c)",
+            )
+    return (Shuffle(tuple(present)),)
+
+
+def _is_bounded_by_absence(items: Items) -> bool:
+    return any(
+        isinstance(item, Absent) or (isinstance(item, Group) and any(map(_is_bounded_by_absence, item.bodies)))
+        for item in (items[0], items[-1])
+    )
+
+
+__all__ = ["Absent", "Group", "Item", "Items", "Shape", "Shuffle", "Slot", "is_plain", "shape_of", "slots_of"]
