@@ -134,10 +134,10 @@ class _Expansion:
             case ast.Negation(pattern=inner):
                 return [(self._absent(inner, pattern.span, path, is_negated),)]
             case ast.Conjunction(parts=parts):
-                return [_shuffled(chosen, pattern.span) for chosen in self._product(parts, path, is_negated)]
+                return [_shuffled(chosen) for chosen in self._product(parts, path, is_negated)]
             case ast.AnyOf(count=count, parts=components):
                 single = [items for part in components for items in self.expand(part, path, is_negated)]
-                return [_shuffled(chosen, pattern.span) for chosen in itertools.combinations(single, count)]
+                return [_shuffled(chosen) for chosen in itertools.combinations(single, count)]
 
     def _product(
         self, parts: Sequence[ast.Pattern], path: tuple[int, ...], is_negated: bool
@@ -184,27 +184,12 @@ def _joined(parts: Sequence[Items]) -> Items:
     return tuple(itertools.chain.from_iterable(parts))
 
 
-def _shuffled(operands: Sequence[Items], span: Span | None) -> Items:
+def _shuffled(operands: Sequence[Items]) -> Items:
     """AND of what is there: of one operand alone it is that operand."""
     present = [items for items in operands if items]
     if len(present) < 2:
         return _joined(present)
-    for items in present:
-        if _is_bounded_by_absence(items):
-            raise UnsupportedQueryError(
-                "a negation at the start or the end of an operand of AND",
-                span,
-                expected="negation between two parts of the operand, or outside the AND",
-                remedy="write SEQ(!B b, AND(...), C c)",
-            )
     return (Shuffle(tuple(present)),)
-
-
-def _is_bounded_by_absence(items: Items) -> bool:
-    return any(
-        isinstance(item, Absent) or (isinstance(item, Group) and any(map(_is_bounded_by_absence, item.bodies)))
-        for item in (items[0], items[-1])
-    )
 
 
 __all__ = ["Absent", "Group", "Item", "Items", "Shape", "Shuffle", "Slot", "is_plain", "shape_of", "slots_of"]

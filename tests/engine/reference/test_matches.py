@@ -103,17 +103,6 @@ def test_imprecise_events_are_refused_where_order_must_be_certain() -> None:
         reference_matches(resolved_query("PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9 EVENTS"), batch)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["(SEQ(A a, B b))+", "SEQ(A a, (B b AND C c))", "SEQ(A a, ANY(1, B b, C c))"],
-    ids=["nested", "and", "any"],
-)
-def test_what_the_oracle_does_not_evaluate_is_refused_by_name(pattern: str) -> None:
-    resolved = resolved_query(f"PATTERN {pattern} WHERE skip_till_any_match WITHIN 9")
-    with pytest.raises(UnsupportedQueryError, match="the oracle does not evaluate"):
-        reference_matches(resolved, events({"type": "A", "t_lo_ms": 0}))
-
-
 def test_a_query_without_strategy_is_refused() -> None:
     resolved = resolved_query("PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 9")
     nameless = replace(resolved, query=replace(resolved.query, strategy=None))
