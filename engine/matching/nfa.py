@@ -83,9 +83,8 @@ class NfaRuntime:
             if start < end:
                 memory.grow()
         decided = self._decided(joined(completed), watermark_ms)
-        rows = (
-            self._materialise(decided) if self._results is None else self._formed(self._results, decided, watermark_ms)
-        )
+        formed = None if self._results is None else self._formed(self._results, decided, stream, watermark_ms)
+        rows = self._materialise(decided) if formed is None else formed
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)
         return rows
@@ -153,7 +152,9 @@ class NfaRuntime:
         chosen = where(matches, order[: limit(self.plan, self.limits) + 1])
         return limited(self.plan, self._rows(chosen), self.limits)
 
-    def _formed(self, results: Results, matches: nfa_arrays.MatchArrays, watermark_ms: int) -> Sequence[MatchRow]:
+    def _formed(
+        self, results: Results, matches: nfa_arrays.MatchArrays, stream: StreamColumns, watermark_ms: int
+    ) -> Sequence[MatchRow]:
         """The rows of an output form, from at most `limits.max_listed` matches."""
         n_steps = self.plan.n_steps
         order = np.lexsort((matches.rows[:, 0], matches.rows[:, 2 * n_steps - 1]))[: self.limits.max_listed]
@@ -169,7 +170,9 @@ class NfaRuntime:
             values=chosen.values,
         )
         unfinished = len(order) < len(matches.fields)
-        return results.take(Matches.of_store(self.store, listed, unfinished=unfinished), watermark_ms)
+        rows = results.take(Matches.of_store(self.store, listed, unfinished=unfinished), stream, watermark_ms)
+        self.n_unfinished = results.n_unfinished
+        return rows
 
     def _spelled_out(self, matches: nfa_arrays.MatchArrays) -> tuple[Int64Array, Int64Array, Int64Array]:
         """The rows that each match has selected and their components, and where those of each match begin."""

@@ -20,26 +20,45 @@ from engine.matching.orders import has_other_orders
 TOLERANCE = 1e-9
 """Confidences that differ by less are equal: they are the same sum, added up in another order."""
 
-Window = tuple[int, int]
-NO_WINDOW: Window = (0, 0)
+Window = tuple[int, int, int]
+"""Start and end in ms, and what tells apart windows of one time: the place of the opening event in the stream."""
+
+NO_OPENER = -1
+NO_WINDOW: Window = (0, 0, NO_OPENER)
+
+
+def as_window(saved: Sequence[int]) -> Window:
+    """The window that JSON gives back as a list."""
+    start_ms, end_ms, opener = saved
+    return start_ms, end_ms, opener
 
 
 class Entries(NamedTuple):
-    """Matches in windows: number of the match, start and end of the window in ms (both 0 without), each (k,)."""
+    """Matches in windows: number of the match, and the window as `Window` has it (NO_WINDOW without), each (k,)."""
 
     match: Int64Array
     start_ms: Int64Array
     end_ms: Int64Array
+    opener: Int64Array
 
     def at(self, chosen: Int64Array | BoolArray) -> Entries:
         """These entries."""
-        return Entries(self.match[chosen], self.start_ms[chosen], self.end_ms[chosen])
+        return Entries(self.match[chosen], self.start_ms[chosen], self.end_ms[chosen], self.opener[chosen])
+
+    def window(self, at: int) -> Window:
+        """The window of one entry."""
+        return int(self.start_ms[at]), int(self.end_ms[at]), int(self.opener[at])
+
+    @property
+    def windows(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The columns that tell windows apart."""
+        return self.start_ms, self.end_ms, self.opener
 
     @classmethod
     def of_all(cls, n_matches: int) -> Entries:
         """Every match once, in no window."""
         zeros = np.zeros(n_matches, np.int64)
-        return cls(np.arange(n_matches), zeros, zeros)
+        return cls(np.arange(n_matches), zeros, zeros, np.full(n_matches, NO_OPENER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +84,7 @@ def in_listing_order(matches: Matches, entries: Entries, ids_of: BoundIds) -> En
     """The entries sorted by last event, first event, ids, window."""
     number = matches.events.number
     first, last = number[matches.first][entries.match], number[matches.last][entries.match]
-    order = np.lexsort((entries.end_ms, entries.start_ms, entries.match, first, last))
+    order = np.lexsort((entries.opener, entries.start_ms, entries.match, first, last))
     entries, first, last = entries.at(order), first[order], last[order]
     tied = (first[1:] == first[:-1]) & (last[1:] == last[:-1]) & (entries.match[1:] != entries.match[:-1])
     if not tied.any():
@@ -74,7 +93,7 @@ def in_listing_order(matches: Matches, entries: Entries, ids_of: BoundIds) -> En
     for start, end in _bounds(first, last):
         if tied[start : end - 1].any():
             place = {k: ids_of(k) for k in set(entries.match[start:end].tolist())}
-            run = sorted(range(start, end), key=lambda at: (place[int(entries.match[at])], entries.start_ms[at]))
+            run = sorted(range(start, end), key=lambda at: (place[int(entries.match[at])], entries.window(at)))
             order[start:end] = run
     return entries.at(order)
 
@@ -82,11 +101,10 @@ def in_listing_order(matches: Matches, entries: Entries, ids_of: BoundIds) -> En
 def all_rows(matches: Matches, entries: Entries) -> list[FormedRow]:
     """OUTPUT ALL: every entry."""
     confidence = matches.listed.confidence[entries.match].tolist()
+    windows = zip(*(column.tolist() for column in entries.windows), strict=True)
     return [
-        FormedRow(match, (start, end), sure)
-        for match, start, end, sure in zip(
-            entries.match.tolist(), entries.start_ms.tolist(), entries.end_ms.tolist(), confidence, strict=True
-        )
+        FormedRow(match, window, sure)
+        for match, window, sure in zip(entries.match.tolist(), windows, confidence, strict=True)
     ]
 
 
@@ -98,10 +116,10 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float) -> list[Fo
     """
     groups: dict[object, list[int]] = {}
     listed, number = matches.listed, matches.events.number
-    for at, (match, start, end) in enumerate(zip(*(column.tolist() for column in entries), strict=True)):
+    for at, match in enumerate(entries.match.tolist()):
         events = slice(listed.offsets[match], listed.offsets[match + 1])
         pairs = zip(listed.components[events].tolist(), number[listed.rows[events]].tolist(), strict=True)
-        groups.setdefault((start, end, matches.keys[listed.partition[match]], frozenset(pairs)), []).append(at)
+        groups.setdefault((entries.window(at), matches.keys[listed.partition[match]], frozenset(pairs)), []).append(at)
     rows: list[tuple[int, FormedRow]] = []
     for group in groups.values():
         by_order: dict[tuple[int, ...], float] = {}
@@ -112,7 +130,7 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float) -> list[Fo
         total = min(sum(by_order.values()), 1.0)
         if total >= threshold - TOLERANCE:
             best = _best(matches, entries.match, np.array(group))
-            rows.append((best, FormedRow(int(entries.match[best]), _window(entries, best), total, len(group))))
+            rows.append((best, FormedRow(int(entries.match[best]), entries.window(best), total, len(group))))
     return [row for _, row in sorted(rows, key=lambda item: item[0])]
 
 
@@ -129,9 +147,9 @@ def counted(matches: Matches, entries: Entries, most: int, collapsing: Collapsin
     listed, number = matches.listed, matches.events.number
     key = listed.partition[entries.match]
     first, last = number[matches.first][entries.match], number[matches.last][entries.match]
-    order = np.lexsort((np.arange(len(key)), entries.end_ms, entries.start_ms, key, first, last))
+    order = np.lexsort((np.arange(len(key)), *entries.windows, key, first, last))
     entries = entries.at(order)
-    columns = (first[order], last[order], key[order], entries.start_ms, entries.end_ms)
+    columns = (first[order], last[order], key[order], *entries.windows)
     best = _best_of_groups(matches, entries, columns)
     rows: list[FormedRow] = []
     for (start, end), shown in islice(zip(_bounds(*columns), best.tolist(), strict=True), most):
@@ -144,7 +162,7 @@ def counted(matches: Matches, entries: Entries, most: int, collapsing: Collapsin
                 matches, group, candidates, collapsing.kleene, strict_ties=collapsing.strict_ties
             )
         sure = float(listed.confidence[match])
-        rows.append(FormedRow(match, _window(entries, shown), sure, end - start, candidates, exact))
+        rows.append(FormedRow(match, entries.window(shown), sure, end - start, candidates, exact))
     return rows
 
 
@@ -163,7 +181,7 @@ def non_overlapping(matches: Matches, entries: Entries, ends_ms: dict[tuple[Wind
     chosen: list[int] = []
     for at in order.tolist():
         match = int(entries.match[at])
-        owner = _window(entries, at), matches.keys[listed.partition[match]]
+        owner = entries.window(at), matches.keys[listed.partition[match]]
         if events.lo_ms[first[at]] > ends_ms.get(owner, -(2**62)):
             ends_ms[owner] = int(events.hi_ms[last[at]])
             chosen.append(at)
@@ -178,7 +196,7 @@ def top(matches: Matches, entries: Entries, k: int, best: dict[Window, list[floa
     confidence = matches.listed.confidence[entries.match]
     windows: dict[Window, list[int]] = {}
     for at in range(len(entries.match)):
-        windows.setdefault(_window(entries, at), []).append(at)
+        windows.setdefault(entries.window(at), []).append(at)
     chosen: list[int] = []
     for window, members in windows.items():
         ranked = sorted(members, key=lambda at: (-confidence[at], at))[:k]
@@ -187,10 +205,6 @@ def top(matches: Matches, entries: Entries, k: int, best: dict[Window, list[floa
         best[window] = [-negative for negative, _ in kept]
         chosen += [at for _, at in kept if at >= 0]
     return all_rows(matches, entries.at(np.array(chosen, np.int64)))
-
-
-def _window(entries: Entries, at: int) -> Window:
-    return int(entries.start_ms[at]), int(entries.end_ms[at])
 
 
 def _bounds(*columns: Int64Array) -> Iterator[tuple[int, int]]:
@@ -241,6 +255,7 @@ def _candidates(matches: Matches, group: Int64Array) -> dict[int, Int64Array]:
 
 
 __all__ = [
+    "NO_OPENER",
     "NO_WINDOW",
     "TOLERANCE",
     "BoundIds",
@@ -249,6 +264,7 @@ __all__ = [
     "FormedRow",
     "Window",
     "all_rows",
+    "as_window",
     "counted",
     "in_listing_order",
     "merged_sets",

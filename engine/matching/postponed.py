@@ -25,8 +25,10 @@ from engine.matching.interner import Interner
 from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
 from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_overlapping
+from engine.matching.postponed_results import matches_of
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
+from engine.matching.results import Results, bound_variables, selects
 from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
@@ -54,7 +56,8 @@ class PostponedRuntime:
             )
         self.plan = plan
         self.limits = limits or Limits()
-        self.store = EventStore(plan, interner)
+        listed = selects(plan)
+        self.store = EventStore(plan, interner, placed=listed)
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
@@ -67,8 +70,11 @@ class PostponedRuntime:
         self._best: list[float] = []
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
         trailing = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
-        whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS)
+        whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS) and not listed
         self._holds_back = (2 if whole_ends else 1) if trailing else 0
+        self._results = (
+            Results(plan, interner, self.limits, bound_variables(plan), trailing=trailing) if listed else None
+        )
         # An undecided match may have begun a window ago; what a leading negation forbids it lies a window further back.
         self._looks_back = int(trailing and any(negation.after < 0 for negation in plan.negations))
 
@@ -84,14 +90,14 @@ class PostponedRuntime:
         self._masks.append(survivors, len(self.store))
         self.store.append(stream, survivors.rows)
         context = Context(self.plan, self.store, self._masks, self._compiled)
-        rows = self._decide(context, self._watermark_ms, watermark_ms)
+        rows = self._decide(context, self._watermark_ms, watermark_ms, stream)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._forget(context)
         return rows
 
     # --------------------------------------------------------------- deciding
 
-    def _decide(self, context: Context, after_ms: int, before_ms: int) -> Sequence[MatchRow]:
+    def _decide(self, context: Context, after_ms: int, before_ms: int, stream: StreamColumns) -> Sequence[MatchRow]:
         n = context.n_rows
         hi = self.store.t_hi_ms[:n]
         reach_ms = self.plan.within_ms if self._holds_back else 0
@@ -106,6 +112,14 @@ class PostponedRuntime:
             )  # fmt: skip
             return [(first, last, partition) for first, last, partition in found.tolist()]
 
+        if self._results is not None:
+            threshold = 0.0 if self.plan.output is ast.Output.SETS else self._threshold
+            listing = Listing(context, threshold, self.limits.max_listed, self.limits.work_budget)
+            pairs_due = between(lasts, after_ms, before_ms) if len(lasts) and len(firsts.rows) else []
+            matches = matches_of(context, listing.matches(pairs_due), unfinished=listing.unfinished)
+            formed = self._results.take(matches, stream, before_ms, longest_ms=context.longest_ms)
+            self.n_unfinished = self._results.n_unfinished
+            return formed
         if not len(lasts) or not len(firsts.rows):
             return []
         rows = Rows(self.plan, context)
@@ -193,12 +207,13 @@ class PostponedRuntime:
                 {"row": pa.array(list(ends), pa.int64()), "end_ms": pa.array(list(ends.values()), pa.int64())}
             ).replace_schema_metadata(meta),
             "best": pa.table({"confidence": pa.array(self._best, pa.float64())}),
+            **({} if self._results is None else self._results.save()),
         }
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when parts are missing or of another version."""
-        if set(state) != {"events", "ends", "best"}:
-            raise StateError(f"saved state of {self.plan.name} has parts {sorted(state)}, expected best, ends, events")
+        if missing := {"events", "ends", "best"} - set(state):
+            raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
         meta: Mapping[bytes, bytes] = state["ends"].schema.metadata or {}
         if meta.get(b"version") != str(_STATE_VERSION).encode():
             raise StateError(
@@ -213,6 +228,8 @@ class PostponedRuntime:
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}
         self._best = state["best"].column("confidence").to_pylist()
+        if self._results is not None:
+            self._results.restore(state)
 
 
 __all__ = ["PostponedRuntime"]

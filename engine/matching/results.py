@@ -30,6 +30,7 @@ from engine.matching.output_forms import (
     FormedRow,
     Window,
     all_rows,
+    as_window,
     counted,
     in_listing_order,
     merged_sets,
@@ -38,16 +39,24 @@ from engine.matching.output_forms import (
 )
 from engine.matching.rows import MatchRow, Value
 from engine.matching.selection import Consumption, first_of_each_end
+from engine.matching.stream import StreamColumns
+from engine.matching.windowed import windows_of
 from engine.plan.model import Plan
 
-_PARTS = frozenset({"results", "held_events", "held_matches"})
+_PARTS = frozenset({"results", "windows", "held_events", "held_matches"})
 _STATE_VERSION = 1
 
 
 def needs_results(plan: Plan) -> bool:
     """Whether matches become rows by more than listing them."""
     query = plan.query
-    return query.output is not ast.Output.ALL or query.select_first or bool(query.consume)
+    return query.output is not ast.Output.ALL or selects(plan)
+
+
+def selects(plan: Plan) -> bool:
+    """Whether the query has windows of its own, SELECT FIRST or CONSUME: these look at matches one by one."""
+    query = plan.query
+    return query.slide_ms is not None or query.open_on is not None or query.select_first or bool(query.consume)
 
 
 def bound_variables(plan: Plan) -> tuple[BoundVariable, ...]:
@@ -82,17 +91,20 @@ class Results:
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
         names = [variable.name for variable in variables]
         self._consumption = Consumption(frozenset(names.index(name) for name in query.consume))
+        self._windows = windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
         self._ends_ms: dict[tuple[Window, Key], int] = {}
         self._best: dict[Window, list[float]] = {}
 
-    def take(self, found: Matches, watermark_ms: int, *, longest_ms: int = 0) -> list[MatchRow]:
-        """The rows that are decided now that `found` are.
+    def take(self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0) -> list[MatchRow]:
+        """The rows that are decided now that `found` are, after the batch `stream`; to be called for every batch.
 
         `longest_ms`: the longest interval of an event that may still end a match with earlier stream order.
         """
+        if self._windows is not None:
+            self._windows.observe(stream)
         matches = self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms)
-        entries = Entries.of_all(matches.n_matches)
+        matches, entries = self._entries(matches)
         if self.plan.output is not ast.Output.SETS:
             entries = entries.at(matches.listed.confidence[entries.match] >= self._threshold - TOLERANCE)
         entries = self._selected(matches, in_listing_order(matches, entries, lambda match: self._ids(matches, match)))
@@ -124,6 +136,12 @@ class Results:
             due.append(np.maximum.reduceat(events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1]))
         return np.maximum.reduce(due) if due else None
 
+    def _entries(self, matches: Matches) -> tuple[Matches, Entries]:
+        if self._windows is None:
+            return matches, Entries.of_all(matches.n_matches)
+        entries, cut = self._windows.entries(matches, self.limits.max_listed)
+        return replace(matches, unfinished=matches.unfinished or cut), entries
+
     def _selected(self, matches: Matches, entries: Entries) -> Entries:
         query = self.plan.query
         if query.select_first:
@@ -151,6 +169,11 @@ class Results:
         """Forget what no match to come can touch: its first event is no earlier than this."""
         before_ms = watermark_ms - self.plan.within_ms - self._trailing_ms - longest_ms
         self._consumption.forget(before_ms)
+        if self._windows is not None:
+            self._windows.forget(watermark_ms - self._trailing_ms - longest_ms)
+            closed = [window for window in self._best if window[1] < watermark_ms - self._trailing_ms - longest_ms]
+            for window in closed:
+                del self._best[window]
         self._ends_ms = {owner: end_ms for owner, end_ms in self._ends_ms.items() if end_ms >= before_ms}
 
     # ------------------------------------------------------------------- rows
@@ -188,7 +211,7 @@ class Results:
                 count=row.count,
                 candidates=None if row.candidates is None else self._candidates(matches, row.candidates),
                 exact=row.exact,
-                window=None if row.window == NO_WINDOW else row.window,
+                window=None if row.window == NO_WINDOW else row.window[:2],
             )
 
     def _candidates(self, matches: Matches, candidates: Mapping[int, Int64Array]) -> dict[str, tuple[str, ...]]:
@@ -223,6 +246,7 @@ class Results:
         held = self._held.save()
         return {
             "results": pa.table({}).replace_schema_metadata(meta),
+            "windows": pa.table({}) if self._windows is None else self._windows.save(),
             "held_events": held["events"],
             "held_matches": held["matches"],
         }
@@ -237,15 +261,13 @@ class Results:
                 f"saved results of {self.plan.name} have version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
             )
         saved: Mapping[str, Any] = json.loads(meta[b"state"])
-        self._ends_ms = {(_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
-        self._best = {_window(window): best for window, best in saved["best"]}
+        self._ends_ms = {(as_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
+        self._best = {as_window(window): best for window, best in saved["best"]}
         self._consumption.restore(saved["consumed"])
+        if self._windows is not None:
+            self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}
         self._held = Matches.restored(held, len(self.plan.returns), self._depth)
 
 
-def _window(pair: Sequence[int]) -> Window:
-    return pair[0], pair[1]
-
-
-__all__ = ["Results", "bound_variables", "needs_results"]
+__all__ = ["Results", "bound_variables", "needs_results", "selects"]

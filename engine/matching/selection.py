@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from engine.matching.listed import Key, Matches, as_key
-from engine.matching.output_forms import Entries, Window
+from engine.matching.output_forms import Entries, Window, as_window
 
 
 def first_of_each_end(matches: Matches, entries: Entries) -> Entries:
     """SELECT FIRST: of the entries that end in one event of a partition and window the first in listing order."""
     last = matches.events.number[matches.last][entries.match]
-    columns = (last, matches.listed.partition[entries.match], entries.start_ms, entries.end_ms)
+    columns = (last, matches.listed.partition[entries.match], *entries.windows)
     order = np.lexsort(columns)  # stable: the first of a group is the first listed
     first = np.zeros(len(order), np.bool_)
     first[:1] = True
@@ -40,7 +40,7 @@ class Consumption:
         """The entries, in listing order, that bind no consumed event; what they bind is consumed then."""
         listed, events = matches.listed, matches.events
         kept: list[int] = []
-        for at, (match, start_ms, end_ms) in enumerate(zip(*(column.tolist() for column in entries), strict=True)):
+        for at, match in enumerate(entries.match.tolist()):
             own = slice(listed.offsets[match], listed.offsets[match + 1])
             places = listed.rows[own].tolist()
             bound = {
@@ -48,7 +48,7 @@ class Consumption:
                 for component, place in zip(listed.components[own].tolist(), places, strict=True)
                 if component in self._components
             }
-            owner = (start_ms, end_ms), matches.keys[listed.partition[match]]
+            owner = entries.window(at), matches.keys[listed.partition[match]]
             consumed = self._consumed.setdefault(owner, {})
             if bound.keys().isdisjoint(consumed):
                 consumed.update(bound)
@@ -74,7 +74,7 @@ class Consumption:
     def restore(self, state: list[Any]) -> None:
         """Take over what `save` returned."""
         self._consumed = {
-            ((window[0], window[1]), as_key(key)): {(component, number): hi_ms for component, number, hi_ms in consumed}
+            (as_window(window), as_key(key)): {(component, number): hi_ms for component, number, hi_ms in consumed}
             for window, key, consumed in state
         }
 

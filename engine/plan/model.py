@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.events import AttributeType
@@ -101,8 +101,8 @@ class Plan:
     """Everything static about a query.
 
     `key` are the attributes that partition the stream; events of broadcast types enter every partition.
-    `keyed_types` are all types of the schema that have it, whether the query names them or not.
-    `columns` of `programs` name the attributes to decode; `string_columns` those that hold codes.
+    `keyed_types` are all types of the schema that have it, whether the query names them or not; `key_of_type` says what
+    of it each type has. `columns` of `programs` name the attributes to decode; `string_columns` those that hold codes.
     """
 
     name: str
@@ -124,6 +124,7 @@ class Plan:
     keyed_types: frozenset[str]
     attribute_types: Mapping[str, AttributeType]
     notes: tuple[str, ...] = ()
+    key_of_type: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def n_steps(self) -> int:

@@ -92,6 +92,10 @@ class _Planner:
             keyed_types=self._keyed_types(key),
             attribute_types={**self.resolved.schema.attributes, TIME_ATTRIBUTE: AttributeType.INT},
             notes=tuple(self.notes),
+            key_of_type={
+                name: tuple(attribute for attribute in key if attribute in attributes)
+                for name, attributes in self.resolved.schema.types.items()
+            },
         )
 
     # ------------------------------------------------------------ partitions

@@ -1,0 +1,36 @@
+"""What the postponed runtime lists, for the selections and output forms that look at matches one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.matching.listed import ListedMatches, Matches
+from engine.matching.postponed_context import Context
+from engine.matching.postponed_listing import Listed
+
+
+def matches_of(context: Context, found: Sequence[Listed], *, unfinished: bool) -> Matches:
+    """The matches as arrays, with their RETURN values; the store's rows have positions."""
+    n_returns = len(context.plan.returns)
+    chains = [np.array(match.chain, np.int64) for match in found]
+    steps = [np.array(match.steps, np.int64) for match in found]
+    values = np.empty((len(found), n_returns), np.float64)
+    if n_returns:
+        for number, (chain, step) in enumerate(zip(chains, steps, strict=True)):
+            values[number] = context.returned(chain, step)
+    nothing = np.empty(0, np.int64)
+    listed = ListedMatches(
+        partition=np.array([match.partition for match in found], np.int64),
+        offsets=np.append(0, np.cumsum([len(chain) for chain in chains])).astype(np.int64),
+        rows=np.concatenate([nothing, *chains]),
+        components=np.concatenate([nothing, *steps]),
+        iterations=None,
+        confidence=np.array([match.confidence for match in found], np.float64),
+        values=values,
+    )
+    return Matches.of_store(context.store, listed, unfinished=unfinished)
+
+
+__all__ = ["matches_of"]

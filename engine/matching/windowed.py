@@ -1,0 +1,227 @@
+"""Windows of a query's own: those of SLIDE begin at fixed times, those of OPEN ON at events (DESIGN 3, "Windows").
+
+A match is in every window that holds all its events. Output forms are evaluated window by window.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import UnsupportedQueryError
+from engine.events import TIME_ATTRIBUTE, AttributeType, Int64Array
+from engine.kernels.blocks import select_where
+from engine.matching.interner import Interner
+from engine.matching.listed import Key, Matches, as_key
+from engine.matching.output_forms import NO_OPENER, Entries
+from engine.matching.stream import StreamColumns
+from engine.plan.model import Plan
+from engine.plan.programs import ProgramBuilder
+
+TYPE_NAME = "type"
+"""The attribute of an opening event that is the name of its type."""
+
+
+class Windows(Protocol):
+    """The windows of one query over one stream."""
+
+    def observe(self, stream: StreamColumns) -> None:
+        """Take in a batch, whatever its types: it may open windows."""
+        ...
+
+    def entries(self, matches: Matches, most: int) -> tuple[Entries, bool]:
+        """Each match in each of its windows, at most `most` entries; whether there are more."""
+        ...
+
+    def forget(self, before_ms: int) -> None:
+        """Forget the windows that end before `before_ms`."""
+        ...
+
+    def save(self) -> pa.Table:
+        """State as an Arrow table."""
+        ...
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over what `save` returned."""
+        ...
+
+
+def windows_of(plan: Plan, interner: Interner) -> Windows | None:
+    """The windows of a query, None when it has none of its own. Raises UnsupportedQueryError."""
+    query = plan.query
+    if isinstance(query.slide_ms, int):
+        return SlidingWindows(plan.within_ms, query.slide_ms)
+    return None if query.open_on is None else OpenedWindows(plan, interner)
+
+
+class SlidingWindows:
+    """SLIDE: the windows (k * slide, k * slide + within] for all integers k."""
+
+    def __init__(self, within_ms: int, slide_ms: int) -> None:
+        self._within_ms = within_ms
+        self._slide_ms = slide_ms
+
+    def observe(self, stream: StreamColumns) -> None:
+        """Events open no windows."""
+
+    def entries(self, matches: Matches, most: int) -> tuple[Entries, bool]:
+        """See `Windows.entries`; the events of a match are in [first.t_lo, last.t_hi]."""
+        slide_ms = self._slide_ms
+        latest = (matches.events.lo_ms[matches.first] - 1) // slide_ms
+        earliest = -((self._within_ms - matches.events.hi_ms[matches.last]) // slide_ms)
+        counts = np.maximum(latest - earliest + 1, 0)
+        match, offset, cut = _repeated(counts, most)
+        start_ms = (earliest[match] + offset) * slide_ms
+        return Entries(match, start_ms, start_ms + self._within_ms, np.full(len(match), NO_OPENER)), cut
+
+    def forget(self, before_ms: int) -> None:
+        """Nothing is kept."""
+
+    def save(self) -> pa.Table:
+        """No state."""
+        return pa.table({})
+
+    def restore(self, table: pa.Table) -> None:
+        """No state."""
+
+
+class OpenedWindows:
+    """OPEN ON: [t_lo, t_lo + within] from the opening event on, for its partition; for all when its type has no key.
+
+    Keeps number (place in the stream), t_lo and key of the opening events, in stream order.
+    """
+
+    def __init__(self, plan: Plan, interner: Interner) -> None:
+        assert plan.query.open_on is not None
+        if plan.query.within_events is not None:
+            raise UnsupportedQueryError(
+                "OPEN ON with WITHIN n EVENTS is not evaluated by the compiled runtimes of this version",
+                plan.query.clause_span("OPEN ON"),
+                "WITHIN a duration",
+                "evaluate it with --runtime oracle",
+            )
+        if {e.attribute for e in plan.query.equivalences if e.variable is None} - set(plan.key):
+            raise UnsupportedQueryError(
+                "OPEN ON with a key attribute that only some keyed types have is not evaluated by this version",
+                plan.query.clause_span("OPEN ON"),
+                "[x] with attributes that all keyed types of the pattern have",
+                "evaluate it with --runtime oracle",
+            )
+        self._plan = plan
+        self._interner = interner
+        builder = ProgramBuilder({"": 0}, frozenset(), frozenset())
+        builder.add(plan.query.open_on)
+        self._programs = builder.build()
+        self._n_seen = 0
+        self._openers: dict[Key, list[tuple[int, int]]] = {}  # key -> (number, t_lo_ms); () opens for all
+        self._forms: set[tuple[str, ...]] = set()  # the attributes of those keys
+
+    def observe(self, stream: StreamColumns) -> None:
+        """Find the events that open windows."""
+        rows = np.arange(len(stream), dtype=np.int64)
+        names = self._programs.columns
+        columns = [stream.column(name, self._kind(name)) for name in names]
+        table = np.stack(columns) if columns else np.empty((0, len(stream)), np.float64)
+        constants = self._programs.with_strings(
+            {text: self._interner.code(text) for _, text in self._programs.string_constants}
+        )
+        n = select_where(self._programs.code, self._programs.bounds, 0, 1, constants, table, rows)
+        for row in rows[:n].tolist():
+            key = self._key(stream, row)
+            if key is not None:
+                self._forms.add(tuple(name for name, _ in key))
+                self._openers.setdefault(key, []).append((self._n_seen + row, int(stream.t_lo_ms[row])))
+        self._n_seen += len(stream)
+
+    def entries(self, matches: Matches, most: int) -> tuple[Entries, bool]:
+        """See `Windows.entries`; the first event is the opener or later in the stream, the last one within."""
+        events, partition = matches.events, matches.listed.partition
+        order = np.argsort(partition, kind="stable")
+        bounds = np.searchsorted(partition[order], np.arange(len(matches.keys) + 1))
+        parts: list[Entries] = []
+        room, cut = most, False
+        for place, key in enumerate(matches.keys):
+            own = order[bounds[place] : bounds[place + 1]]
+            for form in self._forms:
+                openers = self._openers.get(tuple(pair for pair in key if pair[0] in form))
+                if openers is None:
+                    continue
+                number, lo_ms = np.array(openers, np.int64).T
+                earliest = np.searchsorted(lo_ms, events.hi_ms[matches.last[own]] - self._plan.within_ms)
+                latest = np.searchsorted(number, events.number[matches.first[own]], side="right")
+                match, offset, is_cut = _repeated(np.maximum(latest - earliest, 0), room)
+                at = earliest[match] + offset
+                parts.append(Entries(own[match], lo_ms[at], lo_ms[at] + self._plan.within_ms, number[at]))
+                room, cut = room - len(match), cut or is_cut
+        if not parts:
+            return Entries.of_all(0), cut
+        return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), cut
+
+    def forget(self, before_ms: int) -> None:
+        """See `Windows.forget`."""
+        for key, openers in list(self._openers.items()):
+            open_still = [opener for opener in openers if opener[1] + self._plan.within_ms >= before_ms]
+            if open_still:
+                self._openers[key] = open_still
+            else:
+                del self._openers[key]
+
+    def save(self) -> pa.Table:
+        """One row per key: its openers."""
+        keys = [json.dumps(key) for key in self._openers]
+        columns = {
+            "key": pa.array(keys, pa.string()),
+            "number": pa.array([[n for n, _ in o] for o in self._openers.values()], pa.list_(pa.int64())),
+            "t_lo_ms": pa.array([[t for _, t in o] for o in self._openers.values()], pa.list_(pa.int64())),
+        }
+        return pa.table(columns).replace_schema_metadata({"n_seen": str(self._n_seen)})
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over what `save` returned."""
+        metadata: Mapping[bytes, bytes] = table.schema.metadata
+        self._n_seen = int(metadata[b"n_seen"])
+        rows = zip(*(table.column(name).to_pylist() for name in ("key", "number", "t_lo_ms")), strict=True)
+        self._openers = {
+            as_key(json.loads(key)): list(zip(numbers, times, strict=True)) for key, numbers, times in rows
+        }
+        self._forms = {tuple(name for name, _ in key) for key in self._openers}
+
+    def _kind(self, name: str) -> AttributeType:
+        if name == TIME_ATTRIBUTE:
+            return AttributeType.INT
+        return AttributeType.STRING if name == TYPE_NAME else self._plan.attribute_types[name]
+
+    def _key(self, stream: StreamColumns, row: int) -> Key | None:
+        """The key attributes that the type of an opening event has; None when one of them is NULL: it is in none."""
+        event_type = stream.batch.table.column(TYPE_NAME)[row].as_py()
+        key: list[tuple[str, int | float | str]] = []
+        for name in self._plan.key:
+            if name not in self._plan.key_of_type.get(event_type, ()):
+                continue
+            kind = self._plan.attribute_types[name]
+            number = float(stream.column(name, kind)[row])
+            if np.isnan(number):
+                return None
+            if kind is AttributeType.STRING:
+                key.append((name, self._interner.text(int(number))))
+            else:
+                key.append((name, int(number) if kind is AttributeType.INT else number))
+        return tuple(key)
+
+
+def _repeated(counts: Int64Array, most: int) -> tuple[Int64Array, Int64Array, bool]:
+    """Number k repeated counts[k] times and the place of each among its like, at most `most` of them."""
+    ends = np.cumsum(counts)
+    cut = bool(len(ends)) and int(ends[-1]) > most
+    if cut:
+        counts = np.where(ends <= most, counts, 0)
+        ends = np.cumsum(counts)
+    number = np.repeat(np.arange(len(counts)), counts)
+    return number, np.arange(len(number)) - (ends - counts)[number], cut
+
+
+__all__ = ["OpenedWindows", "SlidingWindows", "Windows", "windows_of"]
