@@ -56,7 +56,6 @@ class _Planner:
 
     def plan(self) -> Plan:
         query = self.query
-        _refuse_clauses(query)
         if query.strategy is None or not isinstance(query.within_ms, int):
             raise UnsupportedQueryError(
                 "windows by a number of events are not evaluated by this version",
@@ -286,23 +285,6 @@ class _Planner:
         if position == 0:
             return term.index in (ast.Index.SINGLE, ast.Index.FIRST)
         return position == len(self.positives) - 1 and term.index in (ast.Index.SINGLE, ast.Index.LAST)
-
-
-def _refuse_clauses(query: ast.Query) -> None:
-    """Clauses that no compiled runtime of this version evaluates."""
-    present = {
-        "SLIDE": query.slide_ms is not None,
-        "OPEN ON": query.open_on is not None,
-        "SELECT FIRST": query.select_first,
-        "CONSUME": bool(query.consume),
-    }
-    for keyword, is_present in present.items():
-        if is_present:
-            raise UnsupportedQueryError(
-                f"{keyword} is not evaluated by the compiled runtimes of this version",
-                query.clause_span(keyword),
-                remedy="evaluate it with --runtime oracle",
-            )
 
 
 def _flatten(pattern: ast.Pattern) -> list[_Part]:
