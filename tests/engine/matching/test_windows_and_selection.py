@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from engine.language import ast
 from engine.language.parser import parse
 from tests.engine.matching.test_output_forms import check_against_the_oracle
-from tests.engine.strategies import ANY, IMPRECISE, NEXT, PARTITION, PRECISE, STRICT, Case, QueryScope, StreamScope, cases
+from tests.engine.strategies import (
+    ANY,
+    IMPRECISE,
+    NEXT,
+    PARTITION,
+    PRECISE,
+    STRICT,
+    Case,
+    QueryScope,
+    StreamScope,
+    cases,
+)
 
 FORMS = ("ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING")
 EXTRAS = (
