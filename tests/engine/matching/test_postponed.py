@@ -314,7 +314,7 @@ def test_another_strategy_is_refused() -> None:
 def test_a_state_of_something_else_is_refused() -> None:
     query = compile_query(NEGATED, SCHEMA)
     runtime = PostponedRuntime(query.plan, Interner())
-    with pytest.raises(StateError, match="lacks .*'ends'"):
+    with pytest.raises(StateError, match="lacks"):
         runtime.restore({})
     state = runtime.save()
     state["ends"] = state["ends"].replace_schema_metadata({"version": "0"})
