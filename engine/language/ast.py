@@ -322,14 +322,28 @@ Node = Pattern | Expression | Equivalence | ReturnItem | Default | Notice | Quer
 
 
 def walk(node: object) -> Iterator[object]:
-    """The node and everything below it, parents first."""
-    yield node
-    if is_dataclass(node) and not isinstance(node, type):
-        for item in fields(node):
-            value = getattr(node, item.name)
+    """The node and everything below it, parents first, in textual order."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        below: list[object] = []
+        for name in _fields_of(type(node)):
+            value = getattr(node, name)
             for child in value if isinstance(value, tuple) else (value,):
-                if is_dataclass(child) and not isinstance(child, (type, Span)):
-                    yield from walk(child)
+                if _fields_of(type(child)):
+                    below.append(child)
+        pending.extend(reversed(below))
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """The fields of a node that take part in its meaning; () for what is no node."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(item.name for item in fields(kind) if item.compare) if is_dataclass(kind) else ()
+    return _FIELDS[kind]
 
 
 def components(pattern: Pattern) -> Iterator[tuple[Component, bool]]:

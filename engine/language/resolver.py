@@ -16,6 +16,7 @@ from engine.language.reading import Reading, read_conjuncts
 from engine.language.scopes import Checked, Scope, Variable, pattern_scope
 from engine.language.source import did_you_mean
 from engine.language.types import Kind, TypeChecker
+from engine.language.unsatisfiable import unsatisfiable_predicates
 
 _NO_PARAMETERS: Mapping[str, Value] = MappingProxyType({})
 _RETURN_TYPES = {Kind.INT: AttributeType.INT, Kind.STRING: AttributeType.STRING}
@@ -114,6 +115,7 @@ def resolve(
         predicates.condition(predicate)
     key, keyed = _key(plain, scope, schema, checked)
     check_clauses(plain, scope, schema, checked)
+    reading = read_conjuncts(plain.predicates, scope)
     return ResolvedQuery(
         name=name,
         query=plain,
@@ -122,8 +124,9 @@ def resolve(
         key=key,
         parameters=values,
         variables=scope,
-        reading=read_conjuncts(plain.predicates, scope),
+        reading=reading,
         return_types=_check_results(plain, TypeChecker(scope, schema, checked, True, aggregates)),
+        warnings=unsatisfiable_predicates(plain, scope, schema, reading, checked, tuple(aggregates)),
     )
 
 
@@ -137,7 +140,7 @@ def _plain(query: Query, values: Mapping[str, Value], checked: Checked) -> Query
         certain_above=_probability(query.certain_above, values, checked),
         parameters=(),
     )
-    return substitute(plain, values)
+    return substitute(plain, values) if values else plain
 
 
 def _duration_ms(duration: int | Parameter | None, values: Mapping[str, Value], checked: Checked) -> int | None:
