@@ -14,7 +14,8 @@ from engine.events import TIME_ATTRIBUTE, AttributeType, EventSchema
 def with_absent_types(query: ast.Query, schema: EventSchema, cluster: EventSchema) -> tuple[EventSchema, list[str]]:
     """`schema` with the types of `query` that it lacks, and the names of these in textual order."""
     types = {component.variable: component.event_type for component, _ in ast.components(query.pattern)}
-    absent = list(dict.fromkeys(name for name in types.values() if name not in schema.types))
+    named = [*types.values(), *_opening_types(query)]
+    absent = list(dict.fromkeys(name for name in named if name not in schema.types))
     if not absent:
         return schema, []
     known = dict(schema.attributes)
@@ -43,7 +44,21 @@ def _attributes_of(event_type: str, query: ast.Query, types: dict[str, str]) -> 
                 found[node.name] = None
         elif isinstance(node, ast.Equivalence) and (node.variable is None or types.get(node.variable) == event_type):
             found[node.attribute] = None
+    if event_type in _opening_types(query):
+        own = (node.name for node in ast.walk(query.open_on) if isinstance(node, ast.Attribute))
+        found |= dict.fromkeys(name for name in own if name not in ("type", TIME_ATTRIBUTE))
     return list(found)
+
+
+def _opening_types(query: ast.Query) -> list[str]:
+    """The types that OPEN ON compares `type` with."""
+    found: list[str] = []
+    for node in ast.walk(query.open_on):
+        if isinstance(node, ast.Comparison | ast.Membership):
+            sides = (node.left, node.right) if isinstance(node, ast.Comparison) else (node.operand, *node.options)
+            if any(isinstance(side, ast.Attribute) and side.name == "type" for side in sides):
+                found += [str(side.value) for side in sides if isinstance(side, ast.Literal) and side.value is not None]
+    return found
 
 
 def _text_attributes(query: ast.Query, known: dict[str, AttributeType]) -> set[str]:

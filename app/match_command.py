@@ -161,6 +161,8 @@ def explain(
         compiled = engine.compile_query(text, schema, _parameters(param or []), name=str(query))
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
+    for warning in compiled.resolved.warnings:
+        _warn(f"warning: {warning}")
     typer.echo(compiled.explain())
 
 
@@ -192,7 +194,8 @@ def prepare(query: Path, events: str, override: Override, param: Sequence[str], 
         )
     if override.ties is None and parsed.ties is None and loaded.equal_is_unordered:
         override = replace(override, ties=ast.Ties.STRICT)
-    engine.resolve(parsed, known, parameters, text=text, name=name)
+    for warning in engine.resolve(parsed, known, parameters, text=text, name=name).warnings:
+        _warn(f"warning: {warning}")
     changes: dict[str, Any] = {
         field: value
         for field, value in (("confidence", override.confidence), ("ties", override.ties), ("limit", override.limit))

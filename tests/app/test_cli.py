@@ -58,6 +58,15 @@ def test_check_is_content(config: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "Configuration, 1 queries and 0 receivers are fine.\n")
 
 
+def test_check_warns_of_predicates_that_no_match_can_satisfy(config: Path) -> None:
+    (config.parent / "queries/never.cep").write_text(
+        "PATTERN SEQ(MapStart a, MapEnd b)\nWHERE skip_till_next_match { b.period_ms < 0 AND b.period_ms > 9 }\n"
+        "WITHIN 1 s REPORT 'x'"
+    )
+    result = invoke("check", "-c", config)
+    assert "warning: never:2:50: no match can satisfy b.period_ms < 0 and b.period_ms > 9 together" in result.stderr
+
+
 def test_check_finds_everything_at_once(config: Path) -> None:
     folder = config.parent
     (folder / "queries/bad.cep").write_text("PATTERN SEQ(Nope a) WITHIN 1 s")

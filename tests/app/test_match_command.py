@@ -297,7 +297,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (QUERY, ["--param", "rise"], "expected NAME=VALUE"),
         (QUERY, ["--param", "rise=1", "--param", "rise=2"], "rise is given twice"),
         (QUERY, ["--param", "rise=1"], "the parameter rise, which the query does not have"),
-        ("PATTERN (SEQ(A a, B b))+ WHERE skip_till_any_match WITHIN 9", [], "the oracle does not evaluate repetition"),
     ],
 )
 def test_bad_queries_and_parameters(query: str, options: list[str], message: str, tmp_path: Path) -> None:
@@ -318,6 +317,26 @@ def test_rows_of_points_and_intervals_mix(tmp_path: Path) -> None:
     query = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9"
     (row,) = rows_of(match(tmp_path, csv_text(rows), query))
     assert row["confidence"] == 0.5
+
+
+CONTRADICTION = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { a.v > 5 AND a.v < 3 } WITHIN 9"
+
+
+@pytest.mark.parametrize("command", ["match", "explain"])
+def test_predicates_that_no_match_can_satisfy_are_told(command: str, tmp_path: Path) -> None:
+    (tmp_path / "q.cep").write_text(CONTRADICTION)
+    (tmp_path / "events").write_text(json_lines([{"type": "A", "t": 1, "v": 5}, {"type": "B", "t": 2, "v": 5}]))
+    result = run(command, str(tmp_path / "q.cep"), str(tmp_path / "events"))
+    assert result.exit_code == (1 if command == "match" else 0)
+    assert "q.cep:1:63: no match can satisfy a.v > 5 and a.v < 3 together" in result.stderr
+    assert "warning" not in result.stdout
+
+
+def test_types_that_only_open_windows_need_no_event(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 9 OPEN ON type = 'Never' AND level > 3"
+    result = match(tmp_path, json_lines(ROWS), query, ["--runtime", "oracle"])
+    assert result.exit_code == 1
+    assert "no event has the type 'Never'" in result.stderr
 
 
 def test_explain(tmp_path: Path) -> None:
