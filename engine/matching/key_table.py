@@ -29,6 +29,10 @@ class KeyTable:
         """The key of a partition."""
         return tuple(self._bits[number].view(np.float64).tolist())
 
+    def bits(self) -> Int64Array:
+        """The bits of the keys by number, int64 (>= n, width); it stays as it is for the keys known now."""
+        return self._bits
+
     def all(self) -> list[tuple[float, ...]]:
         """All keys by number."""
         return [self.key(number) for number in range(self._n)]

@@ -21,7 +21,9 @@ from engine.kernels.postponed_pairs import pairs
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.early_filter import EarlyFilter, Masks
+from engine.matching.independent import IndependentPairs
 from engine.matching.interner import Interner
+from engine.matching.output import limit
 from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
 from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_overlapping
@@ -29,9 +31,10 @@ from engine.matching.postponed_results import matches_of
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
 from engine.matching.results import Results, bound_variables, selects
-from engine.matching.rows import MatchRow
+from engine.matching.rows import MatchRow, first_rows, joined_rows
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
+from engine.plan.independent import OtherForm, independent_form
 from engine.plan.model import Plan
 
 _STATE_VERSION = 1
@@ -63,6 +66,7 @@ class PostponedRuntime:
         self.n_work = 0
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
+        self._independent = self._independent_pairs()
         self._filter = EarlyFilter(plan, interner)
         self._masks = Masks(plan)
         self._watermark_ms = -FOREVER_MS
@@ -87,13 +91,40 @@ class PostponedRuntime:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
         survivors = self._filter.select(stream)
-        self._masks.append(survivors, len(self.store))
+        start = len(self.store)
+        self._masks.append(survivors, start)
         self.store.append(stream, survivors.rows)
-        context = Context(self.plan, self.store, self._masks, self._compiled)
-        rows = self._decide(context, self._watermark_ms, watermark_ms, stream)
+        if self._independent is not None and self.store.n_imprecise == 0:
+            rows = self._decide_at_once(self._independent, start)
+        else:
+            context = Context(self.plan, self.store, self._masks, self._compiled)
+            rows = self._decide(context, self._watermark_ms, watermark_ms, stream)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
-        self._forget(context)
+        self._forget()
         return rows
+
+    def _decide_at_once(self, independent: IndependentPairs, start: int) -> Sequence[MatchRow]:
+        """Rows of precise events that are selected independently: new events are decided with those before them."""
+        most = limit(self.plan, self.limits)
+        blocks: list[Sequence[MatchRow]] = []
+        n_rows = 0
+        for decided in independent.pairs(self.store, self._masks, start):
+            if n_rows > most:
+                continue  # all rows must be entered
+            if self.plan.output is not ast.Output.ALL:
+                blocks.append(independent.counted(self.store, self._masks, decided))
+                n_rows += len(blocks[-1])
+                continue
+            for block in independent.listed(self.store, self._masks, decided, by_id=True, most=most + 1):
+                blocks.append(block)
+                n_rows += len(block)
+                if n_rows > most:
+                    break
+        return first_rows(joined_rows(blocks), most)
+
+    def _independent_pairs(self) -> IndependentPairs | None:
+        form = independent_form(self.plan)
+        return None if isinstance(form, OtherForm) else IndependentPairs(self.plan, form, self._compiled)
 
     # --------------------------------------------------------------- deciding
 
@@ -172,15 +203,15 @@ class PostponedRuntime:
 
     # -------------------------------------------------------------- retention
 
-    def _forget(self, context: Context) -> None:
+    def _forget(self) -> None:
         """Drop the rows that no undecided or future match can contain, or be denied by."""
-        n = context.n_rows
+        n = len(self.store)
         if n == 0:
             return
         lo, hi = self.store.t_lo_ms[:n], self.store.t_hi_ms[:n]
         earliest = self._watermark_ms
         if self._holds_back:
-            earliest -= context.longest_ms + self.plan.within_ms * (self._holds_back - 1 + self._looks_back)
+            earliest -= int((hi - lo).max()) + self.plan.within_ms * (self._holds_back - 1 + self._looks_back)
         else:
             undecided = hi >= self._watermark_ms
             if undecided.any():
@@ -190,6 +221,8 @@ class PostponedRuntime:
         if n_kept == n or (n > _COMPACT_AT and 2 * n_kept > n):
             return
         self._masks.keep(kept)
+        if self._independent is not None:
+            self._independent.enter_again()
         _, partitions = self.store.keep(kept)
         self._ends_ms = {int(partitions[p]): end for p, end in self._ends_ms.items() if partitions[p] >= 0}
 
@@ -221,6 +254,7 @@ class PostponedRuntime:
             )
         self.store.restore(state["events"])
         self._compiled = compile_tables(self.plan, self._interner)
+        self._independent = self._independent_pairs()
         self._filter = EarlyFilter(self.plan, self._interner)
         self._masks = Masks(self.plan)
         self._masks.append(self._filter.of_store(self.store), 0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TypeAlias, overload
+from typing import Protocol, TypeAlias, overload, runtime_checkable
+
+import pyarrow as pa
 
 Value = int | float | str | None
 
@@ -56,6 +58,49 @@ def flat_ids(binding: Binding) -> Iterator[str]:
             yield from flat_ids(entry)
 
 
+@runtime_checkable
+class RowBlock(Protocol):
+    """Rows as columns, with what can be had of them without making any."""
+
+    @property
+    def n_matches(self) -> int:
+        """Matches behind the rows (at least, where one of them is a lower bound)."""
+        ...
+
+    def to_arrow(self) -> pa.Table:
+        """See `rows_table`."""
+        ...
+
+
+def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
+    """Rows as an Arrow table: key, first_lo_ms, last_hi_ms, bindings, confidence, values, and what is not as usual.
+
+    key, bindings and values are structs with a field per attribute, variable (ids as lists, nested as the binding is)
+    and RETURN item; they are typed by the rows. count, count_exact, candidates, exact, capped and window are columns
+    when one of the rows has them.
+    """
+    columns: dict[str, list[object]] = {
+        "key": [dict(row.key) for row in rows],
+        "first_lo_ms": [row.first_lo_ms for row in rows],
+        "last_hi_ms": [row.last_hi_ms for row in rows],
+        "bindings": [dict(row.bindings) for row in rows],
+        "confidence": [float(row.confidence) for row in rows],
+        "values": [dict(row.values) for row in rows],
+    }
+    if any(row.count != 1 or not row.count_exact or row.candidates is not None for row in rows):
+        columns["count"] = [row.count for row in rows]
+        columns["count_exact"] = [row.count_exact for row in rows]
+    if any(row.candidates is not None for row in rows):
+        columns["candidates"] = [None if row.candidates is None else dict(row.candidates) for row in rows]
+        columns["exact"] = [row.exact for row in rows]
+    if any(row.capped for row in rows):
+        columns["capped"] = [row.capped for row in rows]
+    if any(row.window is not None for row in rows):
+        columns["window_start_ms"] = [None if row.window is None else row.window[0] for row in rows]
+        columns["window_end_ms"] = [None if row.window is None else row.window[1] for row in rows]
+    return pa.table(columns)
+
+
 class MatchRows(Sequence[MatchRow]):
     """Rows in parts, one after the other: the length costs nothing, a row may be made when it is asked for."""
 
@@ -78,12 +123,33 @@ class MatchRows(Sequence[MatchRow]):
 
     def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
         if isinstance(at, slice):
-            return [self[number] for number in range(*at.indices(len(self)))]
+            return self._slice(*at.indices(len(self)))
         number = at + len(self) if at < 0 else at
         if not 0 <= number < len(self):
             raise IndexError(f"row {at} of {len(self)}")
         part = bisect_right(self._ends, number)
         return self._parts[part][number - (self._ends[part - 1] if part else 0)]
+
+    def _slice(self, start: int, stop: int, step: int) -> Sequence[MatchRow]:
+        if step != 1:
+            return [self[number] for number in range(start, stop, step)]
+        chosen: list[Sequence[MatchRow]] = []
+        for part, end in zip(self._parts, self._ends, strict=True):
+            before = end - len(part)
+            chosen.append(part[max(0, start - before) : max(0, stop - before)])
+        return MatchRows(chosen)
+
+    @property
+    def n_matches(self) -> int:
+        """Matches behind all rows (at least, where one of them is a lower bound)."""
+        return sum(
+            part.n_matches if isinstance(part, RowBlock) else sum(row.count for row in part) for part in self._parts
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """All rows; see `rows_table`."""
+        tables = [part.to_arrow() if isinstance(part, RowBlock) else rows_table(part) for part in self._parts]
+        return pa.concat_tables(tables, promote_options="permissive") if tables else rows_table([])
 
     def __eq__(self, other: object) -> bool:
         """Equal to every sequence of equal rows."""
@@ -97,9 +163,26 @@ class MatchRows(Sequence[MatchRow]):
         return f"<{len(self)} rows>"
 
 
+def first_rows(rows: Sequence[MatchRow], most: int) -> Sequence[MatchRow]:
+    """The first `most` rows; the last of them says so (`capped`) when there are more."""
+    if len(rows) <= most:
+        return rows
+    return MatchRows([rows[: most - 1], [replace(rows[most - 1], capped=True)]])
+
+
 def joined_rows(parts: Iterable[Sequence[MatchRow]]) -> Sequence[MatchRow]:
     """The rows of all parts, in their order; no row is made for it."""
     return MatchRows(parts)
 
 
-__all__ = ["Binding", "MatchRow", "MatchRows", "Value", "flat_ids", "joined_rows"]
+__all__ = [
+    "Binding",
+    "MatchRow",
+    "MatchRows",
+    "RowBlock",
+    "Value",
+    "first_rows",
+    "flat_ids",
+    "joined_rows",
+    "rows_table",
+]

@@ -7,7 +7,8 @@ Rows stand in stream order: for precise events a smaller row number is earlier. 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,9 @@ from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
 from engine.matching.interner import Interner
 from engine.matching.key_table import KeyTable
+from engine.matching.rows import Value
 from engine.matching.stream import StreamColumns
-from engine.plan.model import Plan
+from engine.plan.model import Plan, ReturnValue
 
 BROADCAST = -1
 """Partition number of events that enter every partition."""
@@ -37,11 +39,11 @@ class IdColumn:
         return self._n
 
     def __getitem__(self, row: int) -> str:
-        return str(self._whole()[int(row)].as_py())
+        return str(self.whole()[int(row)].as_py())
 
     def of(self, rows: Int64Array) -> tuple[str, ...]:
         """The ids of these rows, in their order."""
-        return tuple(self._whole().take(pa.array(rows, pa.int64())).to_pylist())
+        return tuple(self.whole().take(pa.array(rows, pa.int64())).to_pylist())
 
     def append(self, ids: pa.Array) -> None:
         """Add the ids of a batch."""
@@ -51,18 +53,79 @@ class IdColumn:
 
     def take(self, rows: Int64Array) -> IdColumn:
         """The ids of these rows, in their order."""
-        return IdColumn(self._whole().take(pa.array(rows, pa.int64())).combine_chunks())
+        return IdColumn(self.whole().take(pa.array(rows, pa.int64())).combine_chunks())
 
     def array(self) -> pa.Array:
         """All ids."""
-        return self._whole().combine_chunks()
+        return self.whole().combine_chunks()
 
-    def _whole(self) -> pa.ChunkedArray:
+    def whole(self) -> pa.ChunkedArray:
+        """All ids; later additions do not change it."""
         if self._column is None:
             if len(self._chunks) > 64:
                 self._chunks = [pa.chunked_array(self._chunks).combine_chunks()]
             self._column = pa.chunked_array(self._chunks, pa.string())
         return self._column
+
+
+@dataclass(frozen=True, eq=False)
+class StoredEvents:
+    """What rows of output need of a store as it was: it stays so whatever becomes of the store.
+
+    ids: Arrow, by row. keys: int64 (n, width), the bits of the keys by partition.
+    """
+
+    plan: Plan
+    interner: Interner
+    ids: pa.ChunkedArray
+    keys: Int64Array
+
+    def texts(self, rows: Int64Array) -> dict[int, str]:
+        """The ids of these rows, each once."""
+        distinct = np.unique(rows)
+        return dict(zip(distinct.tolist(), self.ids.take(pa.array(distinct, pa.int64())).to_pylist(), strict=True))
+
+    def key_of(self, partition: int) -> tuple[tuple[str, Value], ...]:
+        """The key of a partition as (attribute, value) pairs."""
+        if partition == BROADCAST:
+            return ()
+        codes = self.keys[partition].view(np.float64).tolist()
+        return tuple(
+            (name, self.value(code, self.plan.attribute_types[name]))
+            for name, code in zip(self.plan.key, codes, strict=True)
+        )
+
+    def value(self, number: float, kind: AttributeType) -> Value:
+        """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
+        return value_of(self.interner, number, kind)
+
+    def keys_as_arrow(self, partitions: Int64Array) -> pa.Array:
+        """The keys of these partitions as a struct with one field per attribute."""
+        numbers = self.keys[partitions].view(np.float64)
+        kinds = [self.plan.attribute_types[name] for name in self.plan.key]
+        return self._as_struct(list(self.plan.key), kinds, numbers)
+
+    def values_as_arrow(self, returns: Sequence[ReturnValue], values: Float64Array) -> pa.Array:
+        """Results of RETURN, float64 (n, n_returns), as a struct with one field each."""
+        return self._as_struct([item.name for item in returns], [item.type for item in returns], values)
+
+    def _as_struct(self, names: list[str], kinds: list[AttributeType], numbers: Float64Array) -> pa.Array:
+        if not names:
+            return pa.array([{}] * len(numbers), pa.struct([]))
+        arrays = [
+            pa.array([self.value(number, kind) for number in numbers[:, k].tolist()], kind.arrow)
+            for k, kind in enumerate(kinds)
+        ]
+        return pa.StructArray.from_arrays(arrays, names)
+
+
+def value_of(interner: Interner, number: float, kind: AttributeType) -> Value:
+    """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
+    if not np.isfinite(number):
+        return None
+    if kind is AttributeType.STRING:
+        return interner.text(int(number))
+    return int(number) if kind is AttributeType.INT else float(number)
 
 
 class EventStore:
@@ -82,6 +145,8 @@ class EventStore:
         self.types: tuple[str, ...] = tuple(sorted(plan.types))
         self.names: tuple[str, ...] = plan.programs.columns
         self.ids = IdColumn()
+        self.n_imprecise = 0
+        """Rows whose time is an interval."""
         self.weights: dict[int, Float64Array] = {}
         self._n_seen = 0
         self._keys = KeyTable(len(plan.key))
@@ -119,6 +184,7 @@ class EventStore:
         added = slice(n_old, n_new)
         self.t_lo_ms[added] = stream.t_lo_ms[rows]
         self.t_hi_ms[added] = stream.t_hi_ms[rows]
+        self.n_imprecise += int(np.count_nonzero(self.t_lo_ms[added] != self.t_hi_ms[added]))
         self.source_seq[added] = stream.source_seq[rows]
         self.clock[added] = stream.clocks[rows]
         self.type_index[added] = stream.type_index(self.types)[rows]
@@ -149,11 +215,11 @@ class EventStore:
 
     def value(self, number: float, kind: AttributeType) -> int | float | str | None:
         """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
-        if not np.isfinite(number):
-            return None
-        if kind is AttributeType.STRING:
-            return self.interner.text(int(number))
-        return int(number) if kind is AttributeType.INT else float(number)
+        return value_of(self.interner, number, kind)
+
+    def as_it_is(self) -> StoredEvents:
+        """Ids and keys of the rows that are here now, for rows of output."""
+        return StoredEvents(self.plan, self.interner, self.ids.whole(), self._keys.bits())
 
     def keep(self, mask: BoolArray) -> tuple[Int64Array, Int64Array]:
         """Drop the rows whose mask (n,) is False, and the partitions without a row.
@@ -167,6 +233,8 @@ class EventStore:
             array = getattr(self, name)
             array[: len(kept)] = array[kept]
         self.columns[:, : len(kept)] = self.columns[:, kept]
+        if self.n_imprecise:
+            self.n_imprecise = int(np.count_nonzero(self.t_lo_ms[: len(kept)] != self.t_hi_ms[: len(kept)]))
         self.ids = self.ids.take(kept)
         self.weights = {int(renumbered[row]): w for row, w in self.weights.items() if mask[row]}
         return renumbered, self._forget_partitions()
@@ -195,6 +263,7 @@ class EventStore:
         self._allocate(max(64, n))
         for name in self._flat:
             getattr(self, name)[:n] = table.column(name).to_numpy()
+        self.n_imprecise = int(np.count_nonzero(self.t_lo_ms[:n] != self.t_hi_ms[:n]))
         for number, name in enumerate(self.names):
             self.columns[number, :n] = table.column(f"column.{name}").to_numpy()
         self.ids = IdColumn(table.column("id").combine_chunks())

@@ -1,0 +1,240 @@
+"""Queries whose Kleene events are selected independently: against the oracle and against the general search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.kernels.independent import MOST
+from engine.matching import independent as independent_pairs
+from engine.matching import postponed
+from engine.matching.base import Limits
+from engine.matching.interner import Interner
+from engine.matching.match_blocks import MatchBlock, PairBlock
+from engine.matching.postponed import PostponedRuntime
+from engine.matching.rows import MatchRow, joined_rows, rows_table
+from engine.plan.independent import IndependentForm, OtherForm, independent_form
+from engine.reference.output import reference_output
+from engine.runtime.compiled import CompiledQuery, compile_query
+from engine.runtime.engine import Engine
+from tests.engine.matching.feeding import advance
+from tests.engine.matching.test_postponed_oracle import comparable
+from tests.engine.strategies import SCHEMA, Delivery, StreamScope, deliveries, streams
+
+SHAPES = ("k", "ks", "sk", "sks")
+STREAMS = StreamScope(max_events=9, horizon_ms=12, null_share=8)
+
+ON_ELEMENTS = ("k[i].x >= {n}", "k[i].x != {n}", "k[i].s = 'ok'", "k[1].x >= {n}", "k[i].y <= {n} AND k[1].s = 'ok'")
+ON_SELECTION = ("count(k[]) >= 2", "count(k[]) < 4", "count(k[]) != 2", "NOT count(k[]) = 3", "max(k[].x) > {n}")
+WITH_FIRST = ("k[i].x >= a.x", "k[1].x > a.x", "a.x {op} {f}(k[].x)", "a.x + 1 {op} {f}(k[].y)", "k[i].s = a.s")
+WITH_LAST = ("c.x > k[i].x", "c.x {op} {f}(k[].x)", "{f}(k[].y) {op} c.x", "c.y >= {f}(k[].y)")
+KLEENE_FIRST = ("k[i].x <= k[1].x + 2", "c.x >= k[1].x", "[k.x]")
+KLEENE_LAST = ("k[k.len].x >= a.x", "k[i].x <= k[k.len].x + 1")
+BOTH = ("a.x <= c.x", "c.timestamp - a.timestamp <= 6")
+
+
+@st.composite
+def queries(draw: st.DrawFn, outputs: Sequence[str] = ("ALL", "COLLAPSED", "COUNT")) -> str:
+    shape = draw(st.sampled_from(SHAPES))
+    names = draw(st.lists(st.sampled_from("AAABL"), min_size=len(shape), max_size=len(shape)))
+    pool = [*ON_ELEMENTS, *ON_SELECTION]
+    pool += WITH_FIRST if shape[0] == "s" else KLEENE_FIRST[:1] + KLEENE_FIRST[2:]
+    pool += WITH_LAST if shape[-1] == "s" else ()
+    pool += BOTH if shape == "sks" else ()
+    pool += KLEENE_FIRST[1:2] if shape == "ks" else ()
+    pool += KLEENE_LAST if shape == "sk" else ()
+    drawn = draw(st.lists(st.sampled_from(pool), max_size=3, unique=True))
+    conjuncts = [
+        text.format(
+            n=draw(st.integers(-2, 3)),
+            op=draw(st.sampled_from(["<", "<=", ">", ">="])),
+            f=draw(st.sampled_from(["min", "max"])),
+        )
+        for text in drawn
+    ]
+    if set(names) != {"L"} and draw(st.booleans()):
+        conjuncts.append("[k]")
+    variables = {"k": "k[]", "a": "a", "c": "c"}
+    order = {"k": "k", "ks": "kc", "sk": "ak", "sks": "akc"}[shape]
+    parts = [f"{name}{'+' if v == 'k' else ''} {variables[v]}" for name, v in zip(names, order, strict=True)]
+    where = "WHERE skip_till_any_match" + (f" {{ {' AND '.join(conjuncts)} }}" if conjuncts else "")
+    output = draw(st.sampled_from(list(outputs)))
+    clauses = [f"PATTERN SEQ({', '.join(parts)})", where, f"WITHIN {draw(st.sampled_from([0, 3, 5, 8, 12]))} ms"]
+    clauses += [f"OUTPUT {output}"] if output != "ALL" else []
+    if output == "ALL" and draw(st.booleans()):
+        clauses.append("RETURN sum(k[].x) AS r1, k[k.len].s AS r2, count(k[]) AS r3")
+    return "\n".join(clauses)
+
+
+@st.composite
+def delivered(draw: st.DrawFn) -> tuple[str, EventBatch, list[Delivery]]:
+    text, stream = draw(queries()), draw(streams(STREAMS, ["A", "A", "B", "L"]))
+    return text, stream, draw(deliveries(stream))
+
+
+def rows_of(query: CompiledQuery, parts: Sequence[Delivery], *, restarts: bool) -> list[MatchRow]:
+    running = Engine([query], SCHEMA)
+    rows: list[MatchRow] = []
+    for part in parts:
+        rows += running.process(part.batch, part.watermark_ms)
+        if restarts:
+            state, running = running.save(), Engine([query], SCHEMA)
+            running.restore(state)
+    return [*rows, *running.finish()]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(delivered(), st.booleans())
+def test_the_rows_of_the_oracle_whatever_the_delivery(
+    case: tuple[str, EventBatch, list[Delivery]], restarts: bool
+) -> None:
+    text, stream, parts = case
+    query = compile_query(text, SCHEMA)
+    expected = reference_output(query.resolved, stream)
+    found = rows_of(query, parts, restarts=restarts)
+    merged = query.plan.output.value in ("COLLAPSED", "COUNT")
+    ours = sorted(((comparable(row, merged), row.exact) for row in found), key=repr)
+    assert ours == sorted(((comparable(row, merged), row.exact) for row in expected), key=repr), text
+
+
+def test_most_of_these_queries_have_the_form() -> None:
+    n_of_form = 0
+    texts: list[str] = []
+
+    @settings(max_examples=200, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(queries())
+    def collect(text: str) -> None:
+        texts.append(text)
+
+    collect()
+    for text in texts:
+        n_of_form += isinstance(independent_form(compile_query(text, SCHEMA).plan), IndependentForm)
+    assert n_of_form > 0.6 * len(texts)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(delivered())
+def test_the_same_rows_in_the_same_order_as_the_general_search(case: tuple[str, EventBatch, list[Delivery]]) -> None:
+    text, _, parts = case
+    query = compile_query(text, SCHEMA)
+    found = rows_of(query, parts, restarts=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postponed, "independent_form", lambda _: OtherForm("a test"))
+        general = rows_of(query, parts, restarts=False)
+    # Of the longest matches of a pair either may be shown.
+    shown = [row if query.plan.output.value == "ALL" else replace(row, bindings={}) for row in found]
+    assert shown == [row if query.plan.output.value == "ALL" else replace(row, bindings={}) for row in general]
+
+
+# ------------------------------------------------------------ large selections
+
+STOCK = EventSchema.of({"stock": dict.fromkeys(("symbol", "price", "volume"), AttributeType.INT)})
+
+
+def stock(prices: Sequence[int], volumes: Sequence[int] | None = None) -> EventBatch:
+    n = len(prices)
+    columns: dict[str, Any] = {
+        "event_id": [f"{k:04}" for k in range(n)],
+        "type": ["stock"] * n,
+        "t_lo_ms": np.arange(n),
+        "symbol": [1] * n,
+        "price": list(prices),
+        "volume": list(volumes or [0] * n),
+    }
+    return EventBatch.from_columns(columns, STOCK)
+
+
+def run(text: str, events: EventBatch, limits: Limits | None = None) -> Sequence[MatchRow]:
+    query = compile_query(text, STOCK)
+    assert isinstance(independent_form(query.plan), IndependentForm)
+    return advance(PostponedRuntime(query.plan, Interner(), limits), events, FOREVER_MS)
+
+
+PATTERN = "PATTERN SEQ(stock+ a[], stock b) WHERE skip_till_any_match {{ a[1].price = 0 AND b.price = 9 {more} }} "
+
+
+def test_counts_are_those_of_binomials() -> None:
+    events = stock([0, *[1] * 50, 9])
+    for more, expected in (
+        ("", 2**50),
+        ("AND count(a[]) >= 3", 2**50 - 1 - 50),
+        ("AND count(a[]) <= 5", sum(math.comb(50, k) for k in range(5))),
+        ("AND max(a[].price) > 0", 2**50 - 1),
+    ):
+        (row,) = run(PATTERN.format(more=f"AND a[i].price < 9 {more}") + "WITHIN 100 OUTPUT COUNT", events)
+        assert (row.count, row.count_exact, row.capped) == (expected, True, False)
+
+
+def test_more_matches_than_an_integer_holds_are_a_lower_bound() -> None:
+    events = stock([0, *[1] * 70, 9])
+    for more in ("", "AND max(a[].price) > 0"):
+        text = PATTERN.format(more=f"AND a[i].price < 9 {more}") + "WITHIN 100 OUTPUT COLLAPSED"
+        (row,) = run(text, events)
+        assert (row.count, row.count_exact, row.capped) == (MOST, False, True)
+        assert len(row.bindings["a"]) == 71
+
+
+def test_a_listing_in_small_blocks_is_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = stock([0, *range(1, 8), 9, 0, 3, 4, 9])
+    text = PATTERN.format(more="AND a[i].price < 9 AND count(a[]) >= 2 AND max(a[].price) >= 4") + "WITHIN 50"
+    whole = list(run(text, events))
+    monkeypatch.setattr(independent_pairs, "BLOCK_MATCHES", 3)
+    cut = list(run(text, events))
+    assert whole == cut
+    between = [[*range(1, 8)], [*range(1, 8), 9, 0, 3, 4], [3, 4]]  # of the three pairs; 9 is not taken
+    assert len(whole) == sum(
+        sum(max(0, *chosen) >= 4 for size in range(1, 12) for chosen in itertools.combinations(set_aside, size))
+        for set_aside in ([price for price in prices if price < 9] for prices in between)
+    )
+
+
+def test_blocks_tell_the_same_as_rows_and_as_arrow() -> None:
+    text = PATTERN.format(more="AND a[i].price < 9 AND [symbol]") + "WITHIN 50 RETURN sum(a[].price) AS total"
+    query = compile_query(text, STOCK)
+    rows = advance(PostponedRuntime(query.plan, Interner()), stock([0, 1, 2, 3, 9, 4, 9]), FOREVER_MS)
+    assert len(rows) == 2**3 + 2**4
+    table = joined_rows([rows]).to_arrow() if not isinstance(rows, MatchBlock) else rows.to_arrow()
+    assert table.to_pylist() == rows_table(list(rows)).to_pylist()
+    assert rows[3:9] == list(rows)[3:9]
+    assert rows[-1] == list(rows)[-1]
+
+
+def test_rows_stay_as_they_were_when_the_store_goes_on() -> None:
+    text = PATTERN.format(more="AND a[i].price < 9 AND [symbol]") + "WITHIN 20 OUTPUT COLLAPSED"
+    query = compile_query(text, STOCK)
+    runtime = PostponedRuntime(query.plan, Interner())
+    events = stock([0, 1, 2, 9, *[0, 1, 9] * 600])
+    kept: list[tuple[Sequence[MatchRow], list[MatchRow]]] = []
+    for start in range(0, len(events), 40):
+        part = EventBatch(events.table.slice(start, 40))
+        rows = advance(runtime, part, int(part.t_lo_ms[-1]) + 1)
+        kept.append((rows, list(rows)))
+    assert runtime.n_rows < 1_200
+    untouched = advance(PostponedRuntime(query.plan, Interner()), events, FOREVER_MS)
+    assert [row for _, then in kept for row in then] == list(untouched)
+    assert all(list(rows) == then for rows, then in kept)
+
+
+def test_limits_keep_the_first_rows() -> None:
+    text = PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50"
+    events = stock([0, *range(1, 7), 9])
+    rows = run(text, events, Limits(max_rows=5))
+    assert [row.capped for row in rows] == [False] * 4 + [True]
+    assert [replace(row, capped=False) for row in rows] == list(run(text, events))[:5]
+    collapsed = run(text + " OUTPUT COLLAPSED", stock([0, 1, 9, 9, 9]), Limits(max_rows=2))
+    assert [row.capped for row in collapsed] == [False, True]
+
+
+def test_pairs_are_columns_until_a_row_is_asked_for() -> None:
+    rows = run(PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50 OUTPUT COUNT", stock([0, 1, 9, 9]))
+    assert all(isinstance(part, PairBlock) for part in rows._parts)  # type: ignore[attr-defined]
+    assert rows.n_matches == 4  # type: ignore[attr-defined]
