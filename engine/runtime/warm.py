@@ -22,6 +22,8 @@ _ANY = (
     ),
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND avg(b[].x) > 0 } WITHIN 20 OUTPUT COLLAPSED",
     "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT SETS",
+    "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND max(b[].x) > 0 } WITHIN 20 OUTPUT COUNT",
+    "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND max(b[].x) > 0 } WITHIN 20 RETURN a.x",
     "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 RETURN a.x",
     "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT COUNT",
     "PATTERN SEQ(A a, A c, !B n) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT NON_OVERLAPPING",
