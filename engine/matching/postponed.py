@@ -124,7 +124,9 @@ class PostponedRuntime:
 
     def _independent_pairs(self) -> IndependentPairs | None:
         form = independent_form(self.plan)
-        return None if isinstance(form, OtherForm) or selects(self.plan) else IndependentPairs(self.plan, form, self._compiled)
+        if isinstance(form, OtherForm) or selects(self.plan):
+            return None
+        return IndependentPairs(self.plan, form, self._compiled)
 
     # --------------------------------------------------------------- deciding
 
