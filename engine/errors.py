@@ -44,13 +44,13 @@ class QueryError(EngineError):
 
     def __str__(self) -> str:
         place = f"{self.name}:{self.span.line}:{self.span.column}" if self.span else self.name
-        lines = [f"{place}: {self.message}"]
+        lines = [_on_one_line(f"{place}: {self.message}")]
         if self.span and self.text is not None:
             lines += self._excerpt(self.span, self.text)
         if self.expected:
-            lines.append(f"  expected: {self.expected}")
+            lines.append(f"  expected: {_on_one_line(self.expected)}")
         if self.remedy:
-            lines.append(f"  remedy: {self.remedy}")
+            lines.append(f"  remedy: {_on_one_line(self.remedy)}")
         return "\n".join(lines)
 
     @staticmethod
@@ -58,13 +58,18 @@ class QueryError(EngineError):
         source = text.split("\n")  # the lines that spans count; splitlines() also splits at other characters
         if not 1 <= span.line <= len(source):
             return []
-        line = "".join(c if c.isprintable() else " " for c in source[span.line - 1])
+        line = _on_one_line(source[span.line - 1], " ")
         start = max(0, span.column - 1 - width // 2) if len(line) > width else 0
         shown = line[start : start + width]
         last = span.end_column if span.end_line == span.line else len(line) + 1
         caret_at = span.column - 1 - start
         n_carets = max(1, min(last - span.column, len(shown) - caret_at))
         return [f"  | {shown}", f"  | {' ' * caret_at}{'^' * n_carets}"]
+
+
+def _on_one_line(text: str, instead: str = "?") -> str:
+    """Text of a query or a file name as a terminal may print it: without control characters."""
+    return "".join(c if c.isprintable() else instead for c in text)
 
 
 class QuerySyntaxError(QueryError):

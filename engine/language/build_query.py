@@ -231,11 +231,12 @@ def _select_first(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - t
 
 
 def _consume(clause: Branch, source: Source) -> Fields:
-    names = _tokens(clause)
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    names: dict[str, None] = {}
+    for name in _tokens(clause):
+        if name in names:
             raise source.syntax_error(name, f"CONSUME names {name} twice", "each variable once")
-    return {"consume": tuple(map(str, names))}
+        names[str(name)] = None
+    return {"consume": tuple(names)}
 
 
 def _weight(clause: Branch, source: Source) -> Fields:

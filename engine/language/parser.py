@@ -1,11 +1,12 @@
 """Query text -> syntax tree.
 
-Safe on hostile text: the size and the depth of nesting are bounded, nothing recurses over unbounded input, and only
-QueryError comes out.
+Safe on hostile text: characters, tokens and the depth of nesting are bounded, nothing recurses over unbounded input,
+and only QueryError comes out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
@@ -18,7 +19,7 @@ from engine.errors import QuerySyntaxError
 from engine.language.ast import Expression, Query
 from engine.language.build_expression import build_expression
 from engine.language.build_query import build_query
-from engine.language.source import MAX_DEPTH, MAX_QUERY_CHARS, Branch, Source
+from engine.language.source import MAX_DEPTH, MAX_QUERY_CHARS, MAX_STACK, MAX_TOKENS, Branch, Source
 from engine.language.syntax_errors import explain_syntax_error, unknown_strategy
 
 _Built = TypeVar("_Built", Query, Expression)
@@ -59,11 +60,18 @@ def _check_size(text: str, name: str) -> None:
 
 
 def _tree(source: Source, start: str) -> Branch:
-    # Step by step, because only this form can say afterwards what the parser would have accepted.
+    # Step by step, because only this form can be stopped in time, and can say what the parser would have accepted.
     steps = _lark().parse_interactive(source.text, start=start)
+    last: Token | None = None
     try:
-        tokens = steps.exhaust_lexer()
-        tree: Branch = steps.feed_eof(tokens[-1] if tokens else None)  # type: ignore[no-untyped-call] # Lark's
+        for n_tokens, last in enumerate(steps.iter_parse(), start=1):
+            if n_tokens > MAX_TOKENS:
+                raise source.syntax_error(
+                    last, f"a text of more than {MAX_TOKENS} words and symbols", remedy="write several queries"
+                )
+            if len(steps.parser_state.state_stack) > MAX_STACK:
+                raise _too_deep(last, source)
+        tree: Branch = steps.feed_eof(last)  # type: ignore[no-untyped-call] # Lark's
     except UnexpectedInput as error:
         possible: set[str] = steps.accepts()  # type: ignore[no-untyped-call] # Lark's
         raise explain_syntax_error(error, possible, source) from None
@@ -78,6 +86,7 @@ def _lark() -> Lark:
         parser="lalr",
         start=["start", "expression"],
         propagate_positions=True,
+        g_regex_flags=re.ASCII,  # without it, letters of other scripts match the keywords' letters
         maybe_placeholders=False,
     )
 
@@ -87,12 +96,16 @@ def _check_depth(tree: Branch, source: Source) -> None:
     while pending:
         branch, depth = pending.pop()
         if depth > MAX_DEPTH:
-            raise source.syntax_error(
-                branch,
-                f"nested more than {MAX_DEPTH} levels deep (a chain of operators nests, too)",
-                remedy="split the expression or leave out parentheses",
-            )
+            raise _too_deep(branch, source)
         pending += [(child, depth + 1) for child in branch.children if not isinstance(child, Token)]
+
+
+def _too_deep(node: Branch | Token, source: Source) -> QuerySyntaxError:
+    return source.syntax_error(
+        node,
+        f"nested more than {MAX_DEPTH} levels deep (a chain of operators nests, too)",
+        remedy="split the expression or leave out parentheses",
+    )
 
 
 __all__ = ["parse", "parse_expression"]

@@ -130,9 +130,11 @@ def _check_negations(pattern: Pattern, spot: _Spot, checked: Checked) -> None:
         case Repeat(pattern=inner):
             _check_negations(inner, replace(spot, in_sequence=False), checked)
         case Sequence(parts=parts):
+            optional = [nullable(part) for part in parts]
+            first_fixed = next((k for k, skipped in enumerate(optional) if not skipped), len(parts))
+            last_fixed = next((k for k in reversed(range(len(parts))) if not optional[k]), -1)
             for k, part in enumerate(parts):
-                is_first = all(nullable(other) for other in parts[:k])
-                is_last = all(nullable(other) for other in parts[k + 1 :])
+                is_first, is_last = k <= first_fixed, k >= last_fixed
                 inside = _Spot(
                     in_sequence=True,
                     in_negation=spot.in_negation,

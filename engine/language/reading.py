@@ -66,7 +66,7 @@ def _read(predicate: Expression, firsts: dict[str, Expression]) -> Reading:
     stepping = [reference for reference in references if is_stepping(reference)]
     text = print_expression(predicate)
     if not stepping:
-        return Reading(Start.PER_MATCH, None, f"{text} holds once per match")
+        return Reading(Start.PER_MATCH, None, f"{text} holds once")
     v = stepping[0].variable
     before = [r for r in stepping if not (isinstance(r, Attribute) and r.index is Index.CURRENT)]
     if before:

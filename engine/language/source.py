@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,6 +19,12 @@ MAX_QUERY_CHARS = 100_000
 
 MAX_DEPTH = 100
 """Levels of nesting, also of a chain such as `a + b + c`, which nests to the left. Keeps walks over a tree safe."""
+
+MAX_TOKENS = 10_000
+"""Words and symbols of a text: what is refused is refused within half a second."""
+
+MAX_STACK = 6 * MAX_DEPTH
+"""Entries of the parser's stack, of which each level of nesting needs up to six; a deeper text is not read on."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS = {
@@ -48,7 +53,7 @@ def listed(names: Iterable[str], limit: int = 400) -> str:
 def shown(text: str, limit: int = 40) -> str:
     """Text of the query as a message may print it: one line, short, without control characters."""
     short = text if len(text) <= limit else text[: limit - 3] + "..."
-    return re.sub(r"[^ -~\u00a1-\u2027\u2030-\uffff]", "?", short)
+    return "".join(c if c.isprintable() else "?" for c in short)
 
 
 def span_of(node: Branch | Token) -> Span | None:

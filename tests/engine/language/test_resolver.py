@@ -231,6 +231,12 @@ def test_context_of_a_conjunct(predicate: str, context: tuple[int, ...]) -> None
     assert reading.context == context
 
 
+def test_sentences_name_the_group_of_the_context() -> None:
+    first, second = _nested("d.val < e.val AND a[i].ratio > a[i-1].ratio").reading
+    assert first.sentence == "d.val < e.val holds once, in each iteration of {d, e}"
+    assert second.sentence.endswith("needs an event before, in each iteration of {a, b, d, e}")
+
+
 def test_plain_references_into_two_groups_are_refused() -> None:
     with pytest.raises(QueryTypeError) as caught:
         _resolve(

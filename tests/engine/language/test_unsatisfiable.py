@@ -172,6 +172,11 @@ PLACES = {
     "SEQ(A a, !C c, B+ b[])": ("a", "c", *B),
     "SEQ(OR(A a, C c), B+ b[])": ("a", "c", *B),
     "SEQ(A+ a[], B+ b[])": ("a[1]", "a[a.len]", "a[i]", *B),
+    "(SEQ(A a, B+ b[]))+": ("a", "a[i]", "a[i-1]", "a[a.len]", *B),
+    "(SEQ(A a, B b)){2,3}": ("a", "b", "a[i]", "a[i-1]", *B),
+    "SEQ((SEQ(A? a, B b))+, C c)": ("a", "c", "b", *B),
+    "AND(SEQ(A a, B+ b[]), C c)": ("a", "c", *B),
+    "SEQ(ANY(1, A a, C c), B+ b[])": ("a", "c", *B),
 }
 TERMS = ["x", "y", "timestamp"]
 AGGREGATES = ["count(b[])", "count(b[..b.len-1])", "min(b[].x)", "max(b[].x)", "avg(b[..b.len-1].x)", "stddev(b[].y)"]
