@@ -49,7 +49,7 @@ format: setup ## let ruff mend what it can
 	$(VENV)/bin/ruff format .
 
 .PHONY: bench
-bench: setup ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/bench
+bench: setup ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/benchmarks
 	@$(PY) -m benchmarks $(BENCH)
 
 .PHONY: cluster

@@ -41,6 +41,16 @@ def peak_memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def forget_peak() -> None:
+    """Let the peak of this process begin anew at what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def scale(n: int) -> int:
+    """A number of events or jobs times CLUSTERCEP_BENCH_SCALE (1 by default), at least 1."""
+    return max(1, round(n * float(os.environ.get("CLUSTERCEP_BENCH_SCALE", "1"))))
+
+
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table; numbers right-aligned and grouped by thousands."""
     table = Table(title=title, title_justify="left")

@@ -2,7 +2,7 @@
 
     CLUSTERCEP_BENCH_ALERTS=1000000    how many alerts the large store has
 
-The store is made below build/bench once, and used again while its size is right.
+The store is made below build/benchmarks once, and used again while its size is right.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def measured_ms(work: Callable[[], object], repeats: int) -> tuple[float, float]
     return statistics.median(taken), statistics.quantiles(taken, n=100, method="inclusive")[98]
 
 
-def large_store(n_alerts: int, folder: Path = Path("build/bench")) -> Path:
+def large_store(n_alerts: int, folder: Path = Path("build/benchmarks")) -> Path:
     """A store of so many alerts below `folder`, made when it is not there."""
     path = folder / f"store-{n_alerts}.db"
     if path.is_file():

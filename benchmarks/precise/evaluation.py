@@ -1,0 +1,138 @@
+"""One query over one stream by one runtime: seconds, matches, runs, memory. Runs in a process of its own.
+
+What is timed is the runtime: events are in memory as Arrow columns, in batches with their watermarks; decoding them to
+the columns that the query reads counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from benchmarks.measure import forget_peak, resident_mib
+from benchmarks.precise import streams
+from engine import BaselineKind, MatchRow, ast, compile_query, joined_rows
+from engine.events import EventBatch
+from engine.matching.base import Limits, Runtime
+from engine.matching.baselines import Baseline, make_baseline
+from engine.matching.interner import Interner
+from engine.matching.listed import ListedMatches
+from engine.matching.stream import StreamColumns
+from engine.runtime.choice import make_runtime
+from engine.runtime.compiled import CompiledQuery
+
+_SCHEMAS = {"stock": streams.STOCK, "keyed": streams.KEYED, "jobs": streams.HADOOP, "pulls": streams.HADOOP}
+_STREAMS = {
+    "stock": streams.stock_stream,
+    "keyed": streams.keyed_stream,
+    "jobs": streams.jobs_stream,
+    "pulls": streams.pulls_stream,
+}
+
+
+@dataclass
+class Outcome:
+    """What one evaluation did; see `evaluate`. `n_event_cells`: events of all listed matches (the planner's: from a
+    sample of them)."""
+
+    seconds: float
+    matches: int
+    rows: int
+    n_event_cells: int
+    runs: int | None = None
+    peak_runs: int | None = None
+    phases: dict[str, float] | None = None
+
+
+def evaluate(
+    text: str,
+    stream: tuple[str, dict[str, int]],
+    variant: str,
+    n_per_batch: int = 10_000,
+    repeats: int = 5,
+    budget_s: float = 60.0,
+    merge: bool | None = None,
+) -> dict[str, Any]:
+    """Median seconds of `repeats` evaluations (fewer once `budget_s` is spent), after one over the first events.
+
+    `stream`: name of a function of `benchmarks.precise.streams` without "_stream", and its arguments. `variant`: one of
+    the baselines, or the name of what the planner's runtime is asked for (collapsed, count, matches, ...).
+    `merge`: whether runs whose future is the same are merged, None for what the runtime does by itself.
+    """
+    name, arguments = stream
+    batch = _STREAMS[name](**arguments)  # type: ignore[operator]
+    query = compile_query(text, _SCHEMAS[name])
+    _once(query, list(streams.in_batches(EventBatch(batch.table.slice(0, 2_000)), n_per_batch)), variant, merge)
+    parts = list(streams.in_batches(batch, n_per_batch))
+    resident = resident_mib()
+    forget_peak()
+    outcomes: list[Outcome] = []
+    started = time.perf_counter()
+    while len(outcomes) < repeats and (not outcomes or time.perf_counter() - started < budget_s):
+        outcomes.append(_once(query, parts, variant, merge))
+    seconds = median(outcome.seconds for outcome in outcomes)
+    last = outcomes[-1]
+    return asdict(last) | {
+        "events": len(batch),
+        "seconds": seconds,
+        "events_per_second": len(batch) / seconds,
+        "repeats": len(outcomes),
+        "peak_mb": resident_mib(peak=True),
+        "grown_mb": resident_mib(peak=True) - resident,
+    }
+
+
+def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant: str, merge: bool | None) -> Outcome:
+    interner = Interner()
+    if variant in [kind.value for kind in BaselineKind]:
+        return _baseline(make_baseline(BaselineKind(variant), query.plan, interner), interner, parts)
+    limits = Limits(max_rows=2**40, **({} if merge is None else {"merge_runs": merge}))
+    is_listing = query.plan.output is ast.Output.ALL
+    return _planned(make_runtime(query, interner, limits), interner, parts, keep=not is_listing)
+
+
+def _baseline(runtime: Baseline, interner: Interner, parts: Sequence[tuple[EventBatch, int]]) -> Outcome:
+    n_cells = 0
+
+    def sink(matches: ListedMatches) -> None:
+        nonlocal n_cells
+        n_cells += len(matches.rows)
+
+    started = time.perf_counter()
+    for batch, watermark_ms in parts:
+        runtime.deliver(StreamColumns(batch, interner), watermark_ms, sink)
+    seconds = time.perf_counter() - started
+    counted = runtime.statistics
+    return Outcome(
+        seconds, counted.n_matches, counted.n_matches, n_cells, counted.n_runs, counted.peak_runs, counted.seconds
+    )
+
+
+def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBatch, int]], keep: bool) -> Outcome:
+    """`keep`: rows are few and stand for many matches, so they are kept; else they are given up batch by batch."""
+    found: list[Sequence[MatchRow]] = []
+    n_rows = n_cells = 0
+    seconds = 0.0
+    for batch, watermark_ms in parts:
+        started = time.perf_counter()
+        rows = runtime.advance(StreamColumns(batch, interner), watermark_ms)
+        n_rows += len(rows)
+        seconds += time.perf_counter() - started
+        if keep:
+            found.append(rows)
+        elif len(rows):
+            n_cells += round(len(rows) * _mean_length(rows))
+    n_matches = joined_rows(found).n_matches if keep else n_rows
+    return Outcome(seconds, n_matches, n_rows, n_cells, getattr(runtime, "n_begun", None))
+
+
+def _mean_length(rows: Sequence[MatchRow]) -> float:
+    """Events per match, by a sample."""
+    sample = [rows[at] for at in range(0, len(rows), max(1, len(rows) // 20))]
+    return sum(len(row.event_ids) for row in sample) / len(sample)
+
+
+__all__ = ["Outcome", "evaluate"]

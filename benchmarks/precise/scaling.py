@@ -1,0 +1,94 @@
+"""Many keys, two threads, a hundred queries: what one more of each costs."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+from benchmarks.measure import forget_peak, resident_mib, scale, show
+from benchmarks.own_process import measured
+from benchmarks.precise import streams
+from benchmarks.precise.queries import stock_query
+from benchmarks.precise.rows import Figures, rate
+from engine import Engine, compile_query
+from engine.events import FOREVER_MS, EventBatch
+
+N_KEYS = (1_000, 10_000, 1_000_000)
+STRATEGIES = {"skip_till_any_match": "OUTPUT COLLAPSED", "skip_till_next_match": ""}
+N_QUERIES = (1, 10, 100)
+
+
+def main(figures: Figures) -> None:
+    """Measure and print the three tables."""
+    _keys(figures)
+    _queries(figures)
+
+
+def _keys(figures: Figures) -> None:
+    """A window holds four events of each key on average, however many keys there are."""
+    shown: list[list[object]] = []
+    for strategy, output in STRATEGIES.items():
+        first_s = None
+        for n_keys in N_KEYS:
+            text = (
+                f"PATTERN SEQ(A a, B+ b[], C c) WHERE {strategy} {{ [k] AND b[i].x >= 10 }} "
+                f"WITHIN {4 * n_keys} {output}"
+            )
+            stream = ("keyed", {"n_events": scale(4_000_000), "n_keys": n_keys})
+            row = figures.measure(
+                f"{n_keys} keys, {strategy}", output.removeprefix("OUTPUT ").lower() or "matches", text, stream,
+                n_per_batch=100_000, limit_s=90.0, repeats=3,
+            )  # fmt: skip
+            first_s = first_s or row["seconds"]
+            cost = "" if None in (first_s, row["seconds"]) else f"{row['seconds'] / first_s:.2f}"
+            shown.append([row["workload"], row.get("matches", ""), rate(row), cost, round(row.get("peak_mb", 0))])
+    show("keys; 4 events of a key in a window", ("keys", "matches", "events/s", "cost / 1,000 keys", "MiB"), shown)
+
+
+def _queries(figures: Figures) -> None:
+    shown: list[list[object]] = []
+    first_s = None
+    for n_queries in N_QUERIES:
+        arguments = {"n_queries": n_queries, "n_events": scale(300_000)}
+        row = figures.keep(
+            f"{n_queries} queries", "collapsed", measured(f"{__name__}:run_queries", arguments, 90.0), limit_s=90.0
+        )
+        first_s = first_s or row["seconds"]
+        cost = "" if None in (first_s, row["seconds"]) else f"{row['seconds'] / first_s:.2f}"
+        shown.append([n_queries, row.get("matches", ""), rate(row), cost, round(row.get("peak_mb", 0))])
+    show("queries over one stream, by the whole engine", ("queries", "rows", "events/s", "cost / 1", "MiB"), shown)
+
+
+def run_queries(n_queries: int, n_events: int, repeats: int = 5) -> dict[str, Any]:
+    """Seconds of an engine with so many queries; they differ in what they take, in the last event and in the window."""
+    texts = [
+        stock_query(f"a[i].price % {5 + number % 10} = 0", ("max", "min")[number // 50], 25 + number // 10 % 5,
+                    "OUTPUT COLLAPSED")
+        for number in range(n_queries)
+    ]  # fmt: skip
+    queries = [compile_query(text, streams.STOCK, name=f"q{number}") for number, text in enumerate(texts)]
+    batch = streams.stock_stream(n_events)
+    parts = list(streams.in_batches(batch, 50_000))
+    forget_peak()
+    seconds, n_rows = [], 0
+    for _ in range(1 + repeats):
+        engine = Engine(queries, streams.STOCK)
+        n_rows = 0
+        started = time.perf_counter()
+        for part, watermark_ms in parts:
+            n_rows += len(engine.process(part, watermark_ms))
+        n_rows += len(engine.process(EventBatch.empty(), FOREVER_MS))
+        seconds.append(time.perf_counter() - started)
+    taken_s = median(seconds[1:])
+    return {
+        "events": n_events,
+        "seconds": taken_s,
+        "events_per_second": n_events / taken_s,
+        "matches": n_rows,
+        "repeats": repeats,
+        "peak_mb": resident_mib(peak=True),
+    }
+
+
+__all__ = ["main", "run_queries"]

@@ -1,0 +1,71 @@
+"""Workload S beside its reference figures: collapsed rows, counts, all matches."""
+
+from __future__ import annotations
+
+from benchmarks.measure import show
+from benchmarks.precise.queries import N_REFERENCE_EVENTS, REFERENCES, Reference
+from benchmarks.precise.rows import Figures, Row, quantity, rate, ratio
+
+VARIANTS = {"collapsed": "OUTPUT COLLAPSED", "count": "OUTPUT COUNT", "matches": ""}
+"""What each is asked for."""
+
+STREAM = ("stock", {"n_events": N_REFERENCE_EVENTS})
+
+
+def main(figures: Figures, limit_s: float = 60.0) -> None:
+    """Measure every row and print the table."""
+    measured = [
+        (reference, [_row(figures, reference, variant, limit_s) for variant in VARIANTS]) for reference in REFERENCES
+    ]
+    show(
+        "S: 100,000 events, events/s beside the SASE++ authors' engine (its best column but collapsed: on the fly)",
+        (
+            "row",
+            "matches",
+            "collapsed",
+            "theirs",
+            "",
+            "count",
+            "/ collapsed",
+            "listed",
+            "on the fly",
+            "",
+            "matches/s",
+            "MiB",
+        ),
+        [_shown(reference, *rows) for reference, rows in measured],
+    )
+
+
+def _row(figures: Figures, reference: Reference, variant: str, limit_s: float) -> Row:
+    return figures.measure(
+        reference.name,
+        variant,
+        reference.text(VARIANTS[variant]),
+        STREAM,
+        n_matches=reference.n_matches,
+        limit_s=limit_s,
+    )
+
+
+def _shown(reference: Reference, collapsed: Row, count: Row, listed: Row) -> list[object]:
+    slower = (
+        "" if None in (collapsed["seconds"], count["seconds"]) else f"{count['seconds'] / collapsed['seconds']:.2f}"
+    )
+    return [
+        reference.name,
+        reference.n_matches,
+        rate(collapsed),
+        quantity(reference.collapsed),
+        ratio(collapsed, reference.collapsed),
+        rate(count),
+        slower,
+        rate(listed),
+        quantity(reference.on_the_fly),
+        ratio(listed, reference.on_the_fly),
+        quantity(listed["matches"] / listed["seconds"]) if listed["seconds"] else "",
+        round(max(row.get("peak_mb") or 0.0 for row in (collapsed, count, listed))),
+    ]
+
+
+__all__ = ["main"]
