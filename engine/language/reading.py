@@ -46,7 +46,15 @@ def read_conjuncts(predicates: Sequence[Expression], scope: Scope) -> tuple[Read
         variable = _constrains_first_of(predicate)
         if variable is not None:
             firsts.setdefault(variable, predicate)
-    return tuple(replace(_read(predicate, firsts), context=context_of(predicate, scope)) for predicate in predicates)
+    return tuple(_in_context(_read(predicate, firsts), context_of(predicate, scope), scope) for predicate in predicates)
+
+
+def _in_context(reading: Reading, context: tuple[int, ...], scope: Scope) -> Reading:
+    if not context:
+        per_match = " per match" if reading.start is Start.PER_MATCH else ""
+        return replace(reading, sentence=reading.sentence + per_match)
+    members = ", ".join(v.name for v in scope.values() if v.path[: len(context)] == context)
+    return replace(reading, context=context, sentence=f"{reading.sentence}, in each iteration of {{{members}}}")
 
 
 def _references(predicate: Expression) -> list[Attribute | Aggregate]:
