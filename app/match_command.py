@@ -311,9 +311,14 @@ def _printable(value: object) -> object:
     return str(value) if value in (float("inf"), float("-inf")) else value
 
 
+def _plain(value: Any) -> object:
+    """Kernels that run uncompiled return NumPy's numbers."""
+    return value.item()
+
+
 def _print_json_lines(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     for row in rows:
-        sys.stdout.write(json.dumps(_as_json(row), allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(_as_json(row), allow_nan=False, default=_plain) + "\n")
 
 
 def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:

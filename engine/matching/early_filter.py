@@ -14,9 +14,12 @@ from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array
 from engine.kernels.blocks import select_where
 from engine.language import ast
 from engine.matching.interner import Interner
+from engine.matching.liveness import LiveStarts
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
 from engine.plan.model import EdgePredicates, Plan
+
+_NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -112,28 +115,42 @@ class EarlyFilter:
         self._begin = [_role(step.event_type, step.begin) for step in plan.steps]
         self._take = [_role(step.event_type, step.take) if step.kleene else None for step in plan.steps]
         self._negated = [_role(negation.event_type, negation.edge) for negation in plan.negations]
+        # What a leading negation forbids comes before every event of the match.
+        leading = any(negation.after < 0 for negation in plan.negations)
+        self._live = None if leading else LiveStarts(plan)
 
     def select(self, stream: StreamColumns) -> Survivors:
-        """The rows of a batch that some edge accepts; rows of keyed types without all of the key are none."""
-        columns: list[Float64Array] = []
+        """The rows of a batch that some edge accepts while a match may be under way; rows of keyed types without all
+        of the key are none."""
+        starts = self._accepted(self._begin[0], stream, None)
+        live = None if self._live is None else self._live.select(stream, starts)
 
         def rows_of(role: _Role | None) -> Int64Array:
-            if role is None:
-                return np.empty(0, np.int64)
-            found = stream.chosen.get((role.event_type, role.meaning))
-            if found is None:
-                if not columns:
-                    columns.append(self._columns(stream))
-                found = self._where(role, columns[0], stream.rows_of_type(role.event_type))
-                stream.chosen[role.event_type, role.meaning] = found
-            return found if role.event_type in self._plan.broadcast else self.with_key(stream, found)
+            return self._accepted(role, stream, live)
 
         return _survivors(
-            len(stream),
-            [rows_of(role) for role in self._begin],
+            len(stream) if live is None or len(live) else 0,
+            [starts, *(rows_of(role) for role in self._begin[1:])],
             [rows_of(role) for role in self._take],
             [rows_of(role) for role in self._negated],
         )
+
+    def _accepted(self, role: _Role | None, stream: StreamColumns, live: Int64Array | None) -> Int64Array:
+        """The rows that an edge accepts, among `live`: looked up when another query has asked the same of all rows."""
+        if role is None or (live is not None and not len(live)):
+            return _NO_ROWS
+        found = stream.chosen.get((role.event_type, role.meaning))
+        if found is None and live is not None and 2 * len(live) < len(stream):
+            found = self._where(role, self._columns(stream), stream.of_type(live, role.event_type))
+        else:
+            if found is None:
+                found = self._where(role, self._columns(stream), stream.rows_of_type(role.event_type))
+                stream.chosen[role.event_type, role.meaning] = found
+            if live is not None:
+                marked = np.zeros(len(stream), np.bool_)
+                marked[live] = True
+                found = found[marked[found]]
+        return found if role.event_type in self._plan.broadcast else self.with_key(stream, found)
 
     def of_store(self, store: EventStore) -> Survivors:
         """What the kept rows of a store can be; all of them survive."""
@@ -147,6 +164,8 @@ class EarlyFilter:
             return self._where(role, store.columns, of_type)
 
         roles = [[rows_of(role) for role in roles] for roles in (self._begin, self._take, self._negated)]
+        if self._live is not None:
+            self._live.of_store(store, roles[0][0])
         return Survivors(np.arange(n, dtype=np.int64), *(_table(rows, np.arange(n), n) for rows in roles))
 
     def _where(self, role: _Role, columns: Float64Array, rows: Int64Array) -> Int64Array:
@@ -158,9 +177,7 @@ class EarlyFilter:
         return chosen[:n]
 
     def _columns(self, stream: StreamColumns) -> Float64Array:
-        names = self._plan.programs.columns
-        columns = [stream.column(name, self._kind(name)) for name in names]
-        return np.stack(columns) if columns else np.empty((0, len(stream)), np.float64)
+        return stream.stacked(self._plan.programs.columns, self._plan.attribute_types)
 
     def _kind(self, name: str) -> AttributeType:
         return AttributeType.INT if name == TIME_ATTRIBUTE else self._plan.attribute_types[name]

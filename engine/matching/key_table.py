@@ -37,6 +37,10 @@ class KeyTable:
         """All keys by number."""
         return [self.key(number) for number in range(self._n)]
 
+    def columns(self, numbers: Int64Array) -> Float64Array:
+        """The keys of these partitions, float64 (width, n)."""
+        return np.ascontiguousarray(self._bits[numbers].view(np.float64).T)
+
     def numbers(self, columns: Float64Array) -> Int64Array:
         """The partitions of these keys, float64 (width, n); new keys get new numbers."""
         bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0

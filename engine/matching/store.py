@@ -180,6 +180,9 @@ class EventStore:
         Every row of a keyed type has all key attributes (see `EarlyFilter`).
         """
         n_old, n_new = len(self), len(self) + len(rows)
+        if n_new == n_old:
+            self._n_seen += len(stream)
+            return n_old, n_old
         self._reserve(n_new)
         added = slice(n_old, n_new)
         self.t_lo_ms[added] = stream.t_lo_ms[rows]
@@ -190,7 +193,7 @@ class EventStore:
         self.type_index[added] = stream.type_index(self.types)[rows]
         if "position" in self._flat:
             self.position[added] = self._n_seen + rows
-            self._n_seen += len(stream)
+        self._n_seen += len(stream)
         for number, name in enumerate(self.names):
             self.columns[number, added] = stream.column(name, self._kind(name))[rows]
         self.partition[added] = self._partition_numbers(stream, rows, self.type_index[added])
@@ -212,6 +215,10 @@ class EventStore:
             (name, self.value(code, self.plan.attribute_types[name]))
             for name, code in zip(self.plan.key, codes, strict=True)
         )
+
+    def keys(self, partitions: Int64Array) -> Float64Array:
+        """The keys of these partitions as doubles, float64 (width, n)."""
+        return self._keys.columns(partitions)
 
     def value(self, number: float, kind: AttributeType) -> int | float | str | None:
         """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,17 @@ import pyarrow as pa
 from engine.events import TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
 from engine.language import ast
 from engine.matching.interner import Interner
+from engine.matching.key_table import KeyTable
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """Partitions of one batch: their keys, and for each row its number there, -1 without all of the key, (n,)."""
+
+    table: KeyTable
+    numbers: Int64Array
 
 
 class StreamColumns:
@@ -32,6 +42,9 @@ class StreamColumns:
         self._types: tuple[str, ...] | None = None
         self._type_codes: Int64Array = _NO_ROWS
         self._rows_of_type: dict[str, Int64Array] = {}
+        self._rows_of_types: dict[frozenset[str], tuple[Int64Array, bool]] = {}
+        self._partitions: dict[tuple[str, ...], Partitions] = {}
+        self._stacked: dict[tuple[str, ...], Float64Array] = {}
 
     def __len__(self) -> int:
         return len(self.t_lo_ms)
@@ -68,6 +81,48 @@ class StreamColumns:
             code = names.index(event_type)
             found = np.flatnonzero(self._type_codes == code) if len(names) > 1 else np.arange(len(self), dtype=np.int64)
             self._rows_of_type[event_type] = found
+        return found
+
+    def rows_of_types(self, types: frozenset[str]) -> tuple[Int64Array, bool]:
+        """Row numbers of the events of some types, in order, and whether all of them are precise."""
+        found = self._rows_of_types.get(types)
+        if found is None:
+            marked = np.zeros(len(self), np.bool_)
+            for name in types:
+                marked[self.rows_of_type(name)] = True
+            rows = np.flatnonzero(marked)
+            found = rows, bool((self.t_lo_ms[rows] == self.t_hi_ms[rows]).all())
+            self._rows_of_types[types] = found
+        return found
+
+    def of_type(self, rows: Int64Array, event_type: str) -> Int64Array:
+        """Those of the rows whose events are of a type."""
+        names = self._names()
+        if event_type not in names:
+            return _NO_ROWS
+        return rows[self._type_codes[rows] == names.index(event_type)] if len(names) > 1 else rows
+
+    def partitions(self, key: tuple[str, ...], kinds: Mapping[str, AttributeType]) -> Partitions:
+        """The partitions of the batch by these attributes, of the given types."""
+        found = self._partitions.get(key)
+        if found is None:
+            table = KeyTable(len(key))
+            numbers: Int64Array = np.full(len(self), -1, np.int64)
+            columns = self.stacked(key, kinds)
+            complete = np.flatnonzero(~np.isnan(columns).any(axis=0))
+            numbers[complete] = table.numbers(columns[:, complete])
+            found = self._partitions[key] = Partitions(table, numbers)
+        return found
+
+    def stacked(self, names: tuple[str, ...], kinds: Mapping[str, AttributeType]) -> Float64Array:
+        """Attributes of all rows, of the given types, (n_names, n)."""
+        found = self._stacked.get(names)
+        if found is None:
+            columns = [
+                self.column(name, AttributeType.INT if name == TIME_ATTRIBUTE else kinds[name]) for name in names
+            ]
+            found = np.stack(columns) if columns else np.empty((0, len(self)), np.float64)
+            self._stacked[names] = found
         return found
 
     def type_index(self, types: Sequence[str]) -> Int64Array:
