@@ -13,9 +13,10 @@ NEVER_MS = -(2**62)
 def live_rows(rows, starts, partition, lo_ms, hi_ms, within_ms, last_ms, shared_ms):
     """Those of `rows` that a start precedes by at most `within_ms`, and the starts: int64, ascending.
 
-    rows: int64, row numbers in stream order. starts: int64, those of them that can begin a match. partition: int64 per row, -1 for all partitions. last_ms: int64
-    (n_partitions,), for each the latest end of a start in it, NEVER_MS without one; shared_ms: int64 (2,), the same
-    for starts of all partitions, and for any start. Both are brought up to date.
+    rows: int64, row numbers in stream order. starts: int64, those of them that can begin a match. partition: int64 per
+    row, -1 for all partitions. last_ms: int64 (n_partitions,), for each the latest end of a start in it, NEVER_MS
+    without one; shared_ms: int64 (2,), the same for starts of all partitions, and for any start. Both are brought up to
+    date.
     """
     found = np.empty(rows.shape[0], np.int64)
     n_found = 0
