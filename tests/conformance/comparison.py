@@ -1,0 +1,168 @@
+"""One case through the engine and through the oracle, and what has to be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import note
+
+from engine import Engine, MatchRow, compile_query, reference_output
+from engine.errors import UnsupportedQueryError
+from engine.events import EventBatch
+from engine.language import ast
+from engine.matching.rows import flat_ids
+from engine.reference import ReferenceRow
+from tests.engine.strategies import SCHEMA, Case, Delivery
+
+Row = MatchRow | ReferenceRow
+
+
+@dataclass
+class Tally:
+    """How many cases were compared, how many of these had rows, and how many the engine refused, by its reason."""
+
+    n_compared: int = 0
+    n_with_rows: int = 0
+    refused: dict[str, int] | None = None
+
+    @property
+    def n_refused(self) -> int:
+        """Cases left out of the comparison."""
+        return sum((self.refused or {}).values())
+
+    def refuse(self, reason: str) -> None:
+        """Count a refusal."""
+        self.refused = self.refused or {}
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
+def engine_rows(case: Case, parts: Sequence[Delivery], restarts: Collection[int] = ()) -> list[MatchRow]:
+    """The rows of a stream in pieces; after those numbered in `restarts` a new engine goes on from the saved state."""
+    compiled = compile_query(case.query, SCHEMA, name="q")
+    engine = Engine([compiled], SCHEMA)
+    rows: list[MatchRow] = []
+    for number, part in enumerate(parts):
+        rows += engine.process(part.batch, part.watermark_ms)
+        if number in restarts:
+            state, engine = engine.save(), Engine([compiled], SCHEMA)
+            engine.restore(state)
+    rows += engine.finish()
+    assert engine.n_late == 0
+    return rows
+
+
+def compare(case: Case, parts: Sequence[Delivery], restarts: Collection[int], tally: Tally) -> None:
+    """The engine's rows against the oracle's; a query that one of them refuses is counted in `tally`."""
+    note(f"{case}\n{parts}\nnew engines after {sorted(restarts)}")
+    try:
+        resolved = compile_query(case.query, SCHEMA, name="q").resolved
+        found = engine_rows(case, parts, restarts)
+    except UnsupportedQueryError as error:
+        tally.refuse(error.message.split(":")[0])
+        return
+    expected = reference_output(resolved, case.stream)
+    tally.n_compared += 1
+    tally.n_with_rows += bool(expected)
+    _CHECKS[resolved.query.output](found, expected, ends_in(case.stream))
+
+
+Ends = Callable[[Row], tuple[object, ...]]
+"""The window, the first and the last event of a row."""
+
+
+def ends_in(stream: EventBatch) -> Ends:
+    """Among precise events the first and the last are the stream's; imprecise ones stand in pattern order."""
+    is_precise = bool((stream.t_lo_ms == stream.t_hi_ms).all())
+    place = {event_id: n for n, event_id in enumerate(stream.sorted().table.column("event_id").to_pylist())}
+
+    def ends(row: Row) -> tuple[object, ...]:
+        ids = [event for bound in row.bindings.values() for event in flat_ids(bound)]
+        if is_precise:
+            ids.sort(key=place.__getitem__)
+        return (row.window, ids[0], ids[-1])
+
+    return ends
+
+
+def bindings_of(row: Row) -> tuple[object, ...]:
+    """Window and bindings."""
+    return (row.window, *sorted(row.bindings.items()))
+
+
+def sets_of(row: Row) -> tuple[object, ...]:
+    """Window and sets of events by variable."""
+    return (row.window, *sorted((v, frozenset(flat_ids(bound))) for v, bound in row.bindings.items()))
+
+
+def check_listed(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], _: Ends) -> None:
+    """ALL, NON_OVERLAPPING: the same rows with confidences, values, keys and intervals."""
+    for row, other in _paired(found, expected, bindings_of):
+        _check_common(row, other)
+        assert dict(row.values) == pytest.approx(other.values, abs=1e-12)
+        assert (row.first_lo_ms, row.last_hi_ms) == (other.first_lo_ms, other.last_hi_ms)
+
+
+def check_sets(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], _: Ends) -> None:
+    """SETS: the same sets; which of several equal orders stands for them is not said."""
+    for row, other in _paired(found, expected, sets_of):
+        _check_common(row, other)
+        if other.count == 1:
+            assert dict(row.values) == pytest.approx(other.values, abs=1e-12)
+
+
+def check_counted(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], ends: Ends) -> None:
+    """COUNT, COLLAPSED: one row per (first, last), exact counts, the candidates that are in a match."""
+    for row, other in _paired(found, expected, ends):
+        assert row.count_exact
+        _check_common(row, other)
+        if other.candidates is not None:
+            assert row.candidates is not None
+            candidates = {v: set(ids) for v, ids in row.candidates.items()}
+            exact = {v: set(ids) for v, ids in other.candidates.items()}
+            if row.exact:
+                assert other.exact
+                assert candidates == exact
+            assert all(ids <= candidates[v] for v, ids in exact.items())
+
+
+def check_top(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], _: Ends) -> None:
+    """The same confidences in each window; which of several equal ones is kept is not said."""
+
+    def ranks(rows: Sequence[Row]) -> tuple[list[tuple[int, int] | None], list[float]]:
+        ranked = sorted((row.window or (0, 0), -float(row.confidence)) for row in rows)
+        return [window for window, _ in ranked], [-confidence for _, confidence in ranked]
+
+    windows, confidences = ranks(found)
+    other_windows, other_confidences = ranks(expected)
+    assert windows == other_windows
+    assert confidences == pytest.approx(other_confidences, abs=1e-12)
+
+
+def _paired(
+    found: Sequence[MatchRow], expected: Sequence[ReferenceRow], identity: Callable[[Row], tuple[object, ...]]
+) -> list[tuple[MatchRow, ReferenceRow]]:
+    """Each row with its counterpart; there is one for each and no row twice (openers at one time give a row each)."""
+    got, wanted = sorted(found, key=lambda r: repr(identity(r))), sorted(expected, key=lambda r: repr(identity(r)))
+    assert [identity(row) for row in got] == [identity(row) for row in wanted]
+    return list(zip(got, wanted, strict=True))
+
+
+def _check_common(row: MatchRow, other: ReferenceRow) -> None:
+    assert row.confidence == pytest.approx(float(other.confidence), abs=1e-12)
+    assert dict(row.key) == dict(other.key)
+    assert row.count == other.count
+
+
+_CHECKS: dict[ast.Output, Callable[[Sequence[MatchRow], Sequence[ReferenceRow], Ends], None]] = {
+    ast.Output.ALL: check_listed,
+    ast.Output.SETS: check_sets,
+    ast.Output.COLLAPSED: check_counted,
+    ast.Output.COUNT: check_counted,
+    ast.Output.NON_OVERLAPPING: check_listed,
+    ast.Output.TOP: check_top,
+}
+
+
+__all__ = ["Tally", "compare", "engine_rows"]
