@@ -27,7 +27,7 @@ def bindings(
     components: Sequence[int],
     iterations: Sequence[Iteration] | None = None,
 ) -> dict[str, Binding]:
-    """Event ids by variable, for the variables of which the match has an event, in pattern order.
+    """Event ids by variable, in pattern order: of the variables, or of whose outermost groups, the match has an event.
 
     `ids` and `components` are the match's events in its order; `iterations` gives for each the number of the iteration
     of every group around it. A variable in repeated groups is nested: one entry per iteration, () where it is absent.
@@ -37,8 +37,10 @@ def bindings(
         bound.setdefault(component, []).append(place)
     counts = {} if iterations is None else _n_iterations(variables, components, iterations)
     found: dict[str, Binding] = {}
-    for component in sorted(bound):
-        variable, places = variables[component], bound[component]
+    for component, variable in enumerate(variables):
+        places = bound.get(component, [])
+        if not places and (variable.path[:1], ()) not in counts:
+            continue
         if not variable.path or iterations is None:
             found[variable.name] = tuple(ids[place] for place in places)
             continue
@@ -77,4 +79,9 @@ def _nested(
     return tuple(ids[each][0] if each in ids else () for each in inner)
 
 
-__all__ = ["BoundVariable", "bindings"]
+def comparable(binding: str | Binding) -> tuple[object, ...]:
+    """A sort key of bindings: lists before ids, so that any two can be compared."""
+    return (1, binding) if isinstance(binding, str) else (0, tuple(map(comparable, binding)))
+
+
+__all__ = ["BoundVariable", "bindings", "comparable"]

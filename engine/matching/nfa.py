@@ -22,7 +22,7 @@ from engine.matching.listed import ListedMatches, Matches
 from engine.matching.neighbours import Neighbours
 from engine.matching.output import limit, limited
 from engine.matching.plan_arrays import plan_arrays
-from engine.matching.results import Results, bound_variables, needs_results
+from engine.matching.results import Results, TakesMatches, bound_variables, needs_results
 from engine.matching.rows import MatchRow
 from engine.matching.run_memory import RunMemory, joined, where
 from engine.matching.store import BROADCAST, EventStore
@@ -35,11 +35,12 @@ _LEAST_ROWS = 4096  # stores below this size are not compacted
 class NfaRuntime:
     """Run state of one query with a contiguity or skip till next match; implements `engine.matching.base.Runtime`."""
 
-    def __init__(self, plan: Plan, interner: Interner, limits: Limits) -> None:
+    def __init__(self, plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> None:
+        """`results`: what becomes of matches; None: the rows of the plan's own output form."""
         self.plan = plan
         self.limits = limits
         contiguous = plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH
-        formed = needs_results(plan)
+        formed = results is not None or needs_results(plan)
         self.store = EventStore(plan, interner, placed=contiguous or formed)
         self.n_rejected = 0
         self.n_unfinished = 0  # runs are followed to their end
@@ -51,7 +52,9 @@ class NfaRuntime:
         self._memory = RunMemory(plan.programs.n_registers, len(plan.programs.slots), len(plan.returns))
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
         self._pending = self._memory.no_matches()
-        self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits) if formed else None
+        self._results = results
+        if results is None and formed:
+            self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits)
         self._compact_at = _LEAST_ROWS
 
     @property
@@ -153,7 +156,7 @@ class NfaRuntime:
         return limited(self.plan, self._rows(chosen), self.limits)
 
     def _formed(
-        self, results: Results, matches: nfa_arrays.MatchArrays, stream: StreamColumns, watermark_ms: int
+        self, results: TakesMatches, matches: nfa_arrays.MatchArrays, stream: StreamColumns, watermark_ms: int
     ) -> Sequence[MatchRow]:
         """The rows of an output form, from at most `limits.max_listed` matches."""
         n_steps = self.plan.n_steps

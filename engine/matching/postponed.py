@@ -30,7 +30,7 @@ from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_ov
 from engine.matching.postponed_results import matches_of
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
-from engine.matching.results import Results, bound_variables, selects
+from engine.matching.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow, first_rows, joined_rows
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
@@ -49,7 +49,10 @@ class PostponedRuntime:
     its matches that are among the k most confident of the stream so far.
     """
 
-    def __init__(self, plan: Plan, interner: Interner, limits: Limits | None = None) -> None:
+    def __init__(
+        self, plan: Plan, interner: Interner, limits: Limits | None = None, results: TakesMatches | None = None
+    ) -> None:
+        """`results`: what becomes of matches; None: the rows of the plan's own output form."""
         if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
             raise UnsupportedQueryError(
                 f"{plan.strategy.value} is not evaluated by postponing",
@@ -59,14 +62,14 @@ class PostponedRuntime:
             )
         self.plan = plan
         self.limits = limits or Limits()
-        listed = selects(plan)
+        listed = results is not None or selects(plan)
         self.store = EventStore(plan, interner, placed=listed)
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
-        self._independent = self._independent_pairs()
+        self._independent = None if listed else self._independent_pairs()
         self._filter = EarlyFilter(plan, interner)
         self._masks = Masks(plan)
         self._watermark_ms = -FOREVER_MS
@@ -76,9 +79,9 @@ class PostponedRuntime:
         trailing = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
         whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS) and not listed
         self._holds_back = (2 if whole_ends else 1) if trailing else 0
-        self._results = (
-            Results(plan, interner, self.limits, bound_variables(plan), trailing=trailing) if listed else None
-        )
+        self._results = results
+        if results is None and listed:
+            self._results = Results(plan, interner, self.limits, bound_variables(plan), trailing=trailing)
         # An undecided match may have begun a window ago; what a leading negation forbids it lies a window further back.
         self._looks_back = int(trailing and any(negation.after < 0 for negation in plan.negations))
 
@@ -124,7 +127,7 @@ class PostponedRuntime:
 
     def _independent_pairs(self) -> IndependentPairs | None:
         form = independent_form(self.plan)
-        if isinstance(form, OtherForm) or selects(self.plan):
+        if isinstance(form, OtherForm):
             return None
         return IndependentPairs(self.plan, form, self._compiled)
 
@@ -256,7 +259,7 @@ class PostponedRuntime:
             )
         self.store.restore(state["events"])
         self._compiled = compile_tables(self.plan, self._interner)
-        self._independent = self._independent_pairs()
+        self._independent = None if self._results is not None else self._independent_pairs()
         self._filter = EarlyFilter(self.plan, self._interner)
         self._masks = Masks(self.plan)
         self._masks.append(self._filter.of_store(self.store), 0)

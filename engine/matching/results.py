@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from engine.errors import StateError
 from engine.events import AttributeType, BoolArray, Int64Array
 from engine.language import ast
 from engine.matching.base import Limits
-from engine.matching.bindings import BoundVariable, bindings
+from engine.matching.bindings import BoundVariable, bindings, comparable
 from engine.matching.interner import Interner
 from engine.matching.listed import Key, ListedMatches, Matches, as_key, no_matches
 from engine.matching.output import limit
@@ -62,6 +62,26 @@ def selects(plan: Plan) -> bool:
 def bound_variables(plan: Plan) -> tuple[BoundVariable, ...]:
     """The variables of a sequence of components."""
     return tuple(BoundVariable(step.variable, step.kleene) for step in plan.steps)
+
+
+class TakesMatches(Protocol):
+    """What a runtime hands its matches to."""
+
+    n_unfinished: int
+
+    def take(
+        self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
+    ) -> Sequence[MatchRow]:
+        """The rows that are decided now that `found` are; see `Results.take`."""
+        ...
+
+    def save(self) -> dict[str, pa.Table]:
+        """State as Arrow tables."""
+        ...
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned."""
+        ...
 
 
 class Results:
@@ -231,7 +251,8 @@ class Results:
         own = matches.listed.chosen(np.array([match]))
         ids = matches.events.ids.take(pa.array(own.rows)).to_pylist()
         iterations = None if own.iterations is None else [tuple(each) for each in own.iterations.tolist()]
-        return tuple(bindings(self._variables, ids, own.components.tolist(), iterations).items())
+        bound = bindings(self._variables, ids, own.components.tolist(), iterations)
+        return tuple((name, comparable(binding)) for name, binding in bound.items())
 
     # ------------------------------------------------------------------ state
 
@@ -270,4 +291,4 @@ class Results:
         self._held = Matches.restored(held, len(self.plan.returns), self._depth)
 
 
-__all__ = ["Results", "bound_variables", "needs_results", "selects"]
+__all__ = ["Results", "TakesMatches", "bound_variables", "needs_results", "selects"]

@@ -127,6 +127,11 @@ class Plan:
     key_of_type: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the positive components in pattern order."""
+        return tuple(step.variable for step in self.steps)
+
+    @property
     def n_steps(self) -> int:
         """Number of positive components."""
         return len(self.steps)

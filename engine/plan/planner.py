@@ -12,7 +12,8 @@ from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.consistency import classify
 from engine.plan.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, Plan, ReturnValue, Step
-from engine.plan.programs import ProgramBuilder
+from engine.plan.partitioning import partitioning
+from engine.plan.programs import NoPlainProgramError, ProgramBuilder
 
 _EMPTY = EdgePredicates((), 0, 0, 0)
 
@@ -36,7 +37,11 @@ class _Placement:
 
 
 def plan(resolved: ResolvedQuery) -> Plan:
-    """Plan a resolved query. Raises UnsupportedQueryError for what no runtime of this version evaluates."""
+    """Plan a resolved query whose pattern is a SEQ of components and negated single components.
+
+    Raises NoPlainProgramError for a predicate that needs an automaton plan, UnsupportedQueryError for what no runtime
+    of this version evaluates.
+    """
     return _Planner(resolved).plan()
 
 
@@ -62,8 +67,8 @@ class _Planner:
                 query.span,
                 remedy="WITHIN a duration",
             )
-        key = self._partition_key()
-        broadcast = self._broadcast(key)
+        parted = partitioning(self.resolved, [(p.component, p.negated) for p in self.parts])
+        key, broadcast = parted.key, parted.broadcast
         placed = self._place([*self._conjuncts(), *self._residual_equivalences(key)])
         steps = tuple(self._step(p, placed, broadcast) for p in self.positives)
         negations = tuple(self._negation(i, p, placed, broadcast) for i, p in enumerate(self.negatives))
@@ -88,7 +93,7 @@ class _Planner:
             returns=returns,
             having=having,
             types=frozenset(p.component.event_type for p in self.parts),
-            keyed_types=self._keyed_types(key),
+            keyed_types=parted.keyed_types,
             attribute_types={**self.resolved.schema.attributes, TIME_ATTRIBUTE: AttributeType.INT},
             notes=tuple(self.notes),
             key_of_type={
@@ -98,48 +103,6 @@ class _Planner:
         )
 
     # ------------------------------------------------------------ partitions
-
-    def _partition_key(self) -> tuple[str, ...]:
-        """The attributes of `[x]` that every keyed component has; the others become predicates.
-
-        There are none when negated components alone are keyed: the matches are then of no partition, and each is one.
-        """
-        keyed = self.resolved.keyed
-        having = [attributes for attributes in keyed.values() if attributes]
-        key = tuple(x for x in self.resolved.key if all(x in attributes for attributes in having))
-        if not any(keyed.get(p.component.variable) for p in self.positives):
-            key = ()
-        if key != tuple(self.resolved.key) and self.query.strategy is ast.Strategy.PARTITION_CONTIGUITY:
-            raise UnsupportedQueryError(
-                "partition contiguity needs one partition for all keyed components",
-                self.query.span,
-                f"every keyed type to have all of {', '.join(self.resolved.key)}",
-                "use [x] only with attributes that all of them have",
-            )
-        return key
-
-    def _broadcast(self, key: tuple[str, ...]) -> frozenset[str]:
-        """Types whose events enter every partition."""
-        if not key:
-            return frozenset()
-        return frozenset(
-            p.component.event_type for p in self.parts if not self.resolved.keyed.get(p.component.variable)
-        )
-
-    def _keyed_types(self, key: tuple[str, ...]) -> frozenset[str]:
-        """The types of the schema with all attributes of the key."""
-        types = self.resolved.schema.types
-        keyed = frozenset(name for name, attributes in types.items() if key and set(key) <= set(attributes))
-        if self.query.strategy is ast.Strategy.PARTITION_CONTIGUITY:
-            partly = sorted(name for name in types.keys() - keyed if set(key) & set(types[name]))
-            if partly:
-                raise UnsupportedQueryError(
-                    f"partition contiguity by {', '.join(key)}, but {', '.join(partly)} have only some of them",
-                    self.query.span,
-                    "every type to have all attributes of the key, or none",
-                    "use one attribute as the key, or evaluate it with --runtime oracle",
-                )
-        return keyed
 
     def _residual_equivalences(self, key: tuple[str, ...]) -> list[tuple[ast.Expression, Start]]:
         conjuncts: list[tuple[ast.Expression, Start]] = []
@@ -356,9 +319,5 @@ def _refuse_two_meanings(conjunct: ast.Expression, terms: list[ast.Attribute | a
             raise _unsupported(conjunct, f"it compares {variable}[i-1] with {variable}[{variable}.len]")
 
 
-def _unsupported(conjunct: ast.Expression, why: str) -> UnsupportedQueryError:
-    return UnsupportedQueryError(
-        f"this predicate is not evaluated by the compiled runtimes of this version: {why}",
-        conjunct.span,
-        remedy="rewrite it with an aggregate (min, max), or evaluate it with --runtime oracle",
-    )
+def _unsupported(conjunct: ast.Expression, why: str) -> NoPlainProgramError:
+    return NoPlainProgramError(f"this predicate has no place in a plain plan: {why}", conjunct.span)

@@ -24,6 +24,10 @@ _COMPARISONS = {"=": op.EQ, "!=": op.NE, "<": op.LT, "<=": op.LE, ">": op.GT, ">
 _ARITHMETIC = {"+": op.ADD, "-": op.SUBTRACT, "*": op.MULTIPLY, "/": op.DIVIDE, "%": op.MODULO}
 
 
+class NoPlainProgramError(UnsupportedQueryError):
+    """A predicate whose terms the registers of a plain plan cannot hold; an automaton plan has one for each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One running aggregate of a Kleene component; `base` is the slot that a LAG slot copies."""
@@ -186,9 +190,7 @@ class ProgramBuilder:
         lagged = node.range is ast.Range.BEFORE_LAST
         if node.function in ("first", "last"):
             if lagged and node.function == "last":
-                raise UnsupportedQueryError(
-                    f"last({node.variable}[..{node.variable}.len-1]) is not evaluated", node.span, remedy="use first()"
-                )
+                raise NoPlainProgramError(f"last({node.variable}[..{node.variable}.len-1])", node.span)
             register = first_register if node.function == "first" else last_register
             self._code.append((op.COLUMN, register(component), self.column(node.name or TIME_ATTRIBUTE)))
             return 1

@@ -11,19 +11,23 @@ from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.language.resolver import ResolvedQuery, resolve
+from engine.plan.branches import Branch, head_of, plan_branches
 from engine.plan.explain import explain
 from engine.plan.model import Plan
-from engine.plan.planner import plan
 
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A checked and planned query; `hash` identifies its meaning (the printed form after parameters are filled in)."""
+    """A checked and planned query; `hash` identifies its meaning (the printed form after parameters are filled in).
+
+    `branches`: the plans whose union the query is. `plan`: the only one, or for several what they have in common.
+    """
 
     name: str
     resolved: ResolvedQuery
     plan: Plan
     hash: str
+    branches: tuple[Branch, ...] = ()
 
     @property
     def notice(self) -> ast.Notice | None:
@@ -71,4 +75,5 @@ def compile_query(
     resolved = resolve(parse(text, name), schema, parameters or {}, text=text, name=name)
     canonical = print_query(resolved.query)
     digest = hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
-    return CompiledQuery(name, resolved, plan(resolved), digest)
+    branches = plan_branches(resolved)
+    return CompiledQuery(name, resolved, head_of(branches, resolved), digest, branches)

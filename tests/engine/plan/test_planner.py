@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine import compile_query, parse
-from engine.errors import QueryTypeError, UnsupportedQueryError
+from engine.errors import QueryTypeError
 from engine.events import AttributeType, EventSchema
 from engine.language.printer import print_expression
+from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.consistency import classify
 from engine.plan.model import Consistency, Edge, Plan, Step
 
@@ -123,13 +124,6 @@ def test_a_collapsed_row_returns_only_what_all_its_matches_share() -> None:
         planned("SEQ(A a, B+ b[], A c)", "[k]", "OUTPUT COLLAPSED RETURN max(b[].x)")
 
 
-def test_what_no_compiled_runtime_evaluates_is_refused_with_a_remedy() -> None:
-    with pytest.raises(UnsupportedQueryError, match="--runtime oracle"):
-        planned("SEQ(A a, OR(A b, B c))", "a.x > 1")
-    with pytest.raises(UnsupportedQueryError, match="--runtime oracle"):
-        planned("SEQ(A+ a[], B b)", "max(a[..i-1].x) < b.x")
-
-
 def test_explain_says_where_and_why() -> None:
     text = (
         "PATTERN SEQ(A a, L+ b[], B c) WHERE skip_till_any_match { [k] AND b[i].x >= b[i-1].x AND b[i].x < 4 }"
@@ -152,6 +146,5 @@ def test_explain_says_where_and_why() -> None:
 @pytest.mark.parametrize(
     "conjunct", ["b[i-1].x <= b[b.len].x", "b[b.len].x > max(b[..i-1].x)", "c.x > b[i-1].x + b[b.len].x"]
 )
-def test_terms_that_share_a_register_are_refused_together(conjunct: str) -> None:
-    with pytest.raises(UnsupportedQueryError, match="compiled runtimes of this version: it "):
-        planned("SEQ(A a, B+ b[], A c)", conjunct)
+def test_terms_that_share_a_register_are_evaluated_by_an_automaton(conjunct: str) -> None:
+    assert isinstance(planned("SEQ(A a, B+ b[], A c)", conjunct), AutomatonPlan)

@@ -1,0 +1,229 @@
+"""Conditions over the chain of a run: every form of predicate of the language, in every iteration that it is about.
+
+The value of a term is found by going through the chain: one pass per term, so that an evaluation costs
+O(terms * events of the chain).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from engine.kernels.automaton_tables import (
+    AVG,
+    CONTEXT,
+    CONTEXT_END,
+    COUNT,
+    COUNT_EVENTS,
+    CURRENT_OF,
+    FIRST_I,
+    FIRST_OF,
+    LAST_OF,
+    MAX,
+    MIN,
+    ONLY,
+    PREVIOUS_OF,
+    PROGRAM,
+    STDDEV,
+    STEPPING,
+    TERM_COLUMN,
+    TERM_DEPTH,
+    TERM_KIND,
+    TERM_RANGE,
+    TERM_VARIABLE,
+    TERMS,
+    TERMS_END,
+    UNBOUNDED,
+    UP_TO_CURRENT,
+    UP_TO_LAST,
+    VALUE_OF_FIRST,
+    VALUE_OF_LAST,
+)
+from engine.kernels.opcodes import TRUE
+from engine.kernels.predicates import evaluate
+
+
+@njit(cache=True, nogil=True)
+def _is_listed(chain, at, variable, depth):
+    """Whether event `at` of the chain is in the list of `variable` in the context at hand."""
+    if chain.variables[at] != variable:
+        return False
+    same = True
+    for d in range(depth):
+        same = same and chain.iterations[at, d] == chain.context[d]
+    return same
+
+
+@njit(cache=True, nogil=True)
+def _n_listed(chain, n, variable, depth):
+    count = 0
+    for at in range(n):
+        if _is_listed(chain, at, variable, depth):
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _aggregate(columns, chain, n, kind, variable, column, depth, most):
+    """An aggregate of the first `most` events of a list; NULL values are left out, but by first and last."""
+    n_events, n_values = 0, 0
+    value = np.nan
+    mean, squares = 0.0, 0.0
+    for at in range(n):
+        if n_events >= most:
+            break
+        if not _is_listed(chain, at, variable, depth):
+            continue
+        n_events += 1
+        if column < 0:
+            continue
+        x = columns[column, chain.rows[at]]
+        if kind == VALUE_OF_LAST or (kind == VALUE_OF_FIRST and n_events == 1):
+            value = x
+        if math.isnan(x) or kind in (VALUE_OF_FIRST, VALUE_OF_LAST):
+            continue
+        n_values += 1
+        if kind == STDDEV:
+            step = x - mean
+            mean += step / n_values
+            squares += step * (x - mean)
+        elif n_values == 1:
+            value = x
+        elif kind == MIN:
+            value = min(value, x)
+        elif kind == MAX:
+            value = max(value, x)
+        else:
+            value += x
+    if kind == COUNT_EVENTS:
+        return float(n_events)
+    if kind == COUNT:
+        return float(n_values)
+    if kind == AVG:
+        return value / n_values if n_values else np.nan
+    if kind == STDDEV:
+        return math.sqrt(squares / n_values) if n_values else np.nan
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _nth(chain, n, variable, depth, number):
+    """The row of event `number` (from 1) of a list; -1 without one."""
+    count = 0
+    for at in range(n):
+        if _is_listed(chain, at, variable, depth):
+            count += 1
+            if count == number:
+                return chain.rows[at]
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _load_terms(tables, columns, chain, n, condition, i):
+    """Find the terms for this i; False when one is about a variable without an event, and not a count."""
+    first = tables.conditions[condition, TERMS]
+    for t in range(first, tables.conditions[condition, TERMS_END]):
+        kind = tables.terms[t, TERM_KIND]
+        variable = tables.terms[t, TERM_VARIABLE]
+        depth = tables.terms[t, TERM_DEPTH]
+        n_events = _n_listed(chain, n, variable, depth)
+        if n_events == 0 and kind not in (COUNT_EVENTS, COUNT):
+            return False
+        if kind in (ONLY, FIRST_OF):
+            chain.term_rows[t - first] = _nth(chain, n, variable, depth, 1)
+        elif kind == LAST_OF:
+            chain.term_rows[t - first] = _nth(chain, n, variable, depth, n_events)
+        elif kind == CURRENT_OF:
+            chain.term_rows[t - first] = _nth(chain, n, variable, depth, i)
+        elif kind == PREVIOUS_OF:
+            chain.term_rows[t - first] = _nth(chain, n, variable, depth, i - 1)
+        else:
+            most = UNBOUNDED
+            if tables.terms[t, TERM_RANGE] == UP_TO_CURRENT:
+                most = i - 1
+            elif tables.terms[t, TERM_RANGE] == UP_TO_LAST:
+                most = n_events - 1
+            chain.term_values[t - first] = _aggregate(
+                columns, chain, n, kind, variable, tables.terms[t, TERM_COLUMN], depth, most
+            )
+    return True
+
+
+@njit(cache=True, nogil=True)
+def value_of(tables, columns, chain, n, condition, i):
+    """The value of a condition's program for this i in the context at hand; NaN where it does not apply."""
+    if not _load_terms(tables, columns, chain, n, condition, i):
+        return np.nan
+    return _run(tables, columns, chain, condition)
+
+
+@njit(cache=True, nogil=True)
+def _run(tables, columns, chain, condition):
+    program = tables.conditions[condition, PROGRAM]
+    return evaluate(
+        tables.code, tables.bounds[program], tables.bounds[program + 1], tables.constants, columns, chain.term_rows,
+        chain.term_values, chain.stack,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _holds_here(tables, columns, chain, n, condition, newest):
+    """In the context at hand, for every i or the newest: true, or not applicable."""
+    stepping = tables.conditions[condition, STEPPING]
+    if stepping < 0:
+        return (
+            not _load_terms(tables, columns, chain, n, condition, 0) or _run(tables, columns, chain, condition) == TRUE
+        )
+    depth = 0
+    for t in range(tables.conditions[condition, TERMS], tables.conditions[condition, TERMS_END]):
+        if tables.terms[t, TERM_VARIABLE] == stepping:
+            depth = tables.terms[t, TERM_DEPTH]
+    last = _n_listed(chain, n, stepping, depth)
+    first = tables.conditions[condition, FIRST_I]
+    for i in range(max(first, last) if newest else first, last + 1):
+        if _load_terms(tables, columns, chain, n, condition, i) and _run(tables, columns, chain, condition) != TRUE:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def holds(tables, columns, chain, n, condition, depth, newest, counters):
+    """Whether a condition is true in every iteration of its context that agrees with `counters` in `depth` groups.
+
+    Of the first n events of the chain. An iteration without an event of one of the variables does not count, unless
+    these are only counted.
+    """
+    context = tables.conditions[condition, CONTEXT]
+    n_groups = tables.conditions[condition, CONTEXT_END] - context
+    if depth >= n_groups:
+        for d in range(n_groups):
+            chain.context[d] = counters[tables.contexts[context + d]]
+        return _holds_here(tables, columns, chain, n, condition, newest)
+    for at in range(n):
+        if not tables.in_context[condition, chain.variables[at]]:
+            continue
+        agrees = True
+        for d in range(depth):
+            agrees = agrees and chain.iterations[at, d] == counters[tables.contexts[context + d]]
+        if not agrees or _is_repeated(tables, chain, condition, at, n_groups):
+            continue
+        for d in range(n_groups):
+            chain.context[d] = chain.iterations[at, d]
+        if not _holds_here(tables, columns, chain, n, condition, newest):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _is_repeated(tables, chain, condition, at, n_groups):
+    """Whether an earlier event of the chain is in the same iteration of the context."""
+    for other in range(at):
+        if tables.in_context[condition, chain.variables[other]]:
+            same = True
+            for d in range(n_groups):
+                same = same and chain.iterations[at, d] == chain.iterations[other, d]
+            if same:
+                return True
+    return False

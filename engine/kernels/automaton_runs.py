@@ -1,0 +1,221 @@
+"""Runs of an automaton over precise events: contiguity and skip till next match (SASE+ section 3.2, step 3).
+
+Runs of a partition are a linked list; what a run has selected is a path of nodes that share their beginnings. The list
+of no partition holds the runs that broadcast events alone have made: a new partition starts with a copy of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from engine.kernels.automaton_edges import end_in, follow, is_free, passes_having, put
+from engine.kernels.automaton_search import emit, partition_of_match, with_more_events
+from engine.kernels.automaton_tables import (
+    BLOCKS,
+    NEXT_MATCH,
+    PARTITION_CONTIGUITY,
+    STRATEGY,
+    STRICT_CONTIGUITY,
+    TARGET,
+    VARIABLE,
+    WITHIN_MS,
+    longer_chain,
+    new_chain,
+)
+
+# Columns of Runs.runs.
+STATE, NODE, FIRST_ROW, FOLLOWING = 0, 1, 2, 3
+
+# Columns of Runs.nodes.
+ROW, EDGE, PARENT = 0, 1, 2
+
+# Places in Runs.counts.
+N_NODES, N_RUNS, FREE, N_LIVE = 0, 1, 2, 3
+
+
+class Runs(NamedTuple):
+    """runs: int64 (n, 4); FOLLOWING is the next of its list, or of the free ones. nodes: int64 (n, 3). heads, lengths,
+    last_seen: int64 (n_partitions + 1,), the last one for no partition: first run, number of runs, position of the
+    newest event of the partition; known: bool. counts: int64 (4,): nodes, runs, first free run, live runs."""
+
+    runs: npt.NDArray[np.int64]
+    nodes: npt.NDArray[np.int64]
+    heads: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    known: npt.NDArray[np.bool_]
+    last_seen: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def _new_run(state, chain, run_state, node, first_row):
+    run = state.counts[FREE]
+    if run >= 0:
+        state.counts[FREE] = state.runs[run, FOLLOWING]
+    else:
+        run = state.counts[N_RUNS]
+        state.counts[N_RUNS] += 1
+    state.runs[run, STATE], state.runs[run, NODE] = run_state, node
+    state.runs[run, FIRST_ROW], state.runs[run, FOLLOWING] = first_row, state.heads[chain]
+    state.heads[chain] = run
+    state.lengths[chain] += 1
+    state.counts[N_LIVE] += 1
+
+
+@njit(cache=True, nogil=True)
+def _free_run(state, chain, run):
+    state.runs[run, FOLLOWING] = state.counts[FREE]
+    state.counts[FREE] = run
+    state.lengths[chain] -= 1
+    state.counts[N_LIVE] -= 1
+
+
+@njit(cache=True, nogil=True)
+def _length(nodes, node):
+    n = 0
+    while node >= 0:
+        n += 1
+        node = nodes[node, PARENT]
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _unroll(tables, nodes, node, chain, n):
+    """Put the n events that lead to a node onto the chain, which has room for one more."""
+    for at in range(n - 1, -1, -1):
+        chain.rows[at], chain.edges[at] = nodes[node, ROW], nodes[node, EDGE]
+        node = nodes[node, PARENT]
+    chain.counters[0, :] = 0
+    for at in range(n):
+        put(tables, chain, at, chain.edges[at], chain.rows[at])
+
+
+@njit(cache=True, nogil=True)
+def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_told, found):
+    """A run has followed an edge: chain of n events, `node` before the newest; False when a match has no room."""
+    row, target = chain.rows[n - 1], tables.edges[edge, TARGET]
+    new = state.counts[N_NODES]
+    state.counts[N_NODES] += 1
+    state.nodes[new, ROW], state.nodes[new, EDGE], state.nodes[new, PARENT] = row, edge, node
+    if tables.state_edges[target + 1] > tables.state_edges[target]:
+        _new_run(state, owner, target, new, chain.rows[0])
+    if not is_told:
+        return True
+    end = end_in(tables, store, chain, n, target)
+    if end < 0 or not passes_having(tables, store, chain, n) or not is_free(tables, store, chain, n, partition):
+        return True
+    own = partition_of_match(tables, store, chain, n, partition)
+    return emit(tables, store, chain, n, own, end, found)
+
+
+@njit(cache=True, nogil=True)
+def _begin_known(state, partition, unbound):
+    """A partition seen for the first time has all runs that broadcast events have started so far."""
+    state.known[partition] = True
+    state.last_seen[partition] = -1
+    run = state.heads[unbound]
+    while run >= 0:
+        _new_run(state, partition, state.runs[run, STATE], state.runs[run, NODE], state.runs[run, FIRST_ROW])
+        run = state.runs[run, FOLLOWING]
+
+
+@njit(cache=True, nogil=True)
+def _n_offers(state, partition, unbound):
+    """How many runs one event may be offered to."""
+    if partition < 0:
+        return state.counts[N_LIVE] + unbound + 1
+    return state.lengths[partition] + 1 + (0 if state.known[partition] else state.lengths[unbound])
+
+
+@njit(cache=True, nogil=True)
+def advance_runs(tables, store, position, previous, state, start, end, found):
+    """Offer rows start..end-1 to the runs; returns the first row not processed (end when all are), and the matches.
+
+    position, previous: int64, under contiguity: the place of each row in the stream, and that of the event before it in
+    its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
+    unprocessed row is done but that found.counts[2] is 1 when it was the matches.
+    """
+    unbound = state.heads.shape[0] - 1
+    within, strategy = tables.scalars[WITHIN_MS], tables.scalars[STRATEGY]
+    n_out = 1
+    for s in range(tables.state_edges.shape[0] - 1):
+        n_out = max(n_out, tables.state_edges[s + 1] - tables.state_edges[s])
+    chain = new_chain(tables, 64)
+    for row in range(start, end):
+        partition = store.partition[row]
+        needed = _n_offers(state, partition, unbound) * n_out
+        if state.nodes.shape[0] - state.counts[N_NODES] < needed:
+            return row, found
+        if state.runs.shape[0] - state.counts[N_LIVE] < 2 * needed:
+            return row, found
+        if found.partition.shape[0] - found.counts[0] < needed:
+            found.counts[2] = 1
+            return row, found
+        if partition >= 0 and not state.known[partition]:
+            _begin_known(state, partition, unbound)
+        first = partition if partition >= 0 else 0
+        last = partition + 1 if partition >= 0 else unbound + 1
+        for owner in range(first, last):
+            if owner != unbound and not state.known[owner]:
+                continue
+            own = owner if owner != unbound else -1
+            before = -1
+            if strategy == PARTITION_CONTIGUITY:
+                before = previous[row]
+                if partition < 0 and owner != unbound:
+                    before = max(before, state.last_seen[owner])
+            run, kept = state.heads[owner], -1
+            state.heads[owner] = -1  # new runs are put here: they are not offered the event that made them
+            tail = -1
+            while run >= 0:
+                following = state.runs[run, FOLLOWING]
+                node, here = state.runs[run, NODE], state.runs[run, STATE]
+                newest = state.nodes[node, ROW]
+                keep = store.t_ms[row] - store.t_ms[state.runs[run, FIRST_ROW]] <= within
+                if keep and strategy == STRICT_CONTIGUITY:
+                    keep = position[row] == position[newest] + 1
+                elif keep and strategy == PARTITION_CONTIGUITY:
+                    keep = before == position[newest]
+                if keep:
+                    blocked, n = False, 0
+                    for edge in range(tables.state_edges[here], tables.state_edges[here + 1]):
+                        if not store.begin[tables.edges[edge, VARIABLE], row]:
+                            continue
+                        if n == 0:
+                            n = _length(state.nodes, node)
+                            while chain.rows.shape[0] < n + 2:
+                                chain = longer_chain(tables, chain, 0)
+                            _unroll(tables, state.nodes, node, chain, n)
+                        if follow(tables, store, chain, 0, n, edge, row):
+                            blocked = blocked or tables.edges[edge, BLOCKS] != 0
+                            while found.rows.shape[0] - found.counts[1] < n + 1:
+                                found = with_more_events(found)
+                            _advanced(
+                                tables, store, state, chain, n + 1, edge, node, owner, own, owner != unbound, found
+                            )
+                    keep = strategy == NEXT_MATCH and not blocked
+                if keep:
+                    state.runs[run, FOLLOWING] = kept
+                    kept = run
+                    if tail < 0:
+                        tail = run
+                else:
+                    _free_run(state, owner, run)
+                run = following
+            for edge in range(tables.state_edges[0], tables.state_edges[1]):
+                if store.begin[tables.edges[edge, VARIABLE], row]:
+                    chain.counters[0, :] = 0
+                    if follow(tables, store, chain, 0, 0, edge, row):
+                        while found.rows.shape[0] - found.counts[1] < 1:
+                            found = with_more_events(found)
+                        _advanced(tables, store, state, chain, 1, edge, -1, owner, own, owner != unbound, found)
+            if tail >= 0:
+                state.runs[tail, FOLLOWING] = state.heads[owner]
+                state.heads[owner] = kept
+        if partition >= 0 and strategy == PARTITION_CONTIGUITY:
+            state.last_seen[partition] = position[row]
+    return end, found

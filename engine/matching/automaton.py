@@ -1,0 +1,337 @@
+"""The automaton runtime over precise events: patterns that are no plain sequence, under all selection strategies.
+
+Skip till any match lists, for each last event, depth first over the events of its window; the other strategies follow
+runs. A match is decided when its last event arrives, a trailing negation when the watermark has passed its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import StateError
+from engine.events import FOREVER_MS, BoolArray, Int64Array
+from engine.kernels import automaton_runs, automaton_search
+from engine.kernels.automaton_edges import is_free_after, rewrite_chain
+from engine.kernels.automaton_tables import Rows, new_chain
+from engine.language import ast
+from engine.matching.automaton_arrays import tables
+from engine.matching.automaton_memory import Pending, RunsMemory, grown, room, taken
+from engine.matching.base import Limits
+from engine.matching.bindings import BoundVariable
+from engine.matching.early_filter import EarlyFilter, Masks, Survivors
+from engine.matching.interner import Interner
+from engine.matching.listed import ListedMatches, Matches
+from engine.matching.neighbours import Neighbours
+from engine.matching.results import Results, TakesMatches
+from engine.matching.rows import MatchRow
+from engine.matching.store import BROADCAST, EventStore
+from engine.matching.stream import StreamColumns
+from engine.plan.automaton_model import AutomatonPlan
+
+_STATE_VERSION = 1
+_LEAST_ROWS = 4096
+"""Stores below this size are not compacted."""
+_BUDGET_FACTOR = 50
+"""Listing may take this many times `work_budget` search steps per last event and partition, as the postponed one."""
+
+
+class AutomatonRuntime:
+    """Run state of one query; implements `engine.matching.base.Runtime`.
+
+    Imprecise events are refused and counted in `n_rejected`. `n_unfinished` counts searches that the work budget
+    stopped.
+    """
+
+    def __init__(
+        self, plan: AutomatonPlan, interner: Interner, limits: Limits, results: TakesMatches | None = None
+    ) -> None:
+        """`results`: what becomes of matches, the query's own output form when None."""
+        self.plan = plan
+        self.limits = limits
+        self.n_rejected = 0
+        self.n_work_stopped = 0
+        self.store = EventStore(plan, interner, placed=True)
+        self._interner = interner
+        self._by_runs = plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH
+        contiguous = self._by_runs and plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH
+        self._neighbours = Neighbours(plan) if contiguous else None
+        self._filter = EarlyFilter(plan, interner)
+        self._masks = Masks(plan)
+        self._tables = tables(plan, interner)
+        self._memory = RunsMemory()
+        self._depth = max((len(path) for path in plan.states.paths), default=0)
+        self._waits = any(end.crossings for end in plan.states.exits)
+        self._results: TakesMatches = results or Results(
+            plan, interner, limits, bound_variables(plan), trailing=self._waits
+        )
+        self._pending = taken(room(len(plan.returns), self._depth))
+        self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)
+        self._compact_at = _LEAST_ROWS
+
+    @property
+    def n_rows(self) -> int:
+        """Events kept."""
+        return len(self.store)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs alive; 0 under skip till any match."""
+        return self._memory.n_runs
+
+    @property
+    def n_unfinished(self) -> int:
+        """See `Runtime.n_unfinished`."""
+        return self._results.n_unfinished
+
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
+        """See `Runtime.advance`."""
+        survivors = self._survivors(stream)
+        start = len(self.store)
+        self._masks.append(survivors, start)
+        _, end = self.store.append(stream, survivors.rows)
+        if self._neighbours is not None:
+            position, previous = self._neighbours.of(stream)
+            self.store.position[start:end] = position[survivors.rows]
+            self.store.previous[start:end] = previous[survivors.rows]
+        found, unfinished = self._find(start, end)
+        decided = self._decided(Pending.joined([self._pending, found]), watermark_ms)
+        rows = self._results.take(self._matches(decided, unfinished=unfinished), stream, watermark_ms)
+        if len(self.store) >= self._compact_at:
+            self._compact(watermark_ms)
+        return rows
+
+    def _survivors(self, stream: StreamColumns) -> Survivors:
+        """The events to be stored: precise, and accepted by some edge or needed to tell what is contiguous."""
+        survivors = self._filter.select(stream)
+        plan = self.plan
+        if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY and plan.broadcast:
+            keyed = [stream.rows_of_type(name) for name in plan.keyed_types]
+            survivors = survivors.with_rows(self._filter.with_key(stream, np.sort(np.concatenate(keyed))))
+        imprecise = stream.t_lo_ms != stream.t_hi_ms
+        if imprecise.any():
+            self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in plan.types)
+            survivors = survivors.where(~imprecise[survivors.rows])
+        return survivors
+
+    # -------------------------------------------------------------- matching
+
+    def _find(self, start: int, end: int) -> tuple[Pending, bool]:
+        """The matches that end in rows start..end-1, and whether a limit stopped the search for them."""
+        if start == end:
+            return taken(room(len(self.plan.returns), self._depth)), False
+        return self._follow_runs(start, end) if self._by_runs else self._list(start, end)
+
+    def _list(self, start: int, end: int) -> tuple[Pending, bool]:
+        lasts = start + np.flatnonzero(self._masks.begin[self._final_variables(), start:end].any(axis=0))
+        found = room(len(self.plan.returns), self._depth)
+        rows, budget = self._rows(), self.limits.work_budget * _BUDGET_FACTOR
+        number, partition = 0, BROADCAST
+        while True:
+            status, number, partition, n_matches, n_events = automaton_search.list_matches(
+                self._tables, rows, lasts, number, partition, budget, found
+            )
+            if status == automaton_search.DONE:
+                self.n_work_stopped += int(found.counts[2])
+                return taken(found), bool(found.counts[2])
+            if int(found.counts[0]) >= self.limits.max_listed:
+                return taken(found), True
+            found = grown(found, n_matches, n_events)
+
+    def _final_variables(self) -> list[int]:
+        """Variables whose event may be the last of a match."""
+        ends = {end.state for end in self.plan.states.exits}
+        edges = [edge for edge in self.plan.states.edges if edge.target in ends]
+        variables = {int(self._positive[edge.occurrence]) for edge in edges}
+        return sorted(v for v in variables if v < self.plan.states.n_positive)
+
+    def _follow_runs(self, start: int, end: int) -> tuple[Pending, bool]:
+        self._memory.know_partitions(self.store.n_partitions)
+        rows = self._rows()
+        parts: list[Pending] = []
+        found = room(len(self.plan.returns), self._depth)
+        n_listed, unfinished = 0, False
+        while start < end:
+            start, found = automaton_runs.advance_runs(
+                self._tables, rows, self.store.position, self.store.previous, self._memory.state, start, end, found
+            )
+            part = taken(found)
+            n_listed += part.n_matches
+            unfinished = unfinished or n_listed > self.limits.max_listed
+            if not unfinished or not parts:
+                parts.append(part)
+            wants_matches = bool(found.counts[2])
+            if wants_matches:
+                found = grown(found, 0, 0)
+            elif start < end:
+                self._memory.grow()
+            found.counts[:] = 0
+        return Pending.joined(parts), unfinished
+
+    def _rows(self) -> Rows:
+        store, n = self.store, len(self.store)
+        partitions = store.partition[:n]
+        order = np.argsort(partitions, kind="stable")
+        bounds = np.arange(BROADCAST, store.n_partitions + 1)
+        return Rows(
+            store.t_lo_ms[:n],
+            partitions,
+            store.columns,
+            self._masks.begin,
+            self._masks.negated,
+            order.astype(np.int64),
+            np.searchsorted(partitions[order], bounds).astype(np.int64),
+        )
+
+    # --------------------------------------------------------------- results
+
+    def _decided(self, matches: Pending, watermark_ms: int) -> Pending:
+        """The matches that nothing can change any more; the others wait in `_pending`."""
+        if not self._waits or not matches.n_matches:
+            return matches
+        first_ms = self.store.t_lo_ms[matches.rows[matches.offsets[:-1]]]
+        due: BoolArray = (first_ms + self.plan.within_ms < watermark_ms) | ~self._is_waiting(matches)
+        self._pending = matches.chosen(np.flatnonzero(~due))
+        matches = matches.chosen(np.flatnonzero(due))
+        rows = self._rows()
+        free = [number for number in range(matches.n_matches) if self._is_free_after(rows, matches, number)]
+        return matches.chosen(np.array(free, np.int64))
+
+    def _is_waiting(self, matches: Pending) -> BoolArray:
+        waiting = np.array([bool(end.crossings) for end in self.plan.states.exits], np.bool_)
+        return np.asarray(waiting[matches.exit], np.bool_)
+
+    def _is_free_after(self, rows: Rows, matches: Pending, number: int) -> bool:
+        events = slice(int(matches.offsets[number]), int(matches.offsets[number + 1]))
+        chain = new_chain(self._tables, events.stop - events.start + 2)
+        n = rewrite_chain(self._tables, chain, matches.rows[events], matches.edges[events])
+        partition, end = int(matches.partition[number]), int(matches.exit[number])
+        return bool(is_free_after(self._tables, rows, chain, n, partition, end))
+
+    def _matches(self, found: Pending, *, unfinished: bool) -> Matches:
+        edges = np.array([edge.occurrence for edge in self.plan.states.edges], np.int64)
+        components = self._positive[edges[found.edges]]
+        iterations = None
+        if self._depth:
+            depths = np.array([len(path) for path in self.plan.states.paths], np.int64)[components]
+            within = np.arange(self._depth)[None, :] < depths[:, None]
+            iterations = np.where(within, found.iterations - 1, -1)
+        listed = ListedMatches(
+            partition=found.partition,
+            offsets=found.offsets,
+            rows=found.rows,
+            components=components,
+            iterations=iterations,
+            confidence=np.ones(found.n_matches),
+            values=found.values,
+        )
+        if self.plan.broadcast:
+            listed = listed.chosen(_distinct(found))
+        return Matches.of_store(self.store, listed, unfinished=unfinished)
+
+    # ------------------------------------------------------------- compaction
+
+    def _compact(self, watermark_ms: int) -> None:
+        """Drop expired runs, unreachable nodes and the events that nothing refers to any more."""
+        store, memory, n = self.store, self._memory, len(self.store)
+        earliest_ms = max(watermark_ms - self.plan.within_ms, -FOREVER_MS)
+        runs, owners = memory.alive()
+        first_rows = memory.state.runs[runs, automaton_runs.FIRST_ROW]
+        memory.compact(store.t_lo_ms[first_rows] >= earliest_ms, runs, owners)
+        if self._by_runs:
+            keep = self._kept_by_runs(watermark_ms)
+        else:
+            keep = store.t_lo_ms[:n] >= earliest_ms
+            keep[self._pending.rows] = True
+        if self._neighbours is not None:
+            positions = store.position[:n][keep]
+            self._neighbours.forget_before(int(positions.min()) if len(positions) else 2**62)
+        self._masks.keep(keep)
+        new_row, new_partition = store.keep(keep)
+        memory.renumber(new_row, new_partition, store.n_partitions)
+        pending = self._pending
+        self._pending = pending._replace(rows=new_row[pending.rows], partition=new_partition[pending.partition])
+        self._compact_at = max(_LEAST_ROWS, 2 * len(store))
+
+    def _kept_by_runs(self, watermark_ms: int) -> BoolArray:
+        """Rows of runs, of matches that wait, of what may still be negated, and the newest of each partition."""
+        store, n = self.store, len(self.store)
+        keep: BoolArray = np.any(self._masks.negated[:, :n], axis=0)
+        keep &= store.t_lo_ms[:n] >= watermark_ms - 2 * self.plan.within_ms
+        keep[self._memory.rows_in_use()] = True
+        keep[self._pending.rows] = True
+        if self.plan.broadcast:
+            # While a run of no partition may be alive its partitions must stay known, or they would get it again.
+            keyed = np.flatnonzero(store.partition[:n] != BROADCAST)
+            last = np.full(store.n_partitions, -1, np.int64)
+            last[store.partition[keyed]] = keyed
+            last = last[last >= 0]
+            keep[last[store.t_lo_ms[last] >= watermark_ms - self.plan.within_ms]] = True
+        return keep
+
+    # ------------------------------------------------------------------ state
+
+    def save(self) -> dict[str, pa.Table]:
+        """The state: kept events, runs and their nodes, known partitions, matches that wait, results."""
+        meta = {"automaton_version": str(_STATE_VERSION)}
+        if self._neighbours is not None:
+            meta["neighbours"] = self._neighbours.save()
+        store = self.store.save()
+        return {
+            "store": store.replace_schema_metadata({**store.schema.metadata, **meta}),
+            "pending": self._pending.save(),
+            **self._memory.save(),
+            **self._results.save(),
+        }
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises StateError when it does not fit."""
+        missing = {"store", "pending", "runs", "nodes", "known"} - set(state)
+        if missing:
+            raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
+        meta: Mapping[bytes, bytes] = state["store"].schema.metadata or {}
+        if meta.get(b"automaton_version") != str(_STATE_VERSION).encode():
+            raise StateError(
+                f"saved state of {self.plan.name} has automaton version {meta.get(b'automaton_version')!r}, "
+                f"expected {_STATE_VERSION}"
+            )
+        self.store.restore(state["store"])
+        self._filter = EarlyFilter(self.plan, self._interner)
+        self._tables = tables(self.plan, self._interner)
+        self._masks = Masks(self.plan)
+        self._masks.append(self._filter.of_store(self.store), 0)
+        if self._neighbours is not None:
+            self._neighbours.restore(meta[b"neighbours"].decode())
+        self._memory.restore(state, self.store.n_partitions)
+        self._pending = Pending.restored(state["pending"], len(self.plan.returns), self._depth)
+        self._results.restore(state)
+
+
+def bound_variables(plan: AutomatonPlan) -> tuple[BoundVariable, ...]:
+    """The positive variables of an automaton."""
+    automaton = plan.states
+    closures = {o.variable for o in automaton.occurrences if o.closure}
+    return tuple(
+        BoundVariable(name, number in closures, automaton.paths[number])
+        for number, name in enumerate(automaton.variables[: automaton.n_positive])
+    )
+
+
+def _distinct(found: Pending) -> Int64Array:
+    """The matches, those of broadcast events alone once: several partitions may have them."""
+    seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+    chosen = []
+    for number, partition in enumerate(found.partition.tolist()):
+        events = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
+        if partition == BROADCAST:
+            match = tuple(found.rows[events].tolist()), tuple(found.edges[events].tolist())
+            if match in seen:
+                continue
+            seen.add(match)
+        chosen.append(number)
+    return np.array(chosen, np.int64)
+
+
+__all__ = ["AutomatonRuntime", "bound_variables"]

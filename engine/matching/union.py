@@ -1,0 +1,268 @@
+"""A query that is a union of several plans: the matches of all, equal bindings once, in one output form (DESIGN 3).
+
+Each plan is evaluated by itself, by the runtime that suits it. Counted and collapsed rows of plans whose bindings
+cannot be equal are merged as rows; everything else is made from the listed matches of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import StateError
+from engine.events import BoolArray
+from engine.language import ast
+from engine.matching.automaton import AutomatonRuntime
+from engine.matching.automaton import bound_variables as automaton_variables
+from engine.matching.base import Limits, Runtime
+from engine.matching.bindings import BoundVariable
+from engine.matching.interner import Interner
+from engine.matching.listed import Matches, no_matches
+from engine.matching.nfa import NfaRuntime
+from engine.matching.output import limited
+from engine.matching.postponed import PostponedRuntime
+from engine.matching.results import Results, TakesMatches, bound_variables, selects
+from engine.matching.rows import MatchRow
+from engine.matching.stream import StreamColumns
+from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.model import Plan
+
+
+def branch_runtime(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Runtime:
+    """The runtime of one plan; `results`: what becomes of its matches instead of rows."""
+    if isinstance(plan, AutomatonPlan):
+        return AutomatonRuntime(plan, interner, limits, results)
+    if plan.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH:
+        return PostponedRuntime(plan, interner, limits, results)
+    return NfaRuntime(plan, interner, limits, results)
+
+
+class Collected:
+    """Keeps the matches of a branch for the union to take; implements `TakesMatches`."""
+
+    def __init__(self, n_returns: int) -> None:
+        self.n_unfinished = 0
+        self.longest_ms = 0
+        self._none = no_matches(n_returns)
+        self._found = self._none
+
+    def take(
+        self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
+    ) -> Sequence[MatchRow]:
+        """No rows; `taken` gives the matches."""
+        del stream, watermark_ms  # the union gives them to its own results
+        self._found, self.longest_ms = found, longest_ms
+        return []
+
+    def taken(self) -> Matches:
+        """What was found since the last call."""
+        found, self._found = self._found, self._none
+        return found
+
+    def save(self) -> dict[str, pa.Table]:
+        """Nothing: matches are taken at once."""
+        return {}
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Nothing was saved."""
+
+
+class UnionRuntime:
+    """Run state of a query of several branches; implements `engine.matching.base.Runtime`.
+
+    `head`: what the branches have in common. `variables`: names of the positive variables of the whole query, in
+    textual order.
+    """
+
+    def __init__(
+        self, head: Plan, branches: Sequence[Plan], variables: Sequence[str], interner: Interner, limits: Limits
+    ) -> None:
+        self.plan = head
+        self.limits = limits
+        self._merges_rows = _rows_can_be_merged(head, branches)
+        own = [_variables_of(branch) for branch in branches]
+        known = {variable.name: variable for part in own for variable in part}
+        bound = tuple(known.get(name, BoundVariable(name, kleene=False)) for name in variables)
+        self._places = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
+        self._depth = max((len(variable.path) for variable in bound), default=0)
+        trailing = [_is_trailing(branch) for branch in branches]
+        self._holds = _holding(head, [frozenset(v.name for v in part) for part in own], trailing)
+        self._held_ms = head.within_ms if any(trailing) else 0
+        self._collected = [Collected(len(head.returns)) for _ in branches]
+        sinks: Sequence[Collected | None] = [None] * len(branches) if self._merges_rows else self._collected
+        self._runtimes = [
+            branch_runtime(_alone(branch, sink is None), interner, limits, sink)
+            for branch, sink in zip(branches, sinks, strict=True)
+        ]
+        self._results = Results(head, interner, limits, bound, trailing=any(trailing))
+        self._held = no_matches(len(head.returns), self._depth)
+
+    @property
+    def n_rows(self) -> int:
+        """Events kept, by each branch for itself."""
+        return sum(runtime.n_rows for runtime in self._runtimes)
+
+    @property
+    def n_rejected(self) -> int:
+        """See `Runtime.n_rejected`; the most of any branch, for they reject the same events."""
+        return max(runtime.n_rejected for runtime in self._runtimes)
+
+    @property
+    def n_unfinished(self) -> int:
+        """See `Runtime.n_unfinished`."""
+        return self._results.n_unfinished + sum(runtime.n_unfinished for runtime in self._runtimes)
+
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
+        """See `Runtime.advance`."""
+        told = [runtime.advance(stream, watermark_ms) for runtime in self._runtimes]
+        if self._merges_rows:
+            rows = merged_rows([row for rows in told for row in rows])
+            return limited(self.plan, rows, self.limits)
+        parts = [self._found_by(number) for number in range(len(self._runtimes))]
+        ready = [part for part, holds in zip(parts, self._holds, strict=True) if not holds]
+        waiting = [part for part, holds in zip(parts, self._holds, strict=True) if holds]
+        decided = self._decided(Matches.joined([self._held, *waiting]), watermark_ms)
+        found = Matches.joined([*ready, decided]) if ready else decided
+        longest_ms = max(collected.longest_ms for collected in self._collected)
+        return self._results.take(_distinct(found), stream, watermark_ms, longest_ms=longest_ms)
+
+    def _found_by(self, number: int) -> Matches:
+        """The matches of a branch in the union's numbers of variables."""
+        found = self._collected[number].taken()
+        listed = found.listed
+        iterations = None
+        if self._depth:
+            iterations = np.full((len(listed.rows), self._depth), -1, np.int64)
+            if listed.iterations is not None:
+                iterations[:, : listed.iterations.shape[1]] = listed.iterations
+        components = self._places[number][listed.components]
+        return replace(found, listed=listed._replace(components=components, iterations=iterations))
+
+    def _decided(self, matches: Matches, watermark_ms: int) -> Matches:
+        """The matches that no equal one of another branch may follow any more; the others are held."""
+        if not matches.n_matches:
+            return matches
+        latest = np.maximum.reduceat(matches.events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1])
+        due: BoolArray = latest + self._held_ms < watermark_ms
+        self._held = matches.chosen(np.flatnonzero(~due)).compact()
+        return matches.chosen(np.flatnonzero(due))
+
+    # ------------------------------------------------------------------ state
+
+    def save(self) -> dict[str, pa.Table]:
+        """The states of the branches, "NUMBER:part", the union's results, and the matches that it holds."""
+        state = {
+            f"{number}:{part}": table
+            for number, runtime in enumerate(self._runtimes)
+            for part, table in runtime.save().items()
+        }
+        held = self._held.save()
+        return {**state, **self._results.save(), "union_events": held["events"], "union_matches": held["matches"]}
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises StateError when it does not fit."""
+        if missing := {"union_events", "union_matches"} - set(state):
+            raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
+        for number, runtime in enumerate(self._runtimes):
+            prefix = f"{number}:"
+            runtime.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
+        self._results.restore(state)
+        held = {"events": state["union_events"], "matches": state["union_matches"]}
+        self._held = Matches.restored(held, len(self.plan.returns), self._depth)
+
+
+def merged_rows(rows: Sequence[MatchRow]) -> list[MatchRow]:
+    """Counted rows of one key, first and last event as one: counts added, candidates united, the best match shown.
+
+    The bindings behind any two of them differ. A row that unites candidates is not `exact`.
+    """
+    groups: dict[object, list[MatchRow]] = {}
+    for row in rows:
+        groups.setdefault((row.key, row.event_ids[0], row.event_ids[-1]), []).append(row)
+    merged = [_merged(group) for group in groups.values()]
+    return sorted(merged, key=lambda row: (row.last_hi_ms, row.first_lo_ms))
+
+
+def _merged(group: Sequence[MatchRow]) -> MatchRow:
+    if len(group) == 1:
+        return group[0]
+    best = max(group, key=lambda row: (row.confidence, len(row.event_ids)))
+    candidates: dict[str, tuple[str, ...]] | None = None
+    if best.candidates is not None:
+        candidates = {}
+        for row in group:
+            for variable, ids in (row.candidates or {}).items():
+                candidates[variable] = tuple(dict.fromkeys((*candidates.get(variable, ()), *ids)))
+    return replace(
+        best,
+        count=sum(row.count for row in group),
+        count_exact=all(row.count_exact for row in group),
+        candidates=candidates,
+        exact=candidates is None,
+        capped=any(row.capped for row in group),
+    )
+
+
+def _distinct(found: Matches) -> Matches:
+    """Equal bindings of one partition once; orders of the same events are disjoint, so their confidences add up."""
+    kept: dict[object, tuple[int, set[bytes]]] = {}
+    confidence = found.listed.confidence.copy()
+    listed, numbers = found.listed, found.events.number[found.listed.rows]
+    for match in range(found.n_matches):
+        events = slice(int(listed.offsets[match]), int(listed.offsets[match + 1]))
+        order = np.argsort(listed.components[events], kind="stable")
+        iterations = b"" if listed.iterations is None else listed.iterations[events][order].tobytes()
+        binding = (
+            found.keys[listed.partition[match]],
+            listed.components[events][order].tobytes(),
+            numbers[events][order].tobytes(),
+            iterations,
+        )
+        in_order = numbers[events].tobytes()
+        first = kept.setdefault(binding, (match, {in_order}))
+        if first[0] != match and in_order not in first[1]:
+            first[1].add(in_order)
+            confidence[first[0]] = min(1.0, confidence[first[0]] + confidence[match])
+    if len(kept) == found.n_matches:
+        return found
+    chosen = np.array([match for match, _ in kept.values()], np.int64)
+    return replace(found, listed=listed._replace(confidence=confidence)).chosen(chosen)
+
+
+def _alone(branch: Plan, forms_rows: bool) -> Plan:
+    """The plan of a branch whose matches, not rows, are asked for: what the union applies is not applied before."""
+    return branch if forms_rows else replace(branch, output=ast.Output.ALL, limit=None, confidence=None)
+
+
+def _variables_of(branch: Plan) -> tuple[BoundVariable, ...]:
+    return automaton_variables(branch) if isinstance(branch, AutomatonPlan) else bound_variables(branch)
+
+
+def _is_trailing(branch: Plan) -> bool:
+    if isinstance(branch, AutomatonPlan):
+        return any(end.crossings for end in branch.states.exits)
+    return any(negation.after == branch.n_steps - 1 for negation in branch.negations)
+
+
+def _rows_can_be_merged(head: Plan, branches: Sequence[Plan]) -> bool:
+    """COUNT and COLLAPSED of plain sequences that bind different variables, and are decided together."""
+    if head.output not in (ast.Output.COUNT, ast.Output.COLLAPSED) or selects(head):
+        return False
+    if any(isinstance(branch, AutomatonPlan) for branch in branches):
+        return False
+    if len({_is_trailing(branch) for branch in branches}) > 1:
+        return False
+    return len({frozenset(step.variable for step in branch.steps) for branch in branches}) == len(branches)
+
+
+def _holding(head: Plan, variables: Sequence[frozenset[str]], trailing: Sequence[bool]) -> list[bool]:
+    """Which branches' matches wait for equal ones of others, or (counted rows) for those of the same events."""
+    if head.output in (ast.Output.COUNT, ast.Output.COLLAPSED) and any(trailing):
+        return [True] * len(variables)
+    return [variables.count(bound) > 1 for bound in variables]
+
+
+__all__ = ["Collected", "UnionRuntime", "branch_runtime", "merged_rows"]

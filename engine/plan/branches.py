@@ -1,0 +1,116 @@
+"""A query as a union of plans: one for each pattern that its own stands for, each evaluated by itself (DESIGN 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.errors import QueryTypeError
+from engine.language import ast
+from engine.language.reading import Reading, Start
+from engine.language.resolver import ResolvedQuery
+from engine.plan.automaton import automaton_plan
+from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.model import Plan
+from engine.plan.planner import plan
+from engine.plan.programs import NoPlainProgramError
+from engine.plan.rewrites import expanded, rewritten, single_negations
+from engine.plan.rewrites.absent import for_pattern
+from engine.plan.rewrites.bounded import bounds_as_predicates
+from engine.plan.rewrites.negated_closure import as_single
+
+Branch = Plan | AutomatonPlan
+
+
+def plan_branches(resolved: ResolvedQuery) -> tuple[Branch, ...]:
+    """The plans whose union the query is; at least one.
+
+    Raises UnsupportedQueryError for what no runtime of this version evaluates.
+    """
+    patterns = [rewritten(pattern) for pattern in expanded(rewritten(resolved.query.pattern))]
+    queries = [for_pattern(resolved, pattern) for pattern in dict.fromkeys(patterns)]
+    branches = tuple(_branch(query) for query in queries if query is not None)
+    if not branches:
+        raise QueryTypeError(
+            "HAVING names variables that no match has together",
+            None if resolved.query.having is None else resolved.query.having.span,
+            "variables of one alternative of the pattern",
+            "split the query",
+        )
+    return branches
+
+
+def head_of(branches: Sequence[Branch], resolved: ResolvedQuery) -> Plan:
+    """The only plan, or what several have in common: name, strategy, clauses, and the types that any of them needs."""
+    first = branches[0]
+    if len(branches) == 1:
+        return first
+    return replace(
+        first,
+        query=resolved.query,
+        types=frozenset().union(*(branch.types for branch in branches)),
+        keyed_types=frozenset().union(*(branch.keyed_types for branch in branches)),
+        broadcast=frozenset().union(*(branch.broadcast for branch in branches)),
+        key=max((branch.key for branch in branches), key=len),
+    )
+
+
+def _branch(resolved: ResolvedQuery) -> Branch:
+    simple = _with_single_negations(resolved)
+    if is_plain(simple.query.pattern):
+        try:
+            return plan(bounds_as_predicates(simple))
+        except NoPlainProgramError:
+            return automaton_plan(simple)
+    return automaton_plan(simple)
+
+
+def is_plain(pattern: ast.Pattern) -> bool:
+    """True for a SEQ of components, Kleene components (bounded ones, too) and negated single components."""
+    parts = pattern.parts if isinstance(pattern, ast.Sequence) else (pattern,)
+    return all(_is_plain_part(part) for part in parts)
+
+
+def _is_plain_part(part: ast.Pattern) -> bool:
+    match part:
+        case ast.Component():
+            return True
+        case ast.Repeat(pattern=ast.Component(kleene=False)):
+            return True
+        case ast.Negation(pattern=ast.Component(kleene=False)):
+            return True
+    return False
+
+
+def _with_single_negations(resolved: ResolvedQuery) -> ResolvedQuery:
+    """The query with `!A a` for `!A+ a[]` where it means the same."""
+    free = {
+        name for name, variable in resolved.variables.items() if variable.negated and variable.closure
+    } - _read_as_lists(resolved)
+    pattern = single_negations(resolved.query.pattern, free)
+    if pattern == resolved.query.pattern:
+        return resolved
+    predicates = tuple(as_single(predicate, free) for predicate in resolved.query.predicates)
+    reading = tuple(
+        Reading(Start.PER_MATCH, None, r.sentence, r.context) if r.variable in free else r for r in resolved.reading
+    )
+    variables = {
+        name: replace(variable, closure=False, kleene=bool(variable.path)) if name in free else variable
+        for name, variable in resolved.variables.items()
+    }
+    query = replace(resolved.query, pattern=pattern, predicates=predicates)
+    return replace(resolved, query=query, reading=reading, variables=variables)
+
+
+def _read_as_lists(resolved: ResolvedQuery) -> set[str]:
+    """Variables that a predicate reads other than as `v[i]` for every i, or inside a repeated group."""
+    lists = {name for name, variable in resolved.variables.items() if variable.path}
+    for predicate, reading in zip(resolved.query.predicates, resolved.reading, strict=True):
+        for node in ast.walk(predicate):
+            current = isinstance(node, ast.Attribute) and node.index is ast.Index.CURRENT
+            if isinstance(node, ast.Attribute | ast.Aggregate) and not (current and reading.start is Start.FROM_FIRST):
+                lists.add(node.variable)
+    return lists
+
+
+__all__ = ["Branch", "head_of", "is_plain", "plan_branches"]
