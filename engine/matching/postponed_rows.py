@@ -54,7 +54,7 @@ class Rows:
             bindings=bound_ids(self.context, counted.chain.tolist(), counted.steps.tolist()),
             confidence=counted.confidence,
             values=self._values(counted.chain, counted.steps),
-            count=counted.n_matches,
+            count=int(counted.n_matches),
             count_exact=counted.count_exact,
             candidates=self._candidates(near, counted.used) if collapsed else None,
             exact=counted.exact if collapsed else True,
