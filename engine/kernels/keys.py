@@ -45,6 +45,37 @@ def number_keys(values, slots, keys, n_known, numbers, start):
 
 
 @njit(cache=True, nogil=True)
+def number_known_keys(values, may_add, slots, keys, n_known, numbers, start, absent):
+    """As `number_keys`, but only where may_add (bool (n,)) is a new key numbered; elsewhere it gets `absent`."""
+    width, n = values.shape
+    mask = slots.shape[0] - 1
+    for at in range(start, n):
+        slot = _hash(values, at) & mask
+        while True:
+            number = slots[slot]
+            if number == EMPTY:
+                if not may_add[at]:
+                    number = absent
+                    break
+                if n_known >= keys.shape[0] or 2 * n_known >= slots.shape[0]:
+                    return at, n_known
+                for k in range(width):
+                    keys[n_known, k] = values[k, at]
+                slots[slot] = n_known
+                number = n_known
+                n_known += 1
+                break
+            same = True
+            for k in range(width):
+                same &= keys[number, k] == values[k, at]
+            if same:
+                break
+            slot = (slot + 1) & mask
+        numbers[at] = number
+    return n, n_known
+
+
+@njit(cache=True, nogil=True)
 def fill_slots(keys, n_known, slots):
     """Enter the first `n_known` keys into empty slots."""
     mask = slots.shape[0] - 1

@@ -2,7 +2,8 @@
 
 Runs live in flat arrays and are chained per partition. What a run has selected is a chain of nodes that share their
 prefixes: a run that proceeds and the looping self that it leaves behind point to the same nodes (the sharing that
-SASE+ section 5.2 gets from versioned buffers, without Dewey numbers).
+SASE+ section 5.2 gets from versioned buffers, without Dewey numbers). Runs that have become equivalent are merged
+(section 5.3, `engine.kernels.nfa_merging`). An event is stored only when a run selects it, or when it is negated.
 
 Arrays are passed one by one, not as tuples of arrays: each access through a tuple costs the compiled code a count of
 references, which would be most of the work. What the arrays are stands in `engine.kernels.nfa_arrays`.
@@ -16,404 +17,364 @@ from numba import njit
 from engine.kernels.nfa_arrays import (
     AFTER,
     BEGIN,
-    COMPONENT,
+    BROADCAST,
+    CHAIN_HEAD,
+    CHAIN_LENGTH,
     DECIDED_AT,
     EDGES,
-    FIRST_ABSENT,
     FIRST_REGISTER,
+    FIRST_ROW,
+    HAS_BROADCAST,
     HAVING,
     HEAD,
     IS_KLEENE,
-    LAST_ABSENT,
+    IS_KNOWN,
+    LAST_POSITION,
+    LAST_ROW,
+    LAST_T,
+    MERGES,
+    N_BEGUN,
     N_FREE,
     N_LIVE,
     N_MATCHES,
     N_NODES,
+    N_OFFERED,
     N_REGISTERS,
+    N_STORED,
     NEXT,
-    PARENT,
+    NOWHERE,
     PARTITION,
     PARTITION_CONTIGUITY,
     PROCEED,
-    ROW,
+    SKIP_TILL_NEXT_MATCH,
     SLOT_BASE,
     SLOT_COLUMN,
     SLOT_COMPONENT,
     SLOT_KIND,
     STATE,
     STRATEGY,
-    STRICT_CONTIGUITY,
     STRICT_TIES,
     TAKE,
     WITHIN,
 )
+from engine.kernels.nfa_edges import append_node, edge_holds, negation_fails
+from engine.kernels.nfa_merging import MERGED_AWAY, merge_equivalent
 from engine.kernels.opcodes import MAX_STACK, TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
-
-@njit(cache=True, nogil=True)
-def _programs_hold(code, bounds, constants, columns, first, last, rows, aggregates, stack):
-    for k in range(first, last):
-        if evaluate(code, bounds[k], bounds[k + 1], constants, columns, rows, aggregates, stack) != TRUE:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _loops_hold(
-    code, bounds, constants, columns, loops, nodes, head, first, last, current, rows, aggregates, stack
-):  # fmt: skip
-    """The programs first..last-1 hold for CURRENT = each selected event of the component that they range over."""
-    saved_current = rows[current]
-    holds = True
-    for program in range(first, last):
-        over = loops[program, 0]
-        register = 2 * over + 1
-        saved_last = rows[register]
-        node = head
-        while node >= 0 and holds:
-            if nodes[node, COMPONENT] == over:
-                parent = nodes[node, PARENT]
-                has_previous = parent >= 0 and nodes[parent, COMPONENT] == over
-                if has_previous or loops[program, 1] == 0:
-                    rows[current] = nodes[node, ROW]
-                    rows[register] = nodes[parent, ROW] if has_previous else -1
-                    value = evaluate(
-                        code, bounds[program], bounds[program + 1], constants, columns, rows, aggregates, stack
-                    )
-                    holds = value == TRUE
-            node = nodes[node, PARENT]
-        rows[register] = saved_last
-        if not holds:
-            break
-    rows[current] = saved_current
-    return holds
-
-
-@njit(cache=True, nogil=True)
-def negation_fails(
-    code, bounds, constants, columns, negations, scalars, t_ms, partition_of, negated, n_steps,
-    negation, partition, n_rows, rows, aggregates, stack,
-):  # fmt: skip
-    """True when an event of the negated component stands where it must not.
-
-    The place is strictly between the neighbours; for a leading negation [last - within, first), for a trailing one
-    (last, first + within] (DESIGN 3). Rows stand in stream order, so a place is a range of rows.
-    """
-    after = negations[negation, AFTER]
-    current = scalars[N_REGISTERS] - 1
-    t_first = t_ms[rows[0]]
-    if after < 0:
-        start, end = 0, rows[0]
-    elif after == n_steps - 1:
-        start, end = rows[2 * after + 1] + 1, n_rows
-    else:
-        start, end = rows[2 * after + 1] + 1, rows[2 * (after + 1)]
-    saved = rows[current]
-    found = False
-    for row in range(start, end):
-        if not negated[negation, row] or (partition_of[row] != partition and partition_of[row] >= 0):
-            continue
-        t = t_ms[row]
-        if after < 0 and t < t_ms[rows[2 * n_steps - 1]] - scalars[WITHIN]:
-            continue
-        if after == n_steps - 1 and t > t_first + scalars[WITHIN]:
-            break
-        if scalars[STRICT_TIES]:
-            if after >= 0 and t <= t_ms[rows[2 * after + 1]]:
-                continue
-            if after < n_steps - 1 and t >= t_ms[rows[2 * (after + 1)]]:
-                continue
-        rows[current] = row
-        if _programs_hold(
-            code, bounds, constants, columns, negations[negation, FIRST_ABSENT], negations[negation, LAST_ABSENT],
-            rows, aggregates, stack,
-        ):  # fmt: skip
-            found = True
-            break
-    rows[current] = saved
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _chain_room(chain_length, partition, is_new, n_chains, n_live):
-    """How many runs one event may be offered to."""
-    if partition < 0:
-        return n_live + n_chains + 1
-    return chain_length[partition] + (chain_length[n_chains - 1] if is_new else 0) + 1
+_END = -1
+_START = -2  # stands after the runs of a chain for the one that the event at hand may begin
 
 
 @njit(cache=True, nogil=True)
 def advance(
-    code, bounds, constants, slots, steps, loops, negations, returns, scalars,
-    t_ms, partition_of, position, previous, begin, take, negated, columns,
-    runs, run_aggregates, free, list_head, chain_length, known, last_seen,
-    nodes, match_fields, match_rows, match_aggregates, match_values, counters, start, end,
+    code, bounds, constants, slots, steps, loops, negations, returns, live, live_states, scalars,
+    batch_t, batch_partition, batch_previous, batch_roles, batch_columns,
+    t_ms, partition_of, position, source, columns, negated, negated_before,
+    chains, seen, newest_negated,
+    runs, run_aggregates, free, changed, table,
+    nodes, match_fields, match_rows, match_aggregates, match_values, counters, first_position, start,
 ):  # fmt: skip
-    """Process rows start..end-1 of the store; returns the first row not processed (end when all are).
+    """Process the events start, start + 1, ... of a batch; returns the first not processed (their number when all are).
 
-    It stops early when runs, nodes or matches might not hold what the next row needs: the caller empties or grows them
-    and calls again. Nothing of an unprocessed row is done.
+    It stops early when the store, runs, nodes or matches might not hold what the next event needs: the caller empties
+    or grows them and calls again. Nothing of an unprocessed event is done.
     """
     n_steps = steps.shape[0]
     n_registers = scalars[N_REGISTERS]
     current = n_registers - 1
-    n_chains = list_head.shape[0]
-    unbound = n_chains - 1
+    unbound = chains.shape[0] - 1
     n_slots = run_aggregates.shape[1]
     n_negations = negations.shape[0]
     within, strict_ties, strategy = scalars[WITHIN], scalars[STRICT_TIES], scalars[STRATEGY]
-    contiguous = strategy in (STRICT_CONTIGUITY, PARTITION_CONTIGUITY)
+    has_broadcast, merges = scalars[HAS_BROADCAST] != 0, scalars[MERGES] != 0
     kinds, owners, bases = slots[:, SLOT_KIND], slots[:, SLOT_COMPONENT], slots[:, SLOT_BASE]
     slot_columns = slots[:, SLOT_COLUMN]
     rows = np.empty(n_registers, np.int64)
     aggregates = np.empty(n_slots, np.float64)
     stack = np.empty(MAX_STACK, np.float64)
-    for row in range(start, end):
-        partition = partition_of[row]
-        is_new = partition >= 0 and not known[partition]
-        n_offers = _chain_room(chain_length, partition, is_new, n_chains, counters[N_LIVE])
+    number = np.empty(1, np.float64)
+    bits = number.view(np.int64)
+    for at in range(start, batch_t.shape[0]):
+        partition = batch_partition[at]
+        if partition == NOWHERE:
+            continue
+        begins = batch_roles[0, at]
+        negates = False
+        for negation in range(n_negations):
+            negates = negates or batch_roles[2 * n_steps + negation, at]
+        t = batch_t[at]
+        is_new = has_broadcast and partition >= 0 and seen[partition, IS_KNOWN] == 0
+        if partition == BROADCAST:
+            n_offers = counters[N_LIVE] + unbound + 1
+        else:
+            n_offers = chains[partition, CHAIN_LENGTH] + (chains[unbound, CHAIN_LENGTH] if is_new else 0)
+            if n_offers == 0 and not begins and not negates:
+                if has_broadcast:
+                    seen[partition, LAST_POSITION] = first_position + at
+                    seen[partition, LAST_T] = t
+                continue
+        n_offers += 1
+        row = counters[N_STORED]
         if (
-            counters[N_FREE] < 2 * n_offers
-            or nodes.shape[0] - counters[N_NODES] < 2 * n_offers
+            row >= t_ms.shape[0]
+            or counters[N_FREE] < 2 * n_offers
+            or nodes.shape[0] - counters[N_NODES] < 4 * n_offers
             or match_fields.shape[0] - counters[N_MATCHES] < 2 * n_offers
         ):
-            return row
+            return at
+        # ---- the event stands at the end of the store, to be overwritten if nothing selects it
+        t_ms[row] = t
+        partition_of[row] = partition
+        position[row] = first_position + at
+        source[row] = at
+        for k in range(columns.shape[0]):
+            columns[k, row] = batch_columns[k, at]
+        n_nodes = counters[N_NODES]
         if is_new:
-            # A partition seen for the first time has all runs that broadcast events have started so far.
-            known[partition] = True
-            last_seen[partition] = -1
-            run = list_head[unbound]
-            while run >= 0:
-                counters[N_FREE] -= 1
-                counters[N_LIVE] += 1
-                copy = free[counters[N_FREE]]
-                for k in range(FIRST_REGISTER + n_registers):
-                    runs[copy, k] = runs[run, k]
-                for k in range(n_slots):
-                    run_aggregates[copy, k] = run_aggregates[run, k]
-                runs[copy, PARTITION] = partition
-                runs[copy, NEXT] = list_head[partition]
-                list_head[partition] = copy
-                chain_length[partition] += 1
-                run = runs[run, NEXT]
+            _know(runs, run_aggregates, free, chains, seen, counters, partition, unbound)
         # The last chain has the runs of no partition yet; a keyed event is still to come, so none completes.
         first_chain = partition if partition >= 0 else 0
-        last_chain = partition + 1 if partition >= 0 else n_chains
-        t = t_ms[row]
+        last_chain = partition + 1 if partition >= 0 else unbound + 1
         for chain in range(first_chain, last_chain):
-            if chain != unbound and not known[chain]:
+            if has_broadcast and chain != unbound and seen[chain, IS_KNOWN] == 0:
                 continue
-            owner = chain if chain != unbound else -1
-            before = -1
+            owner = chain if chain != unbound else BROADCAST
+            before = first_position + at - 1
             if strategy == PARTITION_CONTIGUITY:
-                before = previous[row]
+                before = batch_previous[at]
                 if partition < 0 and chain != unbound:
-                    before = max(before, last_seen[chain])
-            kept_head, kept_tail, n_kept = -1, -1, 0
-            run = list_head[chain]
-            list_head[chain] = -1  # new runs are put here: they are not offered the event that made them
-            while run >= 0:
-                following = runs[run, NEXT]
-                here = runs[run, STATE]
-                newest = runs[run, FIRST_REGISTER + 2 * here + 1]
-                keep = t - t_ms[runs[run, FIRST_REGISTER]] <= within
-                if keep and contiguous:
-                    adjacent = position[row] == position[newest] + 1
-                    if strategy == PARTITION_CONTIGUITY:
-                        adjacent = before == position[newest]
-                    keep = adjacent
-                if keep and not (strict_ties and t <= t_ms[newest]):
-                    loops_here = steps[here, IS_KLEENE] != 0
-                    there = here + 1
-                    begun = False
-                    # ---- follow the edge to the next component
-                    if there < n_steps and begin[there, row]:
+                    before = max(before, seen[chain, LAST_POSITION])
+            tail, fresh_head, fresh_tail, n_changed = _END, _END, _END, 0
+            run = chains[chain, CHAIN_HEAD]
+            if run == _END and begins:
+                run = _START
+            while run != _END:
+                here, head, keep, may_move = -1, -1, False, True
+                following = _END
+                if run >= 0:
+                    counters[N_OFFERED] += 1
+                    following = runs[run, NEXT]
+                    here = runs[run, STATE]
+                    head = runs[run, HEAD]
+                    newest = runs[run, FIRST_REGISTER + 2 * here + 1]
+                    keep = t - t_ms[runs[run, FIRST_REGISTER]] <= within
+                    if keep and strategy != SKIP_TILL_NEXT_MATCH:
+                        keep = before == position[newest]
+                    may_move = keep and not (strict_ties != 0 and t <= t_ms[newest])
+                there = here + 1
+                loops_here = here >= 0 and steps[here, IS_KLEENE] != 0
+                tries_begin = may_move and there < n_steps and batch_roles[there, at]
+                tries_take = may_move and loops_here and batch_roles[n_steps + here, at]
+                begun, taken = False, False
+                if tries_begin or tries_take:
+                    if run >= 0:
                         for k in range(n_registers):
                             rows[k] = runs[run, FIRST_REGISTER + k]
                         for k in range(n_slots):
                             aggregates[k] = run_aggregates[run, k]
-                        head = runs[run, HEAD]
-                        e = EDGES + 3 * PROCEED
-                        begun = (
-                            _programs_hold(code, bounds, constants, columns, steps[here, e], steps[here, e + 1],
-                                           rows, aggregates, stack)
-                            and (steps[here, e + 1] == steps[here, e + 2] or _loops_hold(
-                                code, bounds, constants, columns, loops, nodes, head,
-                                steps[here, e + 1], steps[here, e + 2], current, rows, aggregates, stack))
-                        )  # fmt: skip
-                        if begun:
-                            rows[2 * there] = row
-                            rows[2 * there + 1] = row
-                            rows[current] = row
-                            e = EDGES + 3 * BEGIN
-                            begun = (
-                                _programs_hold(code, bounds, constants, columns, steps[there, e], steps[there, e + 1],
-                                               rows, aggregates, stack)
-                                and (steps[there, e + 1] == steps[there, e + 2] or _loops_hold(
-                                    code, bounds, constants, columns, loops, nodes, head,
-                                    steps[there, e + 1], steps[there, e + 2], current, rows, aggregates, stack))
-                            )  # fmt: skip
-                        if begun:
-                            reset_aggregates(kinds, owners, there, aggregates)
-                            update_aggregates(kinds, owners, slot_columns, bases, there, columns, row, aggregates)
-                            filtered = False  # the edge is followed; a match that would come of it may be filtered
-                            for negation in range(n_negations):
-                                if negations[negation, DECIDED_AT] == there and negation_fails(
-                                    code, bounds, constants, columns, negations, scalars, t_ms, partition_of, negated,
-                                    n_steps, negation, owner, row, rows, aggregates, stack,
-                                ):  # fmt: skip
-                                    filtered = True
-                                    break
-                            if not filtered:
-                                node = counters[N_NODES]
-                                counters[N_NODES] += 1
-                                nodes[node, ROW] = row
-                                nodes[node, PARENT] = head
-                                nodes[node, COMPONENT] = there
-                                if there == n_steps - 1:
-                                    _complete(
-                                        code, bounds, constants, columns, steps, loops, negations, returns, scalars,
-                                        t_ms, partition_of, negated, nodes, match_fields, match_rows, match_aggregates,
-                                        match_values, counters, node, owner, row, rows, aggregates, stack,
-                                    )  # fmt: skip
-                                if there < n_steps - 1 or steps[there, IS_KLEENE] != 0:
-                                    _new_run(
-                                        runs, run_aggregates, free, list_head, chain_length, counters,
-                                        there, node, owner, chain, rows, aggregates,
-                                    )  # fmt: skip
-                    # ---- take
-                    taken = False
-                    if loops_here and take[here, row]:
-                        for k in range(n_registers):
-                            rows[k] = runs[run, FIRST_REGISTER + k]
-                        for k in range(n_slots):
-                            aggregates[k] = run_aggregates[run, k]
-                        head = runs[run, HEAD]
-                        rows[current] = row
-                        e = EDGES + 3 * TAKE
-                        taken = (
-                            _programs_hold(code, bounds, constants, columns, steps[here, e], steps[here, e + 1],
-                                           rows, aggregates, stack)
-                            and (steps[here, e + 1] == steps[here, e + 2] or _loops_hold(
-                                code, bounds, constants, columns, loops, nodes, head,
-                                steps[here, e + 1], steps[here, e + 2], current, rows, aggregates, stack))
-                        )  # fmt: skip
-                        if taken:
-                            rows[2 * here + 1] = row
-                            update_aggregates(kinds, owners, slot_columns, bases, here, columns, row, aggregates)
-                            node = counters[N_NODES]
-                            counters[N_NODES] += 1
-                            nodes[node, ROW] = row
-                            nodes[node, PARENT] = head
-                            nodes[node, COMPONENT] = here
-                            runs[run, HEAD] = node
-                            for k in range(n_registers):
-                                runs[run, FIRST_REGISTER + k] = rows[k]
-                            for k in range(n_slots):
-                                run_aggregates[run, k] = aggregates[k]
-                            if here == n_steps - 1:
-                                _complete(
-                                    code, bounds, constants, columns, steps, loops, negations, returns, scalars,
-                                    t_ms, partition_of, negated, nodes, match_fields, match_rows, match_aggregates,
-                                    match_values, counters, node, owner, row, rows, aggregates, stack,
-                                )  # fmt: skip
-                    keep = taken if contiguous else (loops_here or not begun)
-                elif contiguous:
-                    keep = False
-                # ---- relink or free
-                if keep:
-                    if kept_tail >= 0:
-                        runs[kept_tail, NEXT] = run
                     else:
-                        kept_head = run
-                    kept_tail = run
-                    n_kept += 1
-                else:
-                    free[counters[N_FREE]] = run
-                    counters[N_FREE] += 1
-                    counters[N_LIVE] -= 1
-                    chain_length[chain] -= 1
+                        rows[:] = -1
+                        aggregates[:] = np.nan
+                # ---- leave the component, and begin the next one with the event
+                if tries_begin:
+                    begun = True
+                    if here >= 0:
+                        e = EDGES + 3 * PROCEED
+                        begun = edge_holds(
+                            code, bounds, constants, columns, loops, nodes, head,
+                            steps[here, e], steps[here, e + 1], steps[here, e + 2], rows, aggregates, stack,
+                        )  # fmt: skip
+                    if begun:
+                        rows[2 * there] = row
+                        rows[2 * there + 1] = row
+                        rows[current] = row
+                        e = EDGES + 3 * BEGIN
+                        begun = edge_holds(
+                            code, bounds, constants, columns, loops, nodes, head,
+                            steps[there, e], steps[there, e + 1], steps[there, e + 2], rows, aggregates, stack,
+                        )  # fmt: skip
+                    filtered = False  # the edge is followed; a match that would come of it may be filtered
+                    if begun:
+                        reset_aggregates(kinds, owners, there, aggregates)
+                        update_aggregates(kinds, owners, slot_columns, bases, there, columns, row, aggregates)
+                        for negation in range(n_negations):
+                            if negations[negation, DECIDED_AT] == there and negation_fails(
+                                code, bounds, constants, columns, negations, scalars, t_ms, negated_before,
+                                newest_negated, n_steps, negation, owner, row, rows, aggregates, stack,
+                            ):  # fmt: skip
+                                filtered = True
+                                break
+                    if begun and not filtered:
+                        node = append_node(nodes, counters, row, head, there)
+                        if there == n_steps - 1:
+                            _complete(
+                                code, bounds, constants, columns, steps, loops, negations, returns, scalars,
+                                t_ms, negated_before, newest_negated, nodes, match_fields, match_rows,
+                                match_aggregates, match_values, counters, node, owner, row, rows, aggregates, stack,
+                            )  # fmt: skip
+                        if there < n_steps - 1 or steps[there, IS_KLEENE] != 0:
+                            fresh = _new_run(
+                                runs, run_aggregates, free, chains, counters, there, node, owner, chain,
+                                rows, aggregates,
+                            )  # fmt: skip
+                            if fresh_tail >= 0:
+                                runs[fresh_tail, NEXT] = fresh
+                            else:
+                                fresh_head = fresh
+                            fresh_tail = fresh
+                            changed[n_changed] = fresh
+                            n_changed += 1
+                # ---- take
+                if tries_take:
+                    rows[current] = row
+                    e = EDGES + 3 * TAKE
+                    taken = edge_holds(
+                        code, bounds, constants, columns, loops, nodes, head,
+                        steps[here, e], steps[here, e + 1], steps[here, e + 2], rows, aggregates, stack,
+                    )  # fmt: skip
+                    if taken:
+                        rows[2 * here + 1] = row
+                        update_aggregates(kinds, owners, slot_columns, bases, here, columns, row, aggregates)
+                        node = append_node(nodes, counters, row, head, here)
+                        runs[run, HEAD] = node
+                        runs[run, FIRST_REGISTER + 2 * here + 1] = row
+                        for k in range(n_slots):
+                            run_aggregates[run, k] = aggregates[k]
+                        if here == n_steps - 1:
+                            _complete(
+                                code, bounds, constants, columns, steps, loops, negations, returns, scalars,
+                                t_ms, negated_before, newest_negated, nodes, match_fields, match_rows,
+                                match_aggregates, match_values, counters, node, owner, row, rows, aggregates, stack,
+                            )  # fmt: skip
+                        changed[n_changed] = run
+                        n_changed += 1
+                # ---- ignore, or give up
+                if run >= 0:
+                    if may_move:
+                        keep = taken if strategy != SKIP_TILL_NEXT_MATCH else (loops_here or not begun)
+                    elif strategy != SKIP_TILL_NEXT_MATCH:
+                        keep = False
+                    if keep:
+                        tail = run
+                    else:
+                        _unlink(runs, free, chains, counters, chain, tail, run)
+                if following == _END and run >= 0 and begins:
+                    following = _START
                 run = following
-            # ---- one run for every event that can begin the pattern
-            if begin[0, row]:
-                rows[:] = -1
-                aggregates[:] = np.nan
-                rows[0] = row
-                rows[1] = row
-                rows[current] = row
-                e = EDGES + 3 * BEGIN
-                starts = _programs_hold(
-                    code, bounds, constants, columns, steps[0, e], steps[0, e + 1], rows, aggregates, stack
-                )
-                if starts:
-                    reset_aggregates(kinds, owners, 0, aggregates)
-                    update_aggregates(kinds, owners, slot_columns, bases, 0, columns, row, aggregates)
-                    node = counters[N_NODES]
-                    counters[N_NODES] += 1
-                    nodes[node, ROW] = row
-                    nodes[node, PARENT] = -1
-                    nodes[node, COMPONENT] = 0
-                    if n_steps == 1:
-                        _complete(
-                            code, bounds, constants, columns, steps, loops, negations, returns, scalars,
-                            t_ms, partition_of, negated, nodes, match_fields, match_rows, match_aggregates,
-                            match_values, counters, node, owner, row, rows, aggregates, stack,
-                        )  # fmt: skip
-                    if n_steps > 1 or steps[0, IS_KLEENE] != 0:
-                        _new_run(
-                            runs, run_aggregates, free, list_head, chain_length, counters,
-                            0, node, owner, chain, rows, aggregates,
-                        )  # fmt: skip
-            # ---- the new runs stand before the old ones
-            if kept_tail >= 0:
-                runs[kept_tail, NEXT] = -1
-                newest_run = list_head[chain]
-                if newest_run < 0:
-                    list_head[chain] = kept_head
+            # ---- runs that the event has begun are offered the next one
+            if fresh_head >= 0:
+                if tail >= 0:
+                    runs[tail, NEXT] = fresh_head
                 else:
-                    while runs[newest_run, NEXT] >= 0:
-                        newest_run = runs[newest_run, NEXT]
-                    runs[newest_run, NEXT] = kept_head
-        if contiguous and partition >= 0:
-            last_seen[partition] = position[row]
-    return end
+                    chains[chain, CHAIN_HEAD] = fresh_head
+            if (
+                merges
+                and n_changed > 1
+                and merge_equivalent(
+                    runs, run_aggregates, columns, nodes, live, live_states, changed, n_changed, table, counters,
+                    number, bits,
+                )
+            ):  # fmt: skip
+                _unlink_merged(runs, free, chains, counters, chain)
+        if negates or counters[N_NODES] > n_nodes:
+            for negation in range(n_negations):
+                negated[negation, row] = batch_roles[2 * n_steps + negation, at]
+                if negated[negation, row]:
+                    place = partition if partition >= 0 else unbound
+                    negated_before[negation, row] = newest_negated[negation, place]
+                    newest_negated[negation, place] = row
+            counters[N_STORED] += 1
+        if has_broadcast and partition >= 0:
+            seen[partition, LAST_POSITION] = first_position + at
+            seen[partition, LAST_T] = t
+    return batch_t.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def _know(runs, run_aggregates, free, chains, seen, counters, partition, unbound):
+    """A partition seen for the first time has all runs that broadcast events have started so far."""
+    seen[partition, IS_KNOWN] = 1
+    tail = _END
+    run = chains[unbound, CHAIN_HEAD]
+    while run != _END:
+        counters[N_FREE] -= 1
+        counters[N_LIVE] += 1
+        copy = free[counters[N_FREE]]
+        for k in range(runs.shape[1]):
+            runs[copy, k] = runs[run, k]
+        for k in range(run_aggregates.shape[1]):
+            run_aggregates[copy, k] = run_aggregates[run, k]
+        runs[copy, PARTITION] = partition
+        runs[copy, NEXT] = _END
+        if tail >= 0:
+            runs[tail, NEXT] = copy
+        else:
+            chains[partition, CHAIN_HEAD] = copy
+        tail = copy
+        chains[partition, CHAIN_LENGTH] += 1
+        run = runs[run, NEXT]
 
 
 @njit(cache=True, nogil=True)
 def _new_run(
-    runs, run_aggregates, free, list_head, chain_length, counters, state, head, partition, chain, rows, aggregates
+    runs, run_aggregates, free, chains, counters, state, head, partition, chain, rows, aggregates
 ):  # fmt: skip
+    """A run of this chain, for the caller to link; returns its number."""
     counters[N_FREE] -= 1
     counters[N_LIVE] += 1
+    counters[N_BEGUN] += 1
     run = free[counters[N_FREE]]
     runs[run, STATE] = state
     runs[run, HEAD] = head
     runs[run, PARTITION] = partition
+    runs[run, NEXT] = _END
     for k in range(rows.shape[0]):
         runs[run, FIRST_REGISTER + k] = rows[k]
     for k in range(aggregates.shape[0]):
         run_aggregates[run, k] = aggregates[k]
-    runs[run, NEXT] = list_head[chain]
-    list_head[chain] = run
-    chain_length[chain] += 1
+    chains[chain, CHAIN_LENGTH] += 1
+    return run
+
+
+@njit(cache=True, nogil=True)
+def _unlink(runs, free, chains, counters, chain, before, run):
+    """Free a run; `before` is the one that stays before it in the chain, or none."""
+    if before >= 0:
+        runs[before, NEXT] = runs[run, NEXT]
+    else:
+        chains[chain, CHAIN_HEAD] = runs[run, NEXT]
+    free[counters[N_FREE]] = run
+    counters[N_FREE] += 1
+    counters[N_LIVE] -= 1
+    chains[chain, CHAIN_LENGTH] -= 1
+
+
+@njit(cache=True, nogil=True)
+def _unlink_merged(runs, free, chains, counters, chain):
+    before = _END
+    run = chains[chain, CHAIN_HEAD]
+    while run != _END:
+        following = runs[run, NEXT]
+        if runs[run, STATE] == MERGED_AWAY:
+            _unlink(runs, free, chains, counters, chain, before, run)
+        else:
+            before = run
+        run = following
 
 
 @njit(cache=True, nogil=True)
 def _complete(
     code, bounds, constants, columns, steps, loops, negations, returns, scalars,
-    t_ms, partition_of, negated, nodes, match_fields, match_rows, match_aggregates, match_values, counters,
+    t_ms, negated_before, newest_negated, nodes, match_fields, match_rows, match_aggregates, match_values, counters,
     head, partition, n_rows, rows, aggregates, stack,
 ):  # fmt: skip
     """If the last component may be left now, and HAVING agrees, record the match with its RETURN values."""
     n_steps = steps.shape[0]
     last = n_steps - 1
-    current = scalars[N_REGISTERS] - 1
     e = EDGES + 3 * PROCEED
-    if not _programs_hold(
-        code, bounds, constants, columns, steps[last, e], steps[last, e + 1], rows, aggregates, stack
-    ) or not _loops_hold(
-        code, bounds, constants, columns, loops, nodes, head, steps[last, e + 1], steps[last, e + 2], current,
+    if not edge_holds(
+        code, bounds, constants, columns, loops, nodes, head, steps[last, e], steps[last, e + 1], steps[last, e + 2],
         rows, aggregates, stack,
     ):  # fmt: skip
         return
@@ -423,7 +384,7 @@ def _complete(
             negations[negation, DECIDED_AT] == last + 1
             and negations[negation, AFTER] != last
             and negation_fails(
-                code, bounds, constants, columns, negations, scalars, t_ms, partition_of, negated,
+                code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated,
                 n_steps, negation, partition, n_rows, rows, aggregates, stack,
             )
         ):  # fmt: skip
@@ -437,9 +398,11 @@ def _complete(
     counters[N_MATCHES] += 1
     match_fields[at, HEAD] = head
     match_fields[at, PARTITION] = partition
-    for k in range(rows.shape[0]):
+    match_fields[at, FIRST_ROW] = rows[0]
+    match_fields[at, LAST_ROW] = rows[2 * last + 1]
+    for k in range(match_rows.shape[1]):
         match_rows[at, k] = rows[k]
-    for k in range(aggregates.shape[0]):
+    for k in range(match_aggregates.shape[1]):
         match_aggregates[at, k] = aggregates[k]
     for k in range(returns.shape[0]):
         program = returns[k]
@@ -448,4 +411,4 @@ def _complete(
         )
 
 
-__all__ = ["advance", "negation_fails"]
+__all__ = ["advance"]

@@ -135,17 +135,28 @@ class EarlyFilter:
             [rows_of(role) for role in self._negated],
         )
 
+    def accepted(self, stream: StreamColumns) -> list[Int64Array]:
+        """The rows of a batch that each begin edge, each take edge and each negation accepts, with or without the key,
+        whether a match may be under way or not."""
+        roles = (*self._begin, *self._take, *self._negated)
+        return [_NO_ROWS if role is None else self._of_batch(role, stream) for role in roles]
+
+    def _of_batch(self, role: _Role, stream: StreamColumns) -> Int64Array:
+        found = stream.chosen.get((role.event_type, role.meaning))
+        if found is None:
+            found = self._where(role, self.columns(stream), stream.rows_of_type(role.event_type))
+            stream.chosen[role.event_type, role.meaning] = found
+        return found
+
     def _accepted(self, role: _Role | None, stream: StreamColumns, live: Int64Array | None) -> Int64Array:
         """The rows that an edge accepts, among `live`: looked up when another query has asked the same of all rows."""
         if role is None or (live is not None and not len(live)):
             return _NO_ROWS
         found = stream.chosen.get((role.event_type, role.meaning))
         if found is None and live is not None and 2 * len(live) < len(stream):
-            found = self._where(role, self._columns(stream), stream.of_type(live, role.event_type))
+            found = self._where(role, self.columns(stream), stream.of_type(live, role.event_type))
         else:
-            if found is None:
-                found = self._where(role, self._columns(stream), stream.rows_of_type(role.event_type))
-                stream.chosen[role.event_type, role.meaning] = found
+            found = self._of_batch(role, stream)
             if live is not None:
                 marked = np.zeros(len(stream), np.bool_)
                 marked[live] = True
@@ -176,7 +187,8 @@ class EarlyFilter:
         n = select_where(programs.code, programs.bounds, role.first, role.last, self._constants, columns, chosen)
         return chosen[:n]
 
-    def _columns(self, stream: StreamColumns) -> Float64Array:
+    def columns(self, stream: StreamColumns) -> Float64Array:
+        """The columns that the plan's programs read, float64 (n_columns, n)."""
         return stream.stacked(self._plan.programs.columns, self._plan.attribute_types)
 
     def _kind(self, name: str) -> AttributeType:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from engine.events import Float64Array, Int64Array
 from engine.matching.rows import Value
+from engine.matching.run_store import RunStore
 from engine.matching.store import EventStore
 
 Key = tuple[tuple[str, Value], ...]
@@ -119,7 +120,7 @@ class Matches:
         return self.listed.offsets[1:] - self.listed.offsets[:-1]
 
     @classmethod
-    def of_store(cls, store: EventStore, listed: ListedMatches, *, unfinished: bool = False) -> Matches:
+    def of_store(cls, store: EventStore | RunStore, listed: ListedMatches, *, unfinished: bool = False) -> Matches:
         """Matches of a store whose rows have their position in the stream (`placed`)."""
         n = len(store)
         if 16 * len(listed.rows) < n:

@@ -29,8 +29,8 @@ class Neighbours:
         self._last: Int64Array = np.full(64, -1, np.int64)
         self._last_broadcast = -1
 
-    def of(self, stream: StreamColumns) -> tuple[Int64Array, Int64Array]:
-        """Positions of a batch's rows in the stream, and those of the events before them in their partitions."""
+    def of(self, stream: StreamColumns) -> Int64Array:
+        """Positions in the stream of the events before a batch's rows in their partitions, -1 for none, (n,)."""
         first = self._n
         self._n += len(stream)
         kind = self._kinds(stream)
@@ -43,7 +43,7 @@ class Neighbours:
             self._last = grown
         previous: Int64Array = np.empty(len(stream), np.int64)
         self._last_broadcast = precede(kind, partitions, first, self._last, self._last_broadcast, previous)
-        return np.arange(first, self._n, dtype=np.int64), previous
+        return previous
 
     def forget_before(self, position: int) -> None:
         """Forget the partitions without an event since then: no run reaches back to it."""

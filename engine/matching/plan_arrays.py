@@ -11,6 +11,7 @@ from engine.kernels import nfa_arrays
 from engine.kernels.types import Int32Array
 from engine.language import ast
 from engine.matching.interner import Interner
+from engine.plan.liveness import Live, live
 from engine.plan.model import EdgePredicates, Plan
 
 _STRATEGIES = {
@@ -31,11 +32,13 @@ class PlanArrays(NamedTuple):
     loops: Int64Array
     negations: Int64Array
     returns: Int64Array
+    live: Int64Array
+    live_states: Int64Array
     scalars: Int64Array
 
 
-def plan_arrays(plan: Plan, interner: Interner) -> PlanArrays:
-    """The arrays of `plan` with strings coded as `interner` does."""
+def plan_arrays(plan: Plan, interner: Interner, *, merges: bool) -> PlanArrays:
+    """The arrays of `plan` with strings coded as `interner` does; `merges`: equivalent runs are merged."""
     programs = plan.programs
     loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))
     for step in plan.steps:
@@ -45,6 +48,7 @@ def plan_arrays(plan: Plan, interner: Interner) -> PlanArrays:
     negations = [[n.after, n.decided_at, n.edge.rest, n.edge.last] for n in plan.negations]
     having = -1 if plan.having is None else plan.having
     ties = int(plan.ties is ast.Ties.STRICT)
+    entries, states = _live_arrays(live(plan))
     return PlanArrays(
         code=programs.code,
         bounds=programs.bounds,
@@ -54,10 +58,35 @@ def plan_arrays(plan: Plan, interner: Interner) -> PlanArrays:
         loops=loops,
         negations=np.array(negations, np.int64).reshape(-1, 4),
         returns=np.array([r.program for r in plan.returns], np.int64),
-        scalars=np.array([having, programs.n_registers, plan.within_ms, ties, _STRATEGIES[plan.strategy]], np.int64),
+        live=entries,
+        live_states=states,
+        scalars=np.array(
+            [
+                having,
+                programs.n_registers,
+                plan.within_ms,
+                ties,
+                _STRATEGIES[plan.strategy],
+                bool(plan.broadcast),
+                merges,
+            ],
+            np.int64,
+        ),
     )
 
 
 def _edge(edge: EdgePredicates) -> tuple[int, int, int]:
     """Local predicates are not among them: the early filter has evaluated them."""
     return edge.rest, edge.last, edge.last + len(edge.loops)
+
+
+def _live_arrays(states: tuple[Live, ...]) -> tuple[Int64Array, Int64Array]:
+    entries: list[tuple[int, int, int]] = []
+    bounds: list[tuple[int, int, int]] = []
+    for state in states:
+        first = len(entries)
+        entries += [(nfa_arrays.VALUE, register, column) for register, column in state.values]
+        entries += [(nfa_arrays.SLOT, slot, -1) for slot in state.slots]
+        entries += [(nfa_arrays.PLACE, register, -1) for register in state.places]
+        bounds.append((first, len(entries), int(state.mergeable)))
+    return np.array(entries, np.int64).reshape(-1, 3), np.array(bounds, np.int64)

@@ -47,9 +47,9 @@ def warm_kernels() -> None:
     for queries, n_events, width_ms in ((_ANY, 40, 0), (_ANY, 40, 4), (_RUNS, _N_COMPACTED, 0)):
         compiled = [compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(queries)]
         first, second = Engine(compiled, _SCHEMA), Engine(compiled, _SCHEMA)
-        first.process(_events(n_events, width_ms), 2 * n_events)
+        list(first.process(_events(n_events, width_ms), 2 * n_events))  # rows are made when they are asked for
         second.restore(first.save())
-        second.process(EventBatch.empty(), FOREVER_MS)
+        list(second.process(EventBatch.empty(), FOREVER_MS))
     mark_compiled()
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from engine import compile_query
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.kernels.nfa_arrays import MatchArrays
 from engine.matching.base import Limits
 from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
 from engine.matching.rows import Binding, MatchRow
+from engine.matching.run_rows import RunRows
 from tests.engine.matching.feeding import advance
 
 SCHEMA = EventSchema.of(
@@ -101,12 +101,21 @@ def test_a_trailing_negation_is_decided_by_the_watermark(how: dict[str, bool]) -
     assert ids(stream.advance(EventBatch.empty(), 13)) == [{"a": ("2",), "b": ("4",)}]
 
 
-def test_many_runs_grow_and_are_dropped_with_their_window() -> None:
-    stream = Stream("PATTERN SEQ(A a, B+ b[], N c) WHERE skip_till_next_match { [k] } WITHIN 5000")
+@pytest.mark.parametrize(
+    ("merges", "n_runs"),
+    [
+        (False, 2500),  # those that started at 1001, 1003, ..., 5999
+        (True, 1000),  # in each of 500 partitions: the last start, and the others with what followed them
+    ],
+)
+def test_many_runs_grow_and_are_dropped_with_their_window(merges: bool, n_runs: int) -> None:
+    text = "PATTERN SEQ(A a, B+ b[], N c) WHERE skip_till_next_match { [k] } WITHIN 5000"
+    stream = Stream(text, limits=Limits(merge_runs=merges))
     n = 6000
     rows = [{"event_id": str(t), "type": "A" if t % 2 else "B", "t_lo_ms": t, "k": f"k{t // 10}"} for t in range(n)]
     stream.advance(EventBatch.from_rows(rows, SCHEMA), n)
-    assert stream.runtime.n_runs == 2500  # those that started at 1001, 1003, ..., 5999
+    assert stream.runtime.n_runs == n_runs
+    assert stream.runtime.n_begun - stream.runtime.n_merged >= n_runs
     found = stream.advance(
         EventBatch.from_rows([{"event_id": "end", "type": "N", "t_lo_ms": n, "k": "k599"}], SCHEMA), n
     )
@@ -125,23 +134,25 @@ def test_a_limit_is_reported_on_the_last_row() -> None:
     assert [(row.bindings["a"], row.capped) for row in rows] == [(("1",), False), (("2",), True)]
 
 
-def test_no_more_rows_are_made_than_the_limit_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_row_is_made_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match { [k] } WITHIN 1000"
-    stream = Stream(text, limits=Limits(max_rows=3))
     made = []
-    make = NfaRuntime._rows
+    make = RunRows._rows
 
-    def counted(self: NfaRuntime, matches: MatchArrays) -> list[MatchRow]:
-        made.append(len(matches.fields))
-        return make(self, matches)
+    def counted(self: RunRows, start: int) -> list[MatchRow]:
+        made.append(len(self))
+        return make(self, start)
 
-    monkeypatch.setattr(NfaRuntime, "_rows", counted)
+    monkeypatch.setattr(RunRows, "_rows", counted)
     rows = [
         {"event_id": str(t), "type": "A" if t < 20 else "B", "t_lo_ms": t, "t_hi_ms": t, "k": "p"} for t in range(40)
     ]
-    found = stream.advance(EventBatch.from_rows(rows, SCHEMA), 41)  # 400 matches
+    batch = EventBatch.from_rows(rows, SCHEMA)
+    assert len(Stream(text).advance(batch, 41)) == 400
+    assert made == []
+    found = Stream(text, limits=Limits(max_rows=3)).advance(batch, 41)
     assert [(row.bindings["a"], row.capped) for row in found] == [(("0",), False), (("1",), False), (("2",), True)]
-    assert made == [4]
+    assert made == [4, 2]  # the last row says that there are more
 
 
 def test_events_without_the_key_are_left_out() -> None:
