@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
-from engine.errors import Span
+from engine.errors import QueryError, Span
 from engine.language.ast import (
     Aggregate,
     AllOf,
@@ -26,7 +26,10 @@ from engine.language.ast import (
     Range,
     Strategy,
 )
-from engine.language.source import Branch, Source, span_of
+from engine.language.source import Branch, Source, did_you_mean, span_of
+
+AGGREGATES = ("avg", "count", "first", "last", "max", "min", "stddev", "sum")
+"""The aggregates that every engine has; others are registered."""
 
 TREND_REMEDY = "aggregate the events of one match with brackets, as in avg(b[].x) or count(b[])"
 
@@ -263,11 +266,7 @@ def _call(tree: Branch, source: Source) -> Expression:
     (function,) = _tokens(tree)
     (argument,) = _branches(tree)
     if argument.data == "refused_argument":
-        raise source.unsupported(
-            tree,
-            f"{function}(...) without brackets aggregates trends, and trend queries are not evaluated by this version",
-            TREND_REMEDY,
-        )
+        raise _without_brackets(tree, str(function), source)
     variable, *name = (str(token) for token in _tokens(argument))
     covered = _index(_branches(argument)[0], variable, argument, source)
     if isinstance(covered, Index):
@@ -282,6 +281,22 @@ def _call(tree: Branch, source: Source) -> Expression:
             argument, f"{function} needs an attribute", f"{function}({variable}[].attribute); only count goes without"
         )
     return Aggregate(function.lower(), variable, covered, name[0] if name else None, span_of(tree))
+
+
+def _without_brackets(tree: Branch, function: str, source: Source) -> QueryError:
+    """`f(v.x)`: of an aggregate it belongs to trends; other functions there are none."""
+    if function.lower() in AGGREGATES:
+        return source.unsupported(
+            tree,
+            f"{function}(...) without brackets aggregates trends, and trend queries are not evaluated by this version",
+            TREND_REMEDY,
+        )
+    return source.syntax_error(
+        tree,
+        f"no function of one value is called {function}",
+        f"an aggregate over several events: {', '.join(AGGREGATES)} or a registered one",
+        did_you_mean(function, AGGREGATES) or f"write {function}(b[].x) for all events of b",
+    )
 
 
 def _refused_call(tree: Branch, source: Source) -> Expression:

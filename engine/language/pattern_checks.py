@@ -17,7 +17,7 @@ from engine.language.ast import (
 )
 from engine.language.scopes import Checked
 
-MAX_BRANCHES = 1_000
+MAX_BRANCHES = 256
 """Each choice among the parts of OR, ANY, `?` and `*` is a pattern of its own; more of them are refused."""
 
 

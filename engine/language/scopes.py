@@ -123,7 +123,7 @@ class _ScopeBuilder:
                 "a variable of its own for each component",
                 f"name one of them differently, as in {variable.event_type} {variable.name}2",
             )
-        if replace(first, span=None) != replace(variable, span=None):
+        if replace(first, span=None, negation=None) != replace(variable, span=None, negation=None):
             raise self.checked.error(
                 variable.span,
                 f"the variable {variable.name} stands for different things in the parts of an OR",
@@ -141,7 +141,8 @@ class _ScopeBuilder:
                 component.span,
                 f"no event type is called {component.event_type}",
                 f"one of {known}" if len(known) < 400 else f"one of the {len(self.schema.types)} types of the schema",
-                did_you_mean(component.event_type, self.schema.types),
+                did_you_mean(component.event_type, self.schema.types)
+                or "use a type of the schema, or the name of a query that is compiled together with this one",
             )
         at_least, at_most = (1, None) if component.kleene else place.bounds
         closure = at_most != 1

@@ -25,6 +25,7 @@ from engine.language.ast import (
     Range,
     walk,
 )
+from engine.language.build_expression import AGGREGATES
 from engine.language.printer import print_expression
 from engine.language.scopes import Checked, Scope, Variable
 from engine.language.source import did_you_mean, listed
@@ -32,7 +33,6 @@ from engine.language.source import did_you_mean, listed
 TYPE_NAME = "type"
 """In OPEN ON: the name of the event's type."""
 
-AGGREGATES = ("avg", "count", "first", "last", "max", "min", "stddev", "sum")
 _ANY_ATTRIBUTE = frozenset({"count", "first", "last"})
 
 

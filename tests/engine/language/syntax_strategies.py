@@ -53,7 +53,9 @@ LEAVES = st.one_of(
     LITERALS,
     PARAMETERS,
     st.builds(Attribute, NAMES, st.sampled_from(Index), ATTRIBUTES),
-    st.builds(Aggregate, st.sampled_from(["avg", "sum", "count", "last"]), NAMES, st.sampled_from(Range), ATTRIBUTES),
+    st.builds(
+        Aggregate, st.sampled_from(["avg", "sum", "count", "last", "median"]), NAMES, st.sampled_from(Range), ATTRIBUTES
+    ),
     st.builds(Aggregate, st.just("count"), NAMES, st.sampled_from(Range), st.none()),
 )
 

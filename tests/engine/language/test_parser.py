@@ -159,6 +159,8 @@ P = "PATTERN SEQ(A a, B+ b[]) "
         (P + "WHERE max(b[i].x) = 1", (1, 36), "max over one event", "b[]"),
         (P + "WHERE max(b[]) = 1", (1, 36), "max needs an attribute", "max(b[].attribute)"),
         (P + "WHERE max(b[].x + 1) = 1", (1, 42), "found '+'", ")"),
+        (P + "WHERE abs(a.x) = 1", (1, 32), "no function of one value is called abs", "avg, count, first"),
+        (P + "WHERE maxx(a.x) = 1", (1, 32), "no function of one value is called maxx", "did you mean max?"),
         (P + "WHERE x = 1", (1, 32), "the name x stands alone", "a.x"),
         (P + "WHERE a.x = 1 OR [y]", (1, 43), "an equivalence inside", "of its own"),
         (P + "WHERE NOT [y]", (1, 36), "an equivalence inside", "of its own"),

@@ -60,6 +60,11 @@ def test_well_typed_predicates(predicate: str) -> None:
     ("text", "found", "hint"),
     [
         ("PATTERN JobStrt a WITHIN 1", "no event type is called JobStrt", "did you mean JobStart?"),
+        (
+            "PATTERN slow_jobs a WITHIN 1",
+            "no event type is called slow_jobs",
+            "name of a query that is compiled together",
+        ),
         ("PATTERN SEQ(JobStart a, JobEnd a) WITHIN 1", "variable a stands for two components", "a variable of its own"),
         ("PATTERN SEQ(Mapper, Mapper) WITHIN 1", "variable Mapper stands for two", "a variable of its own"),
         ("PATTERN OR(JobStart a, JobEnd a) WITHIN 1", "different things in the parts of an OR", "JobStart a"),
@@ -85,7 +90,7 @@ def test_well_typed_predicates(predicate: str) -> None:
         (
             f"PATTERN SEQ(JobStart z, {', '.join(f'Mapper m{k}?' for k in range(40))}) WITHIN 1",
             "stands for about 10^12 patterns",
-            "at most 1000",
+            "at most 256",
         ),
         (
             f"PATTERN SEQ(JobStart z, ANY(20, {', '.join(f'Mapper m{k}' for k in range(40))})) WITHIN 1",
@@ -342,6 +347,10 @@ def test_registered_aggregates_are_functions_of_numbers() -> None:
 def test_parts_of_an_or_share_a_variable() -> None:
     text = "PATTERN OR(SEQ(JobStart a, JobEnd b), SEQ(JobStart a, Mapper c)) WHERE skip_till_any_match {} WITHIN 1"
     assert list(_resolve(text).variables) == ["a", "b", "c"]
+    _resolve(
+        "PATTERN OR(SEQ(JobStart a, !LoadStd n, JobEnd b), SEQ(JobStart a, !LoadStd n, Mapper c)) "
+        "WHERE skip_till_any_match { n.val > a.n_maps } WITHIN 1"
+    )
 
 
 PARAMETERS = (
