@@ -110,7 +110,10 @@ def test_example_has_the_matches_shown(example: Example, runtime: str, tmp_path:
     (tmp_path / "events").write_text(example.events, encoding="utf-8")
     result = CliRunner().invoke(app, ["match", str(tmp_path / "q.cep"), str(tmp_path / "events"), "--runtime", runtime])
     assert result.exit_code == 0, result.stderr
-    assert _rows(result.stdout) == _rows(example.matches)
+    found, shown = _rows(result.stdout), _rows(example.matches)
+    if "window_start" not in example.matches:
+        found = [{name: value for name, value in row.items() if not name.startswith("window_")} for row in found]
+    assert found == shown
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.query.splitlines()[0])
