@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import note
@@ -65,7 +66,12 @@ def compare(case: Case, parts: Sequence[Delivery], restarts: Collection[int], ta
     expected = reference_output(resolved, case.stream)
     tally.n_compared += 1
     tally.n_with_rows += bool(expected)
-    _CHECKS[resolved.query.output](found, expected, ends_in(case.stream))
+    check_rows(resolved.query.output, found, expected, case.stream)
+
+
+def check_rows(output: ast.Output, found: Sequence[Any], expected: Sequence[ReferenceRow], stream: EventBatch) -> None:
+    """Rows with the fields of MatchRow against the oracle's, for a form of output."""
+    _CHECKS[output](found, expected, ends_in(stream))
 
 
 Ends = Callable[[Row], tuple[object, ...]]
@@ -81,19 +87,28 @@ def ends_in(stream: EventBatch) -> Ends:
         ids = [event for bound in row.bindings.values() for event in flat_ids(bound)]
         if is_precise:
             ids.sort(key=place.__getitem__)
-        return (row.window, ids[0], ids[-1])
+        return (_window(row), ids[0], ids[-1])
 
     return ends
 
 
+def _window(row: Row) -> tuple[int, int] | None:
+    return getattr(row, "window", None)  # the dashboard's rows have none
+
+
+def _frozen(bound: Any) -> Any:
+    """Lists, from JSON, as tuples."""
+    return bound if isinstance(bound, str) else tuple(map(_frozen, bound))
+
+
 def bindings_of(row: Row) -> tuple[object, ...]:
     """Window and bindings."""
-    return (row.window, *sorted(row.bindings.items()))
+    return (_window(row), *sorted((v, _frozen(bound)) for v, bound in row.bindings.items()))
 
 
 def sets_of(row: Row) -> tuple[object, ...]:
     """Window and sets of events by variable."""
-    return (row.window, *sorted((v, frozenset(flat_ids(bound))) for v, bound in row.bindings.items()))
+    return (_window(row), *sorted((v, frozenset(flat_ids(bound))) for v, bound in row.bindings.items()))
 
 
 def check_listed(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], _: Ends) -> None:
@@ -130,8 +145,8 @@ def check_counted(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], e
 def check_top(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], _: Ends) -> None:
     """The same confidences in each window; which of several equal ones is kept is not said."""
 
-    def ranks(rows: Sequence[Row]) -> tuple[list[tuple[int, int] | None], list[float]]:
-        ranked = sorted((row.window or (0, 0), -float(row.confidence)) for row in rows)
+    def ranks(rows: Sequence[Row]) -> tuple[list[tuple[int, int]], list[float]]:
+        ranked = sorted((_window(row) or (0, 0), -float(row.confidence)) for row in rows)
         return [window for window, _ in ranked], [-confidence for _, confidence in ranked]
 
     windows, confidences = ranks(found)
@@ -165,4 +180,4 @@ _CHECKS: dict[ast.Output, Callable[[Sequence[MatchRow], Sequence[ReferenceRow], 
 }
 
 
-__all__ = ["Tally", "compare", "engine_rows"]
+__all__ = ["Tally", "check_rows", "compare", "engine_rows"]

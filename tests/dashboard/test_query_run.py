@@ -32,14 +32,28 @@ from dashboard.query_run import (
 from engine import MatchRow, compile_query, parse, reference_output, resolve
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch, EventSchema
-from tests.conformance.test_random_cases import (
-    COMPILED_ANY,
-    COMPILED_RUNS,
-    check_collapsed,
-    check_listed,
-    check_top,
+from tests.conformance.comparison import check_rows
+from tests.engine.strategies import (
+    ANY,
+    IMPRECISE,
+    NEXT,
+    PARTITION,
+    PRECISE,
+    SCHEMA,
+    STRICT,
+    WEIGHTED,
+    Case,
+    QueryScope,
+    cases,
 )
-from tests.engine.strategies import IMPRECISE, PRECISE, SCHEMA, WEIGHTED, Case, cases
+
+COMPILED_ANY = QueryScope(
+    strategies=(ANY,),
+    outputs=("ALL", "SETS", "COLLAPSED", "COUNT", "TOP 2 BY CONFIDENCE"),
+    confidence=True,
+    having=True,
+)
+COMPILED_RUNS = QueryScope(strategies=(NEXT, PARTITION, STRICT), having=True)
 
 LIMITS = RunLimits(max_events=10_000, timeout_ms=60_000)
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -120,15 +134,7 @@ def check_against_oracle(case: Case, batch_rows: int) -> None:
         assert "an imprecise event may stand in two negated places" in told[-1].message
         return
     assert end_of(told).reason is EndReason.FINISHED
-    found: Any = rows_of(told)
-    expected = reference_output(resolved, case.stream)
-    output = case.query.split("OUTPUT ")[-1].split("\n")[0] if "OUTPUT " in case.query else ""
-    if "TOP" in output:
-        check_top(found, expected)
-    elif "COLLAPSED" in output or "COUNT" in output:
-        check_collapsed(found, expected)
-    else:
-        check_listed(found, expected)
+    check_rows(resolved.query.output, rows_of(told), reference_output(resolved, case.stream), case.stream)
 
 
 @given(cases(COMPILED_ANY, PRECISE), st.integers(1, 7))
