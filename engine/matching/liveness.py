@@ -40,15 +40,17 @@ class LiveStarts:
         if not len(starts) and int(self._shared_ms[1]) + self._plan.within_ms < int(stream.t_lo_ms[rows[0]]):
             return _NO_ROWS if precise else None
         partitions = stream.partitions(self._plan.key, self._kinds)
-        carried = partitions.table.numbers(self._keys)
-        last_ms = np.full(len(partitions.table), NEVER_MS, np.int64)
+        with stream.lock:
+            carried = partitions.table.numbers(self._keys)
+            last_ms = np.full(len(partitions.table), NEVER_MS, np.int64)
         last_ms[carried] = self._ends_ms
         live = live_rows(
             rows, starts, partitions.numbers, stream.t_lo_ms, stream.t_hi_ms, self._plan.within_ms,
             last_ms, self._shared_ms,
         )  # fmt: skip
         kept = np.flatnonzero(last_ms + self._plan.within_ms >= stream.t_lo_ms[rows[-1]])
-        self._keys, self._ends_ms = partitions.table.columns(kept), last_ms[kept]
+        with stream.lock:
+            self._keys, self._ends_ms = partitions.table.columns(kept), last_ms[kept]
         return live if precise else None
 
     def of_store(self, store: EventStore, starts: Int64Array) -> None:

@@ -121,8 +121,8 @@ class Context:
 
 def check_weights(stream: StreamColumns, types: Iterable[str]) -> None:
     """Raise EventError for the first event of these types whose `weights` do not fit its interval."""
-    column = stream.batch.table.column("weights")
-    if column.null_count == len(column):
+    column = stream.weights
+    if column is None:
         return
     lo, hi = stream.t_lo_ms, stream.t_hi_ms
     for row in sorted(int(row) for name in types for row in stream.rows_of_type(name)):

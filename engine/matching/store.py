@@ -197,13 +197,13 @@ class EventStore:
         for number, name in enumerate(self.names):
             self.columns[number, added] = stream.column(name, self._kind(name))[rows]
         self.partition[added] = self._partition_numbers(stream, rows, self.type_index[added])
-        weights = stream.batch.table.column("weights")
-        if weights.null_count < len(weights):
+        weights = stream.weights
+        if weights is not None:
             for at, row in enumerate(rows.tolist()):
                 given = weights[row].as_py()
                 if given is not None:
                     self.weights[n_old + at] = np.asarray(given, np.float64)
-        self.ids.append(stream.event_ids if len(rows) == len(stream) else stream.event_ids.take(pa.array(rows)))
+        self.ids.append(stream.ids_of(rows))
         return n_old, n_new
 
     def key_of(self, partition: int) -> tuple[tuple[str, int | float | str | None], ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +19,29 @@ from engine.matching.key_table import KeyTable
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _one_at_a_time(
+    method: Callable[Concatenate[StreamColumns, P], R],
+) -> Callable[Concatenate[StreamColumns, P], R]:
+    """One thread makes what is missing while the others wait for it."""
+
+    @wraps(method)
+    def locked(stream: StreamColumns, /, *args: P.args, **keywords: P.kwargs) -> R:
+        with stream.lock:
+            return method(stream, *args, **keywords)
+
+    return locked
+
+
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Partitions of one batch: their keys, and for each row its number there, -1 without all of the key, (n,)."""
+    """Partitions of one batch: their keys, and for each row its number there, -1 without all of the key, (n,).
+
+    The table may get further keys, under the lock of the stream.
+    """
 
     table: KeyTable
     numbers: Int64Array
@@ -27,7 +50,8 @@ class Partitions:
 class StreamColumns:
     """The columns of a batch as kernels take them; each is decoded when it is first asked for, and then shared.
 
-    Rows are the batch's; strings are codes of the engine's interner, numbers doubles, NULL is NaN.
+    Rows are the batch's; strings are codes of the engine's interner, numbers doubles, NULL is NaN. Several threads may
+    read it: what is made on demand is made under a lock.
     """
 
     def __init__(self, batch: EventBatch, interner: Interner) -> None:
@@ -38,6 +62,9 @@ class StreamColumns:
         self.chosen: dict[tuple[str, tuple[ast.Expression, ...]], Int64Array] = {}
         """Rows by event type and local predicates, see `engine.matching.early_filter`."""
         self._columns: dict[str, Float64Array] = {}
+        self.lock = threading.RLock()
+        self._source_seq: Int64Array | None = None
+        self._event_ids: pa.Array | None = None
         self._clocks: Int64Array | None = None
         self._types: tuple[str, ...] | None = None
         self._type_codes: Int64Array = _NO_ROWS
@@ -50,16 +77,33 @@ class StreamColumns:
         return len(self.t_lo_ms)
 
     @property
+    @_one_at_a_time
     def source_seq(self) -> Int64Array:
         """Place of each record in its logical source, (n,)."""
-        return self.batch.source_seq
+        if self._source_seq is None:
+            self._source_seq = self.batch.source_seq
+        return self._source_seq
 
     @property
+    @_one_at_a_time
     def event_ids(self) -> pa.Array:
         """The ids as an Arrow array."""
-        return self.batch.strings("event_id")
+        if self._event_ids is None:
+            self._event_ids = self.batch.strings("event_id")
+        return self._event_ids
+
+    def ids_of(self, rows: Int64Array) -> pa.Array:
+        """The ids of some rows, in their order."""
+        return self.event_ids if len(rows) == len(self) else self.event_ids.take(pa.array(rows, pa.int64()))
 
     @property
+    def weights(self) -> pa.ChunkedArray | None:
+        """The distributions given with events, None when there is none."""
+        column = self.batch.table.column("weights")
+        return column if column.null_count < len(column) else None
+
+    @property
+    @_one_at_a_time
     def clocks(self) -> Int64Array:
         """Codes of the clocks, -1 for an event with a clock of its own, (n,)."""
         if self._clocks is None:
@@ -71,6 +115,7 @@ class StreamColumns:
                 self._clocks = np.where(np.isnan(codes), -1, codes).astype(np.int64)
         return self._clocks
 
+    @_one_at_a_time
     def rows_of_type(self, event_type: str) -> Int64Array:
         """Row numbers of the events of a type, in order."""
         names = self._names()
@@ -83,6 +128,7 @@ class StreamColumns:
             self._rows_of_type[event_type] = found
         return found
 
+    @_one_at_a_time
     def rows_of_types(self, types: frozenset[str]) -> tuple[Int64Array, bool]:
         """Row numbers of the events of some types, in order, and whether all of them are precise."""
         found = self._rows_of_types.get(types)
@@ -102,6 +148,7 @@ class StreamColumns:
             return _NO_ROWS
         return rows[self._type_codes[rows] == names.index(event_type)] if len(names) > 1 else rows
 
+    @_one_at_a_time
     def partitions(self, key: tuple[str, ...], kinds: Mapping[str, AttributeType]) -> Partitions:
         """The partitions of the batch by these attributes, of the given types."""
         found = self._partitions.get(key)
@@ -114,6 +161,7 @@ class StreamColumns:
             found = self._partitions[key] = Partitions(table, numbers)
         return found
 
+    @_one_at_a_time
     def stacked(self, names: tuple[str, ...], kinds: Mapping[str, AttributeType]) -> Float64Array:
         """Attributes of all rows, of the given types, (n_names, n)."""
         found = self._stacked.get(names)
@@ -130,6 +178,12 @@ class StreamColumns:
         places = {name: place for place, name in enumerate(types)}
         return np.array([places.get(name, -1) for name in self._names()], np.int64)[self._type_codes]
 
+    @property
+    def types_by_row(self) -> tuple[tuple[str, ...], Int64Array]:
+        """The distinct types, and for each row the number of its own, (n,)."""
+        return self._names(), self._type_codes
+
+    @_one_at_a_time
     def _names(self) -> tuple[str, ...]:
         """The distinct types; `_type_codes` says which is whose."""
         if self._types is None:
@@ -138,6 +192,7 @@ class StreamColumns:
             self._type_codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
         return self._types
 
+    @_one_at_a_time
     def column(self, name: str, kind: AttributeType) -> Float64Array:
         """An attribute of all rows as doubles, (n,); NaN where it is absent."""
         found = self._columns.get(name)
@@ -151,3 +206,59 @@ class StreamColumns:
         if kind is AttributeType.STRING:
             return self.interner.encode(self.batch.strings(name))
         return self.batch.numbers(name)
+
+
+class ShardColumns(StreamColumns):
+    """Some rows of a batch as a stream of its own; what is decoded comes from the whole batch, and is decoded once.
+
+    Several of them may be read at the same time, each by one thread.
+    """
+
+    def __init__(self, whole: StreamColumns, rows: Int64Array) -> None:
+        super().__init__(EventBatch.empty(), whole.interner)
+        self._whole = whole
+        self._rows = rows
+        self.t_lo_ms = whole.t_lo_ms[rows]
+        self.t_hi_ms = whole.t_hi_ms[rows]
+
+    @property
+    def source_seq(self) -> Int64Array:
+        """See `StreamColumns`."""
+        if self._source_seq is None:
+            whole = self._whole.source_seq
+            self._source_seq = whole[self._rows]
+        return self._source_seq
+
+    @property
+    def event_ids(self) -> pa.Array:
+        """See `StreamColumns`."""
+        return self.ids_of(np.arange(len(self), dtype=np.int64))
+
+    def ids_of(self, rows: Int64Array) -> pa.Array:
+        """See `StreamColumns`."""
+        whole = self._whole.event_ids
+        return whole.take(pa.array(self._rows[rows], pa.int64()))
+
+    @property
+    def weights(self) -> pa.ChunkedArray | None:
+        """See `StreamColumns`."""
+        weights = self._whole.weights
+        return None if weights is None else weights.take(pa.array(self._rows, pa.int64()))
+
+    @property
+    def clocks(self) -> Int64Array:
+        """See `StreamColumns`."""
+        if self._clocks is None:
+            whole = self._whole.clocks
+            self._clocks = whole[self._rows]
+        return self._clocks
+
+    def _names(self) -> tuple[str, ...]:
+        if self._types is None:
+            self._types, codes = self._whole.types_by_row
+            self._type_codes = codes[self._rows]
+        return self._types
+
+    def _decode(self, name: str, kind: AttributeType) -> Float64Array:
+        whole = self._whole.column(name, kind)
+        return whole[self._rows]

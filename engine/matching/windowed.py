@@ -197,7 +197,8 @@ class OpenedWindows:
 
     def _key(self, stream: StreamColumns, row: int) -> Key | None:
         """The key attributes that the type of an opening event has; None when one of them is NULL: it is in none."""
-        event_type = stream.batch.table.column(TYPE_NAME)[row].as_py()
+        types, numbers = stream.types_by_row
+        event_type = types[numbers[row]]
         key: list[tuple[str, int | float | str]] = []
         for name in self._plan.key:
             if name not in self._plan.key_of_type.get(event_type, ()):

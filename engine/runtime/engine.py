@@ -17,6 +17,7 @@ from engine.matching.rows import MatchRow, joined_rows
 from engine.matching.stream import StreamColumns
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
+from engine.runtime.shards import Workers
 
 STATE_VERSION = 1
 
@@ -47,6 +48,9 @@ class Engine:
     With `on_failure` it does not stop the others: the callback gets the query's name and the error, and the query
     starts again with the next events, without what it had kept.
 
+    `threads`: partitions of keyed queries, and queries without a key, are evaluated side by side by so many. A query
+    that is restored keeps the number of shards with which it was saved.
+
     `baseline`: evaluate by one of the papers' baselines instead, to compare with them.
     """
 
@@ -59,6 +63,7 @@ class Engine:
         clock: Callable[[], float] = time.perf_counter,
         on_failure: Callable[[str, QueryError], None] | None = None,
         baseline: BaselineKind | None = None,
+        threads: int = 1,
     ) -> None:
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
@@ -72,6 +77,7 @@ class Engine:
         self._on_failure = on_failure
         self._baseline = baseline
         self._interner = Interner()
+        self._workers = Workers(threads)
         self._runtimes = {query.name: self._runtime(query) for query in queries}
         self._statistics = {query.name: QueryStatistics() for query in queries}
         self._waiting = EventBatch.empty()
@@ -92,6 +98,7 @@ class Engine:
         self._waiting = waiting.where(~ready)
         self.watermark_ms = watermark_ms
         stream = StreamColumns(released, self._interner)
+        self._workers.begin(self._runtimes, stream, watermark_ms, self._clock)
         return joined_rows([self._advance(query, stream, watermark_ms) for query in self.queries])
 
     def finish(self) -> Sequence[MatchRow]:
@@ -155,8 +162,10 @@ class Engine:
         self.watermark_ms = int(meta["watermark_ms"])
         self.n_late = int(meta["n_late"])
         unknown = {query.name for query in self.queries if meta.get(f"hash/{query.name}") != query.hash}
+        by_name = {query.name: query for query in self.queries}
         for name in self._runtimes.keys() - unknown:
             parts = {k.removeprefix(f"{name}/"): table for k, table in state.items() if k.startswith(f"{name}/")}
+            self._runtimes[name] = self._runtime(by_name[name], in_shards="shards" in parts)
             self._runtimes[name].restore(parts)
         return frozenset(unknown)
 
@@ -178,8 +187,11 @@ class Engine:
 
     # -------------------------------------------------------------- internals
 
-    def _runtime(self, query: CompiledQuery) -> Runtime:
-        return make_runtime(query, self._interner, self._limits, self._baseline)
+    def _runtime(self, query: CompiledQuery, *, in_shards: bool = False) -> Runtime:
+        def make() -> Runtime:
+            return make_runtime(query, self._interner, self._limits, self._baseline)
+
+        return self._workers.sharded(query, make) if in_shards else self._workers.runtime(query, make)
 
     def _without_late(self, batch: EventBatch) -> EventBatch:
         late = batch.t_lo_ms < self.watermark_ms
@@ -191,26 +203,27 @@ class Engine:
 
     def _advance(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         started = self._clock()
-        rows = self._rows(query, stream, watermark_ms)
+        rows, seconds_before = self._rows(query, stream, watermark_ms)
         counted = self._statistics[query.name]
         self._statistics[query.name] = replace(
             counted,
             n_events=counted.n_events + sum(len(stream.rows_of_type(name)) for name in query.types),
             n_rows=counted.n_rows + len(rows),
-            seconds=counted.seconds + self._clock() - started,
+            seconds=counted.seconds + seconds_before + self._clock() - started,
         )
         return rows
 
-    def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
+    def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> tuple[Sequence[MatchRow], float]:
+        """The rows, and the seconds that another thread has spent on them."""
         try:
-            return self._runtimes[query.name].advance(stream, watermark_ms)
+            return self._workers.advance(query.name, self._runtimes[query.name], stream, watermark_ms)
         except QueryError as error:
             error.name = query.name
             if self._on_failure is None:
                 raise
             self._on_failure(query.name, error)
             self._runtimes[query.name] = self._runtime(query)
-            return []
+            return [], 0.0
 
 
 def _checked_meta(state: Mapping[str, pa.Table]) -> dict[str, str]:

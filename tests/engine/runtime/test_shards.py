@@ -1,0 +1,125 @@
+"""Two threads find what one finds, whatever the query; a saved engine goes on in another number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import Engine, MatchRow, compile_query
+from engine.errors import EngineError, StateError
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.runtime import shards
+from engine.runtime.shards import ShardedRuntime, is_shardable, shard_of_keys
+
+SCHEMA = EventSchema.of(
+    {
+        "A": {"k": AttributeType.STRING, "x": AttributeType.INT},
+        "B": {"k": AttributeType.STRING, "x": AttributeType.INT},
+        "C": {"x": AttributeType.INT},
+    }
+)
+KEYED = "[k] AND b[i].x >= b[i-1].x"
+TEXTS = (
+    f"PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match {{ {KEYED} }} WITHIN 9 RETURN a.k, sum(b[].x) AS s",
+    f"PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match {{ {KEYED} }} WITHIN 9 OUTPUT COLLAPSED",
+    "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] } WITHIN 9 OUTPUT COUNT",
+    "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 9 OUTPUT NON_OVERLAPPING",
+    f"PATTERN SEQ(C a, B+ b[]) WHERE skip_till_next_match {{ {KEYED} }} WITHIN 9",
+    f"PATTERN SEQ(A a, B+ b[], !C n) WHERE partition_contiguity {{ {KEYED} }} WITHIN 9",
+    "PATTERN SEQ(A a, C c) WHERE strict_contiguity { [k] } WITHIN 9",
+    "PATTERN SEQ(A a, B b, C c) WHERE skip_till_any_match { a.x < b.x } WITHIN 5",
+    "PATTERN SEQ(A a, B b) WHERE skip_till_next_match { [k] } WITHIN 9 LIMIT 1",
+)
+QUERIES = [compile_query(text, SCHEMA, name=f"q{number}") for number, text in enumerate(TEXTS)]
+Event = tuple[str, str | None, int, int]
+EVENTS = st.lists(
+    st.tuples(st.sampled_from("AABBC"), st.sampled_from(["p", "q", "r", None]), st.integers(0, 3), st.integers(0, 2)),
+    min_size=1,
+    max_size=25,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_batches_go_to_threads() -> Iterator[None]:
+    with patch.object(shards, "LEAST_EVENTS", 1):
+        yield
+
+
+def batches_of(events: list[Event], sizes: list[int]) -> list[tuple[EventBatch, int]]:
+    times = np.cumsum([gap for *_, gap in events]).tolist()
+    rows = [
+        {"event_id": str(n), "type": kind, "t_lo_ms": t, "t_hi_ms": t, "x": x, "source_seq": n}
+        | ({} if kind == "C" else {"k": key})
+        for n, ((kind, key, x, _), t) in enumerate(zip(events, times, strict=True))
+    ]
+    found: list[tuple[EventBatch, int]] = []
+    while rows:
+        n = sizes[len(found) % len(sizes)]
+        found.append((EventBatch.from_rows(rows[:n], SCHEMA), rows[n]["t_lo_ms"] if n < len(rows) else FOREVER_MS))
+        rows = rows[n:]
+    return found
+
+
+def told(rows: object) -> list[str]:
+    assert isinstance(rows, (list, tuple)) or hasattr(rows, "__len__")
+    return sorted(repr(row) for row in rows)  # type: ignore[attr-defined]
+
+
+@settings(max_examples=25)
+@given(EVENTS, st.lists(st.integers(1, 12), min_size=1, max_size=3), st.sampled_from([(1, 2), (2, 1), (2, 3)]))
+def test_threads_make_no_difference(events: list[Event], sizes: list[int], threads: tuple[int, int]) -> None:
+    one, other = Engine(QUERIES, SCHEMA), Engine(QUERIES, SCHEMA, threads=threads[0])
+    for number, (batch, watermark_ms) in enumerate(batches_of(events, sizes)):
+        if number == 1:  # goes on elsewhere
+            saved = other.save()
+            other = Engine(QUERIES, SCHEMA, threads=threads[1])
+            assert other.restore(saved) == frozenset()
+        assert told(other.process(batch, watermark_ms)) == told(one.process(batch, watermark_ms))
+    assert told(other.finish()) == told(one.finish())
+
+
+def test_only_partitions_that_can_be_evaluated_apart_are_divided() -> None:
+    divided = [is_shardable(query) for query in QUERIES]
+    assert divided == [True, True, True, True, True, True, False, False, False]
+
+
+def test_shards_are_those_of_the_key_in_every_batch() -> None:
+    keys = np.array([[1.0, 2.0, 3.0, 1.0], [5.0, 5.0, 5.0, 5.0]])
+    found = shard_of_keys(keys, 2)
+    assert found[0] == found[3]
+    assert found.tolist() == [shard_of_keys(keys[:, [n]], 2)[0] for n in range(4)]
+    spread = np.bincount(shard_of_keys(np.arange(10_000.0)[np.newaxis], 2))
+    assert spread.min() > 4_500
+
+
+def test_an_error_in_a_shard_is_told_as_the_queries_own() -> None:
+    text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 9"
+    query = compile_query(text, SCHEMA, name="q")
+    running = Engine([query], SCHEMA, threads=2)
+    heavy = {"event_id": "1", "type": "A", "t_lo_ms": 0, "t_hi_ms": 2, "k": "p", "x": 1, "weights": [1.0]}
+    with pytest.raises(EngineError, match="weights"):
+        running.process(EventBatch.from_rows([heavy], SCHEMA), 10)
+
+
+def test_damaged_shards_and_no_threads_are_refused() -> None:
+    query = QUERIES[0]
+    saved = Engine([query], SCHEMA, threads=2).save()
+    damaged = {name: table for name, table in saved.items() if "shard.1." not in name}
+    with pytest.raises(StateError, match="lacks shard 1 of 2"):
+        Engine([query], SCHEMA).restore(damaged)
+    with pytest.raises(EngineError, match="threads: found 0"):
+        Engine([query], SCHEMA, threads=0)
+
+
+def test_keyed_queries_are_divided() -> None:
+    running = Engine(QUERIES[:1], SCHEMA, threads=3)
+    runtime = running._runtimes["q0"]
+    assert isinstance(runtime, ShardedRuntime)
+    assert len(runtime._shards) == 3
+    rows = running.process(batches_of([("A", "p", 1, 1), ("B", "p", 1, 1), ("C", None, 1, 1)], [3])[0][0], 100)
+    assert [type(row) for row in rows] == [MatchRow]
