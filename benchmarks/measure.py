@@ -46,6 +46,17 @@ def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
+def stopwatch() -> Callable[[], float]:
+    """The clock of the figures: wall-clock seconds, or with CLUSTERCEP_BENCH_CLOCK=cpu the CPU time of this process.
+
+    CPU time is what to compare on a machine that others use at the same time; it counts all threads.
+    """
+    chosen = os.environ.get("CLUSTERCEP_BENCH_CLOCK", "wall")
+    if chosen not in ("wall", "cpu"):
+        raise SystemExit(f"CLUSTERCEP_BENCH_CLOCK={chosen}: expected wall or cpu")
+    return time.perf_counter if chosen == "wall" else time.process_time
+
+
 def scale(n: int) -> int:
     """A number of events or jobs times CLUSTERCEP_BENCH_SCALE (1 by default), at least 1."""
     return max(1, round(n * float(os.environ.get("CLUSTERCEP_BENCH_SCALE", "1"))))

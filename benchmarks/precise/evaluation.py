@@ -6,13 +6,12 @@ the columns that the query reads counts.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from benchmarks.measure import forget_peak, resident_mib
+from benchmarks.measure import forget_peak, resident_mib, stopwatch
 from benchmarks.precise import streams
 from benchmarks.precise.queries import REFERENCES
 from engine import BaselineKind, MatchRow, ast, compile_query, warm_kernels
@@ -64,6 +63,7 @@ def evaluate(
     `merge`: whether runs whose future is the same are merged, None for what the runtime does by itself.
     """
     name, arguments = stream
+    clock = stopwatch()
     batch = _STREAMS[name](**arguments)  # type: ignore[operator]
     query = compile_query(text, _SCHEMAS[name])
     _once(query, list(streams.in_batches(EventBatch(batch.table.slice(0, 2_000)), n_per_batch)), variant, merge)
@@ -71,8 +71,8 @@ def evaluate(
     resident = resident_mib()
     forget_peak()
     outcomes: list[Outcome] = []
-    started = time.perf_counter()
-    while len(outcomes) < repeats and (not outcomes or time.perf_counter() - started < budget_s):
+    started = clock()
+    while len(outcomes) < repeats and (not outcomes or clock() - started < budget_s):
         outcomes.append(_once(query, parts, variant, merge))
     seconds = median(outcome.seconds for outcome in outcomes)
     last = outcomes[-1]
@@ -97,7 +97,7 @@ def compile_kernels() -> dict[str, Any]:
 def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant: str, merge: bool | None) -> Outcome:
     interner = Interner()
     if variant in [kind.value for kind in BaselineKind]:
-        return _baseline(make_baseline(BaselineKind(variant), query.plan, interner), interner, parts)
+        return _baseline(make_baseline(BaselineKind(variant), query.plan, interner, clock=stopwatch()), interner, parts)
     limits = Limits(max_rows=2**40, **({} if merge is None else {"merge_runs": merge}))
     is_listing = query.plan.output is ast.Output.ALL
     return _planned(make_runtime(query, interner, limits), interner, parts, keep=not is_listing)
@@ -105,15 +105,16 @@ def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant
 
 def _baseline(runtime: Baseline, interner: Interner, parts: Sequence[tuple[EventBatch, int]]) -> Outcome:
     n_cells = 0
+    clock = stopwatch()
 
     def sink(matches: ListedMatches) -> None:
         nonlocal n_cells
         n_cells += len(matches.rows)
 
-    started = time.perf_counter()
+    started = clock()
     for batch, watermark_ms in parts:
         runtime.deliver(StreamColumns(batch, interner), watermark_ms, sink)
-    seconds = time.perf_counter() - started
+    seconds = clock() - started
     counted = runtime.statistics
     return Outcome(
         seconds, counted.n_matches, counted.n_matches, n_cells, counted.n_runs, counted.peak_runs, counted.seconds
@@ -122,14 +123,15 @@ def _baseline(runtime: Baseline, interner: Interner, parts: Sequence[tuple[Event
 
 def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBatch, int]], keep: bool) -> Outcome:
     """`keep`: rows are few and stand for many matches, so they are kept; else they are given up batch by batch."""
+    clock = stopwatch()
     found: list[Sequence[MatchRow]] = []
     n_rows = n_cells = 0
     seconds = 0.0
     for batch, watermark_ms in parts:
-        started = time.perf_counter()
+        started = clock()
         rows = runtime.advance(StreamColumns(batch, interner), watermark_ms)
         n_rows += len(rows)
-        seconds += time.perf_counter() - started
+        seconds += clock() - started
         if keep:
             found.append(rows)
         elif len(rows):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from benchmarks.measure import forget_peak, resident_mib, scale, show
+from benchmarks.measure import forget_peak, resident_mib, scale, show, stopwatch
 from benchmarks.own_process import measured
 from benchmarks.precise.queries import REFERENCES
 from benchmarks.precise.rows import Figures, rate
@@ -38,19 +37,20 @@ def run_long(n_events: int, limit_s: float) -> dict[str, Any]:
     """Draw and evaluate batch by batch; stops early, at a batch's end, once `limit_s` has passed."""
     reference = next(r for r in REFERENCES if r.name == "W100")
     query = compile_query(reference.text("OUTPUT COLLAPSED"), STOCK)
+    clock = stopwatch()
     interner = Interner()
     runtime = make_runtime(query, interner, Limits(max_rows=2**40))
     stream = StockStream()
     n_done = n_rows = 0
     seconds = 0.0
     marks: list[dict[str, float]] = []
-    begun = time.perf_counter()
-    while n_done < n_events and time.perf_counter() - begun < limit_s:
+    begun = clock()
+    while n_done < n_events and clock() - begun < limit_s:
         batch = stream.next(min(N_PER_BATCH, n_events - n_done))
         n_done += len(batch)
-        started = time.perf_counter()
+        started = clock()
         n_rows += len(runtime.advance(StreamColumns(batch, interner), n_done))
-        seconds += time.perf_counter() - started
+        seconds += clock() - started
         if not marks:
             forget_peak()
         if n_done >= n_events * (len(marks) + 1) / N_MARKS or not marks:

@@ -82,14 +82,17 @@ class StockStream:
     def __post_init__(self) -> None:
         self._state = (self.seed ^ _MULTIPLIER) & _MASK
         self._prices = np.empty(self.n_symbols, np.int64)
-        for symbol in range(self.n_symbols):
-            price, state = _next_int(np.uint64(self._state), 1_000)
-            self._prices[symbol], self._state = int(price), int(state)
+        with np.errstate(over="ignore"):  # the generator counts modulo 2**64
+            for symbol in range(self.n_symbols):
+                price, state = _next_int(np.uint64(self._state), 1_000)
+                self._prices[symbol], self._state = int(price), int(state)
 
     def next(self, n_events: int) -> EventBatch:
         """The next events; times are the numbers of the events, with slack the interval around them."""
         symbols, paid, volumes = (np.empty(n_events, np.int64) for _ in range(3))
-        self._state = int(draw_stock(np.uint64(self._state), self._prices, n_events, self.p, symbols, paid, volumes))
+        state = np.uint64(self._state)
+        with np.errstate(over="ignore"):
+            self._state = int(draw_stock(state, self._prices, n_events, self.p, symbols, paid, volumes))
         times = np.arange(self._n_drawn, self._n_drawn + n_events, dtype=np.int64)
         self._n_drawn += n_events
         return EventBatch.from_columns(

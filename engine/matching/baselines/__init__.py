@@ -5,6 +5,8 @@ For benchmarks and as second opinions in tests, behind the interface of every ru
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from enum import StrEnum
 
 from engine.matching.base import Limits
@@ -30,9 +32,16 @@ _KINDS: dict[BaselineKind, type[Baseline]] = {
 }
 
 
-def make_baseline(kind: BaselineKind, plan: Plan, interner: Interner, limits: Limits | None = None) -> Baseline:
+def make_baseline(
+    kind: BaselineKind,
+    plan: Plan,
+    interner: Interner,
+    limits: Limits | None = None,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Baseline:
     """New run state of a plain plan; raises UnsupportedQueryError for what the baselines do not evaluate."""
-    return _KINDS[kind](plan, interner, limits)
+    return _KINDS[kind](plan, interner, limits, clock=clock)
 
 
 __all__ = ["Backtracking", "Baseline", "BaselineKind", "BaselineStatistics", "Buffers", "Runs", "make_baseline"]

@@ -5,7 +5,8 @@ Every event that can be taken clones the run that takes it, so runs are as many 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -47,9 +48,15 @@ class Runs(Baseline):
     mode = AT_ONCE
 
     def __init__(
-        self, plan: Plan, interner: Interner, limits: Limits | None = None, most_live_runs: int = MOST_LIVE_RUNS
+        self,
+        plan: Plan,
+        interner: Interner,
+        limits: Limits | None = None,
+        *,
+        most_live_runs: int = MOST_LIVE_RUNS,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        super().__init__(plan, interner, limits, most_live_runs)
+        super().__init__(plan, interner, limits, most_live_runs=most_live_runs, clock=clock)
         self._runs: Int64Array = np.empty((0, REGISTERS + plan.programs.n_registers), np.int64)
         self._aggregates: Float64Array = np.empty((0, len(plan.programs.slots)), np.float64)
         self._free: Int64Array = np.empty(0, np.int64)
