@@ -20,6 +20,7 @@ from engine.matching.base import Limits, Runtime
 from engine.matching.baselines import Baseline, make_baseline
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
+from engine.matching.rows import MatchRows
 from engine.matching.stream import StreamColumns
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
@@ -136,7 +137,7 @@ def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBa
             found.append(rows)
         elif len(rows):
             n_cells += round(len(rows) * _mean_length(rows))
-    n_matches = sum(row.count for rows in found for row in rows) if keep else n_rows
+    n_matches = MatchRows(found).n_matches if keep else n_rows
     return Outcome(seconds, n_matches, n_rows, n_cells, getattr(runtime, "n_begun", None))
 
 
