@@ -294,6 +294,8 @@ def _as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
         "confidence": float(row.confidence),
         "values": {name: _printable(value) for name, value in row.values.items()},
     }
+    if row.window is not None:
+        printed = {"window_start": row.window[0], "window_end": row.window[1], **printed}
     if row.count != 1 or not row.count_exact or row.candidates is not None:
         printed |= {"count": row.count, "count_exact": row.count_exact}
     if row.candidates is not None:
@@ -327,14 +329,16 @@ def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))
     names = list(dict.fromkeys(name for row in rows for name in row.values))
     has_counts = any(row.count != 1 or row.candidates is not None for row in rows)
+    has_windows = any(row.window is not None for row in rows)
     table = Table()
-    for name in (*variables, "confidence", *names):
+    for name in (*(("window_start", "window_end") if has_windows else ()), *variables, "confidence", *names):
         table.add_column(Text(shown_plain(name)))
     if has_counts:
         table.add_column("matches", justify="right")
     for row in rows:
         bound = row.candidates or row.bindings
-        cells = [" ".join(engine.flat_ids(bound.get(variable, ()))) for variable in variables]
+        cells = [str(bound_ms) for bound_ms in row.window or ()]
+        cells += [" ".join(engine.flat_ids(bound.get(variable, ()))) for variable in variables]
         cells.append(f"{float(row.confidence):.6g}")
         cells += ["" if row.values.get(name) is None else str(row.values[name]) for name in names]
         cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []

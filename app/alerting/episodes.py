@@ -102,9 +102,10 @@ def alert_id(query: str, key_text: str, start_ms: int, query_hash: str) -> str:
 
 
 def report_id(query: str, query_hash: str, match: Match, key_text: str) -> str:
-    """Identity of a report's row (32 hex digits): its query, key and events."""
+    """Identity of a report's row (32 hex digits): its query, key, events and window."""
     bindings = json.dumps({name: list(ids) for name, ids in match.bindings.items()}, sort_keys=True)
-    return digest("report", query, query_hash, key_text, bindings)
+    window = [] if match.window is None else [json.dumps(match.window)]
+    return digest("report", query, query_hash, key_text, bindings, *window)
 
 
 def digest(*parts: str) -> str:

@@ -61,3 +61,8 @@ class Match(Protocol):
     def count_exact(self) -> bool:
         """False: `count` is a lower bound."""
         ...
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Start and end of the window that the row belongs to; None for a query without windows of its own."""
+        ...

@@ -27,6 +27,7 @@ class FakeMatch:
     count: int = 1
     count_exact: bool = True
     capped: bool = False
+    window: tuple[int, int] | None = None
 
 
 def options(**receivers: Receiver) -> AlertingOptions:

@@ -349,3 +349,14 @@ def test_explain(tmp_path: Path) -> None:
     bad = run("explain", str(tmp_path / "bad.cep"))
     assert bad.exit_code == 2
     assert "bad.cep:1:8" in bad.stderr
+
+
+def test_rows_of_windows_say_which(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 10 SLIDE 5"
+    rows = json_lines([{"id": "a", "type": "A", "t": 3, "k": "p"}, {"id": "b", "type": "B", "t": 7, "k": "p"}])
+    result = match(tmp_path, rows, query, ("--runtime", "compiled"))
+    bound = {"bindings": {"a": ["a"], "b": ["b"]}, "confidence": 1.0, "values": {}}
+    assert rows_of(result) == [{"window_start": 0, "window_end": 10, **bound}]
+    table = match(tmp_path, rows, query, ("--runtime", "compiled", "--format", "table"))
+    assert "window_start" in table.stdout
+    assert "10" in table.stdout

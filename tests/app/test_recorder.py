@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.alerting import lifecycle
-from app.alerting.episodes import alert_id, canonical_key, group
+from app.alerting.episodes import alert_id, canonical_key, group, report_id
 from app.alerting.lifecycle import State
 from app.alerting.recorder import Outcome, Recorder
 from app.store import Store
@@ -271,3 +271,9 @@ def test_hostile_names_are_stored_on_every_database(store: Store) -> None:
     for alert in found:
         assert alert.job_id is not None
         assert alert.id in {same.id for same in store.alerts_of_job(alert.job_id)}
+
+
+def test_a_match_is_a_report_in_each_of_its_windows() -> None:
+    plain = FakeMatch(0, 5)
+    ids = {report_id("times", "h2", replace(plain, window=window), "{}") for window in (None, (0, 10), (5, 15))}
+    assert len(ids) == 3
