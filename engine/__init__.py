@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.runtime.cold import answer_while_compiling
     from engine.runtime.compiled import CompiledQuery, compile_query
+    from engine.runtime.composition import compile_queries
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.warm import warm_kernels
 
@@ -39,6 +40,7 @@ _HOMES = {
     "ResolvedQuery": "engine.language.resolver",
     "answer_while_compiling": "engine.runtime.cold",
     "ast": "engine.language.ast",
+    "compile_queries": "engine.runtime.composition",
     "compile_query": "engine.runtime.compiled",
     "kernels_are_compiled": "engine.kernels.cache",
     "parse": "engine.language.parser",
@@ -62,6 +64,7 @@ __all__ = [
     "ResolvedQuery",
     "answer_while_compiling",
     "ast",
+    "compile_queries",
     "compile_query",
     "flat_ids",
     "joined_rows",

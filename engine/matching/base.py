@@ -40,6 +40,10 @@ class Runtime(Protocol):
         """
         ...
 
+    def promise_ms(self, watermark_ms: int) -> int:
+        """After `advance` to this watermark: no later row has a last event with t_lo below the result."""
+        ...
+
     def save(self) -> dict[str, pa.Table]:
         """The state as Arrow tables of flat arrays."""
         ...

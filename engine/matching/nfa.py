@@ -23,6 +23,7 @@ from engine.matching.listed import Matches
 from engine.matching.neighbours import Neighbours
 from engine.matching.output import limit
 from engine.matching.plan_arrays import plan_arrays
+from engine.matching.promise import promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, needs_results
 from engine.matching.rows import MatchRow, first_rows
 from engine.matching.run_histories import Histories
@@ -219,6 +220,11 @@ class NfaRuntime:
         return np.flatnonzero(in_use[:-1])
 
     # ------------------------------------------------------------------ state
+
+    def promise_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.promise_ms`."""
+        promised = promised_ms(self.store, watermark_ms, self.plan.within_ms if self._waits else 0)
+        return promised if self._results is None else self._results.held_from_ms(promised)
 
     def save(self) -> dict[str, pa.Table]:
         """The state: kept events, nodes, runs chain by chain, partitions, matches that wait."""

@@ -37,6 +37,7 @@ class Rows:
             key=self._key(match.partition),
             first_lo_ms=int(store.t_lo_ms[match.chain[0]]),
             last_hi_ms=int(store.t_hi_ms[match.chain[-1]]),
+            last_lo_ms=self._unless_precise(match.chain[-1]),
             bindings=bound_ids(self.context, match.chain, match.steps),
             confidence=match.confidence,
             values=self._values(np.array(match.chain, np.int64), np.array(match.steps, np.int64)),
@@ -51,6 +52,7 @@ class Rows:
             key=self._key(near.partition),
             first_lo_ms=int(store.t_lo_ms[near.first]),
             last_hi_ms=int(store.t_hi_ms[near.last]),
+            last_lo_ms=self._unless_precise(near.last),
             bindings=bound_ids(self.context, counted.chain.tolist(), counted.steps.tolist()),
             confidence=counted.confidence,
             values=self._values(counted.chain, counted.steps),
@@ -67,6 +69,10 @@ class Rows:
         if unfinished and kept:
             kept = [*kept[:-1], replace(kept[-1], capped=True)]
         return kept
+
+    def _unless_precise(self, row: int) -> int | None:
+        lo_ms, hi_ms = int(self.context.store.t_lo_ms[row]), int(self.context.store.t_hi_ms[row])
+        return None if lo_ms == hi_ms else lo_ms
 
     def _key(self, partition: int) -> tuple[tuple[str, Value], ...]:
         if partition not in self._keys:

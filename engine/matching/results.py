@@ -135,6 +135,12 @@ class Results:
 
     # --------------------------------------------------------------- deciding
 
+    def held_from_ms(self, watermark_ms: int) -> int:
+        """The earliest t_lo of the last events of matches that wait, `watermark_ms` when that is earlier."""
+        held = self._held
+        lows: list[int] = held.events.lo_ms[held.last].tolist()
+        return min([watermark_ms, *lows])
+
     def _decided(self, matches: Matches, watermark_ms: int, longest_ms: int) -> Matches:
         """The matches that none still to come may displace, merge with or precede; the others are held."""
         due_ms = self._due_ms(matches, longest_ms)
@@ -231,6 +237,7 @@ class Results:
                 count=row.count,
                 candidates=None if row.candidates is None else self._candidates(matches, row.candidates),
                 exact=row.exact,
+                last_lo_ms=_unless_precise(matches, int(shown.rows[own.stop - 1])),
                 window=None if row.window == NO_WINDOW else row.window[:2],
             )
 
@@ -289,6 +296,11 @@ class Results:
             self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}
         self._held = Matches.restored(held, len(self.plan.returns), self._depth)
+
+
+def _unless_precise(matches: Matches, place: int) -> int | None:
+    lo_ms, hi_ms = int(matches.events.lo_ms[place]), int(matches.events.hi_ms[place])
+    return None if lo_ms == hi_ms else lo_ms
 
 
 __all__ = ["Results", "TakesMatches", "bound_variables", "needs_results", "selects"]

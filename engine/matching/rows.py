@@ -26,7 +26,8 @@ class MatchRow:
     (1.0 for precise events). `values`: RETURN. `count`: matches behind the row; a lower bound unless `count_exact`.
     `candidates` (COLLAPSED): ids per variable that occur in a match, or may do so unless `exact`. `capped`: a limit or
     the work budget stopped the listing. `window`: start and end in ms of the window that the row belongs to, where the
-    query has windows of its own (SLIDE, OPEN ON).
+    query has windows of its own (SLIDE, OPEN ON). `last_lo_ms`: earliest possible time of the last event, None where it
+    is precise.
     """
 
     query: str
@@ -42,6 +43,7 @@ class MatchRow:
     exact: bool = True
     capped: bool = False
     window: tuple[int, int] | None = None
+    last_lo_ms: int | None = None
 
     @property
     def event_ids(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.events import EventSchema
@@ -18,9 +18,11 @@ from engine.plan.model import Plan
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A checked and planned query; `hash` identifies its meaning (the printed form after parameters are filled in).
+    """A checked and planned query; `hash` identifies its meaning (the printed form after parameters are filled in, and
+    the hashes of the queries whose matches it uses).
 
     `branches`: the plans whose union the query is. `plan`: the only one, or for several what they have in common.
+    `producers`: the queries whose matches it uses. `is_consumed`: another query uses its matches.
     """
 
     name: str
@@ -28,6 +30,8 @@ class CompiledQuery:
     plan: Plan
     hash: str
     branches: tuple[Branch, ...] = ()
+    producers: tuple[CompiledQuery, ...] = ()
+    is_consumed: bool = False
 
     @property
     def notice(self) -> ast.Notice | None:
@@ -41,18 +45,43 @@ class CompiledQuery:
 
     @property
     def read_types(self) -> frozenset[str]:
-        """The event types that decide what it finds: under contiguity also those of which no event may lie between."""
-        strategy = self.plan.strategy
+        """The event types that decide what it finds: under contiguity also those of which no event may lie between,
+        all of them where windows count events or open at them; in place of matches those that decide these."""
+        strategy, query = self.plan.strategy, self.resolved.query
+        read = self.plan.types
         if strategy is ast.Strategy.PARTITION_CONTIGUITY and self.plan.key:
-            return self.plan.types | self.plan.keyed_types
-        if strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY):
-            return self.plan.types | frozenset(self.resolved.schema.types)
-        return self.plan.types
+            read |= self.plan.keyed_types
+        elif strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY):
+            read |= frozenset(self.resolved.schema.types)
+        if query.within_events is not None or query.open_on is not None:
+            read |= frozenset(self.resolved.schema.types)
+        matches = {producer.match_type for producer in self.producers}
+        return (read - matches).union(*(producer.read_types for producer in self.producers))
+
+    @property
+    def match_type(self) -> str:
+        """The event type of its matches, for queries that use them."""
+        return self.name.replace("-", "_")
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its matches are for other queries alone: another uses them, and it has neither ALERT nor REPORT."""
+        return self.is_consumed and self.notice is None
 
     @property
     def within_ms(self) -> int:
         """The window."""
         return self.plan.within_ms
+
+    @property
+    def reach_ms(self) -> int:
+        """How long before the end of a match the events may be that decide it: the windows of its producers add up."""
+        return self.within_ms + max((producer.reach_ms for producer in self.producers), default=0)
+
+    @property
+    def depth(self) -> int:
+        """0 for a query over events alone, else one more than its deepest producer's."""
+        return 1 + max((producer.depth for producer in self.producers), default=-1)
 
     @property
     def group_gap_ms(self) -> int | None:
@@ -72,8 +101,21 @@ def compile_query(
     name: str = "query",
 ) -> CompiledQuery:
     """Parse, check and plan a query. Raises QueryError with place, cause and remedy."""
-    resolved = resolve(parse(text, name), schema, parameters or {}, text=text, name=name)
-    canonical = print_query(resolved.query)
-    digest = hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+    return compile_parsed(parse(text, name), text, schema, parameters or {}, name=name)
+
+
+def compile_parsed(
+    query: ast.Query,
+    text: str,
+    schema: EventSchema,
+    parameters: Mapping[str, int | float | str],
+    *,
+    name: str,
+    producers: Sequence[CompiledQuery] = (),
+) -> CompiledQuery:
+    """Check and plan a parsed query; `schema` has the types of its producers' matches."""
+    resolved = resolve(query, schema, parameters, text=text, name=name)
+    meaning = "\n".join([print_query(resolved.query), *sorted(producer.hash for producer in producers)])
+    digest = hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
     branches = plan_branches(resolved)
-    return CompiledQuery(name, resolved, head_of(branches, resolved), digest, branches)
+    return CompiledQuery(name, resolved, head_of(branches, resolved), digest, branches, tuple(producers))

@@ -15,11 +15,13 @@ from engine.matching.baselines import BaselineKind
 from engine.matching.interner import Interner
 from engine.matching.rows import MatchRow, joined_rows
 from engine.matching.stream import StreamColumns
+from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
 from engine.runtime.shards import Workers
 
 STATE_VERSION = 1
+_FEED = "feed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class QueryStatistics:
 class Engine:
     """Runs queries over a stream that arrives in any order and is released by a watermark.
 
-    `process` buffers what the watermark has not passed yet. Events before an earlier watermark are late: counted in
+    `process` buffers what the watermark has not passed yet. Queries that use the matches of others come after these,
+    with a watermark of their own (see `engine.runtime.cascade`); rows of a query that is there for others alone
+    (`CompiledQuery.is_silent`) are not returned. Events before an earlier watermark are late: counted in
     `n_late` and handed out by `take_late`.
 
     A query that turns out, by its events, to be one that its runtime does not evaluate makes `process` raise.
@@ -70,6 +74,9 @@ class Engine:
             raise EngineError(f"two queries have one name: {sorted({n for n in names if names.count(n) > 1})}")
         self.schema = schema
         self.queries = tuple(queries)
+        self._by_name = {query.name: query for query in queries}
+        self._in_order = in_order(queries)
+        self._feeds = {query.name: Feed(query) for query in queries if query.producers}
         self.watermark_ms = -FOREVER_MS
         self.n_late = 0
         self._limits = limits or Limits()
@@ -98,8 +105,10 @@ class Engine:
         self._waiting = waiting.where(~ready)
         self.watermark_ms = watermark_ms
         stream = StreamColumns(released, self._interner)
-        self._workers.begin(self._runtimes, stream, watermark_ms, self._clock)
-        return joined_rows([self._advance(query, stream, watermark_ms) for query in self.queries])
+        at_once = {name: runtime for name, runtime in self._runtimes.items() if name not in self._feeds}
+        self._workers.begin(at_once, stream, watermark_ms, self._clock)
+        rows = self._cascade(self._in_order, stream, watermark_ms, self._advance)
+        return joined_rows([rows[query.name] for query in self.queries if not query.is_silent])
 
     def finish(self) -> Sequence[MatchRow]:
         """The stream has ended: what waits is decided."""
@@ -142,6 +151,8 @@ class Engine:
         }
         for name, runtime in self._runtimes.items():
             state.update({f"{name}/{part}": table for part, table in runtime.save().items()})
+        for name, feed in self._feeds.items():
+            state[f"{name}/{_FEED}"] = feed.save()
         return state
 
     def restore(self, state: Mapping[str, pa.Table]) -> frozenset[str]:
@@ -158,14 +169,18 @@ class Engine:
         if list(self._interner.texts) != texts:
             raise StateError("saved state codes one string twice")
         self._runtimes = {query.name: self._runtime(query) for query in self.queries}
+        self._feeds = {name: Feed(query) for name, query in self._by_name.items() if query.producers}
         self._waiting = EventBatch(state["waiting"])
         self.watermark_ms = int(meta["watermark_ms"])
         self.n_late = int(meta["n_late"])
         unknown = {query.name for query in self.queries if meta.get(f"hash/{query.name}") != query.hash}
-        by_name = {query.name: query for query in self.queries}
         for name in self._runtimes.keys() - unknown:
             parts = {k.removeprefix(f"{name}/"): table for k, table in state.items() if k.startswith(f"{name}/")}
-            self._runtimes[name] = self._runtime(by_name[name], in_shards="shards" in parts)
+            self._runtimes[name] = self._runtime(self._by_name[name], in_shards="shards" in parts)
+            if name in self._feeds:
+                if _FEED not in parts:
+                    raise StateError(f"saved state of {name} lacks its feed")
+                self._feeds[name].restore(parts.pop(_FEED))
             self._runtimes[name].restore(parts)
         return frozenset(unknown)
 
@@ -179,11 +194,20 @@ class Engine:
         if unknown := set(names) - self._runtimes.keys():
             raise EngineError(f"no query is named {', '.join(sorted(unknown))}")
         events.validate()
-        passed = StreamColumns(events.where(events.t_lo_ms < self.watermark_ms).sorted(), self._interner)
-        for query in self.queries:
-            if query.name in names:
-                self._runtimes[query.name] = self._runtime(query)
-                self._rows(query, passed, self.watermark_ms)
+        passed = events.where(events.t_lo_ms < self.watermark_ms).sorted()
+        # The matches that a query uses are found again by its producers; those that are not named go on as they were.
+        involved = with_producers(names, self.queries)
+        others = {name: (self._runtimes[name], self._feeds.get(name)) for name in involved - set(names)}
+        for name in involved:
+            self._begin_again(self._by_name[name])
+        again = [query for query in self._in_order if query.name in involved]
+        self._cascade(
+            again, StreamColumns(passed, self._interner), self.watermark_ms, lambda *step: self._rows(*step)[0]
+        )
+        for name, (runtime, feed) in others.items():
+            self._runtimes[name] = runtime
+            if feed is not None:
+                self._feeds[name] = feed
 
     # -------------------------------------------------------------- internals
 
@@ -192,6 +216,37 @@ class Engine:
             return make_runtime(query, self._interner, self._limits, self._baseline)
 
         return self._workers.sharded(query, make) if in_shards else self._workers.runtime(query, make)
+
+    def _begin_again(self, query: CompiledQuery) -> None:
+        self._runtimes[query.name] = self._runtime(query)
+        if query.producers:
+            self._feeds[query.name] = Feed(query)
+
+    def _cascade(
+        self,
+        queries: Sequence[CompiledQuery],
+        stream: StreamColumns,
+        watermark_ms: int,
+        advance: Callable[[CompiledQuery, StreamColumns, int], Sequence[MatchRow]],
+    ) -> dict[str, Sequence[MatchRow]]:
+        """The rows of each query, producers first; `stream` has the events between two watermarks, in order."""
+        rows: dict[str, Sequence[MatchRow]] = {}
+        for query in queries:
+            if not query.producers:
+                rows[query.name] = advance(query, stream, watermark_ms)
+                continue
+            feed = self._feeds[query.name]
+            feed.put(stream.batch)
+            for producer in query.producers:
+                feed.put(match_events(producer, rows[producer.name], query))
+            own = feed.release(min(watermark_ms, *(self._promise_ms(p.name) for p in query.producers)))
+            rows[query.name] = advance(query, StreamColumns(own, self._interner), feed.watermark_ms)
+        return rows
+
+    def _promise_ms(self, name: str) -> int:
+        """No later match of this query has a last event before it."""
+        feed = self._feeds.get(name)
+        return self._runtimes[name].promise_ms(self.watermark_ms if feed is None else feed.watermark_ms)
 
     def _without_late(self, batch: EventBatch) -> EventBatch:
         late = batch.t_lo_ms < self.watermark_ms

@@ -131,6 +131,10 @@ class ShardedRuntime:
                 raise error
         return joined_rows([future.result() for future in futures])
 
+    def promise_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.promise_ms`."""
+        return min(shard.promise_ms(watermark_ms) for shard in self._shards)
+
     def save(self) -> dict[str, pa.Table]:
         """The parts of each shard as "shard.NUMBER.PART", and their number."""
         state = {f"shard.{n}.{part}": t for n, shard in enumerate(self._shards) for part, t in shard.save().items()}

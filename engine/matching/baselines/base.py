@@ -25,6 +25,8 @@ from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
 from engine.matching.output import limit, limited
+from engine.matching.promise import promised_ms
+from engine.matching.results import selects
 from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
@@ -112,6 +114,10 @@ class Baseline(ABC):
     def n_rows(self) -> int:
         """Events kept."""
         return len(self.store)
+
+    def promise_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.promise_ms`."""
+        return promised_ms(self.store, watermark_ms, self.plan.within_ms if self._trailing else 0)
 
     # ------------------------------------------------------------ what differs
 
@@ -335,6 +341,12 @@ def _check_evaluated(plan: Plan) -> None:
             plan.query.span,
             "OUTPUT ALL",
             "drop the OUTPUT clause, or evaluate it with --runtime auto",
+        )
+    if selects(plan):
+        raise UnsupportedQueryError(
+            "the baselines do not evaluate SLIDE, OPEN ON, SELECT FIRST and CONSUME",
+            plan.query.span,
+            remedy="evaluate it with --runtime auto",
         )
 
 
