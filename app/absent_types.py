@@ -7,15 +7,22 @@ name, else those that the query uses.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from engine import ast
 from engine.events import TIME_ATTRIBUTE, AttributeType, EventSchema
 
 
-def with_absent_types(query: ast.Query, schema: EventSchema, cluster: EventSchema) -> tuple[EventSchema, list[str]]:
-    """`schema` with the types of `query` that it lacks, and the names of these in textual order."""
+def with_absent_types(
+    query: ast.Query, schema: EventSchema, cluster: EventSchema, matches: Collection[str] = ()
+) -> tuple[EventSchema, list[str]]:
+    """`schema` with the types of `query` that it lacks, and the names of these in textual order.
+
+    `matches`: types that stand for the matches of other queries; these are not absent.
+    """
     types = {component.variable: component.event_type for component, _ in ast.components(query.pattern)}
     named = [*types.values(), *_opening_types(query)]
-    absent = list(dict.fromkeys(name for name in named if name not in schema.types))
+    absent = list(dict.fromkeys(name for name in named if name not in schema.types and name not in matches))
     if not absent:
         return schema, []
     known = dict(schema.attributes)

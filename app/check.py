@@ -49,7 +49,7 @@ def _runtime_problems(loaded: Loaded) -> list[str]:
     problems, schema = [], load_event_types()
     for query in loaded.compiled:
         try:
-            engine.Engine([query], schema)
+            engine.Engine(query.chain, schema)
         except QueryError as error:
             problems.append(str(error))
     return problems

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -88,7 +88,8 @@ class Override:
 class Job:
     """A checked query and the events for it: what every runtime is given.
 
-    `text` is the query with the overrides filled in. `schema` knows the types of both.
+    `text` is the query with the overrides filled in. `schema` knows the types of both. `others`: texts by name of the
+    queries whose matches it may use.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Job:
     schema: EventSchema
     parameters: Parameters
     events: LoadedEvents
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- commands
@@ -121,6 +123,10 @@ def match(
     schema: Annotated[
         SchemaChoice, typer.Option(help="Attribute types: from the events, or those of a cluster's events.")
     ] = SchemaChoice.INFER,
+    with_: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="OTHER.cep", help="A query whose matches this one may use; repeatable."),
+    ] = None,
     format_: Annotated[OutputFormat, typer.Option("--format", help="One JSON object per line, or a table.")] = (
         OutputFormat.JSONL
     ),
@@ -132,7 +138,7 @@ def match(
     """
     override = Override(confidence, None if ties is None else ast.Ties[ties.name], limit)
     try:
-        job = prepare(query, events, override, param or [], schema)
+        job = prepare(query, events, override, param or [], schema, with_ or [])
         rows = evaluate(job, runtime)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
@@ -179,29 +185,56 @@ def read_query(path: Path) -> str:
         raise AppError(f"{path}: cannot be read: {error.strerror or error}; expected a file with a query") from None
 
 
-def prepare(query: Path, events: str, override: Override, param: Sequence[str], schema: SchemaChoice) -> Job:
-    """Read and check both files. Raises AppError, EventFileError or QueryError."""
+def prepare(
+    query: Path,
+    events: str,
+    override: Override,
+    param: Sequence[str],
+    schema: SchemaChoice,
+    others: Sequence[Path] = (),
+) -> Job:
+    """Read and check all files. Raises AppError, EventFileError or QueryError."""
     text, name = read_query(query), str(query)
     parsed = engine.parse(text, name)
     parameters = _parameters(param)
+    texts = _other_queries(others)
     loaded = _load(events, schema)
-    known, absent = loaded.schema, list[str]()
+    known = loaded.schema
     if schema is SchemaChoice.INFER:  # of the cluster all types are known: another one is a mistake
-        known, absent = with_absent_types(parsed, loaded.schema, load_event_types())
-    for event_type in absent:
-        _warn(
-            f"no event has the type {shown(event_type)}; found {', '.join(map(shown, loaded.schema.types)) or 'none'}"
-        )
+        known = _with_absent_types([parsed, *(engine.parse(other, at) for at, other in texts.items())], texts, loaded)
     if override.ties is None and parsed.ties is None and loaded.equal_is_unordered:
         override = replace(override, ties=ast.Ties.STRICT)
-    for warning in engine.resolve(parsed, known, parameters, text=text, name=name).warnings:
-        _warn(f"warning: {warning}")
+    if not texts:
+        for warning in engine.resolve(parsed, known, parameters, text=text, name=name).warnings:
+            _warn(f"warning: {warning}")
     changes: dict[str, Any] = {
         field: value
         for field, value in (("confidence", override.confidence), ("ties", override.ties), ("limit", override.limit))
         if value is not None
     }
-    return Job(name, engine.print_query(replace(parsed, **changes)) if changes else text, known, parameters, loaded)
+    text = engine.print_query(replace(parsed, **changes)) if changes else text
+    return Job(name, text, known, parameters, loaded, texts)
+
+
+def _other_queries(paths: Sequence[Path]) -> dict[str, str]:
+    """The texts of queries by the names of their files."""
+    texts: dict[str, str] = {}
+    for path in paths:
+        if path.stem in texts:
+            raise AppError(f"--with {path}: a second query called {path.stem}; expected each once")
+        texts[path.stem] = read_query(path)
+    return texts
+
+
+def _with_absent_types(queries: Sequence[ast.Query], others: Iterable[str], loaded: LoadedEvents) -> EventSchema:
+    known, cluster = loaded.schema, load_event_types()
+    matches = frozenset(name.replace("-", "_") for name in others)
+    for query in queries:
+        known, absent = with_absent_types(query, known, cluster, matches)
+        for event_type in absent:
+            found = ", ".join(map(shown, loaded.schema.types)) or "none"
+            _warn(f"no event has the type {shown(event_type)}; found {found}")
+    return known
 
 
 def evaluate(job: Job, choice: RuntimeChoice) -> Sequence[engine.MatchRow] | Sequence[ReferenceRow]:
@@ -212,25 +245,41 @@ def evaluate(job: Job, choice: RuntimeChoice) -> Sequence[engine.MatchRow] | Seq
     try:
         return _by_engine(job, None if is_planned else engine.BaselineKind(choice.value))
     except UnsupportedQueryError as error:
-        if choice is not RuntimeChoice.AUTO or len(job.events.batch) > MAX_ORACLE_EVENTS:
+        if choice is not RuntimeChoice.AUTO or len(job.events.batch) > MAX_ORACLE_EVENTS or job.others:
             raise
         _warn(f"{error}\n  evaluated by the oracle instead")
         return _by_oracle(job)
 
 
 def _by_oracle(job: Job) -> list[ReferenceRow]:
+    if job.others:
+        raise UnsupportedQueryError(
+            "the oracle evaluates one query, not those whose matches it uses",
+            expected="no --with beside --runtime oracle",
+            remedy="evaluate it with --runtime compiled",
+            name=job.name,
+        )
     parsed = engine.parse(job.text, job.name)
     resolved = engine.resolve(parsed, job.schema, job.parameters, text=job.text, name=job.name)
     return engine.reference_output(resolved, job.events.batch)
 
 
 def _by_engine(job: Job, baseline: engine.BaselineKind | None) -> Sequence[engine.MatchRow]:
-    compiled = engine.compile_query(job.text, job.schema, job.parameters, name=job.name)
+    texts = {job.name: job.text, **job.others}
+    queries = engine.compile_queries(texts, job.schema, {job.name: job.parameters}, only=[job.name])
     if len(job.events.batch) <= MAX_UNCOMPILED_EVENTS:
         engine.answer_while_compiling()
-    running = engine.Engine([compiled], job.schema, baseline=baseline)
+    running = engine.Engine(queries, job.schema, baseline=baseline)
     rows = engine.joined_rows([running.process(job.events.batch, FOREVER_MS), running.finish()])
-    counted = running.statistics[compiled.name]
+    for compiled in queries:
+        _check_finished(compiled, running.statistics[compiled.name], baseline)
+    return rows if len(queries) == 1 else [row for row in rows if row.query == job.name]
+
+
+def _check_finished(
+    compiled: engine.CompiledQuery, counted: engine.QueryStatistics, baseline: engine.BaselineKind | None
+) -> None:
+    """Warn of matches that may be missing; raises UnsupportedQueryError when there were events of the wrong kind."""
     if counted.n_unfinished:
         _warn(
             f"{counted.n_unfinished} search(es) were stopped by the work budget before a match was found; matches may "
@@ -244,9 +293,8 @@ def _by_engine(job: Job, baseline: engine.BaselineKind | None) -> Sequence[engin
             f"found {counted.n_rejected}",
             expected="events with t_lo = t_hi",
             remedy="evaluate it with --runtime auto" if baseline else "use skip_till_any_match",
-            name=job.name,
+            name=compiled.name,
         )
-    return rows
 
 
 def _load(events: str, choice: SchemaChoice) -> LoadedEvents:

@@ -43,22 +43,42 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     problems += _unknown_names("queries.disabled", settings.disabled, files)
     problems += _unknown_names("queries.parameters", settings.parameters, files)
     runbook = _read_runbook(settings.directory, problems) if files else {}
-    compiled, infos = [], {}
+    texts, parameters = _texts(files, settings, problems)
+    compiled: dict[str, CompiledQuery] = {}
+    for name in texts:
+        try:
+            # With what it uses, so that whatever is wrong elsewhere is told once, of the file where it is.
+            compiled |= {query.name: query for query in engine.compile_queries(texts, schema, parameters, only=[name])}
+        except QueryError as error:
+            path = files[name]
+            uses = f"it uses the matches of {error.name}, which has problems of its own"
+            problems.append(f"{path}: {error if error.name == name else uses}")
+    queries = engine.with_consumed(compiled[name] for name in texts if name in compiled)
+    infos = {}
+    for query in queries:
+        info = infos[query.name] = describe(query, runbook.get(query.name, ""), group_gap_ms)
+        where = f"{settings.directory / RUNBOOK}"
+        problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
+    return Loaded(tuple(queries), infos, tuple(problems))
+
+
+def _texts(
+    files: Mapping[str, Path], settings: Queries, problems: list[str]
+) -> tuple[dict[str, str], dict[str, dict[str, int | float | str]]]:
+    """The texts and the parameters of the queries that are not disabled."""
+    texts: dict[str, str] = {}
+    parameters: dict[str, dict[str, int | float | str]] = {}
     for name, path in files.items():
         if name in settings.disabled:
             continue
         try:
             text = read_query(path)
-            parameters = parameter_values(text, settings.parameters.get(name, {}), name)
-            query = engine.compile_query(text, schema, parameters, name=name)
+            parameters[name] = parameter_values(text, settings.parameters.get(name, {}), name)
         except (QueryError, OSError, ValueError) as error:
             problems.append(f"{path}: {error}")
             continue
-        info = describe(query, runbook.get(name, ""), group_gap_ms)
-        problems += [f"{path}: {text}" for text in _info_problems(query, info, f"{settings.directory / RUNBOOK}")]
-        compiled.append(query)
-        infos[name] = info
-    return Loaded(tuple(compiled), infos, tuple(problems))
+        texts[name] = text
+    return texts, parameters
 
 
 def query_files(directory: Path, problems: list[str]) -> dict[str, Path]:
@@ -106,7 +126,7 @@ def parameter_values(text: str, given: Mapping[str, ParameterValue], name: str) 
 
 
 def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo:
-    """What alerting needs to know; a query without a notice is a report."""
+    """What alerting needs to know; a query without a notice is a report, unless it is there for other queries alone."""
     notice = query.notice
     reported = notice is None or notice.severity.value == "report"
     return QueryInfo(
@@ -117,7 +137,7 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         group_gap_ms=group_gap_ms if query.group_gap_ms is None else query.group_gap_ms,
         per=() if notice is None else notice.per,
         runbook=runbook,
-        within_ms=query.within_ms,
+        within_ms=query.reach_ms,
         types=query.read_types,
     )
 
@@ -132,6 +152,8 @@ def _read_runbook(directory: Path, problems: list[str]) -> dict[str, str]:
 
 
 def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[str]:
+    if query.is_silent:  # nobody is told of its matches
+        return []
     problems = []
     if not info.runbook:
         problems.append(f"no runbook paragraph; expected text below a heading {info.name!r} in {runbook}")

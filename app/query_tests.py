@@ -30,8 +30,8 @@ MAX_TEST_BYTES = 16 * MAX_QUERY_BYTES
 if TYPE_CHECKING:
     from engine import MatchRow
 
-Evaluate = Callable[[str, str, Mapping[str, Any], EventBatch], Sequence["MatchRow"]]
-"""(name, text, parameters, events) -> rows; raises EngineError."""
+Evaluate = Callable[[str, Mapping[str, str], Mapping[str, Any], EventBatch], Sequence["MatchRow"]]
+"""(name, texts of it and of those beside it, parameters, events) -> its rows; raises EngineError."""
 
 
 class CasesError(Exception):
@@ -63,7 +63,10 @@ class QueryResult:
 
 
 def run_tests(places: Sequence[Path], schema: EventSchema, evaluate: Evaluate | None = None) -> list[QueryResult]:
-    """Test query files, and all of the folders (with what is below them), in order of path."""
+    """Test query files, and all of the folders (with what is below them), in order of path.
+
+    A query may use the matches of those that are beside it.
+    """
     evaluate = evaluate or engine_rows(schema)
     return [_test_query(path, schema, evaluate) for path in _query_paths(places)]
 
@@ -71,9 +74,12 @@ def run_tests(places: Sequence[Path], schema: EventSchema, evaluate: Evaluate | 
 def engine_rows(schema: EventSchema) -> Evaluate:
     """Evaluation by the engine."""
 
-    def evaluate(name: str, text: str, parameters: Mapping[str, Any], events: EventBatch) -> Sequence[MatchRow]:
-        query = engine.compile_query(text, schema, parameters, name=name)
-        return engine.Engine([query], schema).process(events, FOREVER_MS)
+    def evaluate(
+        name: str, texts: Mapping[str, str], parameters: Mapping[str, Any], events: EventBatch
+    ) -> Sequence[MatchRow]:
+        queries = engine.compile_queries(texts, schema, {name: parameters}, only=[name])
+        rows = engine.Engine(queries, schema).process(events, FOREVER_MS)
+        return rows if len(queries) == 1 else [row for row in rows if row.query == name]
 
     return evaluate
 
@@ -125,14 +131,26 @@ def _test_query(path: Path, schema: EventSchema, evaluate: Evaluate) -> QueryRes
     except (OSError, UnicodeDecodeError, CasesError) as error:
         result.complaints.append(str(error))
         return result
+    texts = {**_texts_beside(path), path.stem: text}
     for number, case in enumerate(cases, 1):
         place = f"{test_path}: case {number} ({case.get('name')!r})"
-        result.cases.append(_run_case(path.stem, text, case, place, schema, evaluate))
+        result.cases.append(_run_case(path.stem, texts, case, place, schema, evaluate))
     if not any(case.fires for case in result.cases):
         result.complaints.append(f"{test_path}: no case in which the query fires; add one")
     if all(case.fires for case in result.cases):
         result.complaints.append(f"{test_path}: no case in which the query stays silent (expect: []); add one")
     return result
+
+
+def _texts_beside(path: Path) -> dict[str, str]:
+    """The other queries of the folder, by name; what is wrong with one of them is told where it is tested."""
+    texts: dict[str, str] = {}
+    for other in sorted(path.parent.glob("*.cep")):
+        try:
+            texts[other.stem] = read_query(other)
+        except (OSError, ValueError):
+            continue
+    return texts
 
 
 def _read_cases(path: Path) -> list[Mapping[str, Any]]:
@@ -170,12 +188,12 @@ def _check_case(case: Any, place: str) -> None:
 
 
 def _run_case(
-    name: str, text: str, case: Mapping[str, Any], place: str, schema: EventSchema, evaluate: Evaluate
+    name: str, texts: Mapping[str, str], case: Mapping[str, Any], place: str, schema: EventSchema, evaluate: Evaluate
 ) -> CaseResult:
     fires = bool(case["expect"])
     try:
         events = read_events(case["events"], place, schema)
-        rows = evaluate(name, text, case.get("parameters") or {}, events)
+        rows = evaluate(name, texts, case.get("parameters") or {}, events)
         complaints = differences(case["expect"], rows)
     except (EngineError, CasesError) as error:
         complaints = str(error).splitlines()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.runtime.cold import answer_while_compiling
     from engine.runtime.compiled import CompiledQuery, compile_query
-    from engine.runtime.composition import compile_queries
+    from engine.runtime.composition import compile_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.warm import warm_kernels
 
@@ -49,6 +49,7 @@ _HOMES = {
     "reference_output": "engine.reference",
     "resolve": "engine.language.resolver",
     "warm_kernels": "engine.runtime.warm",
+    "with_consumed": "engine.runtime.composition",
 }
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "reference_output",
     "resolve",
     "warm_kernels",
+    "with_consumed",
 ]
 
 

@@ -79,14 +79,7 @@ def in_order(queries: Sequence[CompiledQuery]) -> tuple[CompiledQuery, ...]:
 def with_producers(names: Iterable[str], queries: Sequence[CompiledQuery]) -> frozenset[str]:
     """These queries and all that they use, directly or not."""
     by_name = {query.name: query for query in queries}
-    found: set[str] = set()
-    todo = list(names)
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += [producer.name for producer in by_name[name].producers]
-    return frozenset(found)
+    return frozenset(query.name for name in names for query in by_name[name].chain)
 
 
 def match_events(producer: CompiledQuery, rows: Sequence[MatchRow], consumer: CompiledQuery) -> EventBatch:

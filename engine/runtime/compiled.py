@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.errors import QueryError
 from engine.events import EventSchema
 from engine.language import ast
 from engine.language.parser import parse
@@ -79,6 +80,14 @@ class CompiledQuery:
         return self.within_ms + max((producer.reach_ms for producer in self.producers), default=0)
 
     @property
+    def chain(self) -> tuple[CompiledQuery, ...]:
+        """What an engine needs to run it: all queries that it uses, directly or not, before it."""
+        found: dict[str, CompiledQuery] = {}
+        for producer in self.producers:
+            found |= {query.name: query for query in producer.chain}
+        return (*found.values(), self)
+
+    @property
     def depth(self) -> int:
         """0 for a query over events alone, else one more than its deepest producer's."""
         return 1 + max((producer.depth for producer in self.producers), default=-1)
@@ -117,5 +126,10 @@ def compile_parsed(
     resolved = resolve(query, schema, parameters, text=text, name=name)
     meaning = "\n".join([print_query(resolved.query), *sorted(producer.hash for producer in producers)])
     digest = hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
-    branches = plan_branches(resolved)
-    return CompiledQuery(name, resolved, head_of(branches, resolved), digest, branches, tuple(producers))
+    try:
+        branches = plan_branches(resolved)
+        head = head_of(branches, resolved)
+    except QueryError as error:
+        error.name = name
+        raise
+    return CompiledQuery(name, resolved, head, digest, branches, tuple(producers))

@@ -6,7 +6,7 @@ query's matches. Their attributes are the query's RETURN values and the attribut
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from engine.errors import EventError, QueryTypeError, Span
@@ -24,22 +24,38 @@ def compile_queries(
     texts: Mapping[str, str],
     schema: EventSchema,
     parameters: Mapping[str, Parameters] | None = None,
+    *,
+    only: Collection[str] | None = None,
 ) -> list[CompiledQuery]:
     """Parse, check and plan queries that may use each other's matches; producers come before their consumers.
 
-    texts: query by name; parameters: values by name of the query. Raises QueryError with place, cause and remedy: also
-    for queries that use each other in a circle, and for a type that is neither one of the schema nor a query.
+    texts: query by name; parameters: values by name of the query; only: these and what they use, all without. Raises
+    QueryError with place, cause and remedy: also for queries that use each other in a circle, and for a type that is
+    neither one of the schema nor a query.
     """
-    parsed = {name: parse(text, name) for name, text in texts.items()}
-    producers = {name: _producers(name, query, parsed, schema, texts[name]) for name, query in parsed.items()}
+    parsed: dict[str, ast.Query] = {}
+    producers: dict[str, tuple[str, ...]] = {}
+    todo = list(reversed(list(texts if only is None else only)))
+    while todo:
+        name = todo.pop()
+        if name not in parsed:
+            parsed[name] = parse(texts[name], name)
+            producers[name] = _producers(name, parsed[name], texts, schema)
+            todo += reversed(producers[name])
     compiled: dict[str, CompiledQuery] = {}
     for name in _in_order(producers, parsed, texts):
         own = [compiled[producer] for producer in producers[name]]
         extended = _with_matches(schema, own, parsed[name], name, texts[name])
         given = (parameters or {}).get(name, {})
         compiled[name] = compile_parsed(parsed[name], texts[name], extended, given, name=name, producers=own)
-    consumed = {producer for names in producers.values() for producer in names}
-    return [replace(query, is_consumed=query.name in consumed) for query in compiled.values()]
+    return with_consumed(compiled.values())
+
+
+def with_consumed(queries: Iterable[CompiledQuery]) -> list[CompiledQuery]:
+    """The queries, each knowing whether another of them uses its matches."""
+    listed = list(queries)
+    consumed = {producer.name for query in listed for producer in query.producers}
+    return [replace(query, is_consumed=query.name in consumed) for query in listed]
 
 
 def match_attributes(resolved: ResolvedQuery, key: tuple[str, ...]) -> dict[str, AttributeType]:
@@ -63,12 +79,11 @@ def _used_types(query: ast.Query, schema: EventSchema) -> Iterator[tuple[str, Sp
             yield component.event_type, component.span
 
 
-def _producers(
-    name: str, query: ast.Query, queries: Mapping[str, ast.Query], schema: EventSchema, text: str
-) -> tuple[str, ...]:
+def _producers(name: str, query: ast.Query, texts: Mapping[str, str], schema: EventSchema) -> tuple[str, ...]:
     named: dict[str, list[str]] = {}
-    for other in queries:
+    for other in texts:
         named.setdefault(_match_type(other), []).append(other)
+    text = texts[name]
     found: list[str] = []
     for event_type, span in _used_types(query, schema):
         owners = named.get(event_type, [])
@@ -150,4 +165,4 @@ def _with_matches(
     return EventSchema(types)
 
 
-__all__ = ["compile_queries", "match_attributes"]
+__all__ = ["compile_queries", "match_attributes", "with_consumed"]

@@ -360,3 +360,21 @@ def test_rows_of_windows_say_which(tmp_path: Path) -> None:
     table = match(tmp_path, rows, query, ("--runtime", "compiled", "--format", "table"))
     assert "window_start" in table.stdout
     assert "10" in table.stdout
+
+
+def test_a_query_over_the_matches_of_another(tmp_path: Path) -> None:
+    other = tmp_path / "two-bs.cep"
+    other.write_text("PATTERN SEQ(B b, B c) WHERE skip_till_any_match { [k] } WITHIN 100 RETURN c.x - b.x AS rise")
+    rows = [{"id": f"b{x}", "type": "B", "t": x, "k": "p", "x": x * x} for x in (1, 2, 4)]
+    query = "PATTERN SEQ(two_bs t) WHERE skip_till_any_match { t.rise > 9 } WITHIN 0 RETURN t.rise, t.k"
+    result = match(tmp_path, json_lines(rows), query, ("--runtime", "auto", "--with", str(other)))
+    assert sorted(row["values"]["rise"] for row in rows_of(result)) == [12, 15]
+    assert all(row["values"]["k"] == "p" for row in rows_of(result))
+
+
+def test_the_oracle_knows_no_other_queries(tmp_path: Path) -> None:
+    (tmp_path / "other.cep").write_text("PATTERN SEQ(B b) WHERE skip_till_any_match WITHIN 0")
+    query = "PATTERN SEQ(other t) WHERE skip_till_any_match WITHIN 0"
+    result = match(tmp_path, json_lines(ROWS), query, ("--with", str(tmp_path / "other.cep")))
+    assert result.exit_code == 2
+    assert "the oracle evaluates one query" in result.stderr

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import engine
 from app.alerting.text import fill, placeholders, runbook_sections
 from app.queries import load_queries
 from app.settings import Queries, Severity
+from collectors.schema import load_event_types
 
 QUERY = """
 PARAMETERS factor = 3, min_elapsed = 1 minute
@@ -115,3 +117,24 @@ def test_summaries_are_filled_once_and_as_text() -> None:
     assert fill("a\nb", {}) == "a b"
     assert len(fill("{a}{a}{a}{a}{a}{a}{a}", {"a": "x" * 10_000})) == 1_000
     assert placeholders("{a} {b_1} {} {1} {a}") == {"a", "b_1"}
+
+
+PAIRS = "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_any_match { [task_id] } WITHIN 1 hour RETURN b.host"
+OVER = """PATTERN SEQ(map_pairs p, map_pairs q) WHERE skip_till_any_match { [host] } WITHIN 10 minutes
+ALERT info '{host}' RETURN p.host"""
+
+
+def test_queries_may_use_each_others_matches(folder: Path) -> None:
+    loaded = load_queries(Queries(directory=write(folder, **{"map-pairs__cep": PAIRS, "other__cep": OVER})), 7)
+    assert loaded.problems == ()  # nobody is told of map-pairs alone: it needs no runbook
+    assert [query.name for query in loaded.compiled] == ["map-pairs", "other", "slow"]
+    assert (loaded.infos["other"].types, loaded.infos["other"].within_ms) == ({"MapStart", "MapEnd"}, 4_200_000)
+    engine.Engine(loaded.compiled, load_event_types())
+
+
+def test_what_is_wrong_with_a_producer_is_told_once(folder: Path) -> None:
+    broken = PAIRS.replace("b.host", "b.hots")
+    loaded = load_queries(Queries(directory=write(folder, **{"map-pairs__cep": broken, "other__cep": OVER})), 7)
+    first, second = loaded.problems
+    assert "hots" in first
+    assert second.endswith("it uses the matches of map-pairs, which has problems of its own")

@@ -105,8 +105,10 @@ def run(folder: Path, cases: str | None, *, text: str = "any") -> QueryResult:
     if cases is not None:
         (folder / "q.test.yaml").write_text(cases)
 
-    def evaluate(_name: str, text: str, _parameters: Mapping[str, Any], events: EventBatch) -> Sequence[MatchRow]:
-        if text == "wrong":
+    def evaluate(
+        name: str, texts: Mapping[str, str], _parameters: Mapping[str, Any], events: EventBatch
+    ) -> Sequence[MatchRow]:
+        if texts[name] == "wrong":
             raise QueryTypeError("no such type")
         return [row(task) for task in events.strings("task_id").to_pylist()]
 
@@ -167,3 +169,19 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, query: bytes, cases
     folder, broken = query_tests.run_tests([tmp_path], SCHEMA)
     assert "folder.cep: no file; expected the text of a query" in folder.complaints[0]
     assert [part for part in expected if part not in broken.complaints[0]] == []
+
+
+def test_a_query_may_use_the_matches_of_those_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "map-times.cep").write_text(
+        "PATTERN SEQ(MapEnd m) WHERE skip_till_any_match WITHIN 0 RETURN m.task_id, m.period_ms AS took_ms"
+    )
+    (tmp_path / "broken.cep").write_text("PATTERN nothing")
+    (tmp_path / "q.cep").write_text(
+        "PATTERN SEQ(map_times m) WHERE skip_till_any_match { m.took_ms > 5 } WITHIN 0 RETURN m.task_id"
+    )
+    events = "[{type: MapEnd, t: 1, task_id: t1, period_ms: 9}, {type: MapEnd, t: 2, task_id: t2, period_ms: 3}]"
+    (tmp_path / "q.test.yaml").write_text(
+        f"cases: [{{name: slow, events: {events}, expect: [{{values: {{task_id: t1}}}}]}}, {SILENT}]"
+    )
+    (result,) = query_tests.run_tests([tmp_path / "q.cep"], load_event_types())
+    assert result.passed, result
