@@ -25,6 +25,7 @@ from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.neighbours import Neighbours
+from engine.matching.promise import promised_ms
 from engine.matching.results import Results, TakesMatches
 from engine.matching.rows import MatchRow
 from engine.matching.store import BROADCAST, EventStore
@@ -270,6 +271,11 @@ class AutomatonRuntime:
             last = last[last >= 0]
             keep[last[store.t_lo_ms[last] >= watermark_ms - self.plan.within_ms]] = True
         return keep
+
+    def promise_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.promise_ms`."""
+        promised = promised_ms(self.store, watermark_ms, self.plan.within_ms if self._waits else 0)
+        return self._results.held_from_ms(promised)
 
     # ------------------------------------------------------------------ state
 

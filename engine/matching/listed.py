@@ -114,6 +114,11 @@ class Matches:
         """Place in `events` of the last event of each match, (n,)."""
         return self.listed.rows[self.listed.offsets[1:] - 1]
 
+    def ends_from_ms(self, watermark_ms: int) -> int:
+        """The earliest t_lo of the last events, `watermark_ms` when that is earlier."""
+        lows: list[int] = self.events.lo_ms[self.last].tolist()
+        return min([watermark_ms, *lows])
+
     @property
     def n_events(self) -> Int64Array:
         """Events of each match, (n,)."""

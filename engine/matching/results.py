@@ -75,6 +75,10 @@ class TakesMatches(Protocol):
         """The rows that are decided now that `found` are; see `Results.take`."""
         ...
 
+    def held_from_ms(self, watermark_ms: int) -> int:
+        """The earliest t_lo of the last events of matches that wait here, `watermark_ms` when that is earlier."""
+        ...
+
     def save(self) -> dict[str, pa.Table]:
         """State as Arrow tables."""
         ...
@@ -136,10 +140,8 @@ class Results:
     # --------------------------------------------------------------- deciding
 
     def held_from_ms(self, watermark_ms: int) -> int:
-        """The earliest t_lo of the last events of matches that wait, `watermark_ms` when that is earlier."""
-        held = self._held
-        lows: list[int] = held.events.lo_ms[held.last].tolist()
-        return min([watermark_ms, *lows])
+        """See `TakesMatches.held_from_ms`."""
+        return self._held.ends_from_ms(watermark_ms)
 
     def _decided(self, matches: Matches, watermark_ms: int, longest_ms: int) -> Matches:
         """The matches that none still to come may displace, merge with or precede; the others are held."""

@@ -62,6 +62,10 @@ class Collected:
         found, self._found = self._found, self._none
         return found
 
+    def held_from_ms(self, watermark_ms: int) -> int:
+        """Nothing waits here."""
+        return watermark_ms
+
     def save(self) -> dict[str, pa.Table]:
         """Nothing: matches are taken at once."""
         return {}
@@ -128,6 +132,11 @@ class UnionRuntime:
         found = Matches.joined([*ready, decided]) if ready else decided
         longest_ms = max(collected.longest_ms for collected in self._collected)
         return self._results.take(_distinct(found), stream, watermark_ms, longest_ms=longest_ms)
+
+    def promise_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.promise_ms`."""
+        promised = min(runtime.promise_ms(watermark_ms) for runtime in self._runtimes)
+        return self._results.held_from_ms(self._held.ends_from_ms(promised))
 
     def _found_by(self, number: int) -> Matches:
         """The matches of a branch in the union's numbers of variables."""

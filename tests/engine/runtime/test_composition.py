@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from engine import CompiledQuery, Engine, MatchRow, ReferenceRow, compile_queries, reference_output
+from engine import CompiledQuery, Engine, MatchRow, ReferenceRow, compile_queries, flat_ids, reference_output
 from engine.errors import EngineError, QueryTypeError, UnsupportedQueryError
 from engine.events import EventBatch
 from tests.engine.matching.test_output_forms import comparable
@@ -25,6 +25,8 @@ PRODUCERS = (
     "PATTERN SEQ(A a, B b, !C c) WHERE skip_till_next_match WITHIN 4 OUTPUT NON_OVERLAPPING RETURN a.x AS low",
     "PATTERN SEQ(B+ b[]) WHERE partition_contiguity { [k] } WITHIN 7 OUTPUT COUNT RETURN b[1].k AS word",
     "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 10 SLIDE 5 RETURN b.x AS low",
+    "PATTERN SEQ(A a, C? c, B b, !C d) WHERE skip_till_next_match { [k] } WITHIN 5 RETURN b.x AS low",
+    "PATTERN AND(A a, B b) WHERE skip_till_any_match WITHIN 5 RETURN b.x AS low",
 )
 CONSUMERS = (
     "PATTERN SEQ(pairs p, B b) WHERE skip_till_any_match WITHIN 12",
@@ -47,11 +49,18 @@ def events_of(
             continue
         identity = [query.name, query.hash, row.key, row.window, list(row.bindings.items())]
         event_id = hashlib.blake2b(json.dumps(identity).encode(), digest_size=16).hexdigest()
-        last = ends[list(row.bindings.values())[-1][-1]]
+        last = last_of([ends[each] for ids in row.bindings.values() for each in flat_ids(ids)])
         interval = {name: last[name] for name in ("t_lo_ms", "t_hi_ms")}
         header = {"event_id": event_id, "type": query.match_type, "source_rank": 2**31 - 1, "source_seq": query.depth}
         found.append({**dict(row.key), **dict(row.values), **header, **interval})
     return found
+
+
+def last_of(bound: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The latest of precise events; of imprecise ones, which are a sequence here, the last in pattern order."""
+    if any(event["t_lo_ms"] != event["t_hi_ms"] for event in bound):
+        return bound[-1]
+    return max(bound, key=lambda event: (event["t_lo_ms"], event["source_rank"], event["source_seq"]))
 
 
 def expected_rows(queries: Sequence[CompiledQuery], stream: EventBatch) -> list[ReferenceRow]:
