@@ -274,7 +274,7 @@ class AutomatonRuntime:
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
-        promised = promised_ms(self.store, watermark_ms, self.plan.within_ms if self._waits else 0)
+        promised = promised_ms(0, watermark_ms, self.plan.within_ms if self._waits else 0)
         return self._results.held_from_ms(promised)
 
     # ------------------------------------------------------------------ state

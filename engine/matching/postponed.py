@@ -30,7 +30,7 @@ from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_ov
 from engine.matching.postponed_results import matches_of
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
-from engine.matching.promise import promised_ms
+from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow, first_rows, joined_rows
 from engine.matching.store import EventStore
@@ -236,7 +236,9 @@ class PostponedRuntime:
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
-        promised = promised_ms(self.store, watermark_ms, self.plan.within_ms if self._holds_back else 0)
+        promised = promised_ms(
+            longest_interval_ms(self.store), watermark_ms, self.plan.within_ms if self._holds_back else 0
+        )
         return promised if self._results is None else self._results.held_from_ms(promised)
 
     def save(self) -> dict[str, pa.Table]:

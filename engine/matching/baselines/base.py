@@ -117,7 +117,7 @@ class Baseline(ABC):
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
-        return promised_ms(self.store, watermark_ms, self.plan.within_ms if self._trailing else 0)
+        return promised_ms(0, watermark_ms, self.plan.within_ms if self._trailing else 0)
 
     # ------------------------------------------------------------ what differs
 
