@@ -9,7 +9,8 @@ from engine.matching.store import EventStore
 def promised_ms(longest_ms: int, watermark_ms: int, trailing_ms: int) -> int:
     """No row that is decided after `watermark_ms` has a last event with t_lo below this.
 
-    longest_ms: the longest interval of an event that is kept, 0 among precise ones. trailing_ms: WITHIN where the pattern ends in a negation, which decides a match at its first event + WITHIN, else 0.
+    longest_ms: the longest interval of an event that is kept, 0 among precise ones. trailing_ms: WITHIN where the
+    pattern ends in a negation, which decides a match at its first event + WITHIN, else 0.
     A last event is undecided while its t_hi is not passed; a row that stands for several orders of events, or that
     waits for those before it, does so while one of its events is not passed: these overlap its last event.
     """
