@@ -101,19 +101,19 @@ def check(texts: Mapping[str, str], data: st.DataObject, scope: StreamScope) -> 
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PRODUCERS), st.data())
 def test_one_level(consumer: str, producer: str, data: st.DataObject) -> None:
     check({"over": consumer, "pairs": producer}, data, PRECISE)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PRODUCERS[:1] + PRODUCERS[2:3]), st.sampled_from(CONSUMERS), st.data())
 def test_imprecise_matches(producer: str, consumer: str, data: st.DataObject) -> None:
     check({"over": consumer, "pairs": producer}, data, IMPRECISE)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PRODUCERS), st.data())
 def test_two_levels_and_two_consumers(producer: str, data: st.DataObject) -> None:
     texts = {
