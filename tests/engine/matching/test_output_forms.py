@@ -59,7 +59,7 @@ def check_against_the_oracle(case: Case, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_under_contiguity_and_skip_till_next_match(form: str) -> None:
-    scope = QueryScope(strategies=CONTIGUOUS_AND_NEXT, outputs=(form,), partial_keys=True, having=True)
+    scope = QueryScope(strategies=CONTIGUOUS_AND_NEXT, outputs=(form,), having=True)
 
     @settings(deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases(scope), st.data())
