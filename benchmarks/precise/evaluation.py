@@ -20,6 +20,7 @@ from engine.matching.base import Limits, Runtime
 from engine.matching.baselines import Baseline, make_baseline
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
+from engine.matching.nfa import NfaRuntime
 from engine.matching.rows import MatchRows
 from engine.matching.stream import StreamColumns
 from engine.runtime.choice import make_runtime
@@ -37,7 +38,7 @@ _STREAMS = {
 @dataclass
 class Outcome:
     """What one evaluation did; see `evaluate`. `n_event_cells`: events of all listed matches (the planner's: from a
-    sample of them)."""
+    sample of them). `merged_runs`: runs that others have taken in; `offers`: pairs of a run and an event looked at."""
 
     seconds: float
     matches: int
@@ -46,6 +47,8 @@ class Outcome:
     runs: int | None = None
     peak_runs: int | None = None
     phases: dict[str, float] | None = None
+    merged_runs: int | None = None
+    offers: int | None = None
 
 
 def evaluate(
@@ -55,13 +58,13 @@ def evaluate(
     n_per_batch: int = 10_000,
     repeats: int = 5,
     budget_s: float = 60.0,
-    merge: bool | None = None,
+    merge: bool = True,
 ) -> dict[str, Any]:
     """Median seconds of `repeats` evaluations (fewer once `budget_s` is spent), after one over the first events.
 
     `stream`: name of a function of `benchmarks.precise.streams` without "_stream", and its arguments. `variant`: one of
     the baselines, or the name of what the planner's runtime is asked for (collapsed, count, matches, ...).
-    `merge`: whether runs whose future is the same are merged, None for what the runtime does by itself.
+    `merge`: whether runs whose future is the same are merged.
     """
     name, arguments = stream
     clock = stopwatch()
@@ -95,11 +98,11 @@ def compile_kernels() -> dict[str, Any]:
     return {}
 
 
-def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant: str, merge: bool | None) -> Outcome:
+def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant: str, merge: bool) -> Outcome:
     interner = Interner()
     if variant in [kind.value for kind in BaselineKind]:
         return _baseline(make_baseline(BaselineKind(variant), query.plan, interner, clock=stopwatch()), interner, parts)
-    limits = Limits(max_rows=2**40, **({} if merge is None else {"merge_runs": merge}))
+    limits = Limits(max_rows=2**40, merge_runs=merge)
     is_listing = query.plan.output is ast.Output.ALL
     return _planned(make_runtime(query, interner, limits), interner, parts, keep=not is_listing)
 
@@ -138,7 +141,11 @@ def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBa
         elif len(rows):
             n_cells += round(len(rows) * _mean_length(rows))
     n_matches = MatchRows(found).n_matches if keep else n_rows
-    return Outcome(seconds, n_matches, n_rows, n_cells, getattr(runtime, "n_begun", None))
+    if not isinstance(runtime, NfaRuntime):
+        return Outcome(seconds, n_matches, n_rows, n_cells)
+    return Outcome(
+        seconds, n_matches, n_rows, n_cells, runtime.n_begun, merged_runs=runtime.n_merged, offers=runtime.n_offered
+    )
 
 
 def _mean_length(rows: Sequence[MatchRow]) -> float:

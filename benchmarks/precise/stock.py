@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.measure import show
+from benchmarks.measure import scale, show
 from benchmarks.precise.queries import N_REFERENCE_EVENTS, REFERENCES, Reference
 from benchmarks.precise.rows import Figures, Row, quantity, rate, ratio
 
@@ -10,6 +10,9 @@ VARIANTS = {"collapsed": "OUTPUT COLLAPSED", "count": "OUTPUT COUNT", "matches":
 """What each is asked for."""
 
 STREAM = ("stock", {"n_events": N_REFERENCE_EVENTS})
+N_LONG = 1_000_000
+MATCHES_PER_BATCH = 1_000_000
+"""Listed matches are taken away after each batch; about so many, on average, are there at once."""
 
 
 def main(figures: Figures, limit_s: float = 60.0) -> None:
@@ -35,9 +38,20 @@ def main(figures: Figures, limit_s: float = 60.0) -> None:
         ),
         [_shown(reference, *rows) for reference, rows in measured],
     )
+    long_rows = [(r, _long_row(figures, r, limit_s)) for r in REFERENCES]
+    show(
+        f"S: {scale(N_LONG):,} events in batches of 100,000, collapsed",
+        ("row", "matches", "events/s", "theirs", "", "MiB"),
+        [
+            [r.name, row.get("matches", ""), rate(row), quantity(r.collapsed), ratio(row, r.collapsed),
+             round(row.get("peak_mb") or 0.0)]
+            for r, row in long_rows
+        ],
+    )  # fmt: skip
 
 
 def _row(figures: Figures, reference: Reference, variant: str, limit_s: float) -> Row:
+    n_per_batch = MATCHES_PER_BATCH * N_REFERENCE_EVENTS // reference.n_matches
     return figures.measure(
         reference.name,
         variant,
@@ -45,7 +59,14 @@ def _row(figures: Figures, reference: Reference, variant: str, limit_s: float) -
         STREAM,
         n_matches=reference.n_matches,
         limit_s=limit_s,
+        n_per_batch=min(10_000, n_per_batch) if variant == "matches" else 10_000,
     )
+
+
+def _long_row(figures: Figures, reference: Reference, limit_s: float) -> Row:
+    """As collapsed, over more events in larger batches: what an event costs when what a batch costs is spread."""
+    text, stream = reference.text(VARIANTS["collapsed"]), ("stock", {"n_events": scale(N_LONG)})
+    return figures.measure(reference.name, "collapsed, long stream", text, stream, limit_s=limit_s, n_per_batch=100_000)
 
 
 def _shown(reference: Reference, collapsed: Row, count: Row, listed: Row) -> list[object]:
