@@ -342,6 +342,13 @@ def _check_evaluated(plan: Plan) -> None:
             "OUTPUT ALL",
             "drop the OUTPUT clause, or evaluate it with --runtime auto",
         )
+    if selects(plan) or plan.query.within_events is not None:
+        raise UnsupportedQueryError(
+            "the baselines evaluate neither windows of a query's own (n EVENTS, SLIDE, OPEN ON) nor a selection",
+            plan.query.span,
+            "WITHIN a duration, without SLIDE, OPEN ON, SELECT FIRST and CONSUME",
+            "evaluate it with --runtime auto",
+        )
     if selects(plan):
         raise UnsupportedQueryError(
             "the baselines do not evaluate SLIDE, OPEN ON, SELECT FIRST and CONSUME",

@@ -226,6 +226,9 @@ def test_too_many_runs_are_refused_by_name() -> None:
     [
         ("WHERE skip_till_next_match WITHIN 5", "do not evaluate skip_till_next_match"),
         (f"WHERE {ANY} WITHIN 5 OUTPUT COLLAPSED", "do not evaluate OUTPUT COLLAPSED"),
+        (f"WHERE {ANY} WITHIN 5 SLIDE 2", "neither windows of a query's own"),
+        (f"WHERE {ANY} WITHIN 5 SELECT FIRST", "nor a selection"),
+        (f"WHERE {ANY} WITHIN 5 CONSUME a", "nor a selection"),
     ],
 )
 def test_what_they_do_not_evaluate_is_refused(clauses: str, message: str) -> None:
