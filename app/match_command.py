@@ -155,6 +155,7 @@ def explain(
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value of a :name of the query; repeatable.")
     ] = None,
+    dot: Annotated[bool, typer.Option("--dot", help="Print a graph in Graphviz's language instead.")] = False,
 ) -> None:
     """Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost."""
     try:
@@ -169,7 +170,7 @@ def explain(
         _fail(error)
     for warning in compiled.resolved.warnings:
         _warn(f"warning: {warning}")
-    typer.echo(compiled.explain())
+    typer.echo(compiled.dot() if dot else compiled.explain())
 
 
 # ----------------------------------------------------------------- evaluation

@@ -124,15 +124,15 @@ class EarlyFilter:
     def select(self, stream: StreamColumns) -> Survivors:
         """The rows of a batch that some edge accepts while a match may be under way; rows of keyed types without all
         of the key are none."""
-        starts = self._accepted(self._begin[0], stream, None)
-        live = None if self._live is None else self._live.select(stream, starts)
+        first = {number: self._accepted(self._begin[number], stream, None) for number in self._plan.starts}
+        live = None if self._live is None else self._live.select(stream, _united(list(first.values())))
 
         def rows_of(role: _Role | None) -> Int64Array:
             return self._accepted(role, stream, live)
 
         return _survivors(
             len(stream) if live is None or len(live) else 0,
-            [starts, *(rows_of(role) for role in self._begin[1:])],
+            [first[number] if number in first else rows_of(role) for number, role in enumerate(self._begin)],
             [rows_of(role) for role in self._take],
             [rows_of(role) for role in self._negated],
         )
@@ -178,7 +178,7 @@ class EarlyFilter:
 
         roles = [[rows_of(role) for role in roles] for roles in (self._begin, self._take, self._negated)]
         if self._live is not None:
-            self._live.of_store(store, roles[0][0])
+            self._live.of_store(store, _united([roles[0][number] for number in self._plan.starts]))
         return Survivors(np.arange(n, dtype=np.int64), *(_table(rows, np.arange(n), n) for rows in roles))
 
     def _where(self, role: _Role, columns: Float64Array, rows: Int64Array) -> Int64Array:
@@ -203,6 +203,10 @@ class EarlyFilter:
             if missing.any():
                 rows = rows[~missing]
         return rows
+
+
+def _united(rows: list[Int64Array]) -> Int64Array:
+    return rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))
 
 
 def _survivors(n_rows: int, begin: list[Int64Array], take: list[Int64Array], negated: list[Int64Array]) -> Survivors:

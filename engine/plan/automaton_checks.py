@@ -26,6 +26,7 @@ class CheckPlacement:
     paths: Sequence[tuple[int, ...]]
     n_groups: int
     _open: dict[tuple[int, Scope], frozenset[int]] = field(default_factory=dict)
+    _after: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def on_edge(self, edge: AutomatonEdge, conditions: Iterable[tuple[int, Condition]]) -> tuple[Check, ...]:
         """What the edge decides of these conditions."""
@@ -57,11 +58,35 @@ class CheckPlacement:
         ]
         newest = not depths and bound == condition.stepping
         names = {term.variable for term in condition.terms}
-        if bound in names:
+        if bound in names and self._may_be_bound(names - {bound}, edge.source):
             depths.append(_n_common(self.paths[bound], condition.context))
         elif not names and edge.source == 0:
             depths.append(0)
         return [Check(number, min(depths), newest=newest, before=False)] if depths else []
+
+    def _may_be_bound(self, variables: Iterable[int], state: int) -> bool:
+        """Whether a run in this state may have events of all these variables (those of other automata always)."""
+        return all(state in self._states_after(variable) for variable in variables)
+
+    def _states_after(self, variable: int) -> frozenset[int]:
+        found = self._after.get(variable)
+        if found is None:
+            after = {e.target for e in self.edges if self.occurrences[e.occurrence].variable == variable}
+            here = frozenset(e.source for e in self.edges if self.occurrences[e.occurrence].variable == variable)
+            while True:
+                more = {edge.target for edge in self.edges if edge.source in after} - after
+                if not more:
+                    break
+                after |= more
+            # An automaton of a negated pattern begins when the match is complete.
+            others = frozenset(e.source for e in self.edges) - self._component(here)
+            found = self._after[variable] = frozenset(after) | others
+        return found
+
+    def _component(self, states: frozenset[int]) -> frozenset[int]:
+        """The states of the automaton that these belong to."""
+        negated = {self.occurrences[e.occurrence].negated for e in self.edges if e.source in states}
+        return frozenset(e.source for e in self.edges if self.occurrences[e.occurrence].negated in negated)
 
     def _of_old_iteration(self, edge: AutomatonEdge, number: int, condition: Condition) -> list[Check]:
         """What is decided because the edge begins another iteration of the condition's context."""

@@ -193,6 +193,13 @@ class AutomatonPlan(Plan):
     automaton: Automaton | None = None
 
     @property
+    def starts(self) -> tuple[int, ...]:
+        """Numbers of the variables whose event can be the first of a match."""
+        states = self.states
+        first = {states.occurrences[edge.occurrence].variable for edge in states.edges if edge.source == 0}
+        return tuple(sorted(first))
+
+    @property
     def states(self) -> Automaton:
         """The automaton."""
         assert self.automaton is not None

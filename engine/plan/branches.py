@@ -57,12 +57,22 @@ def head_of(branches: Sequence[Branch], resolved: ResolvedQuery) -> Plan:
 
 def _branch(resolved: ResolvedQuery) -> Branch:
     simple = _with_single_negations(resolved)
+    notes = []
+    if simple is not resolved:
+        notes.append("rewritten: an absent Kleene component is an absent single one")
     if is_plain(simple.query.pattern):
+        bounded = bounds_as_predicates(simple)
+        if bounded is not simple:
+            notes.append("rewritten: bounds of Kleene components are predicates on their counts")
         try:
-            return plan(bounds_as_predicates(simple))
-        except NoPlainProgramError:
-            return automaton_plan(simple)
-    return automaton_plan(simple)
+            return _noted(plan(bounded), notes)
+        except NoPlainProgramError as reason:
+            notes = [*notes[:1], f"an automaton, for {reason.message}"]
+    return _noted(automaton_plan(simple), notes)
+
+
+def _noted(branch: Branch, notes: Sequence[str]) -> Branch:
+    return replace(branch, notes=(*branch.notes, *notes))
 
 
 def is_plain(pattern: ast.Pattern) -> bool:

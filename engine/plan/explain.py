@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from engine.language import ast
 from engine.language.printer import print_expression
 from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
+from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.explain_automaton import explain_automaton
 from engine.plan.model import Consistency, EdgePredicates, Plan
 
-_RUNTIMES = {
-    ast.Strategy.SKIP_TILL_NEXT_MATCH: (
-        "run-based NFAb (SASE+ 4), precise events only",
-        "linear in events times live runs of their partition",
-    ),
-    ast.Strategy.SKIP_TILL_ANY_MATCH: (
-        "postponed: one shared pass, matches built per (first, last) pair (SASE++ 5.1, 5.2)",
-        "O(1) per event and what the output form asks for per pair",
-    ),
+_BY_RUNS = (
+    "run-based NFAb (SASE+ 4), precise events only",
+    "linear in events times live runs of their partition; a run ends with its window",
+)
+_POSTPONED = (
+    "postponed: one shared pass, matches built per (first, last) pair (SASE++ 5.1, 5.2)",
+    "O(1) per event and what the output form asks for per pair",
+)
+_SEARCHED = (
+    "automaton, depth first per last event, precise events only",
+    "per last event linear in the events of its window times edges, then linear in what is listed",
+)
+_AUTOMATON_RUNS = (
+    "automaton by runs, precise events only",
+    "linear in events times live runs of their partition; conditions linear in the events of a run",
+)
+
+_IGNORE = {
+    ast.Strategy.SKIP_TILL_ANY_MATCH: "always",
+    ast.Strategy.SKIP_TILL_NEXT_MATCH: "what it does not take; before it is begun, what cannot begin it",
+    ast.Strategy.PARTITION_CONTIGUITY: "events of other partitions alone",
+    ast.Strategy.STRICT_CONTIGUITY: "nothing",
 }
 
 _WHEN = {
@@ -27,40 +44,61 @@ _WHEN = {
 }
 
 
-def explain(plan: Plan, resolved: ResolvedQuery) -> str:
-    """The plan for people; one fact per line."""
-    runtime, cost = _RUNTIMES.get(plan.strategy, ("none of this version; the oracle evaluates it", "brute force"))
+def explain(branches: Sequence[Plan], resolved: ResolvedQuery) -> str:
+    """The plans of a query for people; one fact per line."""
+    head = branches[0]
     lines = [
-        f"query      {plan.name}",
-        f"strategy   {plan.strategy.value}",
-        f"runtime    {runtime}",
-        f"cost       {cost}",
-        f"window     last - first <= {plan.within_ms} ms",
-        f"ties       {_ties(plan)}",
-        f"output     {_output(plan)}",
-        *_partitions(plan),
-        "states",
+        f"query      {resolved.name}",
+        f"strategy   {head.strategy.value}",
+        f"window     last - first <= {head.within_ms} ms",
+        f"ties       {_ties(head)}",
+        f"output     {_output(head)}",
     ]
-    for step in plan.steps:
-        star = "+" if step.kleene else ""
-        lines.append(
-            f"  {step.position} {step.variable}: {step.event_type}{star}{'' if step.keyed else '  (broadcast)'}"
-        )
-        lines += _edge("begin", step.begin)
-        if step.kleene:
-            lines += _edge("take", step.take)
-        lines += _edge("proceed", step.proceed)
-    for negation in plan.negations:
-        lines.append(f"  ! {negation.variable}: {negation.event_type}, {_place(plan, negation.after)}")
-        lines += _edge("absent", negation.edge)
-    lines += [f"  accept {_accept(plan)}"]
-    readings = [r.sentence for r in resolved.reading if r.start is not Start.PER_MATCH]
+    if len(branches) > 1:
+        lines.append(f"union      of {len(branches)} plans; equal bindings appear once")
+    for number, branch in enumerate(branches, start=1):
+        lines += [f"plan {number}     {', '.join(branch.variables)}"] if len(branches) > 1 else []
+        lines += _branch(branch)
+    readings = [r.sentence for r in resolved.reading if r.start is not Start.PER_MATCH or r.context]
     lines += ["readings", *(f"  {sentence}" for sentence in readings)] if readings else []
-    lines += ["notes", *(f"  {note}" for note in plan.notes)] if plan.notes else []
     if resolved.parameters:
         given = ", ".join(f"{name} = {value}" for name, value in sorted(resolved.parameters.items()))
         lines.append(f"parameters {given}")
     return "\n".join(lines) + "\n"
+
+
+def _branch(plan: Plan) -> Iterator[str]:
+    runtime, cost = _runtime(plan)
+    yield f"runtime    {runtime}"
+    yield f"cost       {cost}"
+    yield from _partitions(plan)
+    yield "states"
+    yield from explain_automaton(plan) if isinstance(plan, AutomatonPlan) else _states(plan)
+    if plan.notes:
+        yield "notes"
+        yield from (f"  {note}" for note in plan.notes)
+
+
+def _runtime(plan: Plan) -> tuple[str, str]:
+    listed = plan.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH
+    if isinstance(plan, AutomatonPlan):
+        return _SEARCHED if listed else _AUTOMATON_RUNS
+    return _POSTPONED if listed else _BY_RUNS
+
+
+def _states(plan: Plan) -> Iterator[str]:
+    for step in plan.steps:
+        star = "+" if step.kleene else ""
+        yield f"  {step.position} {step.variable}: {step.event_type}{star}{'' if step.keyed else '  (broadcast)'}"
+        yield from _edge("begin", step.begin)
+        if step.kleene:
+            yield from _edge("take", step.take)
+        yield f"      ignore  {_IGNORE[plan.strategy]}"
+        yield from _edge("proceed", step.proceed)
+    for negation in plan.negations:
+        yield f"  ! {negation.variable}: {negation.event_type}, {_place(plan, negation.after)}"
+        yield from _edge("absent", negation.edge)
+    yield f"  accept {_accept(plan)}"
 
 
 def _edge(name: str, edge: EdgePredicates) -> list[str]:

@@ -132,6 +132,11 @@ class Plan:
         return tuple(step.variable for step in self.steps)
 
     @property
+    def starts(self) -> tuple[int, ...]:
+        """Positions of the components whose event can be the first of a match."""
+        return (0,)
+
+    @property
     def n_steps(self) -> int:
         """Number of positive components."""
         return len(self.steps)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.errors import QueryTypeError, UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE, AttributeType
 from engine.language import ast
+from engine.language.printer import print_expression
 from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.consistency import classify
@@ -320,4 +321,4 @@ def _refuse_two_meanings(conjunct: ast.Expression, terms: list[ast.Attribute | a
 
 
 def _unsupported(conjunct: ast.Expression, why: str) -> NoPlainProgramError:
-    return NoPlainProgramError(f"this predicate has no place in a plain plan: {why}", conjunct.span)
+    return NoPlainProgramError(f"the predicate {print_expression(conjunct)}: {why}", conjunct.span)

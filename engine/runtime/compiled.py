@@ -13,6 +13,7 @@ from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.plan.branches import Branch, head_of, plan_branches
+from engine.plan.dot import dot
 from engine.plan.explain import explain
 from engine.plan.model import Plan
 
@@ -98,8 +99,12 @@ class CompiledQuery:
         return self.resolved.query.group_gap_ms
 
     def explain(self) -> str:
-        """The plan as text for people."""
-        return explain(self.plan, self.resolved)
+        """The plans as text for people."""
+        return explain(self.branches, self.resolved)
+
+    def dot(self) -> str:
+        """The plans as a graph, in Graphviz's language."""
+        return dot(self.branches, self.name)
 
 
 def compile_query(

@@ -75,7 +75,23 @@ SCOPES = {
     ),
 }
 
-EVALUATED = frozenset(itertools.product(["plain", "negation", "output", "partly keyed types"], STRATEGIES))
+EVALUATED = frozenset(
+    itertools.product(
+        [
+            "plain",
+            "negation",
+            "output",
+            "partly keyed types",
+            "unions",
+            "groups",
+            "conjunctions",
+            "any",
+            "negated patterns",
+            "nested",
+        ],
+        STRATEGIES,
+    )
+)
 """Construct groups and strategies of which no query over precise events may be refused."""
 
 DECLARED = ("partition contiguity by ", "partition contiguity needs one partition")
@@ -124,6 +140,7 @@ def _drawn_by(n_examples: int) -> Callable[[Callable[[], None]], Callable[[], No
 def _dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runtimes give back what they do not need in steps; here at once, so that small streams show it."""
     monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.automaton._LEAST_ROWS", 0)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

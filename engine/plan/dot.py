@@ -1,0 +1,76 @@
+"""The plans of a query as a graph in Graphviz's language: a cluster per plan, states, edges with their formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from engine.language import ast
+from engine.language.printer import print_expression
+from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.explain_automaton import edge_kind, edge_label, formulas
+from engine.plan.model import EdgePredicates, Plan
+
+
+def dot(branches: Sequence[Plan], name: str) -> str:
+    """Graphviz text; names and texts of the query are escaped."""
+    lines = [
+        f"digraph {quoted(name)} {{",
+        "  rankdir=LR;",
+        "  node [shape=circle, fontsize=10];",
+        "  edge [fontsize=9];",
+    ]
+    for number, branch in enumerate(branches):
+        lines.append(f"  subgraph cluster_{number} {{")
+        lines.append(f"    label={quoted(f'{number + 1}: {branch.strategy.value}')};")
+        drawn = _automaton(branch, number) if isinstance(branch, AutomatonPlan) else _sequence(branch, number)
+        lines += [f"    {line}" for line in drawn]
+        lines.append("  }")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def quoted(text: str) -> str:
+    """A string of the graph language: its own quotes and escapes are escaped, line breaks are kept."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\n", "\\n")
+    return f'"{"".join(c if c.isprintable() else "?" for c in escaped)}"'
+
+
+def _node(number: int, state: object, label: str, *, accepts: bool) -> str:
+    shape = ", shape=doublecircle" if accepts else ""
+    return f"s{number}_{state} [label={quoted(label)}{shape}];"
+
+
+def _arrow(number: int, source: object, target: object, label: Sequence[str], style: str = "") -> str:
+    return f"s{number}_{source} -> s{number}_{target} [label={quoted(chr(10).join(label))}{style}];"
+
+
+def _sequence(plan: Plan, number: int) -> Iterator[str]:
+    last = plan.n_steps - 1
+    yield _node(number, "start", "", accepts=False)
+    for step in plan.steps:
+        star = "+" if step.kleene else ""
+        yield _node(number, step.position, f"{step.variable}\n{step.event_type}{star}", accepts=step.position == last)
+        source = "start" if step.position == 0 else step.position - 1
+        proceeds = _texts("proceed", plan.steps[step.position - 1].proceed) if step.position else []
+        absent = [f"no {negation.variable}" for negation in plan.negations if negation.after == step.position - 1]
+        yield _arrow(number, source, step.position, ["begin", *_texts("", step.begin), *proceeds, *absent])
+        if step.kleene:
+            yield _arrow(number, step.position, step.position, ["take", *_texts("", step.take)])
+        if plan.strategy in (ast.Strategy.SKIP_TILL_ANY_MATCH, ast.Strategy.SKIP_TILL_NEXT_MATCH):
+            yield _arrow(number, step.position, step.position, ["ignore"], ", style=dotted")
+
+
+def _texts(name: str, edge: EdgePredicates) -> list[str]:
+    return [f"{name} {print_expression(predicate.conjunct)}".strip() for predicate in edge.predicates]
+
+
+def _automaton(plan: AutomatonPlan, number: int) -> Iterator[str]:
+    automaton = plan.states
+    accepting = {leaving.state for leaving in automaton.exits}
+    for state, text in enumerate(automaton.state_texts):
+        yield _node(number, state, f"{state}\n{text}", accepts=state in accepting)
+    for edge in automaton.edges:
+        label = [f"{edge_kind(plan, edge)} {edge_label(plan, edge)}", *formulas(plan, edge)]
+        yield _arrow(number, edge.source, edge.target, label, ", style=dashed" if edge.loops else "")
+
+
+__all__ = ["dot", "quoted"]
