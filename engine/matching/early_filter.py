@@ -17,7 +17,6 @@ from engine.matching.interner import Interner
 from engine.matching.liveness import LiveStarts
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
-from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.model import EdgePredicates, Plan
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
@@ -116,10 +115,9 @@ class EarlyFilter:
         self._begin = [_role(step.event_type, step.begin) for step in plan.steps]
         self._take = [_role(step.event_type, step.take) if step.kleene else None for step in plan.steps]
         self._negated = [_role(negation.event_type, negation.edge) for negation in plan.negations]
-        # What a leading negation forbids comes before every event of the match. The matches of an automaton may start
-        # with any of its components.
+        # What a leading negation forbids comes before every event of the match.
         leading = any(negation.after < 0 for negation in plan.negations)
-        self._live = None if leading or isinstance(plan, AutomatonPlan) else LiveStarts(plan)
+        self._live = None if leading else LiveStarts(plan)
 
     def select(self, stream: StreamColumns) -> Survivors:
         """The rows of a batch that some edge accepts while a match may be under way; rows of keyed types without all
