@@ -57,13 +57,20 @@ from engine.kernels.nfa_arrays import (
     TAKE,
     WITHIN,
 )
-from engine.kernels.nfa_edges import append_node, edge_holds, negation_fails
+from engine.kernels.nfa_edges import append_node, loops_hold, negation_fails
 from engine.kernels.nfa_merging import MERGED_AWAY, merge_equivalent
 from engine.kernels.opcodes import MAX_STACK, TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
 _END = -1
 _START = -2  # stands after the runs of a chain for the one that the event at hand may begin
+
+# What is asked of an edge, one after the other; the first three are edges.
+_BEGIN = BEGIN
+_TAKE = TAKE
+_LEAVE = PROCEED
+_COMPLETE = 3  # leave the last component
+_DONE = 4
 
 
 @njit(cache=True, nogil=True)
@@ -176,79 +183,96 @@ def advance(
                     else:
                         rows[:] = -1
                         aggregates[:] = np.nan
-                # ---- leave the component, and begin the next one with the event
+                # ---- follow the edges: leave the component and begin the next one with the event; take it
+                phase = _DONE
                 if tries_begin:
-                    begun = True
-                    if here >= 0:
-                        e = EDGES + 3 * PROCEED
-                        begun = edge_holds(
-                            code, bounds, constants, columns, loops, nodes, head,
-                            steps[here, e], steps[here, e + 1], steps[here, e + 2], rows, aggregates, stack,
-                        )  # fmt: skip
-                    if begun:
+                    phase = _LEAVE if here >= 0 else _BEGIN
+                elif tries_take:
+                    phase = _TAKE
+                node = head
+                while phase != _DONE:
+                    then = _TAKE if tries_take and phase != _TAKE and not taken else _DONE
+                    of = here
+                    if phase == _BEGIN:
+                        of = there
                         rows[2 * there] = row
                         rows[2 * there + 1] = row
-                        rows[current] = row
-                        e = EDGES + 3 * BEGIN
-                        begun = edge_holds(
-                            code, bounds, constants, columns, loops, nodes, head,
-                            steps[there, e], steps[there, e + 1], steps[there, e + 2], rows, aggregates, stack,
-                        )  # fmt: skip
-                    filtered = False  # the edge is followed; a match that would come of it may be filtered
-                    if begun:
-                        reset_aggregates(kinds, owners, there, aggregates)
-                        update_aggregates(kinds, owners, slot_columns, bases, there, columns, row, aggregates)
-                        for negation in range(n_negations):
-                            if negations[negation, DECIDED_AT] == there and negation_fails(
-                                code, bounds, constants, columns, negations, scalars, t_ms, negated_before,
-                                newest_negated, n_steps, negation, owner, row, rows, aggregates, stack,
-                            ):  # fmt: skip
-                                filtered = True
-                                break
-                    if begun and not filtered:
-                        node = append_node(nodes, counters, row, head, there)
-                        if there == n_steps - 1:
-                            _complete(
-                                code, bounds, constants, columns, steps, loops, negations, returns, scalars,
-                                t_ms, negated_before, newest_negated, nodes, match_fields, match_rows,
-                                match_aggregates, match_values, counters, node, owner, row, rows, aggregates, stack,
-                            )  # fmt: skip
-                        if there < n_steps - 1 or steps[there, IS_KLEENE] != 0:
-                            fresh = _new_run(
-                                runs, run_aggregates, free, chains, counters, there, node, owner, chain,
-                                rows, aggregates,
-                            )  # fmt: skip
-                            if fresh_tail >= 0:
-                                runs[fresh_tail, NEXT] = fresh
-                            else:
-                                fresh_head = fresh
-                            fresh_tail = fresh
-                            changed[n_changed] = fresh
-                            n_changed += 1
-                # ---- take
-                if tries_take:
+                    elif phase == _COMPLETE:
+                        of = n_steps - 1
                     rows[current] = row
-                    e = EDGES + 3 * TAKE
-                    taken = edge_holds(
-                        code, bounds, constants, columns, loops, nodes, head,
-                        steps[here, e], steps[here, e + 1], steps[here, e + 2], rows, aggregates, stack,
-                    )  # fmt: skip
-                    if taken:
-                        rows[2 * here + 1] = row
-                        update_aggregates(kinds, owners, slot_columns, bases, here, columns, row, aggregates)
-                        node = append_node(nodes, counters, row, head, here)
-                        runs[run, HEAD] = node
-                        runs[run, FIRST_REGISTER + 2 * here + 1] = row
-                        for k in range(n_slots):
-                            run_aggregates[run, k] = aggregates[k]
-                        if here == n_steps - 1:
+                    e = EDGES + 3 * (PROCEED if phase == _COMPLETE else phase)
+                    holds = True
+                    for k in range(steps[of, e], steps[of, e + 1]):
+                        if (
+                            evaluate(code, bounds[k], bounds[k + 1], constants, columns, rows, aggregates, stack)
+                            != TRUE
+                        ):
+                            holds = False
+                            break
+                    if holds and steps[of, e + 1] != steps[of, e + 2]:
+                        holds = loops_hold(
+                            code, bounds, constants, columns, loops, nodes, node if phase == _COMPLETE else head,
+                            steps[of, e + 1], steps[of, e + 2], rows, aggregates, stack,
+                        )  # fmt: skip
+                    if phase == _LEAVE:
+                        phase = _BEGIN if holds else then
+                    elif phase == _BEGIN:
+                        phase = then
+                        begun = holds
+                        filtered = False  # the edge is followed; a match that would come of it may be filtered
+                        if begun:
+                            if n_slots > 0:
+                                reset_aggregates(kinds, owners, there, aggregates)
+                                update_aggregates(kinds, owners, slot_columns, bases, there, columns, row, aggregates)
+                            for negation in range(n_negations):
+                                if negations[negation, DECIDED_AT] == there and negation_fails(
+                                    code, bounds, constants, columns, negations, scalars, t_ms, negated_before,
+                                    newest_negated, n_steps, negation, owner, row, rows, aggregates, stack,
+                                ):  # fmt: skip
+                                    filtered = True
+                                    break
+                        if begun and not filtered:
+                            node = append_node(nodes, counters, row, head, there)
+                            if there == n_steps - 1:
+                                phase = _COMPLETE
+                            if there < n_steps - 1 or steps[there, IS_KLEENE] != 0:
+                                fresh = free[counters[N_FREE] - 1]
+                                _fill_run(runs, run_aggregates, fresh, there, node, owner, rows, aggregates)
+                                counters[N_FREE] -= 1
+                                counters[N_LIVE] += 1
+                                counters[N_BEGUN] += 1
+                                chains[chain, CHAIN_LENGTH] += 1
+                                if fresh_tail >= 0:
+                                    runs[fresh_tail, NEXT] = fresh
+                                else:
+                                    fresh_head = fresh
+                                fresh_tail = fresh
+                                changed[n_changed] = fresh
+                                n_changed += 1
+                    elif phase == _TAKE:
+                        phase = _DONE
+                        taken = holds
+                        if taken:
+                            rows[2 * here + 1] = row
+                            if n_slots > 0:
+                                update_aggregates(kinds, owners, slot_columns, bases, here, columns, row, aggregates)
+                                for k in range(n_slots):
+                                    run_aggregates[run, k] = aggregates[k]
+                            node = append_node(nodes, counters, row, head, here)
+                            runs[run, HEAD] = node
+                            runs[run, FIRST_REGISTER + 2 * here + 1] = row
+                            changed[n_changed] = run
+                            n_changed += 1
+                            if here == n_steps - 1:
+                                phase = _COMPLETE
+                    else:
+                        phase = then
+                        if holds:
                             _complete(
-                                code, bounds, constants, columns, steps, loops, negations, returns, scalars,
-                                t_ms, negated_before, newest_negated, nodes, match_fields, match_rows,
-                                match_aggregates, match_values, counters, node, owner, row, rows, aggregates, stack,
+                                code, bounds, constants, columns, negations, returns, scalars, t_ms, negated_before,
+                                newest_negated, match_fields, match_rows, match_aggregates, match_values, counters,
+                                n_steps, node, owner, row, rows, aggregates, stack,
                             )  # fmt: skip
-                        changed[n_changed] = run
-                        n_changed += 1
                 # ---- ignore, or give up
                 if run >= 0:
                     if may_move:
@@ -317,14 +341,7 @@ def _know(runs, run_aggregates, free, chains, seen, counters, partition, unbound
 
 
 @njit(cache=True, nogil=True)
-def _new_run(
-    runs, run_aggregates, free, chains, counters, state, head, partition, chain, rows, aggregates
-):  # fmt: skip
-    """A run of this chain, for the caller to link; returns its number."""
-    counters[N_FREE] -= 1
-    counters[N_LIVE] += 1
-    counters[N_BEGUN] += 1
-    run = free[counters[N_FREE]]
+def _fill_run(runs, run_aggregates, run, state, head, partition, rows, aggregates):
     runs[run, STATE] = state
     runs[run, HEAD] = head
     runs[run, PARTITION] = partition
@@ -333,8 +350,6 @@ def _new_run(
         runs[run, FIRST_REGISTER + k] = rows[k]
     for k in range(aggregates.shape[0]):
         run_aggregates[run, k] = aggregates[k]
-    chains[chain, CHAIN_LENGTH] += 1
-    return run
 
 
 @njit(cache=True, nogil=True)
@@ -365,19 +380,12 @@ def _unlink_merged(runs, free, chains, counters, chain):
 
 @njit(cache=True, nogil=True)
 def _complete(
-    code, bounds, constants, columns, steps, loops, negations, returns, scalars,
-    t_ms, negated_before, newest_negated, nodes, match_fields, match_rows, match_aggregates, match_values, counters,
-    head, partition, n_rows, rows, aggregates, stack,
+    code, bounds, constants, columns, negations, returns, scalars, t_ms, negated_before, newest_negated,
+    match_fields, match_rows, match_aggregates, match_values, counters,
+    n_steps, head, partition, n_rows, rows, aggregates, stack,
 ):  # fmt: skip
-    """If the last component may be left now, and HAVING agrees, record the match with its RETURN values."""
-    n_steps = steps.shape[0]
+    """The last component has been left: if HAVING agrees, record the match with its RETURN values."""
     last = n_steps - 1
-    e = EDGES + 3 * PROCEED
-    if not edge_holds(
-        code, bounds, constants, columns, loops, nodes, head, steps[last, e], steps[last, e + 1], steps[last, e + 2],
-        rows, aggregates, stack,
-    ):  # fmt: skip
-        return
     # What depends on the last component as a whole is decided here; trailing negations wait for the watermark.
     for negation in range(negations.shape[0]):
         if (

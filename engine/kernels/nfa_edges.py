@@ -22,22 +22,7 @@ from engine.kernels.predicates import evaluate
 
 
 @njit(cache=True, nogil=True)
-def edge_holds(
-    code, bounds, constants, columns, loops, nodes, head, first, last, last_loop, rows, aggregates, stack
-):  # fmt: skip
-    """The programs first..last-1 hold, and last..last_loop-1 for each selected event that they range over."""
-    for k in range(first, last):
-        if evaluate(code, bounds[k], bounds[k + 1], constants, columns, rows, aggregates, stack) != TRUE:
-            return False
-    if last_loop == last:
-        return True
-    return _loops_hold(
-        code, bounds, constants, columns, loops, nodes, head, last, last_loop, rows, aggregates, stack
-    )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def _loops_hold(
+def loops_hold(
     code, bounds, constants, columns, loops, nodes, head, first, last, rows, aggregates, stack
 ):  # fmt: skip
     """The programs first..last-1 hold for CURRENT = each selected event of the component that they range over."""
@@ -170,4 +155,4 @@ def append_node(nodes, counters, row, parent, component):
     return node
 
 
-__all__ = ["append_node", "edge_holds", "negation_fails", "undisturbed"]
+__all__ = ["append_node", "loops_hold", "negation_fails", "undisturbed"]

@@ -144,39 +144,36 @@ def reset_aggregates(kinds, components, component, aggregates):
 def update_aggregates(kinds, components, slot_columns, bases, component, columns, row, aggregates):
     """Add the event of `row` to the slots of one component.
 
-    kinds, components, slot_columns, bases: int32 (n_slots,), see `engine.plan.programs.Slot`. LAG slots stand after
-    their base, so they are set in a first pass, from the values before this event.
+    kinds, components, slot_columns, bases: int32 (n_slots,), see `engine.plan.programs.Slot`. The last slots come
+    first: a LAG slot stands after its base and takes the value from before this event, M2 needs the mean from before.
+    (One loop without a way out keeps the compiled code from counting references to the arrays.)
     """
-    n_slots = kinds.shape[0]
-    for slot in range(n_slots):
-        if components[slot] == component and kinds[slot] == AGG_LAG:
-            aggregates[slot] = aggregates[bases[slot]]
-    for slot in range(n_slots):
-        if components[slot] != component or kinds[slot] == AGG_LAG:
-            continue
+    for slot in range(kinds.shape[0] - 1, -1, -1):
         kind = kinds[slot]
-        if kind == AGG_COUNT_EVENTS:
-            aggregates[slot] += 1.0
-            continue
-        value = columns[slot_columns[slot], row]
-        if math.isnan(value):
-            continue
-        old = aggregates[slot]
-        if kind == AGG_COUNT:
-            aggregates[slot] = old + 1.0
-        elif kind == AGG_SUM:
-            aggregates[slot] = value if math.isnan(old) else old + value
-        elif kind == AGG_MIN:
-            aggregates[slot] = value if math.isnan(old) or value < old else old
-        elif kind == AGG_MAX:
-            aggregates[slot] = value if math.isnan(old) or value > old else old
-        elif kind == AGG_MEAN:
-            # The M2 slot follows and needs the mean before and after this event.
-            n = aggregates[slot - 1]
-            if math.isnan(old):
-                aggregates[slot] = value
-                aggregates[slot + 1] = 0.0
+        if components[slot] == component:
+            if kind == AGG_LAG:
+                aggregates[slot] = aggregates[bases[slot]]
+            elif kind == AGG_COUNT_EVENTS:
+                aggregates[slot] += 1.0
             else:
-                mean = old + (value - old) / n
-                aggregates[slot] = mean
-                aggregates[slot + 1] += (value - old) * (value - mean)
+                value = columns[slot_columns[slot], row]
+                old = aggregates[slot]
+                if not math.isnan(value):
+                    if kind == AGG_COUNT:
+                        aggregates[slot] = old + 1.0
+                    elif kind == AGG_SUM:
+                        aggregates[slot] = value if math.isnan(old) else old + value
+                    elif kind == AGG_MIN:
+                        aggregates[slot] = value if math.isnan(old) or value < old else old
+                    elif kind == AGG_MAX:
+                        aggregates[slot] = value if math.isnan(old) or value > old else old
+                    elif kind == AGG_MEAN:
+                        # The M2 slot follows and needs the mean before and after this event.
+                        n = aggregates[slot - 1] + 1.0  # the count comes next
+                        if math.isnan(old):
+                            aggregates[slot] = value
+                            aggregates[slot + 1] = 0.0
+                        else:
+                            mean = old + (value - old) / n
+                            aggregates[slot] = mean
+                            aggregates[slot + 1] += (value - old) * (value - mean)
