@@ -94,9 +94,7 @@ class AutomatonRuntime:
         self._masks.append(survivors, start)
         _, end = self.store.append(stream, survivors.rows)
         if self._neighbours is not None:
-            position, previous = self._neighbours.of(stream)
-            self.store.position[start:end] = position[survivors.rows]
-            self.store.previous[start:end] = previous[survivors.rows]
+            self.store.previous[start:end] = self._neighbours.of(stream)[survivors.rows]
         found, unfinished = self._find(start, end)
         decided = self._decided(Pending.joined([self._pending, found]), watermark_ms)
         rows = self._results.take(self._matches(decided, unfinished=unfinished), stream, watermark_ms)
