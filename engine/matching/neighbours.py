@@ -29,6 +29,10 @@ class Neighbours:
         self._last: Int64Array = np.full(64, -1, np.int64)
         self._last_broadcast = -1
 
+    def __len__(self) -> int:
+        """Partitions known."""
+        return len(self._keys)
+
     def of(self, stream: StreamColumns) -> Int64Array:
         """Positions in the stream of the events before a batch's rows in their partitions, -1 for none, (n,)."""
         first = self._n

@@ -35,6 +35,7 @@ from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
 _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
+_MOSTLY = 0.75  # nor is state of which such a share would stay
 
 
 class NfaRuntime:
@@ -44,7 +45,6 @@ class NfaRuntime:
         """`results`: what becomes of matches; None: the rows of the plan's own output form."""
         self.plan = plan
         self.limits = limits
-        self.store = RunStore(plan, interner)
         self.n_rejected = 0
         self.n_unfinished = 0  # runs are followed to their end
         self._filter = EarlyFilter(plan, interner)
@@ -63,6 +63,7 @@ class NfaRuntime:
         self._results = results
         if results is None and needs_results(plan):
             self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits)
+        self.store = RunStore(plan, interner, described=self._results is not None)
         self._compact_at = _LEAST_ROWS
 
     @property
@@ -96,7 +97,7 @@ class NfaRuntime:
         histories = Histories.of(self._memory.nodes, self.store.t_lo_ms, completed, self.plan.within_ms)
         formed = None if self._results is None else self._formed(self._results, histories, stream, watermark_ms)
         rows = self._rows(histories) if formed is None else formed
-        if max(len(self.store), self._memory.n_nodes, self.store.n_partitions) >= self._compact_at:
+        if self._size >= self._compact_at:
             self._compact(watermark_ms)
         return rows
 
@@ -183,6 +184,11 @@ class NfaRuntime:
 
     # ------------------------------------------------------------- compaction
 
+    @property
+    def _size(self) -> int:
+        n_neighbours = 0 if self._neighbours is None else len(self._neighbours)
+        return max(len(self.store), self._memory.n_nodes, self.store.n_partitions, n_neighbours)
+
     def _compact(self, watermark_ms: int) -> None:
         """Drop expired runs, unreachable nodes, events that nothing refers to any more, and partitions without one."""
         memory, store, n = self._memory, self.store, len(self.store)
@@ -196,7 +202,13 @@ class NfaRuntime:
         kept = np.flatnonzero(rows | (np.any(store.negated[:, :n], axis=0) & recent))
         if self._neighbours is not None:
             self._neighbours.forget_before(int(store.position[kept[0]]) if len(kept) else 2**62)
-        new_row, new_partition = store.keep(kept, self._partitions_in_use(kept, earliest_ms))
+        partitions = self._partitions_in_use(kept, earliest_ms)
+        n_now = n + memory.n_nodes + store.n_partitions
+        n_kept = len(kept) + int(nodes.sum()) + len(partitions)
+        if min(self._compact_at, _LEAST_ROWS) > 0 and n_kept > _MOSTLY * n_now:
+            self._compact_at = 2 * self._size  # copying it would cost more than the rest is worth
+            return
+        new_row, new_partition = store.keep(kept, partitions)
         new_node = memory.renumber(replaced, nodes, new_row, new_partition)
         memory.counters[na.N_STORED] = len(store)
         nfa_upkeep.link_negated(
@@ -207,7 +219,7 @@ class NfaRuntime:
         fields[:, na.PARTITION] = new_partition[fields[:, na.PARTITION]]
         fields[:, na.FIRST_ROW :] = new_row[fields[:, na.FIRST_ROW :]]
         self._pending = self._pending._replace(rows=new_row[self._pending.rows])
-        self._compact_at = max(_LEAST_ROWS, 2 * max(len(store), memory.n_nodes, store.n_partitions))
+        self._compact_at = max(_LEAST_ROWS, 2 * self._size)
 
     def _partitions_in_use(self, kept: Int64Array, earliest_ms: int) -> Int64Array:
         """Partitions with a run or a kept row. With broadcast types also those with an event in the window: while a run

@@ -29,12 +29,14 @@ class RunStore:
     not look at. Arrays are never written again below that length: rows that were returned may refer to them.
     """
 
-    def __init__(self, plan: Plan, interner: Interner) -> None:
+    def __init__(self, plan: Plan, interner: Interner, *, described: bool) -> None:
+        """`described`: source_seq and clock are kept, which the runtime itself does not need."""
         self.plan = plan
         self.interner = interner
         self.ids = IdColumn()
         self.keys = KeyTable(len(plan.key))
         self.n_seen = 0
+        self._flat = ("t_lo_ms", "partition", "position", *(("source_seq", "clock") if described else ()))
         self._allocate(_LEAST)
 
     def __len__(self) -> int:
@@ -50,14 +52,13 @@ class RunStore:
         """The end of the interval of a precise event is its start."""
         return self.t_lo_ms
 
-    _FLAT = ("t_lo_ms", "partition", "position", "source_seq", "clock")
-
     def _allocate(self, capacity: int) -> None:
         self.t_lo_ms: Int64Array = np.empty(capacity, np.int64)
         self.partition: Int64Array = np.empty(capacity, np.int64)
         self.position: Int64Array = np.empty(capacity, np.int64)
-        self.source_seq: Int64Array = np.empty(capacity, np.int64)
-        self.clock: Int64Array = np.empty(capacity, np.int64)
+        described = capacity if "clock" in self._flat else 0
+        self.source_seq: Int64Array = np.empty(described, np.int64)
+        self.clock: Int64Array = np.empty(described, np.int64)
         self.source: Int64Array = np.empty(capacity, np.int64)
         self.columns = np.empty((len(self.plan.programs.columns), capacity), np.float64)
         self.negated: BoolArray = np.empty((len(self.plan.negations), capacity), np.bool_)
@@ -67,7 +68,7 @@ class RunStore:
         """Make room for at least as many rows again as there are, of which `n_stored` have been written."""
         old = self.__dict__.copy()
         self._allocate(2 * len(self.t_lo_ms))
-        for name in (*self._FLAT, "source"):
+        for name in (*self._flat, "source"):
             getattr(self, name)[:n_stored] = old[name][:n_stored]
         for name in ("columns", "negated", "negated_before"):
             getattr(self, name)[:, :n_stored] = old[name][:, :n_stored]
@@ -77,8 +78,9 @@ class RunStore:
         n_old = len(self)
         if n_stored > n_old:
             rows = self.source[n_old:n_stored]
-            self.source_seq[n_old:n_stored] = stream.source_seq[rows]
-            self.clock[n_old:n_stored] = stream.clocks[rows]
+            if "clock" in self._flat:
+                self.source_seq[n_old:n_stored] = stream.source_seq[rows]
+                self.clock[n_old:n_stored] = stream.clocks[rows]
             self.ids.append(stream.event_ids if len(rows) == len(stream) else stream.event_ids.take(pa.array(rows)))
 
     def as_it_is(self) -> StoredEvents:
@@ -99,7 +101,7 @@ class RunStore:
         new_partition = _renumbered(self.n_partitions, partitions)
         old, n = self.__dict__.copy(), len(rows)
         self._allocate(max(_LEAST, 2 * n))
-        for name in self._FLAT:
+        for name in self._flat:
             getattr(self, name)[:n] = old[name][rows]
         self.partition[:n] = new_partition[self.partition[:n]]
         for name in ("columns", "negated"):
@@ -113,7 +115,7 @@ class RunStore:
     def save(self) -> pa.Table:
         """All rows; numbers as they are, strings as codes of the interner."""
         n = len(self)
-        data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._FLAT}
+        data: dict[str, pa.Array] = {name: pa.array(getattr(self, name)[:n]) for name in self._flat}
         data["id"] = self.ids.array()
         for number, name in enumerate(self.plan.programs.columns):
             data[f"column.{name}"] = pa.array(self.columns[number, :n])
@@ -129,13 +131,13 @@ class RunStore:
             raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
         names = [f"column.{name}" for name in self.plan.programs.columns]
         negations = [f"negated.{number}" for number in range(len(self.plan.negations))]
-        expected = {*self._FLAT, "id", *names, *negations}
+        expected = {*self._flat, "id", *names, *negations}
         if set(table.column_names) != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows
         self.n_seen = int(metadata[b"n_seen"])
         self._allocate(max(_LEAST, 2 * n))
-        for name in self._FLAT:
+        for name in self._flat:
             getattr(self, name)[:n] = table.column(name).to_numpy()
         for number, name in enumerate(names):
             self.columns[number, :n] = table.column(name).to_numpy()
