@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,10 @@ HEADER = pa.schema(
 
 TIME_ATTRIBUTE = "timestamp"
 """Virtual attribute of every event: t_hi_ms of a precise event; of an imprecise one the latest possible time."""
+
+
+_FEW = 4
+"""Pieces of a batch that are left apart until a column is read."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,9 @@ class EventBatch:
             return cls.empty()
         if len(tables) == 1:
             return cls(tables[0])
-        return cls(pa.concat_tables(tables, promote_options="default").combine_chunks())
+        joined = pa.concat_tables(tables, promote_options="default")
+        # A few pieces are put together column by column when one is read: most are never.
+        return cls(joined if len(tables) <= _FEW and _n_pieces(joined) <= _FEW else joined.combine_chunks())
 
     def validate(self) -> None:
         """Raise EventError for the first event whose interval is reversed or whose header is null."""
@@ -200,12 +207,12 @@ class EventBatch:
                 f"end at {self.t_hi_ms[row]} ms"
             )
 
-    @property
+    @cached_property
     def t_lo_ms(self) -> Int64Array:
         """Earliest possible times, shape (n,)."""
         return self._int64("t_lo_ms")
 
-    @property
+    @cached_property
     def t_hi_ms(self) -> Int64Array:
         """Latest possible times, inclusive, shape (n,)."""
         return self._int64("t_hi_ms")
@@ -228,18 +235,25 @@ class EventBatch:
         """A numeric attribute as doubles, shape (n,); NaN where it is null or the batch has no such column."""
         if not self.has(name):
             return np.full(len(self), np.nan)
-        column = self.table.column(name).combine_chunks()
+        column = _whole(self.table.column(name))
         if pa.types.is_integer(column.type):
             biggest = pc.max(pc.abs_checked(column)).as_py()
             if biggest is not None and biggest > MAX_EXACT_INT:
                 raise EventError(f"attribute {name}: {biggest} is beyond 2^53 and would not be compared exactly")
         return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
+    def whole_numbers(self, name: str) -> Int64Array | None:
+        """An attribute of whole numbers without nulls as it is stored, shape (n,); None for another."""
+        if not self.has(name):
+            return None
+        column = _whole(self.table.column(name))
+        return None if column.null_count or not pa.types.is_int64(column.type) else column.to_numpy()
+
     def strings(self, name: str) -> pa.Array:
         """A string column as an Arrow array of length n (nulls where the batch has no such column)."""
         if not self.has(name):
             return pa.nulls(len(self), pa.string())
-        return self.table.column(name).combine_chunks()
+        return _whole(self.table.column(name))
 
     def take(self, rows: Int64Array) -> EventBatch:
         """The events of these row numbers, in that order."""
@@ -247,7 +261,19 @@ class EventBatch:
 
     def where(self, mask: BoolArray) -> EventBatch:
         """The events whose mask is True."""
-        return self if mask.all() else EventBatch(self.table.filter(pa.array(mask)))
+        if mask.all():
+            return self
+        return EventBatch(self.table.filter(pa.array(mask)) if mask.any() else self.table.schema.empty_table())
+
+    def parted(self, watermark_ms: int) -> tuple[EventBatch, EventBatch]:
+        """The events before the watermark in stream order, and those that wait for a later one."""
+        if not self._is_sorted():
+            ready = self.t_lo_ms < watermark_ms
+            return self.where(ready).sorted(), self.where(~ready)
+        n_ready = int(np.searchsorted(self.t_lo_ms, watermark_ms))
+        if n_ready == len(self):
+            return self, EventBatch(self.table.schema.empty_table())
+        return EventBatch(self.table.slice(0, n_ready)), EventBatch(self.table.slice(n_ready))
 
     def of_types(self, names: Iterable[str]) -> EventBatch:
         """The events whose type is one of `names`."""
@@ -263,8 +289,11 @@ class EventBatch:
 
     def _is_sorted(self) -> bool:
         """Whether the rows are known to stand in stream order, ids not looked at."""
+        lo_ms = self.t_lo_ms
+        if (lo_ms[1:] > lo_ms[:-1]).all():
+            return True
         tied = np.ones(max(0, len(self) - 1), np.bool_)
-        for values in (self.t_lo_ms, self.source_rank, self.source_seq):
+        for values in (lo_ms, self.source_rank, self.source_seq):
             if (values[1:][tied] < values[:-1][tied]).any():
                 return False
             tied &= values[1:] == values[:-1]
@@ -278,7 +307,19 @@ class EventBatch:
             yield {name: value for name, value in row.items() if value is not None}
 
     def _int64(self, name: str) -> Int64Array:
-        return np.asarray(self.table.column(name).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False))
+        column = _whole(self.table.column(name))
+        if not pa.types.is_int64(column.type):
+            column = column.cast(pa.int64())
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece; one that is so already is not copied."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _n_pieces(table: pa.Table) -> int:
+    return max((column.num_chunks for column in table.columns), default=0)
 
 
 def _column(name: str, values: Any, arrow_type: pa.DataType) -> pa.Array:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from engine.kernels.opcodes import FALSE, MAX_STACK, TRUE
+from engine.kernels.opcodes import GT, LE, LT, MAX_STACK, TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
 Int32 = npt.NDArray[np.int32]
@@ -31,7 +31,7 @@ CAN_TAKE = 2
 
 
 class IndependentTables(NamedTuple):
-    """An `IndependentForm` as arrays: program numbers int32 (k,), properties int32 (k, 2), sizes bool (k,)."""
+    """An `IndependentForm` as arrays: program numbers int32 (k,), properties int32 (k, 4), sizes bool (k,)."""
 
     code: Int32
     bounds: Int32
@@ -127,29 +127,43 @@ def members_between(before, newest, first, members):
 
 
 @njit(cache=True, nogil=True)
-def _all_true(tables, programs, columns, registers, stack):
+def _all_true(programs, code, bounds, constants, columns, registers, stack):
     for program in programs:
-        start = tables.bounds[program]
-        end = tables.bounds[program + 1]
-        if evaluate(tables.code, start, end, tables.constants, columns, registers, stack, stack) != TRUE:
+        if evaluate(code, bounds[program], bounds[program + 1], constants, columns, registers, stack, stack) != TRUE:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _properties(tables, columns, registers, stack):
-    """The properties of the event CURRENT as bits, -1 when it must not be selected."""
-    if not _all_true(tables, tables.each, columns, registers, stack):
-        return -1
-    mask = 0
+def find_limits(tables, columns, registers, stack, limits):
+    """Write what the columns of selected events are compared with, float64 (n_properties,); the ends are bound."""
     for k in range(tables.properties.shape[0]):
-        program = tables.properties[k, 0]
-        start = tables.bounds[program]
-        end = tables.bounds[program + 1]
-        value = evaluate(tables.code, start, end, tables.constants, columns, registers, stack, stack)
-        if value == TRUE:
+        start = tables.bounds[tables.properties[k, 0]]
+        end = tables.bounds[tables.properties[k, 0] + 1]
+        limits[k] = evaluate(tables.code, start, end, tables.constants, columns, registers, stack, stack)
+
+
+@njit(cache=True, nogil=True)
+def _properties(properties, columns, limits, row):
+    """The properties of an event as bits, -1 when it must not be selected."""
+    mask = 0
+    for k in range(properties.shape[0]):
+        operation = properties[k, 1]
+        limit = limits[k]
+        value = columns[properties[k, 2], row]
+        if np.isnan(limit) or np.isnan(value):
+            continue
+        if operation == LT:
+            holds = limit < value
+        elif operation == LE:
+            holds = limit <= value
+        elif operation == GT:
+            holds = limit > value
+        else:
+            holds = limit >= value
+        if holds:
             mask |= 1 << k
-        elif value == FALSE and tables.properties[k, 1] != 0:
+        elif properties[k, 3] != 0:
             return -1
     return mask
 
@@ -169,51 +183,63 @@ def bind_ends(tables, first, last, registers):
 
 
 @njit(cache=True, nogil=True)
-def judge_members(tables, columns, begin_ok, take_ok, members, start, end, registers, stack, roles, masks):
+def judge_members(tables, columns, begin_ok, take_ok, members, start, end, registers, stack, limits, roles, masks):
     """For members[start:end] what they can be (bits CAN_BEGIN, CAN_TAKE) and their properties; ends are bound."""
+    # Local names: an array that is looked up in a tuple is counted as used, at each look.
     kleene = tables.kleene
+    properties = tables.properties
+    code = tables.code
+    bounds = tables.bounds
+    constants = tables.constants
+    on_each = tables.each
+    on_take = tables.take
+    on_begin = tables.begin
     current = registers.shape[0] - 1
     for j in range(start, end):
         row = members[j]
         registers[current] = row
         roles[j] = 0
-        masks[j] = _properties(tables, columns, registers, stack)
-        if masks[j] < 0:
+        mask = _properties(properties, columns, limits, row)
+        masks[j] = mask
+        if mask < 0 or not _all_true(on_each, code, bounds, constants, columns, registers, stack):
             continue
-        if take_ok[kleene, row] and _all_true(tables, tables.take, columns, registers, stack):
+        if take_ok[kleene, row] and _all_true(on_take, code, bounds, constants, columns, registers, stack):
             roles[j] |= CAN_TAKE
         if kleene > 0 and begin_ok[kleene, row]:
             was = registers[2 * kleene]
             registers[2 * kleene] = row
-            if _all_true(tables, tables.begin, columns, registers, stack):
+            if _all_true(on_begin, code, bounds, constants, columns, registers, stack):
                 roles[j] |= CAN_BEGIN
             registers[2 * kleene] = was
 
 
 @njit(cache=True, nogil=True)
-def judge_ends(tables, columns, begin_ok, take_ok, first, last, registers, stack):
+def judge_ends(tables, columns, begin_ok, take_ok, first, last, registers, stack, limits):
     """What the ends of a pair contribute: (mask of first, roles of last, mask of last); -1 as first mask: no match.
 
-    Roles and mask of last are 0 unless it is a Kleene event of its own. Ends are bound.
+    Roles and mask of last are 0 unless it is a Kleene event of its own. Ends are bound, limits found.
     """
+    code = tables.code
+    bounds = tables.bounds
+    constants = tables.constants
     current = registers.shape[0] - 1
     registers[current] = first
-    if not begin_ok[0, first] or not _all_true(tables, tables.on_first, columns, registers, stack):
+    if not begin_ok[0, first] or not _all_true(tables.on_first, code, bounds, constants, columns, registers, stack):
         return -1, 0, 0
     mask_first = 0
     if tables.kleene == 0:
-        mask_first = _properties(tables, columns, registers, stack)
-        if mask_first < 0:
+        mask_first = _properties(tables.properties, columns, limits, first)
+        if mask_first < 0 or not _all_true(tables.each, code, bounds, constants, columns, registers, stack):
             return -1, 0, 0
     registers[current] = last
-    if not _all_true(tables, tables.on_last, columns, registers, stack):
+    if not _all_true(tables.on_last, code, bounds, constants, columns, registers, stack):
         return -1, 0, 0
     if tables.kleene != tables.n_steps - 1 or first == last:
         return mask_first, 0, 0
     roles = np.zeros(1, np.int64)
     masks = np.zeros(1, np.int64)
     ends = np.full(1, last, np.int64)
-    judge_members(tables, columns, begin_ok, take_ok, ends, 0, 1, registers, stack, roles, masks)
+    judge_members(tables, columns, begin_ok, take_ok, ends, 0, 1, registers, stack, limits, roles, masks)
     if roles[0] == 0:
         return -1, 0, 0
     return mask_first, roles[0], masks[0]
@@ -343,6 +369,8 @@ def count_pairs(tables, columns, begin_ok, take_ok, before, pairs):
     ways = np.empty(n_states, np.int64)
     registers = np.empty(2 * tables.n_steps + 1, np.int64)
     stack = np.empty(MAX_STACK, np.float64)
+    limits = np.empty(tables.properties.shape[0], np.float64)
+    bound = -1
     sizes_free = top == 1 and tables.sizes[1]
     last_judged = -1
     n_members = 0
@@ -352,8 +380,11 @@ def count_pairs(tables, columns, begin_ok, take_ok, before, pairs):
         first = pairs[p, 0]
         last = pairs[p, 1]
         bind_ends(tables, first, last, registers)
+        if tables.varies or last != bound:
+            find_limits(tables, columns, registers, stack, limits)
+            bound = last
         mask_first, roles_last, mask_last = judge_ends(
-            tables, columns, begin_ok, take_ok, first, last, registers, stack
+            tables, columns, begin_ok, take_ok, first, last, registers, stack, limits
         )
         if mask_first < 0:
             continue
@@ -370,11 +401,15 @@ def count_pairs(tables, columns, begin_ok, take_ok, before, pairs):
             start = 0
             last_judged = last
             if not tables.varies:
-                judge_members(tables, columns, begin_ok, take_ok, members, 0, n_members, registers, stack, roles, masks)
+                judge_members(
+                    tables, columns, begin_ok, take_ok, members, 0, n_members, registers, stack, limits, roles, masks
+                )
         while start < n_members and members[start] <= first:
             start += 1
         if tables.varies:
-            judge_members(tables, columns, begin_ok, take_ok, members, start, n_members, registers, stack, roles, masks)
+            judge_members(
+                tables, columns, begin_ok, take_ok, members, start, n_members, registers, stack, limits, roles, masks
+            )
         own_last = tables.kleene == tables.n_steps - 1 and first != last
         fixed = mask_first | mask_last if tables.kleene == 0 or own_last else 0
         closed = sizes_free and fixed == n_masks - 1
@@ -485,6 +520,7 @@ __all__ = [
     "chain_pairs",
     "completions",
     "count_pairs",
+    "find_limits",
     "judge_ends",
     "judge_members",
     "members_between",

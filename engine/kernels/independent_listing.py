@@ -15,6 +15,7 @@ from engine.kernels.independent import (
     CAN_TAKE,
     bind_ends,
     completions,
+    find_limits,
     judge_ends,
     judge_members,
     members_between,
@@ -57,6 +58,7 @@ def list_pairs(
     n_states = (top + 1) * n_masks
     registers = np.empty(2 * tables.n_steps + 1, np.int64)
     stack = np.empty(MAX_STACK, np.float64)
+    limits = np.empty(tables.properties.shape[0], np.float64)
     room = path.shape[1]
     members = np.empty(room, np.int64)
     roles = np.empty(room, np.int64)
@@ -74,14 +76,15 @@ def list_pairs(
         first = pairs[p, 0]
         last = pairs[p, 1]
         bind_ends(tables, first, last, registers)
+        find_limits(tables, columns, registers, stack, limits)
         mask_first, roles_last, mask_last = judge_ends(
-            tables, columns, begin_ok, take_ok, first, last, registers, stack
+            tables, columns, begin_ok, take_ok, first, last, registers, stack, limits
         )
         if mask_first < 0:
             cursor[PAIR] += 1
             continue
         n = members_between(before, pairs[p, 3], first, members)
-        judge_members(tables, columns, begin_ok, take_ok, members, 0, n, registers, stack, roles, masks)
+        judge_members(tables, columns, begin_ok, take_ok, members, 0, n, registers, stack, limits, roles, masks)
         own_last = tables.kleene == tables.n_steps - 1 and first != last
         completions(tables, own_last, roles_last, mask_last, 0, n, roles, masks, further, ways)
         in_time = ranks.shape[0] == 0

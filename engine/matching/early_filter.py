@@ -6,6 +6,7 @@ by the queries that have the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,7 +108,8 @@ class _Role:
 class EarlyFilter:
     """The filter of one plan."""
 
-    def __init__(self, plan: Plan, interner: Interner) -> None:
+    def __init__(self, plan: Plan, interner: Interner, *, live: bool = True) -> None:
+        """`live` False: `select` takes rows whether a match may be under way or not."""
         self._plan = plan
         programs = plan.programs
         codes = {text: interner.code(text) for _, text in programs.string_constants}
@@ -117,22 +119,31 @@ class EarlyFilter:
         self._negated = [_role(negation.event_type, negation.edge) for negation in plan.negations]
         # What a leading negation forbids comes before every event of the match.
         leading = any(negation.after < 0 for negation in plan.negations)
-        self._live = None if leading else LiveStarts(plan)
+        self._live = LiveStarts(plan) if live and not leading else None
 
     def select(self, stream: StreamColumns) -> Survivors:
         """The rows of a batch that some edge accepts while a match may be under way; rows of keyed types without all
         of the key are none."""
-        first = {number: self._accepted(self._begin[number], stream, None) for number in self._plan.starts}
+        first = self.starts(stream)
         live = None if self._live is None else self._live.select(stream, _united(list(first.values())))
+        return self.select_near(stream, first, live)
+
+    def starts(self, stream: StreamColumns) -> dict[int, Int64Array]:
+        """The rows that may begin a match, by the component that they would be the first event of."""
+        return {number: self._accepted(self._begin[number], stream, None) for number in self._plan.starts}
+
+    def select_near(self, stream: StreamColumns, first: Mapping[int, Int64Array], live: Int64Array | None) -> Survivors:
+        """The given rows that may begin a match, and of the rows `live` (None: of all) those that some other edge
+        accepts; what may stand before the first event need not be one of them."""
 
         def rows_of(role: _Role | None) -> Int64Array:
             return self._accepted(role, stream, live)
 
+        negated = zip(self._plan.negations, self._negated, strict=True)
         return _survivors(
-            len(stream) if live is None or len(live) else 0,
             [first[number] if number in first else rows_of(role) for number, role in enumerate(self._begin)],
             [rows_of(role) for role in self._take],
-            [rows_of(role) for role in self._negated],
+            [self._accepted(role, stream, None if n.after < 0 else live) for n, role in negated],
         )
 
     def accepted(self, stream: StreamColumns) -> list[Int64Array]:
@@ -177,7 +188,8 @@ class EarlyFilter:
         roles = [[rows_of(role) for role in roles] for roles in (self._begin, self._take, self._negated)]
         if self._live is not None:
             self._live.of_store(store, _united([roles[0][number] for number in self._plan.starts]))
-        return Survivors(np.arange(n, dtype=np.int64), *(_table(rows, np.arange(n), n) for rows in roles))
+        every = np.arange(n, dtype=np.int64)
+        return Survivors(every, *(_table(rows, every) for rows in roles))
 
     def _where(self, role: _Role, columns: Float64Array, rows: Int64Array) -> Int64Array:
         if role.first == role.last or not len(rows):
@@ -197,30 +209,36 @@ class EarlyFilter:
     def with_key(self, stream: StreamColumns, rows: Int64Array) -> Int64Array:
         """The rows that have all attributes of the key."""
         for name in self._plan.key:
-            missing = np.isnan(stream.column(name, self._kind(name))[rows])
+            column = stream.column(name, self._kind(name))
+            if stream.is_complete(name):
+                continue
+            missing = np.isnan(column[rows])
             if missing.any():
                 rows = rows[~missing]
         return rows
 
 
-def _united(rows: list[Int64Array]) -> Int64Array:
-    return rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))
+def _survivors(begin: list[Int64Array], take: list[Int64Array], negated: list[Int64Array]) -> Survivors:
+    survivors = _united([*begin, *take, *negated])
+    return Survivors(survivors, *(_table(roles, survivors) for roles in (begin, take, negated)))
 
 
-def _survivors(n_rows: int, begin: list[Int64Array], take: list[Int64Array], negated: list[Int64Array]) -> Survivors:
-    accepted = np.zeros(n_rows, np.bool_)
-    for rows in (*begin, *take, *negated):
-        accepted[rows] = True
-    survivors = np.flatnonzero(accepted)
-    place = np.empty(n_rows, np.int64)
-    place[survivors] = np.arange(len(survivors))
-    return Survivors(survivors, *(_table(roles, place, len(survivors)) for roles in (begin, take, negated)))
+def _united(roles: list[Int64Array]) -> Int64Array:
+    """All rows, ascending, each once."""
+    roles = [rows for rows in roles if len(rows)]
+    if len(roles) <= 1:
+        return roles[0] if roles else _NO_ROWS
+    low, high = min(int(rows[0]) for rows in roles), max(int(rows[-1]) for rows in roles) + 1
+    accepted = np.zeros(high - low, np.bool_)
+    for rows in roles:
+        accepted[rows - low] = True
+    return np.flatnonzero(accepted) + low
 
 
-def _table(roles: list[Int64Array], place: Int64Array, n: int) -> BoolArray:
-    table: BoolArray = np.zeros((len(roles), n), np.bool_)
+def _table(roles: list[Int64Array], survivors: Int64Array) -> BoolArray:
+    table: BoolArray = np.zeros((len(roles), len(survivors)), np.bool_)
     for number, rows in enumerate(roles):
-        table[number, place[rows]] = True
+        table[number, np.searchsorted(survivors, rows)] = True
     return table
 
 

@@ -176,7 +176,7 @@ def _tables(plan: Plan, form: IndependentForm, compiled: PostponedTables) -> Ind
         begin=numbers(form.begin),
         take=numbers(form.take),
         each=numbers(form.each),
-        properties=np.array(form.properties, np.int32).reshape(-1, 2),
+        properties=np.array(form.properties, np.int32).reshape(-1, 4),
         sizes=np.array(form.sizes, np.bool_),
         kleene=form.kleene,
         n_steps=form.n_steps,

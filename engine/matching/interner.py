@@ -41,3 +41,18 @@ class Interner:
         codes = np.array([self.code(text) for text in encoded.dictionary.to_pylist()] + [np.nan], np.float64)
         indices = encoded.indices.fill_null(len(codes) - 1)
         return codes[np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)]
+
+
+def is_one_text(strings: pa.Array) -> bool:
+    """Whether a string array has one value throughout: much quicker to see than which values another one has."""
+    if not len(strings) or strings.null_count or strings.type != pa.string():
+        return False
+    _, offset_buffer, text = strings.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    length = int(offsets[1] - offsets[0])
+    if text is None or length == 0:
+        return int(offsets[-1]) == int(offsets[0])
+    if offsets[-1] - offsets[0] != length * len(strings) or not (np.diff(offsets) == length).all():
+        return False
+    data = np.frombuffer(text, np.uint8)
+    return np.array_equal(data[offsets[0] : offsets[-1] - length], data[offsets[1] : offsets[-1]])

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.events import Float64Array, Int64Array
 from engine.kernels.independent_listing import spell_out
-from engine.matching.rows import MatchRow, Value, rows_table
+from engine.matching.rows import MatchRow, RowBlock, Value, rows_table
 from engine.matching.store import StoredEvents
 from engine.plan.model import Plan
 
@@ -42,7 +42,7 @@ class PairColumns(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PairBlock(Sequence[MatchRow]):
+class PairBlock(RowBlock):
     """Rows of COLLAPSED or COUNT; `most`: a number of matches from which it is a lower bound."""
 
     plan: Plan
@@ -117,7 +117,7 @@ class PairBlock(Sequence[MatchRow]):
 
 
 @dataclass(frozen=True, eq=False)
-class MatchBlock(Sequence[MatchRow]):
+class MatchBlock(RowBlock):
     """Matches of one query that share what they have in common: the paths of a trie.
 
     node_parent: int32 (n_nodes,), the node before each, -1 for none; node_row: int64 (n_nodes,), its event, a number

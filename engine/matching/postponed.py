@@ -21,6 +21,7 @@ from engine.kernels.postponed_pairs import pairs
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.early_filter import EarlyFilter, Masks
+from engine.matching.gate import Gate
 from engine.matching.independent import IndependentPairs
 from engine.matching.interner import Interner
 from engine.matching.output import limit
@@ -39,6 +40,8 @@ from engine.plan.independent import OtherForm, independent_form
 from engine.plan.model import Plan
 
 _STATE_VERSION = 1
+_LEAST_AT_ONCE = 4096
+"""Rows that chains of pairs do not mind: what is out of the window is never looked at."""
 _COMPACT_AT = 1024
 """Below this many rows everything unneeded is dropped at once; above, when half of the rows are unneeded."""
 
@@ -71,7 +74,7 @@ class PostponedRuntime:
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
         self._independent = None if listed else self._independent_pairs()
-        self._filter = EarlyFilter(plan, interner)
+        self._gate = Gate(plan, EarlyFilter(plan, interner, live=False))
         self._masks = Masks(plan)
         self._watermark_ms = -FOREVER_MS
         self._ends_ms: dict[int, int] = {}
@@ -94,11 +97,9 @@ class PostponedRuntime:
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
-        survivors = self._filter.select(stream)
         start = len(self.store)
-        self._masks.append(survivors, start)
-        self.store.append(stream, survivors.rows)
-        if self._independent is not None and self.store.n_imprecise == 0:
+        self._gate.take_in(stream, self.store, self._masks)
+        if self._independent is not None and self._is_at_once:
             rows = self._decide_at_once(self._independent, start)
         else:
             context = Context(self.plan, self.store, self._masks, self._compiled)
@@ -131,6 +132,10 @@ class PostponedRuntime:
         if isinstance(form, OtherForm):
             return None
         return IndependentPairs(self.plan, form, self._compiled)
+
+    @property
+    def _is_at_once(self) -> bool:
+        return self._independent is not None and self.store.n_imprecise == 0
 
     # --------------------------------------------------------------- deciding
 
@@ -226,10 +231,13 @@ class PostponedRuntime:
         n_kept = int(kept.sum())
         if n_kept == n or (n > _COMPACT_AT and 2 * n_kept > n):
             return
+        if self._is_at_once and n_kept and n < _LEAST_AT_ONCE:
+            return
         self._masks.keep(kept)
         if self._independent is not None:
             self._independent.enter_again()
         _, partitions = self.store.keep(kept)
+        self._gate.enter_again(self.store, self._masks)
         self._ends_ms = {int(partitions[p]): end for p, end in self._ends_ms.items() if partitions[p] >= 0}
 
     # ------------------------------------------------------------------ state
@@ -268,9 +276,11 @@ class PostponedRuntime:
         self.store.restore(state["events"])
         self._compiled = compile_tables(self.plan, self._interner)
         self._independent = None if self._results is not None else self._independent_pairs()
-        self._filter = EarlyFilter(self.plan, self._interner)
+        early = EarlyFilter(self.plan, self._interner, live=False)
+        self._gate = Gate(self.plan, early)
         self._masks = Masks(self.plan)
-        self._masks.append(self._filter.of_store(self.store), 0)
+        self._masks.append(early.of_store(self.store), 0)
+        self._gate.enter_again(self.store, self._masks)
         self._watermark_ms = int(meta[b"watermark_ms"])
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}

@@ -57,9 +57,9 @@ class Rows:
             confidence=counted.confidence,
             values=self._values(counted.chain, counted.steps),
             count=int(counted.n_matches),
-            count_exact=counted.count_exact,
+            count_exact=bool(counted.count_exact),
             candidates=self._candidates(near, counted.used) if collapsed else None,
-            exact=counted.exact if collapsed else True,
+            exact=bool(counted.exact) if collapsed else True,
             capped=not counted.count_exact,
         )
 

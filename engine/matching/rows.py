@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Protocol, TypeAlias, overload, runtime_checkable
+from typing import TypeAlias, overload
 
 import pyarrow as pa
 
@@ -60,18 +61,17 @@ def flat_ids(binding: Binding) -> Iterator[str]:
             yield from flat_ids(entry)
 
 
-@runtime_checkable
-class RowBlock(Protocol):
+class RowBlock(Sequence[MatchRow]):
     """Rows as columns, with what can be had of them without making any."""
 
     @property
+    @abstractmethod
     def n_matches(self) -> int:
         """Matches behind the rows (at least, where one of them is a lower bound)."""
-        ...
 
+    @abstractmethod
     def to_arrow(self) -> pa.Table:
         """See `rows_table`."""
-        ...
 
 
 def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
@@ -103,7 +103,7 @@ def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
     return pa.table(columns)
 
 
-class MatchRows(Sequence[MatchRow]):
+class MatchRows(RowBlock):
     """Rows in parts, one after the other: the length costs nothing, a row may be made when it is asked for."""
 
     def __init__(self, parts: Iterable[Sequence[MatchRow]]) -> None:

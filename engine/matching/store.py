@@ -24,6 +24,9 @@ from engine.plan.model import Plan, ReturnValue
 BROADCAST = -1
 """Partition number of events that enter every partition."""
 
+NO_PARTITION = -2
+"""Partition number of events whose key no first event has had."""
+
 _STATE_VERSION = 1
 
 
@@ -174,10 +177,10 @@ class EventStore:
 
     _FLAT = ("t_lo_ms", "t_hi_ms", "source_seq", "partition", "clock", "type_index")
 
-    def append(self, stream: StreamColumns, rows: Int64Array) -> tuple[int, int]:
+    def append(self, stream: StreamColumns, rows: Int64Array, partitions: Int64Array | None = None) -> tuple[int, int]:
         """Add these rows of a batch, in this order; returns their row range [first, end) here.
 
-        Every row of a keyed type has all key attributes (see `EarlyFilter`).
+        Every row of a keyed type has all key attributes (see `EarlyFilter`). partitions: of these rows, where known.
         """
         n_old, n_new = len(self), len(self) + len(rows)
         if n_new == n_old:
@@ -189,14 +192,16 @@ class EventStore:
         self.t_hi_ms[added] = stream.t_hi_ms[rows]
         self.n_imprecise += int(np.count_nonzero(self.t_lo_ms[added] != self.t_hi_ms[added]))
         self.source_seq[added] = stream.source_seq[rows]
-        self.clock[added] = stream.clocks[rows]
-        self.type_index[added] = stream.type_index(self.types)[rows]
+        self.clock[added] = stream.clocks_of(rows)
+        self.type_index[added] = stream.type_index(self.types, rows)
         if "position" in self._flat:
             self.position[added] = self._n_seen + rows
         self._n_seen += len(stream)
         for number, name in enumerate(self.names):
             self.columns[number, added] = stream.column(name, self._kind(name))[rows]
-        self.partition[added] = self._partition_numbers(stream, rows, self.type_index[added])
+        if partitions is None:
+            partitions = self._partition_numbers(stream, rows)
+        self.partition[added] = partitions
         weights = stream.weights
         if weights is not None:
             for at, row in enumerate(rows.tolist()):
@@ -205,6 +210,19 @@ class EventStore:
                     self.weights[n_old + at] = np.asarray(given, np.float64)
         self.ids.append(stream.ids_of(rows))
         return n_old, n_new
+
+    def partitions_of(self, stream: StreamColumns, starts: Int64Array, rows: Int64Array) -> Int64Array:
+        """The partitions of rows that may be added; one that has no number yet gets one for a first event alone.
+
+        Returns int64 (n,): BROADCAST for the events of every partition, NO_PARTITION where there is none.
+        """
+        if not self.plan.key:
+            self._partition_numbers(stream, rows[:1])
+            return np.zeros(len(rows), np.int64)
+        self._partition_numbers(stream, starts)
+        before_first = any(negation.after < 0 for negation in self.plan.negations)
+        shared_first = self.plan.steps[0].event_type in self.plan.broadcast
+        return self._partition_numbers(stream, rows, known=not (before_first or shared_first))
 
     def key_of(self, partition: int) -> tuple[tuple[str, int | float | str | None], ...]:
         """The key of a partition as (attribute, value) pairs."""
@@ -294,13 +312,18 @@ class EventStore:
     def _kind(self, name: str) -> AttributeType:
         return AttributeType.INT if name == TIME_ATTRIBUTE else self.plan.attribute_types[name]
 
-    def _partition_numbers(self, stream: StreamColumns, rows: Int64Array, types: Int64Array) -> Int64Array:
+    def _partition_numbers(self, stream: StreamColumns, rows: Int64Array, *, known: bool = False) -> Int64Array:
+        def look_up(keys: Float64Array) -> Int64Array:
+            if known:
+                return self._keys.numbers_where(keys, np.zeros(keys.shape[1], np.bool_), NO_PARTITION)
+            return self._keys.numbers(keys)
+
         broadcast = [code for code, name in enumerate(self.types) if name in self.plan.broadcast]
         if not broadcast:
-            return self._keys.numbers(self._key_columns(stream, rows))
-        keyed = ~np.isin(types, broadcast)
+            return look_up(self._key_columns(stream, rows))
+        keyed = ~np.isin(stream.type_index(self.types, rows), broadcast)
         numbers = np.full(len(rows), BROADCAST, np.int64)
-        numbers[keyed] = self._keys.numbers(self._key_columns(stream, rows[keyed]))
+        numbers[keyed] = look_up(self._key_columns(stream, rows[keyed]))
         return numbers
 
     def _key_columns(self, stream: StreamColumns, rows: Int64Array) -> Float64Array:
@@ -309,8 +332,7 @@ class EventStore:
 
     def _forget_partitions(self) -> Int64Array:
         n = len(self)
-        used = np.unique(self.partition[:n])
-        used = used[used != BROADCAST]
+        used = np.flatnonzero(np.bincount(self.partition[:n] + 1, minlength=1)[1:])
         renumbered = np.full(len(self._keys) + 1, BROADCAST, np.int64)
         renumbered[used] = np.arange(len(used))
         self.partition[:n] = renumbered[self.partition[:n]]

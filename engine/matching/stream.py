@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -11,9 +11,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from engine.events import TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
+from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
+from engine.kernels.decode import widen
 from engine.language import ast
-from engine.matching.interner import Interner
+from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
@@ -62,6 +63,8 @@ class StreamColumns:
         self.chosen: dict[tuple[str, tuple[ast.Expression, ...]], Int64Array] = {}
         """Rows by event type and local predicates, see `engine.matching.early_filter`."""
         self._columns: dict[str, Float64Array] = {}
+        self._complete: set[str] = set()
+        self._precise: bool | None = None
         self.lock = threading.RLock()
         self._source_seq: Int64Array | None = None
         self._event_ids: pa.Array | None = None
@@ -115,6 +118,26 @@ class StreamColumns:
                 self._clocks = np.where(np.isnan(codes), -1, codes).astype(np.int64)
         return self._clocks
 
+    def clocks_of(self, rows: Int64Array) -> Int64Array:
+        """As `clocks`, of these rows alone."""
+        if self._clocks is None and self._has_no_clocks():
+            return np.full(len(rows), -1, np.int64)
+        return self.clocks[rows]
+
+    def _has_no_clocks(self) -> bool:
+        return bool(self.batch.table.column("clock_id").null_count == len(self))
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether no event's time is an interval."""
+        if self._precise is None:
+            self._precise = bool(np.array_equal(self.t_lo_ms, self.t_hi_ms))
+        return self._precise
+
+    def n_of_types(self, names: Iterable[str]) -> int:
+        """Events of these types."""
+        return sum(len(self.rows_of_type(name)) for name in names)
+
     @_one_at_a_time
     def rows_of_type(self, event_type: str) -> Int64Array:
         """Row numbers of the events of a type, in order."""
@@ -166,17 +189,21 @@ class StreamColumns:
         """Attributes of all rows, of the given types, (n_names, n)."""
         found = self._stacked.get(names)
         if found is None:
-            columns = [
-                self.column(name, AttributeType.INT if name == TIME_ATTRIBUTE else kinds[name]) for name in names
-            ]
-            found = np.stack(columns) if columns else np.empty((0, len(self)), np.float64)
-            self._stacked[names] = found
+            found = self._stacked[names] = np.empty((len(names), len(self)), np.float64)
+            for name, row in zip(names, found, strict=True):
+                known = self._columns.get(name)
+                if known is None:
+                    self._columns[name] = row
+                    self._decode(name, AttributeType.INT if name == TIME_ATTRIBUTE else kinds[name], row)
+                else:
+                    row[:] = known
         return found
 
-    def type_index(self, types: Sequence[str]) -> Int64Array:
-        """For each row the place of its type in `types`, -1 for another type, (n,)."""
+    def type_index(self, types: Sequence[str], rows: Int64Array | None = None) -> Int64Array:
+        """For each row, or each of `rows`, the place of its type in `types`, -1 for another type."""
         places = {name: place for place, name in enumerate(types)}
-        return np.array([places.get(name, -1) for name in self._names()], np.int64)[self._type_codes]
+        of_code = np.array([places.get(name, -1) for name in self._names()], np.int64)
+        return of_code[self._type_codes if rows is None else self._type_codes[rows]]
 
     @property
     def types_by_row(self) -> tuple[tuple[str, ...], Int64Array]:
@@ -187,7 +214,11 @@ class StreamColumns:
     def _names(self) -> tuple[str, ...]:
         """The distinct types; `_type_codes` says which is whose."""
         if self._types is None:
-            encoded = self.batch.strings("type").dictionary_encode()
+            texts = self.batch.strings("type")
+            if is_one_text(texts):
+                self._types, self._type_codes = (texts[0].as_py(),), np.zeros(len(self), np.int64)
+                return self._types
+            encoded = texts.dictionary_encode()
             self._types = tuple(encoded.dictionary.to_pylist())
             self._type_codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
         return self._types
@@ -197,15 +228,26 @@ class StreamColumns:
         """An attribute of all rows as doubles, (n,); NaN where it is absent."""
         found = self._columns.get(name)
         if found is None:
-            found = self._columns[name] = self._decode(name, kind)
+            found = self._columns[name] = np.empty(len(self), np.float64)
+            self._decode(name, kind, found)
         return found
 
-    def _decode(self, name: str, kind: AttributeType) -> Float64Array:
+    def is_complete(self, name: str) -> bool:
+        """Whether a decoded attribute is known to be absent of no row."""
+        return name in self._complete
+
+    def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
         if name == TIME_ATTRIBUTE:
-            return self.t_hi_ms.astype(np.float64)
-        if kind is AttributeType.STRING:
-            return self.interner.encode(self.batch.strings(name))
-        return self.batch.numbers(name)
+            into[:] = self.t_hi_ms
+        elif kind is AttributeType.STRING:
+            into[:] = self.interner.encode(self.batch.strings(name))
+        elif (values := self.batch.whole_numbers(name)) is None:
+            into[:] = self.batch.numbers(name)
+        else:
+            self._complete.add(name)
+            low, high = widen(values, into)
+            if max(-low, high) > MAX_EXACT_INT:
+                self.batch.numbers(name)  # refuses it, with the value
 
 
 class ShardColumns(StreamColumns):
@@ -259,6 +301,8 @@ class ShardColumns(StreamColumns):
             self._type_codes = codes[self._rows]
         return self._types
 
-    def _decode(self, name: str, kind: AttributeType) -> Float64Array:
+    def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
         whole = self._whole.column(name, kind)
-        return whole[self._rows]
+        if self._whole.is_complete(name):
+            self._complete.add(name)
+        into[:] = whole[self._rows]

@@ -28,6 +28,7 @@ MAX_FLAGS = 6
 MAX_SIZE = 64
 """Properties and sizes of a selection that are told apart: their product bounds the work per candidate."""
 
+_SWAPPED = {op.LT: op.GT, op.LE: op.GE, op.GT: op.LT, op.GE: op.LE}
 _COMPARISONS = frozenset({op.EQ, op.NE, op.LT, op.LE, op.GT, op.GE})
 _OUTPUTS = frozenset({ast.Output.ALL, ast.Output.COLLAPSED, ast.Output.COUNT})
 
@@ -36,12 +37,13 @@ _OUTPUTS = frozenset({ast.Output.ALL, ast.Output.COLLAPSED, ast.Output.COUNT})
 class IndependentForm:
     """A plan of the form [S,] K [, S]: K a Kleene component, S single ones; numbers are programs of `code`.
 
-    kleene: the position of K. code, bounds: the plan's programs, then those of `properties`, rewritten to read the
-    event under consideration (CURRENT) in the place of an aggregate. on_first, on_last: what must hold of the first and
-    the last event of a pair, each as CURRENT with both ends bound. begin, take: what K's first and each later event
-    must fulfil, `each` what all of them must. properties: (program, drops), one selected event must fulfil it; `drops`:
-    an event for which it is FALSE must not be selected. sizes: whether a selection of k events may be a match, k from
-    0; the last entry stands for all greater k. varies: whether candidates are judged by the first event too.
+    kleene: the position of K. code, bounds: the plan's programs, then those of `properties`. on_first, on_last: what
+    must hold of the first and the last event of a pair, each as CURRENT with both ends bound. begin, take: what K's
+    first and each later event must fulfil, `each` what all of them must. properties: (program, operation, column,
+    drops): one selected event must fulfil `value of program, operation, its own column`, where the program reads the
+    ends of the pair; `drops`: an event for which that is FALSE must not be selected. sizes: whether a selection of k
+    events may be a match, k from 0; the last entry stands for all greater k. varies: whether candidates are judged by
+    the first event too.
     """
 
     kleene: int
@@ -53,7 +55,7 @@ class IndependentForm:
     begin: tuple[int, ...]
     take: tuple[int, ...]
     each: tuple[int, ...]
-    properties: tuple[tuple[int, bool], ...]
+    properties: tuple[tuple[int, int, int, bool], ...]
     sizes: tuple[bool, ...]
     varies: bool
 
@@ -94,7 +96,7 @@ class _Analysis:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.programs = plan.programs
-        self.properties: list[tuple[list[tuple[int, int, int]], bool]] = []
+        self.properties: list[tuple[list[tuple[int, int, int]], int, int, bool]] = []
         self.sized: list[int] = []
 
     def form(self) -> IndependentForm:
@@ -116,8 +118,8 @@ class _Analysis:
             raise _NotIndependentError(f"more than {MAX_FLAGS} comparisons with min or max")
         code, bounds = self.programs.code, self.programs.bounds
         n_programs = len(bounds) - 1
-        for rewritten, _ in self.properties:
-            code = np.concatenate((code, np.array(rewritten, np.int32).reshape(-1, 3)))
+        for limit, *_ in self.properties:
+            code = np.concatenate((code, np.array(limit, np.int32).reshape(-1, 3)))
             bounds = np.append(bounds, len(code)).astype(np.int32)
         judged = [*begin, *take, *each, *range(n_programs, n_programs + len(self.properties))]
         first_registers = {first_register(0)} if plan.n_steps == 1 else {first_register(0), last_register(0)}
@@ -131,7 +133,7 @@ class _Analysis:
             begin=tuple(begin),
             take=tuple(take),
             each=tuple(each),
-            properties=tuple((n_programs + k, drops) for k, (_, drops) in enumerate(self.properties)),
+            properties=tuple((n_programs + k, a, b, drops) for k, (_, a, b, drops) in enumerate(self.properties)),
             sizes=self._sizes(kleene),
             varies=any(self._registers(code[bounds[p] : bounds[p + 1]]) & first_registers for p in judged),
         )
@@ -228,10 +230,13 @@ class _Analysis:
         ordered = predicate.consistency in (Consistency.TRUE, Consistency.FALSE)
         if not (extreme and ordered and self._registers(code) <= self._known()):
             raise _NotIndependentError("an aggregate of the selection is more than compared with a single event")
-        current = self.programs.current
-        column = {slot: self.programs.slots[slot].column for slot in slots}
-        rewritten = [(op.COLUMN, current, column[b]) if a == op.AGGREGATE else (a, b, c) for a, b, c in code]
-        self.properties.append((rewritten, predicate.consistency is Consistency.TRUE))
+        column = self.programs.slots[slots.pop()].column
+        operation = code[-1][0]
+        if code[0][0] == op.AGGREGATE:
+            limit, operation = code[1:-1], _SWAPPED.get(operation, operation)
+        else:
+            limit = code[:-2]
+        self.properties.append((limit, operation, column, predicate.consistency is Consistency.TRUE))
 
     def _sizes(self, kleene: Step) -> tuple[bool, ...]:
         """For each size whether all conditions on count(b[]) hold; see `IndependentForm.sizes`."""

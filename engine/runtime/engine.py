@@ -99,10 +99,7 @@ class Engine:
         batch.validate()
         watermark_ms = max(watermark_ms, self.watermark_ms)
         on_time = self._without_late(batch)
-        waiting = EventBatch.concat([self._waiting, on_time])
-        ready = waiting.t_lo_ms < watermark_ms
-        released = waiting.where(ready).sorted()
-        self._waiting = waiting.where(~ready)
+        released, self._waiting = EventBatch.concat([self._waiting, on_time]).parted(watermark_ms)
         self.watermark_ms = watermark_ms
         stream = StreamColumns(released, self._interner)
         at_once = {name: runtime for name, runtime in self._runtimes.items() if name not in self._feeds}
@@ -262,7 +259,7 @@ class Engine:
         counted = self._statistics[query.name]
         self._statistics[query.name] = replace(
             counted,
-            n_events=counted.n_events + sum(len(stream.rows_of_type(name)) for name in query.types),
+            n_events=counted.n_events + stream.n_of_types(query.types),
             n_rows=counted.n_rows + len(rows),
             seconds=counted.seconds + seconds_before + self._clock() - started,
         )
