@@ -28,7 +28,7 @@ ROW_KEYS = ("key", "bindings", "values", "confidence", "count")
 MAX_TEST_BYTES = 16 * MAX_QUERY_BYTES
 
 if TYPE_CHECKING:
-    from engine import MatchRow
+    from engine import Binding, MatchRow
 
 Evaluate = Callable[[str, Mapping[str, str], Mapping[str, Any], EventBatch], Sequence["MatchRow"]]
 """(name, texts of it and of those beside it, parameters, events) -> its rows; raises EngineError."""
@@ -248,11 +248,16 @@ def _agrees(want: Mapping[str, Any], row: MatchRow) -> bool:
     return all(_same(part, got[name]) for name, part in want.items())
 
 
+def _as_lists(binding: Binding) -> list[Any]:
+    """Nested lists, as a file of cases writes the bindings of repeated groups."""
+    return [entry if isinstance(entry, str) else _as_lists(entry) for entry in binding]
+
+
 def _row(row: MatchRow, keys: Mapping[str, set[str] | None]) -> dict[str, Any]:
     """The parts of a row that are compared; a name the row lacks shows as null."""
     parts: dict[str, Any] = {
         "key": dict(row.key),
-        "bindings": {name: list(ids) for name, ids in row.bindings.items()},
+        "bindings": {name: _as_lists(ids) for name, ids in row.bindings.items()},
         "values": dict(row.values),
         "confidence": row.confidence,
         "count": row.count,

@@ -96,6 +96,8 @@ class AutomatonRuntime:
         if self._neighbours is not None:
             self.store.previous[start:end] = self._neighbours.of(stream)[survivors.rows]
         found, unfinished = self._find(start, end)
+        if found.n_matches > self.limits.max_listed:
+            found, unfinished = found.chosen(np.arange(self.limits.max_listed)), True
         decided = self._decided(Pending.joined([self._pending, found]), watermark_ms)
         rows = self._results.take(self._matches(decided, unfinished=unfinished), stream, watermark_ms)
         if len(self.store) >= self._compact_at:
@@ -135,7 +137,7 @@ class AutomatonRuntime:
             if status == automaton_search.DONE:
                 self.n_work_stopped += int(found.counts[2])
                 return taken(found), bool(found.counts[2])
-            if int(found.counts[0]) >= self.limits.max_listed:
+            if int(found.counts[0]) > self.limits.max_listed:
                 return taken(found), True
             found = grown(found, n_matches, n_events)
 

@@ -32,6 +32,10 @@ _RUNS = tuple(
     f"PATTERN SEQ(A a, B+ b[], A c, !B n) WHERE {strategy} {{ [k] AND max(b[].x) > 0 }} WITHIN 20 RETURN a.x"
     for strategy in ("skip_till_next_match", "partition_contiguity")
 )
+_AUTOMATA = tuple(
+    f"PATTERN (SEQ(A a, !B n, A c, !B m))+ WHERE {strategy} {{ [k] AND a.x > 0 AND c.x >= a.x }} WITHIN 20 RETURN a[1].x"
+    for strategy in ("skip_till_any_match", "skip_till_next_match")
+)
 """Between them they call every kernel, as a test counts."""
 
 _N_COMPACTED = 5_000
@@ -44,7 +48,7 @@ def warm_kernels() -> None:
     Takes a second once it is compiled; minutes the first time (see `kernels_are_compiled`).
     """
     run_compiled()
-    for queries, n_events, width_ms in ((_ANY, 40, 0), (_ANY, 40, 4), (_RUNS, _N_COMPACTED, 0)):
+    for queries, n_events, width_ms in ((_ANY, 40, 0), (_ANY, 40, 4), (_RUNS, _N_COMPACTED, 0), (_AUTOMATA, 40, 0)):
         compiled = [compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(queries)]
         first, second = Engine(compiled, _SCHEMA), Engine(compiled, _SCHEMA)
         list(first.process(_events(n_events, width_ms), 2 * n_events))  # rows are made when they are asked for
