@@ -32,7 +32,8 @@ class Example(NamedTuple):
 EXAMPLES = [
     Example(*found)
     for found in re.findall(
-        r"((?:^```cep \S+\n(?:(?!```)[^\n]*\n)*```\n)*)^```cep\n(.*?)^```\n^```events\n(.*?)^```\n^```matches\n(.*?)^```",
+        r"((?:^```cep \S+\n(?:(?!```)[^\n]*\n)*```\n)*)"
+        r"^```cep\n(.*?)^```\n^```events\n(.*?)^```\n^```matches\n(.*?)^```",
         PAGE,
         re.DOTALL | re.MULTILINE,
     )
