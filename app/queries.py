@@ -16,7 +16,7 @@ from app.errors import ConfigProblem
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
 from engine.errors import QueryError
-from engine.events import EventSchema
+from engine.events import FOREVER_MS, EventSchema
 
 if TYPE_CHECKING:
     from engine import CompiledQuery
@@ -137,7 +137,7 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         group_gap_ms=group_gap_ms if query.group_gap_ms is None else query.group_gap_ms,
         per=() if notice is None else notice.per,
         runbook=runbook,
-        within_ms=query.reach_ms,
+        within_ms=query.reach_ms if query.reach_ms < FOREVER_MS else None,
         types=query.read_types,
     )
 

@@ -66,7 +66,7 @@ class AutomatonRuntime:
         self._depth = max((len(path) for path in plan.states.paths), default=0)
         self._waits = any(end.crossings for end in plan.states.exits)
         self._results: TakesMatches = results or Results(
-            plan, interner, limits, bound_variables(plan), trailing=self._waits
+            plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=()
         )
         self._pending = taken(room(len(plan.returns), self._depth))
         self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)

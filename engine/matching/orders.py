@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -18,20 +18,27 @@ def has_other_orders(
     group: Int64Array,
     candidates: Mapping[int, Int64Array],
     kleene: Collection[int],
+    shapes: Collection[Sequence[int]],
     *,
     strict_ties: bool,
 ) -> bool:
     """Whether combinations of candidates are in order without being a match.
 
-    A combination has one event per component, of those in `kleene` at least one, component after component, from the
-    first to the last event that all matches of the group share. `candidates`: places in `matches.events`.
+    A combination has one event per component, of those in `kleene` at least one, component after component as one of
+    `shapes` has them, from the first to the last event that all matches of the group share. `candidates`: places in
+    `matches.events` by component.
     """
     events = matches.events
     first, last = int(matches.first[group[0]]), int(matches.last[group[0]])
     places = np.concatenate(list(candidates.values()))
+    parts = [
+        {component: candidates[component] for component in shape} for shape in shapes if candidates.keys() >= set(shape)
+    ]
     if (events.lo_ms[places] == events.hi_ms[places]).all():
         order = events.lo_ms if strict_ties else events.number
-        return _n_of_precise(order, candidates, kleene, first, last) != len(group)
+        return sum(_n_of_precise(order, part, kleene, first, last) for part in parts) != len(group)
+    if len(parts) > 1:
+        return True  # of several shapes it is not looked for
     return _Search(events, candidates, kleene, first, last, strict_ties).exceeds(len(group))
 
 
@@ -40,7 +47,7 @@ def _n_of_precise(
 ) -> int:
     """How many increasing sequences there are: per component and event, the ways to end there."""
     before: list[tuple[int, int]] = []  # (order, ways) of the component before
-    for depth, component in enumerate(sorted(candidates)):
+    for depth, component in enumerate(candidates):
         events = sorted({int(order[place]) for place in candidates[component]})
         multiplicity = {rank: int((order[candidates[component]] == rank).sum()) for rank in events}
         ways: list[tuple[int, int]] = []

@@ -136,9 +136,11 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float) -> list[Fo
 
 @dataclass(frozen=True, slots=True)
 class Collapsing:
-    """What COLLAPSED needs beside the matches: components that take several events, and TIES STRICT."""
+    """What COLLAPSED needs beside the matches: components that take several events, the sequences of components that a
+    match may be (none when it may be something else: then no row is known to be exact), and TIES STRICT."""
 
     kleene: frozenset[int]
+    shapes: Sequence[Sequence[int]]
     strict_ties: bool
 
 
@@ -158,8 +160,8 @@ def counted(matches: Matches, entries: Entries, most: int, collapsing: Collapsin
         if collapsing is not None:
             group = entries.match[start:end]
             candidates = _candidates(matches, group)
-            exact = not has_other_orders(
-                matches, group, candidates, collapsing.kleene, strict_ties=collapsing.strict_ties
+            exact = bool(collapsing.shapes) and not has_other_orders(
+                matches, group, candidates, collapsing.kleene, collapsing.shapes, strict_ties=collapsing.strict_ties
             )
         sure = float(listed.confidence[match])
         rows.append(FormedRow(match, entries.window(shown), sure, end - start, candidates, exact))

@@ -92,7 +92,8 @@ class Results:
     """The rows of one query.
 
     `variables`: the positive variables in textual order, which `ListedMatches.components` numbers. `trailing`: the
-    query ends in a negation, so that a match may be decided as late as its first event + WITHIN.
+    query ends in a negation, so that a match may be decided as late as its first event + WITHIN. `shapes`: the
+    sequences of variables that a match may be, none when it may be something else; None: all variables in their order.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Results:
         variables: Sequence[BoundVariable],
         *,
         trailing: bool,
+        shapes: Sequence[Sequence[int]] | None = None,
     ) -> None:
         query = plan.query
         self.plan = plan
@@ -111,6 +113,7 @@ class Results:
         self._interner = interner
         self._variables = tuple(variables)
         self._depth = max((len(variable.path) for variable in variables), default=0)
+        self._shapes = [tuple(range(len(variables)))] if shapes is None else shapes
         self._trailing_ms = plan.within_ms if trailing else 0
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
         names = [variable.name for variable in variables]
@@ -183,7 +186,7 @@ class Results:
             case ast.Output.COLLAPSED:
                 kleene = frozenset(k for k, v in enumerate(self._variables) if v.kleene or v.path)
                 strict_ties = self.plan.ties is ast.Ties.STRICT
-                return counted(matches, entries, most, Collapsing(kleene, strict_ties))
+                return counted(matches, entries, most, Collapsing(kleene, self._shapes, strict_ties))
             case ast.Output.COUNT:
                 return counted(matches, entries, most, None)
             case ast.Output.NON_OVERLAPPING:

@@ -82,17 +82,23 @@ class UnionRuntime:
     """
 
     def __init__(
-        self, head: Plan, branches: Sequence[Plan], variables: Sequence[str], interner: Interner, limits: Limits
+        self,
+        head: Plan,
+        branches: Sequence[Plan],
+        variables: Sequence[str],
+        interner: Interner,
+        limits: Limits,
+        results: TakesMatches | None = None,
     ) -> None:
+        """`results`: what becomes of matches; None: the rows of the query's own output form."""
         self.plan = head
         self.limits = limits
-        self._merges_rows = _rows_can_be_merged(head, branches)
+        self._merges_rows = results is None and _rows_can_be_merged(head, branches)
         own = [_variables_of(branch) for branch in branches]
-        known = {variable.name: variable for part in own for variable in part}
-        bound = tuple(known.get(name, BoundVariable(name, kleene=False)) for name in variables)
+        bound = union_variables(branches, variables)
         self._places = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
         self._depth = max((len(variable.path) for variable in bound), default=0)
-        trailing = [_is_trailing(branch) for branch in branches]
+        trailing = [is_trailing(branch) for branch in branches]
         self._holds = _holding(head, [frozenset(v.name for v in part) for part in own], trailing)
         self._held_ms = head.within_ms if any(trailing) else 0
         self._collected = [Collected(len(head.returns)) for _ in branches]
@@ -101,7 +107,9 @@ class UnionRuntime:
             branch_runtime(_alone(branch, sink is None), interner, limits, sink)
             for branch, sink in zip(branches, sinks, strict=True)
         ]
-        self._results = Results(head, interner, limits, bound, trailing=any(trailing))
+        self._results: TakesMatches = results or Results(
+            head, interner, limits, bound, trailing=any(trailing), shapes=union_shapes(branches, variables)
+        )
         self._held = no_matches(len(head.returns), self._depth)
 
     @property
@@ -250,7 +258,21 @@ def _variables_of(branch: Plan) -> tuple[BoundVariable, ...]:
     return automaton_variables(branch) if isinstance(branch, AutomatonPlan) else bound_variables(branch)
 
 
-def _is_trailing(branch: Plan) -> bool:
+def union_variables(branches: Sequence[Plan], variables: Sequence[str]) -> tuple[BoundVariable, ...]:
+    """The positive variables of a query, by their names in textual order."""
+    known = {variable.name: variable for branch in branches for variable in _variables_of(branch)}
+    return tuple(known.get(name, BoundVariable(name, kleene=False)) for name in variables)
+
+
+def union_shapes(branches: Sequence[Plan], variables: Sequence[str]) -> list[tuple[int, ...]]:
+    """The sequences of variables that a match may be; none when some are no plain sequences."""
+    if any(isinstance(branch, AutomatonPlan) for branch in branches):
+        return []
+    return list(dict.fromkeys(tuple(variables.index(step.variable) for step in branch.steps) for branch in branches))
+
+
+def is_trailing(branch: Plan) -> bool:
+    """Whether the pattern ends in a negation, so that the watermark decides its matches."""
     if isinstance(branch, AutomatonPlan):
         return any(end.crossings for end in branch.states.exits)
     return any(negation.after == branch.n_steps - 1 for negation in branch.negations)
@@ -262,7 +284,7 @@ def _rows_can_be_merged(head: Plan, branches: Sequence[Plan]) -> bool:
         return False
     if any(isinstance(branch, AutomatonPlan) for branch in branches):
         return False
-    if len({_is_trailing(branch) for branch in branches}) > 1:
+    if len({is_trailing(branch) for branch in branches}) > 1:
         return False
     return len({frozenset(step.variable for step in branch.steps) for branch in branches}) == len(branches)
 
@@ -274,4 +296,12 @@ def _holding(head: Plan, variables: Sequence[frozenset[str]], trailing: Sequence
     return [variables.count(bound) > 1 for bound in variables]
 
 
-__all__ = ["Collected", "UnionRuntime", "branch_runtime", "merged_rows"]
+__all__ = [
+    "Collected",
+    "UnionRuntime",
+    "branch_runtime",
+    "is_trailing",
+    "merged_rows",
+    "union_shapes",
+    "union_variables",
+]

@@ -19,6 +19,7 @@ from engine.plan.consistency import classify
 from engine.plan.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, ReturnValue, Step
 from engine.plan.partitioning import partitioning
 from engine.plan.programs import ProgramBuilder
+from engine.plan.window import window_length
 
 _NO_PREDICATES = EdgePredicates((), 0, 0, 0)
 
@@ -58,13 +59,6 @@ class _AutomatonPlanner:
     def plan(self) -> AutomatonPlan:
         query = self.query
         assert query.strategy is not None
-        within_ms = query.within_ms
-        if not isinstance(within_ms, int):
-            raise UnsupportedQueryError(
-                "windows by a number of events are not evaluated by this version",
-                query.span,
-                remedy="WITHIN a duration",
-            )
         self.states.build(query.pattern)
         parted = partitioning(self.resolved, self.components)
         conjuncts = [*self._written(), *self._equivalences(parted.key)]
@@ -91,7 +85,7 @@ class _AutomatonPlanner:
             programs=replace(programs.build(), columns=automaton.programs.columns),
             key=parted.key,
             broadcast=parted.broadcast,
-            within_ms=within_ms,
+            within_ms=window_length(query),
             confidence=confidence,
             output=query.output,
             limit=query.limit if query.output is not ast.Output.TOP else query.top_k,

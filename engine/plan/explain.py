@@ -50,7 +50,7 @@ def explain(branches: Sequence[Plan], resolved: ResolvedQuery) -> str:
     lines = [
         f"query      {resolved.name}",
         f"strategy   {head.strategy.value}",
-        f"window     last - first <= {head.within_ms} ms",
+        f"window     {_window(head)}",
         f"ties       {_ties(head)}",
         f"output     {_output(head)}",
     ]
@@ -136,11 +136,22 @@ def _partitions(plan: Plan) -> list[str]:
     return lines
 
 
+def _window(plan: Plan) -> str:
+    n_events = plan.query.within_events
+    if n_events is not None:
+        return f"first and last among {n_events} consecutive events of the partition"
+    return f"last - first <= {plan.within_ms} ms"
+
+
+def _length(plan: Plan) -> str:
+    return f"{plan.within_ms} {'ms' if plan.query.within_events is None else 'events'}"
+
+
 def _place(plan: Plan, after: int) -> str:
     if after < 0:
-        return f"not in [last - {plan.within_ms} ms, {plan.steps[0].variable})"
+        return f"not in [last - {_length(plan)}, {plan.steps[0].variable})"
     if after == plan.n_steps - 1:
-        return f"not in ({plan.steps[after].variable}, first + {plan.within_ms} ms], decided by the watermark"
+        return f"not in ({plan.steps[after].variable}, first + {_length(plan)}], decided by the watermark"
     return f"not between {plan.steps[after].variable} and {plan.steps[after + 1].variable}"
 
 

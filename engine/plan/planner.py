@@ -15,6 +15,7 @@ from engine.plan.consistency import classify
 from engine.plan.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, Plan, ReturnValue, Step
 from engine.plan.partitioning import partitioning
 from engine.plan.programs import NoPlainProgramError, ProgramBuilder
+from engine.plan.window import window_length
 
 _EMPTY = EdgePredicates((), 0, 0, 0)
 
@@ -62,12 +63,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         query = self.query
-        if query.strategy is None or not isinstance(query.within_ms, int):
-            raise UnsupportedQueryError(
-                "windows by a number of events are not evaluated by this version",
-                query.span,
-                remedy="WITHIN a duration",
-            )
+        assert query.strategy is not None
         parted = partitioning(self.resolved, [(p.component, p.negated) for p in self.parts])
         key, broadcast = parted.key, parted.broadcast
         placed = self._place([*self._conjuncts(), *self._residual_equivalences(key)])
@@ -86,7 +82,7 @@ class _Planner:
             programs=self.builder.build(),
             key=key,
             broadcast=broadcast,
-            within_ms=query.within_ms,
+            within_ms=window_length(query),
             confidence=confidence,
             output=query.output,
             limit=query.limit if query.output is not ast.Output.TOP else query.top_k,

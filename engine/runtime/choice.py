@@ -5,7 +5,9 @@ from __future__ import annotations
 from engine.errors import QueryError, UnsupportedQueryError
 from engine.matching.base import Limits, Runtime
 from engine.matching.baselines import BaselineKind, make_baseline
+from engine.matching.counted import CountedRuntime
 from engine.matching.interner import Interner
+from engine.matching.results import TakesMatches
 from engine.matching.union import UnionRuntime, branch_runtime
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.model import Plan
@@ -22,16 +24,42 @@ def make_runtime(
     try:
         if baseline is not None:
             return make_baseline(baseline, _plain(query), interner, limits)
-        variables = [name for name, variable in query.resolved.variables.items() if not variable.negated]
-        if len(query.branches) > 1 or query.branches[0].variables != tuple(variables):
-            return UnionRuntime(query.plan, query.branches, variables, interner, limits)
-        return branch_runtime(query.plan, interner, limits)
+        if query.resolved.query.within_events is None:
+            return _of_times(query, interner, limits)
+        return CountedRuntime(
+            query.plan,
+            query.branches,
+            _variables(query),
+            interner,
+            limits,
+            lambda results: _of_times(query, interner, limits, results),
+        )
     except QueryError as error:
         error.name = query.name
         raise
 
 
+def _variables(query: CompiledQuery) -> tuple[str, ...]:
+    """The positive variables in textual order."""
+    return tuple(name for name, variable in query.resolved.variables.items() if not variable.negated)
+
+
+def _of_times(query: CompiledQuery, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Runtime:
+    """The runtime of a window in time; `results`: what becomes of its matches instead of rows."""
+    variables = _variables(query)
+    if len(query.branches) > 1 or query.branches[0].variables != variables:
+        return UnionRuntime(query.plan, query.branches, variables, interner, limits, results)
+    return branch_runtime(query.plan, interner, limits, results)
+
+
 def _plain(query: CompiledQuery) -> Plan:
+    if query.resolved.query.within_events is not None:
+        raise UnsupportedQueryError(
+            "the baselines evaluate no windows of events",
+            query.resolved.query.clause_span("WITHIN"),
+            "WITHIN a duration",
+            "evaluate it with --runtime auto",
+        )
     if len(query.branches) > 1 or isinstance(query.plan, AutomatonPlan):
         raise UnsupportedQueryError(
             "the baselines evaluate no such pattern",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.errors import QueryError
-from engine.events import EventSchema
+from engine.events import FOREVER_MS, EventSchema
 from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
@@ -72,13 +72,13 @@ class CompiledQuery:
 
     @property
     def within_ms(self) -> int:
-        """The window."""
-        return self.plan.within_ms
+        """The window in time: FOREVER_MS for a window of events, of which nothing is known in time."""
+        return self.plan.within_ms if self.resolved.query.within_events is None else FOREVER_MS
 
     @property
     def reach_ms(self) -> int:
         """How long before the end of a match the events may be that decide it: the windows of its producers add up."""
-        return self.within_ms + max((producer.reach_ms for producer in self.producers), default=0)
+        return min(FOREVER_MS, self.within_ms + max((producer.reach_ms for producer in self.producers), default=0))
 
     @property
     def chain(self) -> tuple[CompiledQuery, ...]:

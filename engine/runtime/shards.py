@@ -36,6 +36,7 @@ def is_shardable(query: CompiledQuery) -> bool:
         and plan.limit is None
         and plan.output is not ast.Output.TOP
         and plan.strategy is not ast.Strategy.STRICT_CONTIGUITY
+        and plan.query.within_events is None
     )
 
 

@@ -1,0 +1,62 @@
+"""Windows of n events against the oracle: random queries, streams, cuts of the stream, restarts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import Engine, compile_query
+from engine.errors import UnsupportedQueryError
+from engine.events import FOREVER_MS, EventBatch
+from tests.engine.matching.test_output_forms import check_against_the_oracle
+from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
+
+FORMS = ("ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING")
+
+
+def in_events(case: Case, n_events: int) -> Case:
+    """The query with a window of events in place of one of time."""
+    return replace(case, query=re.sub(r"WITHIN \d+ ms", f"WITHIN {n_events} EVENTS", case.query))
+
+
+@pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION, STRICT])
+def test_the_rows_of_the_oracle(strategy: str) -> None:
+    scope = QueryScope(strategies=(strategy,), outputs=FORMS, ties=False, having=True, unions=True)
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(cases(scope), st.integers(1, 6), st.sampled_from(["", "\nSELECT FIRST"]), st.data())
+    def check(case: Case, n_events: int, extra: str, data: st.DataObject) -> None:
+        counted = in_events(case, n_events)
+        check_against_the_oracle(replace(counted, query=counted.query + extra), data)
+
+    check()
+
+
+def test_events_without_the_key_count_in_every_partition() -> None:
+    query = compile_query("PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 3 EVENTS", SCHEMA)
+    kinds = [("A", "p"), ("L", None), ("A", "q"), ("B", "p"), ("L", None), ("B", "q")]
+    rows = [{"event_id": str(n), "type": kind, "t_lo_ms": n, "k": key} for n, (kind, key) in enumerate(kinds)]
+    found = Engine([query], SCHEMA).process(EventBatch.from_rows(rows, SCHEMA), FOREVER_MS)
+    assert [row.event_ids for row in found] == [("0", "3"), ("2", "5")]
+    rows.insert(4, {"event_id": "more", "type": "L", "t_lo_ms": 4})
+    found = Engine([query], SCHEMA).process(EventBatch.from_rows(rows, SCHEMA), FOREVER_MS)
+    assert [row.event_ids for row in found] == [("0", "3")]
+
+
+def test_what_is_kept_is_bounded_by_the_window() -> None:
+    query = compile_query("PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 5 EVENTS", SCHEMA)
+    engine = Engine([query], SCHEMA)
+    for start in range(0, 20_000, 500):
+        rows = [{"event_id": str(n), "type": "A", "t_lo_ms": n, "k": f"key{n % 3}"} for n in range(start, start + 500)]
+        engine.process(EventBatch.from_rows(rows, SCHEMA), start + 500)
+    assert engine.statistics["query"].n_kept < 3 * 2_000
+
+
+def test_ties_are_refused() -> None:
+    query = compile_query("PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 2 EVENTS TIES STRICT", SCHEMA)
+    with pytest.raises(UnsupportedQueryError, match="TIES STRICT"):
+        Engine([query], SCHEMA)
