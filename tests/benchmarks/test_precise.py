@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.own_process import MeasurementError, measured
 from benchmarks.precise.evaluation import evaluate
 from benchmarks.precise.plots import line_chart
 from benchmarks.precise.queries import REFERENCES
@@ -117,3 +118,18 @@ def test_a_chart_has_a_line_for_each_stretch_of_figures(tmp_path: Path) -> None:
     assert len(wide) == 3 + 2  # stretches, and one in the key of each line
     line_chart(tmp_path / "none.svg", "t", "x", "y", {"a": [(1.0, None)]})
     assert not (tmp_path / "none.svg").exists()
+
+
+def endless() -> dict[str, int]:
+    while True:
+        pass
+
+
+def refused() -> dict[str, int]:
+    raise ValueError("why")
+
+
+def test_a_process_of_its_own_is_ended_at_its_limit_and_its_errors_are_told() -> None:
+    assert measured(f"{__name__}:endless", {}, limit_s=0.1) is None
+    with pytest.raises(MeasurementError, match="why"):
+        measured(f"{__name__}:refused", {}, limit_s=60.0)
