@@ -139,12 +139,15 @@ def match(
     override = Override(confidence, None if ties is None else ast.Ties[ties.name], limit)
     try:
         job = prepare(query, events, override, param or [], schema, with_ or [])
-        rows = evaluate(job, runtime)
+        # Lines are written as matches are found: their number is no matter of memory then.
+        printed = engine.RowSink(_print_json_lines, in_listing_order=True) if format_ is OutputFormat.JSONL else None
+        rows = evaluate(job, runtime, printed)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
     _PRINTERS[format_](rows)
     _report_cut(rows)
-    raise typer.Exit(EXIT_MATCHES if rows else EXIT_NO_MATCH)
+    found = bool(len(rows) or (printed and printed.n_rows))
+    raise typer.Exit(EXIT_MATCHES if found else EXIT_NO_MATCH)
 
 
 def explain(
@@ -238,13 +241,16 @@ def _with_absent_types(queries: Sequence[ast.Query], others: Iterable[str], load
     return known
 
 
-def evaluate(job: Job, choice: RuntimeChoice) -> Sequence[engine.MatchRow] | Sequence[ReferenceRow]:
-    """All rows. Raises UnsupportedQueryError when the chosen runtime does not evaluate the query."""
+def evaluate(
+    job: Job, choice: RuntimeChoice, sink: engine.RowSink | None = None
+) -> Sequence[engine.MatchRow] | Sequence[ReferenceRow]:
+    """All rows that the sink has not got. Raises UnsupportedQueryError when the chosen runtime does not evaluate the
+    query; `sink` has then got none."""
     if choice is RuntimeChoice.ORACLE:
         return _by_oracle(job)
     is_planned = choice in (RuntimeChoice.AUTO, RuntimeChoice.COMPILED)
     try:
-        return _by_engine(job, None if is_planned else engine.BaselineKind(choice.value))
+        return _by_engine(job, None if is_planned else engine.BaselineKind(choice.value), sink)
     except UnsupportedQueryError as error:
         if choice is not RuntimeChoice.AUTO or len(job.events.batch) > MAX_ORACLE_EVENTS or job.others:
             raise
@@ -265,16 +271,23 @@ def _by_oracle(job: Job) -> list[ReferenceRow]:
     return engine.reference_output(resolved, job.events.batch)
 
 
-def _by_engine(job: Job, baseline: engine.BaselineKind | None) -> Sequence[engine.MatchRow]:
+def _by_engine(
+    job: Job, baseline: engine.BaselineKind | None, sink: engine.RowSink | None
+) -> Sequence[engine.MatchRow]:
     texts = {job.name: job.text, **job.others}
     queries = engine.compile_queries(texts, job.schema, {job.name: job.parameters}, only=[job.name])
     if len(job.events.batch) <= MAX_UNCOMPILED_EVENTS:
         engine.answer_while_compiling()
-    running = engine.Engine(queries, job.schema, baseline=baseline)
+    running = engine.Engine(queries, job.schema, baseline=baseline, sink=sink if _is_listed_at_once(queries) else None)
     rows = engine.joined_rows([running.process(job.events.batch, FOREVER_MS), running.finish()])
     for compiled in queries:
         _check_finished(compiled, running.statistics[compiled.name], baseline)
     return rows if len(queries) == 1 else [row for row in rows if row.query == job.name]
+
+
+def _is_listed_at_once(queries: Sequence[engine.CompiledQuery]) -> bool:
+    """Whether what is found cannot turn out to be wrong, or only a part, at the end of the events."""
+    return len(queries) == 1 and queries[0].is_listed_in_blocks
 
 
 def _check_finished(

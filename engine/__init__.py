@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.language.resolver import ResolvedQuery, resolve
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
-    from engine.matching.rows import Binding, MatchRow, flat_ids, joined_rows
+    from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, flat_ids, joined_rows
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.runtime.cold import answer_while_compiling
     from engine.runtime.compiled import CompiledQuery, compile_query
@@ -32,6 +32,8 @@ _HOMES = {
     "Limits": "engine.matching.base",
     "Binding": "engine.matching.rows",
     "MatchRow": "engine.matching.rows",
+    "RowBlock": "engine.matching.rows",
+    "RowSink": "engine.matching.rows",
     "flat_ids": "engine.matching.rows",
     "joined_rows": "engine.matching.rows",
     "QueryStatistics": "engine.runtime.engine",
@@ -63,6 +65,8 @@ __all__ = [
     "ReferenceMatch",
     "ReferenceRow",
     "ResolvedQuery",
+    "RowBlock",
+    "RowSink",
     "answer_while_compiling",
     "ast",
     "compile_queries",

@@ -33,7 +33,7 @@ from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
 from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
-from engine.matching.rows import MatchRow, first_rows, joined_rows
+from engine.matching.rows import MatchRow, RowSink, first_rows, joined_rows
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
 from engine.plan.independent import OtherForm, independent_form
@@ -71,6 +71,8 @@ class PostponedRuntime:
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
+        self.sink: RowSink | None = None
+        """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
         self._independent = None if listed else self._independent_pairs()
@@ -110,6 +112,15 @@ class PostponedRuntime:
 
     def _decide_at_once(self, independent: IndependentPairs, start: int) -> Sequence[MatchRow]:
         """Rows of precise events that are selected independently: new events are decided with those before them."""
+        if self.sink is not None and self.plan.limit is None:
+            for decided in independent.pairs(self.store, self._masks, start):
+                if self.plan.output is not ast.Output.ALL:
+                    self.sink.put(independent.counted(self.store, self._masks, decided))
+                    continue
+                by_id = self.sink.in_listing_order
+                for block in independent.listed(self.store, self._masks, decided, by_id=by_id):
+                    self.sink.put(block)
+            return []
         most = limit(self.plan, self.limits)
         blocks: list[Sequence[MatchRow]] = []
         n_rows = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeAlias, overload
@@ -165,6 +165,28 @@ class MatchRows(RowBlock):
         return f"<{len(self)} rows>"
 
 
+@dataclass
+class RowSink:
+    """Where rows go as they are made, in blocks: however many there are, they never stand in memory together.
+
+    `take` gets blocks with `n_matches`, `to_arrow()` and, as sequences, rows that are made when asked for; a block
+    stays valid for as long as it is kept. Rows come query by query in the order of their last events; of the matches
+    between one first and one last event those that begin earlier come first, or, `in_listing_order`, those of lower ids
+    (slower where there are very many). `n_rows`: rows taken so far.
+    """
+
+    take: Callable[[RowBlock], None]
+    in_listing_order: bool = False
+    n_rows: int = 0
+
+    def put(self, rows: Sequence[MatchRow]) -> None:
+        """Hand over rows, if there are any."""
+        if not len(rows):
+            return
+        self.n_rows += len(rows)
+        self.take(rows if isinstance(rows, RowBlock) else MatchRows([rows]))
+
+
 def first_rows(rows: Sequence[MatchRow], most: int) -> Sequence[MatchRow]:
     """The first `most` rows; the last of them says so (`capped`) when there are more."""
     if len(rows) <= most:
@@ -182,6 +204,7 @@ __all__ = [
     "MatchRow",
     "MatchRows",
     "RowBlock",
+    "RowSink",
     "Value",
     "first_rows",
     "flat_ids",

@@ -10,6 +10,7 @@ from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.explain_automaton import explain_automaton
+from engine.plan.independent import selection_note
 from engine.plan.model import Consistency, EdgePredicates, Plan
 
 _BY_RUNS = (
@@ -71,6 +72,8 @@ def _branch(plan: Plan) -> Iterator[str]:
     runtime, cost = _runtime(plan)
     yield f"runtime    {runtime}"
     yield f"cost       {cost}"
+    if runtime == _POSTPONED[0]:
+        yield f"selection  {selection_note(plan)}"
     yield from _partitions(plan)
     yield "states"
     yield from explain_automaton(plan) if isinstance(plan, AutomatonPlan) else _states(plan)

@@ -151,6 +151,11 @@ class _Analysis:
         kleene = found[0]
         if kleene.position > 1 or plan.n_steps - kleene.position > 2:
             raise _NotIndependentError("more than one single component before or after the Kleene component")
+        query = plan.query
+        if query.slide_ms is not None or query.open_on is not None or query.select_first or query.consume:
+            raise _NotIndependentError(
+                "windows of the query's own, SELECT FIRST and CONSUME look at matches one by one"
+            )
         if plan.negations:
             raise _NotIndependentError("the pattern has a negation")
         if plan.having is not None:

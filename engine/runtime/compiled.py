@@ -12,9 +12,11 @@ from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.language.resolver import ResolvedQuery, resolve
+from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.branches import Branch, head_of, plan_branches
 from engine.plan.dot import dot
 from engine.plan.explain import explain
+from engine.plan.independent import IndependentForm, independent_form
 from engine.plan.model import Plan
 
 
@@ -69,6 +71,13 @@ class CompiledQuery:
     def is_silent(self) -> bool:
         """Whether its matches are for other queries alone: another uses them, and it has neither ALERT nor REPORT."""
         return self.is_consumed and self.notice is None
+
+    @property
+    def is_listed_in_blocks(self) -> bool:
+        """Whether matches of precise events are handed to a sink as they are found, see `engine.RowSink`."""
+        if len(self.branches) > 1 or isinstance(self.plan, AutomatonPlan) or self.plan.limit is not None:
+            return False
+        return isinstance(independent_form(self.plan), IndependentForm)
 
     @property
     def within_ms(self) -> int:

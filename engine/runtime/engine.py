@@ -13,7 +13,8 @@ from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.base import Limits, Runtime
 from engine.matching.baselines import BaselineKind
 from engine.matching.interner import Interner
-from engine.matching.rows import MatchRow, joined_rows
+from engine.matching.postponed import PostponedRuntime
+from engine.matching.rows import MatchRow, RowSink, joined_rows
 from engine.matching.stream import StreamColumns
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.choice import make_runtime
@@ -55,6 +56,10 @@ class Engine:
     `threads`: partitions of keyed queries, and queries without a key, are evaluated side by side by so many. A query
     that is restored keeps the number of shards with which it was saved.
 
+    `sink`: gets the rows in blocks as they are made, in place of the caller of `process`. Matches of precise events
+    that skip_till_any_match selects independently (`explain` says which do) are then listed in blocks of bounded size
+    whatever their number; what other queries return at once is bounded by `limits.max_rows` as ever.
+
     `baseline`: evaluate by one of the papers' baselines instead, to compare with them.
     """
 
@@ -68,6 +73,7 @@ class Engine:
         on_failure: Callable[[str, QueryError], None] | None = None,
         baseline: BaselineKind | None = None,
         threads: int = 1,
+        sink: RowSink | None = None,
     ) -> None:
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
@@ -84,7 +90,10 @@ class Engine:
         self._on_failure = on_failure
         self._baseline = baseline
         self._interner = Interner()
+        self._sink = sink
+        self._used = {producer.name for query in queries for producer in query.producers}
         self._workers = Workers(threads)
+        self._is_single = threads == 1
         self._runtimes = {query.name: self._runtime(query) for query in queries}
         self._statistics = {query.name: QueryStatistics() for query in queries}
         self._waiting = EventBatch.empty()
@@ -105,7 +114,12 @@ class Engine:
         at_once = {name: runtime for name, runtime in self._runtimes.items() if name not in self._feeds}
         self._workers.begin(at_once, stream, watermark_ms, self._clock)
         rows = self._cascade(self._in_order, stream, watermark_ms, self._advance)
-        return joined_rows([rows[query.name] for query in self.queries if not query.is_silent])
+        told = [rows[query.name] for query in self.queries if not query.is_silent]
+        if self._sink is None:
+            return joined_rows(told)
+        for part in told:
+            self._sink.put(part)
+        return joined_rows([])
 
     def finish(self) -> Sequence[MatchRow]:
         """The stream has ended: what waits is decided."""
@@ -212,7 +226,11 @@ class Engine:
         def make() -> Runtime:
             return make_runtime(query, self._interner, self._limits, self._baseline)
 
-        return self._workers.sharded(query, make) if in_shards else self._workers.runtime(query, make)
+        runtime = self._workers.sharded(query, make) if in_shards else self._workers.runtime(query, make)
+        # Rows that another query needs, or that threads find side by side, go through the engine.
+        if isinstance(runtime, PostponedRuntime) and self._is_single and not query.is_silent:
+            runtime.sink = None if query.name in self._used else self._sink
+        return runtime
 
     def _begin_again(self, query: CompiledQuery) -> None:
         self._runtimes[query.name] = self._runtime(query)
@@ -255,12 +273,14 @@ class Engine:
 
     def _advance(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         started = self._clock()
+        n_before = 0 if self._sink is None else self._sink.n_rows
         rows, seconds_before = self._rows(query, stream, watermark_ms)
+        n_sunk = 0 if self._sink is None else self._sink.n_rows - n_before
         counted = self._statistics[query.name]
         self._statistics[query.name] = replace(
             counted,
             n_events=counted.n_events + stream.n_of_types(query.types),
-            n_rows=counted.n_rows + len(rows),
+            n_rows=counted.n_rows + len(rows) + n_sunk,
             seconds=counted.seconds + seconds_before + self._clock() - started,
         )
         return rows

@@ -21,7 +21,7 @@ from engine.matching.base import Limits
 from engine.matching.interner import Interner
 from engine.matching.match_blocks import MatchBlock, PairBlock
 from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow, joined_rows, rows_table
+from engine.matching.rows import MatchRow, RowBlock, RowSink, joined_rows, rows_table
 from engine.plan.independent import IndependentForm, OtherForm, independent_form
 from engine.reference.output import reference_output
 from engine.runtime.compiled import CompiledQuery, compile_query
@@ -238,3 +238,40 @@ def test_pairs_are_columns_until_a_row_is_asked_for() -> None:
     rows = run(PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50 OUTPUT COUNT", stock([0, 1, 9, 9]))
     assert all(isinstance(part, PairBlock) for part in rows._parts)  # type: ignore[attr-defined]
     assert rows.n_matches == 4  # type: ignore[attr-defined]
+
+
+def test_a_sink_gets_every_match_in_bounded_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(independent_pairs, "BLOCK_MATCHES", 100)
+    query = compile_query(PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50", STOCK)
+    events = stock([0, *[1] * 10, 9, 2, 9])
+    sizes: list[int] = []
+    bindings: list[dict[str, Any]] = []
+
+    def take(block: RowBlock) -> None:
+        sizes.append(len(block))
+        bindings.extend(dict(row.bindings) for row in block)
+
+    sink = RowSink(take)
+    running = Engine([query], STOCK, limits=Limits(max_rows=7), sink=sink)
+    assert list(running.process(events, FOREVER_MS)) == []
+    assert max(sizes) <= 100
+    assert sink.n_rows == sum(sizes) == running.statistics["query"].n_rows == 2**10 + 2**11
+    listed = run(PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50", events)
+    assert sorted(map(str, bindings)) == sorted(str(dict(row.bindings)) for row in listed)
+
+
+def test_a_sink_gets_the_rows_of_queries_of_any_form() -> None:
+    text = "PATTERN SEQ(stock a, stock b) WHERE skip_till_any_match { a.price < b.price } WITHIN 50"
+    taken: list[RowBlock] = []
+    running = Engine([compile_query(text, STOCK)], STOCK, sink=RowSink(taken.append))
+    assert list(running.process(stock([0, 1, 2]), FOREVER_MS)) == []
+    assert [block.n_matches for block in taken] == [3]
+    assert taken[0].to_arrow().num_rows == 3
+
+
+def test_what_no_first_event_lets_pass_is_not_kept() -> None:
+    text = PATTERN.format(more="AND [symbol]") + "WITHIN 5 OUTPUT COLLAPSED"
+    runtime = PostponedRuntime(compile_query(text, STOCK).plan, Interner())
+    rows = advance(runtime, stock([1, 2, 9, 0, 1, 9, *[1] * 200]), 210)
+    assert [row.count for row in rows] == [2]
+    assert runtime.n_rows < 10
