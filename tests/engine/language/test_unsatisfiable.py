@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -142,6 +144,27 @@ def test_what_some_match_can_satisfy_is_not_told(pattern: str, where: str) -> No
 def test_clauses_are_looked_at_too(rest: str, reason: str) -> None:
     (warning,) = _resolve(JOB, "a.n_maps > 2", rest).warnings
     assert reason in warning
+
+
+OPERATORS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@pytest.mark.parametrize("first", OPERATORS)
+@pytest.mark.parametrize("second", OPERATORS)
+def test_two_comparisons_are_told_exactly_when_no_number_satisfies_both(first: str, second: str) -> None:
+    left, right = OPERATORS[first], OPERATORS[second]
+    numbers = (-1.0, 0.0, 1.0)
+    both = _resolve(JOB, f"b[1].ratio {first} 0 AND b[1].ratio {second} 0").warnings
+    assert bool(both) is not any(left(x, 0) and right(x, 0) for x in numbers)
+    one = _resolve(JOB, f"NOT b[1].ratio {first} 0 AND b[1].ratio {second} 0").warnings
+    assert bool(one) is not any(not left(x, 0) and right(x, 0) for x in numbers)
 
 
 def test_independent_contradictions_are_told_each() -> None:
