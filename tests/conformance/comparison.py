@@ -46,12 +46,20 @@ def engine_rows(case: Case, parts: Sequence[Delivery], restarts: Collection[int]
     rows: list[MatchRow] = []
     for number, part in enumerate(parts):
         rows += engine.process(part.batch, part.watermark_ms)
+        _check_rejected(engine)
         if number in restarts:
             state, engine = engine.save(), Engine([compiled], SCHEMA)
             engine.restore(state)
     rows += engine.finish()
+    _check_rejected(engine)
     assert engine.n_late == 0
     return rows
+
+
+def _check_rejected(engine: Engine) -> None:
+    """Imprecise events are refused one by one, and counted, where the runtime needs an order."""
+    if any(counted.n_rejected for counted in engine.statistics.values()):
+        raise UnsupportedQueryError("the runtime rejects imprecise events")
 
 
 def compare(case: Case, parts: Sequence[Delivery], restarts: Collection[int], tally: Tally) -> None:

@@ -94,7 +94,11 @@ EVALUATED = frozenset(
 )
 """Construct groups and strategies of which no query over precise events may be refused."""
 
-DECLARED = ("partition contiguity by ", "partition contiguity needs one partition")
+DECLARED = (
+    "partition contiguity by ",
+    "partition contiguity needs one partition",
+    "OPEN ON with a key attribute that only some keyed types have",
+)
 """Refusals that the engine states as its limits: types that have some of the key's attributes only."""
 
 
