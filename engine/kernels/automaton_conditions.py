@@ -132,7 +132,7 @@ def _load_terms(tables, columns, chain, n, condition, i):
         if n_events == 0 and kind not in (COUNT_EVENTS, COUNT):
             return False
         if kind in (ONLY, FIRST_OF):
-            chain.term_rows[t - first] = _nth(chain, n, variable, depth, 1)
+            chain.term_rows[t - first] = _nth(chain, n, variable, depth, np.int64(1))
         elif kind == LAST_OF:
             chain.term_rows[t - first] = _nth(chain, n, variable, depth, n_events)
         elif kind == CURRENT_OF:
@@ -174,7 +174,8 @@ def _holds_here(tables, columns, chain, n, condition, newest):
     stepping = tables.conditions[condition, STEPPING]
     if stepping < 0:
         return (
-            not _load_terms(tables, columns, chain, n, condition, 0) or _run(tables, columns, chain, condition) == TRUE
+            not _load_terms(tables, columns, chain, n, condition, np.int64(0))
+            or _run(tables, columns, chain, condition) == TRUE
         )
     depth = 0
     for t in range(tables.conditions[condition, TERMS], tables.conditions[condition, TERMS_END]):

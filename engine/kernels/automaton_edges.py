@@ -112,7 +112,8 @@ def end_in(tables, store, chain, n, state):
         passed = True
         for k in range(tables.exits[end, EXIT_CHECKS], tables.exits[end, EXIT_CHECKS_END]):
             if not holds(
-                tables, store.columns, chain, n, tables.checks[k, CHECKED], tables.checks[k, DEPTH], False,
+                tables, store.columns, chain, n, tables.checks[k, CHECKED], tables.checks[k, DEPTH],
+                tables.checks[k, NEWEST] != 0,
                 chain.counters[n],
             ):  # fmt: skip
                 passed = False
@@ -126,14 +127,14 @@ def end_in(tables, store, chain, n, state):
 def passes_having(tables, store, chain, n):
     """Whether HAVING is true of a match of n events."""
     having = tables.scalars[HAVING]
-    return having < 0 or value_of(tables, store.columns, chain, n, having, 0) == TRUE
+    return having < 0 or value_of(tables, store.columns, chain, n, having, np.int64(0)) == TRUE
 
 
 @njit(cache=True, nogil=True)
 def write_values(tables, store, chain, n, values):
     """The results of RETURN for a match of n events; NaN is NULL."""
     for k in range(tables.returns.shape[0]):
-        values[k] = value_of(tables, store.columns, chain, n, tables.returns[k], 0)
+        values[k] = value_of(tables, store.columns, chain, n, tables.returns[k], np.int64(0))
 
 
 # ------------------------------------------------------------------- absence
@@ -289,7 +290,7 @@ def is_free_after(tables, store, chain, n, partition, end):
         negation = tables.crossings[k, 0]
         counters = chain.counters[n].copy()
         left = _left_of(tables, chain, n, negation, counters)
-        if _is_violated(tables, store, chain, n, partition, negation, left, -1, counters):
+        if _is_violated(tables, store, chain, n, partition, negation, left, np.int64(-1), counters):
             return False
     return True
 

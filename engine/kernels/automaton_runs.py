@@ -144,7 +144,7 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
     n_out = 1
     for s in range(tables.state_edges.shape[0] - 1):
         n_out = max(n_out, tables.state_edges[s + 1] - tables.state_edges[s])
-    chain = new_chain(tables, 64)
+    chain = new_chain(tables, np.int64(64))
     for row in range(start, end):
         partition = store.partition[row]
         needed = _n_offers(state, partition, unbound) * n_out
@@ -188,9 +188,9 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
                         if n == 0:
                             n = _length(state.nodes, node)
                             while chain.rows.shape[0] < n + 2:
-                                chain = longer_chain(tables, chain, 0)
+                                chain = longer_chain(tables, chain, np.int64(0))
                             _unroll(tables, state.nodes, node, chain, n)
-                        if follow(tables, store, chain, 0, n, edge, row):
+                        if follow(tables, store, chain, np.int64(0), n, edge, row):
                             blocked = blocked or tables.edges[edge, BLOCKS] != 0
                             while found.rows.shape[0] - found.counts[1] < n + 1:
                                 found = with_more_events(found)
@@ -209,10 +209,22 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
             for edge in range(tables.state_edges[0], tables.state_edges[1]):
                 if store.begin[tables.edges[edge, VARIABLE], row]:
                     chain.counters[0, :] = 0
-                    if follow(tables, store, chain, 0, 0, edge, row):
+                    if follow(tables, store, chain, np.int64(0), np.int64(0), edge, row):
                         while found.rows.shape[0] - found.counts[1] < 1:
                             found = with_more_events(found)
-                        _advanced(tables, store, state, chain, 1, edge, -1, owner, own, owner != unbound, found)
+                        _advanced(
+                            tables,
+                            store,
+                            state,
+                            chain,
+                            np.int64(1),
+                            edge,
+                            np.int64(-1),
+                            owner,
+                            own,
+                            owner != unbound,
+                            found,
+                        )
             if tail >= 0:
                 state.runs[tail, FOLLOWING] = state.heads[owner]
                 state.heads[owner] = kept

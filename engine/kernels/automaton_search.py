@@ -136,7 +136,7 @@ def _search(tables, store, chain, candidates, m, following, partition, budget, f
         if steps > budget:
             found.counts[2] += 1
             return DONE
-        if not follow(tables, store, chain, 0, level, edge, candidates[j]):
+        if not follow(tables, store, chain, np.int64(0), level, edge, candidates[j]):
             continue
         target = tables.edges[edge, TARGET]
         if j == m - 1:
@@ -177,7 +177,7 @@ def list_matches(tables, store, lasts, first_last, first_partition, budget, foun
     n_partitions = store.starts.shape[0] - 2
     candidates = np.empty(256, np.int64)
     following = np.empty((tables.edges.shape[0], 257), np.int64)
-    chain = new_chain(tables, 258)
+    chain = new_chain(tables, np.int64(258))
     for number in range(first_last, lasts.shape[0]):
         last = lasts[number]
         own = store.partition[last]

@@ -1,4 +1,8 @@
-"""The automaton of a query as arrays, and the chain of events of a run, as the automaton kernels take them."""
+"""The automaton of a query as arrays, and the chain of events of a run, as the automaton kernels take them.
+
+In these modules numbers that are arguments are written np.int64(0): a plain 0 is a type of its own, for which the
+function, and all that it calls, would be compiled once more.
+"""
 
 from __future__ import annotations
 
