@@ -177,7 +177,7 @@ def _holds_here(tables, columns, chain, n, condition, newest):
             not _load_terms(tables, columns, chain, n, condition, np.int64(0))
             or _run(tables, columns, chain, condition) == TRUE
         )
-    depth = 0
+    depth = np.int64(0)
     for t in range(tables.conditions[condition, TERMS], tables.conditions[condition, TERMS_END]):
         if tables.terms[t, TERM_VARIABLE] == stepping:
             depth = tables.terms[t, TERM_DEPTH]

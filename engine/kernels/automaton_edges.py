@@ -200,7 +200,7 @@ def _intrudes(tables, store, chain, n, negation, counters, candidates, m):
     states = np.empty(m + 1, np.int64)
     at_candidate = np.empty(m + 1, np.int64)
     at_edge = np.empty(m + 1, np.int64)
-    level = 0
+    level = np.int64(0)
     states[0], at_candidate[0] = tables.negations[negation, NEGATION_START], 0
     at_edge[0] = tables.state_edges[states[0]]
     found = False
@@ -250,7 +250,7 @@ def _is_violated(tables, store, chain, n, partition, negation, left, right, coun
     if m > candidates.shape[0]:
         candidates = np.empty(m, np.int64)
         gather(store, partition, start_row, end_row, candidates)
-    kept = 0
+    kept = np.int64(0)
     for k in range(m):
         row = candidates[k]
         if store.t_ms[row] < least or store.t_ms[row] > most:

@@ -181,7 +181,7 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
                 elif keep and strategy == PARTITION_CONTIGUITY:
                     keep = before == position[newest]
                 if keep:
-                    blocked, n = False, 0
+                    blocked, n = False, np.int64(0)
                     for edge in range(tables.state_edges[here], tables.state_edges[here + 1]):
                         if not store.begin[tables.edges[edge, VARIABLE], row]:
                             continue

@@ -118,7 +118,7 @@ def _search(tables, store, chain, candidates, m, following, partition, budget, f
     states = np.empty(m + 1, np.int64)
     edges = np.empty(m + 1, np.int64)
     at = np.empty(m + 1, np.int64)
-    level, steps = 0, 0
+    level, steps = np.int64(0), 0
     chain.counters[0, :] = 0
     states[0], edges[0], at[0] = 0, tables.state_edges[0], 0
     while level >= 0:

@@ -233,7 +233,13 @@ class _Analysis:
             return
         extreme = len(slots) == 1 and kinds <= {op.AGG_MIN, op.AGG_MAX}
         ordered = predicate.consistency in (Consistency.TRUE, Consistency.FALSE)
-        if not (extreme and ordered and self._registers(code) <= self._known()):
+        sides = (
+            (predicate.conjunct.left, predicate.conjunct.right)
+            if isinstance(predicate.conjunct, ast.Comparison)
+            else ()
+        )
+        alone = sum(isinstance(side, ast.Aggregate) for side in sides) == 1
+        if not (extreme and ordered and alone and self._registers(code) <= self._known()):
             raise _NotIndependentError("an aggregate of the selection is more than compared with a single event")
         column = self.programs.slots[slots.pop()].column
         operation = code[-1][0]
