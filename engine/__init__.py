@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.language.parser import parse
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
+    from engine.matching.aggregates_registry import register_aggregate
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
     from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, flat_ids, joined_rows
@@ -49,6 +50,7 @@ _HOMES = {
     "print_query": "engine.language.printer",
     "reference_matches": "engine.reference",
     "reference_output": "engine.reference",
+    "register_aggregate": "engine.matching.aggregates_registry",
     "resolve": "engine.language.resolver",
     "warm_kernels": "engine.runtime.warm",
     "with_consumed": "engine.runtime.composition",
@@ -78,6 +80,7 @@ __all__ = [
     "print_query",
     "reference_matches",
     "reference_output",
+    "register_aggregate",
     "resolve",
     "warm_kernels",
     "with_consumed",

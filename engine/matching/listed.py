@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import Float64Array, Int64Array
+from engine.matching.after_listing import Later
 from engine.matching.rows import Value
 from engine.matching.run_store import RunStore
 from engine.matching.store import EventStore
@@ -126,7 +127,15 @@ class Matches:
 
     @classmethod
     def of_store(cls, store: EventStore | RunStore, listed: ListedMatches, *, unfinished: bool = False) -> Matches:
-        """Matches of a store whose rows have their position in the stream (`placed`)."""
+        """Matches of a store whose rows have their position in the stream (`placed`).
+
+        What the plan applies to listed matches is applied to them.
+        """
+        if store.plan.later is not None:
+            kept, values = Later(store.plan, store.plan.later, store.interner).applied(
+                store.columns, listed.offsets, listed.rows, listed.components, listed.values
+            )
+            listed = listed._replace(values=values).chosen(kept)
         n = len(store)
         if 16 * len(listed.rows) < n:
             rows, place = np.unique(listed.rows, return_inverse=True)

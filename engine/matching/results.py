@@ -54,8 +54,11 @@ def needs_results(plan: Plan) -> bool:
 
 
 def selects(plan: Plan) -> bool:
-    """Whether the query has windows of its own, SELECT FIRST or CONSUME: these look at matches one by one."""
+    """Whether the query has windows of its own, SELECT FIRST, CONSUME or user-defined aggregates: these look at matches
+    one by one."""
     query = plan.query
+    if plan.later is not None:
+        return True
     return query.slide_ms is not None or query.open_on is not None or query.select_first or bool(query.consume)
 
 

@@ -9,6 +9,7 @@ from engine.errors import QueryTypeError
 from engine.language import ast
 from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
+from engine.plan.after_listing import split, with_later
 from engine.plan.automaton import automaton_plan
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.model import Plan
@@ -55,7 +56,12 @@ def head_of(branches: Sequence[Branch], resolved: ResolvedQuery) -> Plan:
     )
 
 
-def _branch(resolved: ResolvedQuery) -> Branch:
+def _branch(whole: ResolvedQuery) -> Branch:
+    resolved, later = split(whole)
+    return with_later(_matching(resolved), later)
+
+
+def _matching(resolved: ResolvedQuery) -> Branch:
     simple = _with_single_negations(resolved)
     notes = []
     if simple is not resolved:

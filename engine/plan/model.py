@@ -96,6 +96,30 @@ class ReturnValue:
     exact_collapsed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LaterCondition:
+    """A conjunct that is applied to listed matches: once (`first` 0), or for every i of `variable` from `first` on."""
+
+    expression: ast.Expression
+    variable: str | None
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class AfterListing:
+    """What is applied to listed matches alone (`engine.plan.after_listing`); `returns` by number of the value."""
+
+    conditions: tuple[LaterCondition, ...]
+    having: ast.Expression | None
+    returns: Mapping[int, ast.Expression]
+
+    @property
+    def expressions(self) -> tuple[ast.Expression, ...]:
+        """All of them."""
+        having = () if self.having is None else (self.having,)
+        return (*(condition.expression for condition in self.conditions), *having, *self.returns.values())
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything static about a query.
@@ -125,6 +149,7 @@ class Plan:
     attribute_types: Mapping[str, AttributeType]
     notes: tuple[str, ...] = ()
     key_of_type: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    later: AfterListing | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:

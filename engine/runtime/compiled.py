@@ -12,6 +12,7 @@ from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.language.resolver import ResolvedQuery, resolve
+from engine.matching.aggregates_registry import registered_aggregates
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.branches import Branch, head_of, plan_branches
 from engine.plan.dot import dot
@@ -137,7 +138,8 @@ def compile_parsed(
     producers: Sequence[CompiledQuery] = (),
 ) -> CompiledQuery:
     """Check and plan a parsed query; `schema` has the types of its producers' matches."""
-    resolved = resolve(query, schema, parameters, text=text, name=name)
+    aggregates = registered_aggregates()
+    resolved = resolve(query, schema, parameters, text=text, name=name, aggregates=aggregates)
     meaning = "\n".join([print_query(resolved.query), *sorted(producer.hash for producer in producers)])
     digest = hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
     try:
