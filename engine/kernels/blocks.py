@@ -110,7 +110,7 @@ def _evaluate_block(code, start, end, constants, columns, block, n, stack):
                 stack[top, k] = TRUE - stack[top, k]
         elif op == MEMBER:
             for k in range(n):
-                stack[top, k] = _member(stack[top, k], constants, code[at, 1], code[at, 2])
+                stack[top, k] = member(stack[top, k], constants, code[at, 1], code[at, 2])
         else:
             top -= 1
             _binary(op, stack[top], stack[top + 1], n)
@@ -175,7 +175,8 @@ def remainder(left, right):
     if right == 0.0:
         return np.nan
     quotient = np.trunc(left / right)
-    if abs(left) <= 9007199254740992.0 and left == np.trunc(left) and right == np.trunc(right):
+    exact = abs(left) <= 9007199254740992.0 and abs(right) <= 9007199254740992.0
+    if exact and left == np.trunc(left) and right == np.trunc(right):
         rest = left - quotient * right
         if rest != 0.0 and (rest < 0.0) != (left < 0.0):
             rest += abs(right) if rest < 0.0 else -abs(right)
@@ -186,7 +187,7 @@ def remainder(left, right):
 
 
 @njit(cache=True, nogil=True)
-def _member(value, constants, first, n):
+def member(value, constants, first, n):
     if math.isnan(value):
         return UNKNOWN
     found = FALSE

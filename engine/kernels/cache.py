@@ -27,18 +27,23 @@ def configure(folder: Path) -> Path:
 
     Returns the folder in use. When it cannot be made, kernels are compiled anew by each process.
     """
-    digest = hashlib.blake2b(digest_size=12)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    versions = (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version())
-    digest.update(repr((versions, llvmlite.binding.get_host_cpu_name())).encode())
-    used = folder / digest.hexdigest()
+    used = folder / fingerprint()
     try:
         used.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         return used
     numba.config.CACHE_DIR = str(used)  # type: ignore[attr-defined]
     return used
+
+
+def fingerprint() -> str:
+    """What compiled code depends on: the kernels' sources, the versions of the libraries, the processor."""
+    digest = hashlib.blake2b(digest_size=12)
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    versions = (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version())
+    digest.update(repr((versions, llvmlite.binding.get_host_cpu_name())).encode())
+    return digest.hexdigest()
 
 
 def kernels_are_compiled() -> bool:

@@ -6,6 +6,7 @@ A match is decided when its last event arrives, a trailing negation when the wat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from engine.errors import StateError
 from engine.events import BoolArray, Int64Array
 from engine.kernels import nfa, nfa_edges, nfa_upkeep
 from engine.kernels import nfa_arrays as na
+from engine.kernels.generated import KernelSet
 from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
@@ -33,6 +35,7 @@ from engine.matching.run_rows import RunRows
 from engine.matching.run_store import RunStore
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
+from engine.plan.programs import Programs
 
 _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
 _MOSTLY = 0.75  # nor is state of which such a share would stay
@@ -60,11 +63,22 @@ class NfaRuntime:
             waits=self._waits,
         )
         self._pending = self._memory.no_matches()
+        self.kernels = KernelSet()
         self._results = results
         if results is None and needs_results(plan):
             self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits)
         self.store = RunStore(plan, interner, described=self._results is not None)
         self._compact_at = _LEAST_ROWS
+
+    @property
+    def programs(self) -> Programs:
+        """What the kernels interpret."""
+        return self.plan.programs
+
+    @property
+    def entries(self) -> tuple[Any, ...]:
+        """The kernels that `kernels` may replace by copies generated for the programs."""
+        return (nfa.advance,)
 
     @property
     def n_rows(self) -> int:
@@ -120,7 +134,7 @@ class NfaRuntime:
         start = 0
         while start < n:
             matches = memory.matches
-            start = nfa.advance(
+            start = self.kernels.of(nfa.advance)(
                 *self._arrays,
                 stream.t_lo_ms, partition, previous, roles, columns,
                 store.t_lo_ms, store.partition, store.position, store.source, store.columns,

@@ -19,6 +19,7 @@ from engine.matching.stream import StreamColumns
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
+from engine.runtime.generated import Generated, Generation
 from engine.runtime.shards import Workers
 
 STATE_VERSION = 1
@@ -30,7 +31,8 @@ class QueryStatistics:
     """What one query has done so far.
 
     `n_rejected`: events that its strategy cannot evaluate (imprecise ones). `n_unfinished`: searches that the work
-    budget stopped without a row that says so: matches may be missing.
+    budget stopped without a row that says so: matches may be missing. `generated`: how far its generated kernels are
+    ("off", "waiting", "compiling", "in use", or "failed: " and why; then the precompiled ones go on).
     """
 
     n_events: int = 0
@@ -39,6 +41,7 @@ class QueryStatistics:
     n_rejected: int = 0
     n_unfinished: int = 0
     seconds: float = 0.0
+    generated: str = "off"
 
 
 class Engine:
@@ -60,6 +63,9 @@ class Engine:
     that skip_till_any_match selects independently (`explain` says which do) are then listed in blocks of bounded size
     whatever their number; what other queries return at once is bounded by `limits.max_rows` as ever.
 
+    `generated`: whether kernels with the predicates of each query written out replace the precompiled ones, where the
+    runtime knows of them: compiled in the background, or now, in which case the second step waits for the compiler.
+
     `baseline`: evaluate by one of the papers' baselines instead, to compare with them.
     """
 
@@ -74,6 +80,7 @@ class Engine:
         baseline: BaselineKind | None = None,
         threads: int = 1,
         sink: RowSink | None = None,
+        generated: Generated | str = Generated.OFF,
     ) -> None:
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
@@ -94,6 +101,7 @@ class Engine:
         self._used = {producer.name for query in queries for producer in query.producers}
         self._workers = Workers(threads)
         self._is_single = threads == 1
+        self._generation = Generation(generated)
         self._runtimes = {query.name: self._runtime(query) for query in queries}
         self._statistics = {query.name: QueryStatistics() for query in queries}
         self._waiting = EventBatch.empty()
@@ -111,6 +119,7 @@ class Engine:
         released, self._waiting = EventBatch.concat([self._waiting, on_time]).parted(watermark_ms)
         self.watermark_ms = watermark_ms
         stream = StreamColumns(released, self._interner)
+        self._generation.step(self._runtimes)
         at_once = {name: runtime for name, runtime in self._runtimes.items() if name not in self._feeds}
         self._workers.begin(at_once, stream, watermark_ms, self._clock)
         rows = self._cascade(self._in_order, stream, watermark_ms, self._advance)
@@ -144,6 +153,7 @@ class Engine:
                 n_kept=self._runtimes[name].n_rows,
                 n_rejected=self._runtimes[name].n_rejected,
                 n_unfinished=self._runtimes[name].n_unfinished,
+                generated=self._generation.state_of(name),
             )
             for name, counted in self._statistics.items()
         }

@@ -97,6 +97,11 @@ class ShardedRuntime:
         self._kinds: Mapping[str, AttributeType] = {name: plan.attribute_types[name] for name in plan.key}
 
     @property
+    def shards(self) -> list[Runtime]:
+        """The runtimes of the shards."""
+        return list(self._shards)
+
+    @property
     def n_rows(self) -> int:
         """Events kept; those of all partitions count once per shard."""
         return sum(shard.n_rows for shard in self._shards)
