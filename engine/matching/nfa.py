@@ -34,6 +34,7 @@ from engine.matching.run_partitions import RunPartitions
 from engine.matching.run_rows import RunRows
 from engine.matching.run_store import RunStore
 from engine.matching.stream import StreamColumns
+from engine.plan.implied_key import implied_key
 from engine.plan.model import Plan
 from engine.plan.programs import Programs
 
@@ -51,7 +52,6 @@ class NfaRuntime:
         self.n_rejected = 0
         self.n_unfinished = 0  # runs are followed to their end
         self._filter = EarlyFilter(plan, interner)
-        self._partitions = RunPartitions(plan)
         self._neighbours = Neighbours(plan) if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY else None
         self._arrays = plan_arrays(plan, interner, merges=limits.merge_runs)
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
@@ -67,7 +67,10 @@ class NfaRuntime:
         self._results = results
         if results is None and needs_results(plan):
             self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits)
-        self.store = RunStore(plan, interner, described=self._results is not None)
+        # Output forms are made by partition: of those that the query names.
+        key = plan.key or (implied_key(plan) if self._results is None else ())
+        self._partitions = RunPartitions(plan, key)
+        self.store = RunStore(plan, interner, key, described=self._results is not None)
         self._compact_at = _LEAST_ROWS
 
     @property
@@ -266,7 +269,7 @@ class NfaRuntime:
         if missing:
             raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
         store, memory = self.store, self._memory
-        store.restore(state["store"], keys_of(state, len(self.plan.key)))
+        store.restore(state["store"], keys_of(state, len(store.key)))
         self._pending = memory.restore(state)
         memory.counters[na.N_STORED] = len(store)
         nfa_upkeep.link_negated(

@@ -13,14 +13,15 @@ from engine.plan.model import Plan
 
 
 class RunPartitions:
-    """Numbers for the partitions of one plan.
+    """Numbers for the partitions of one plan by `key`: its own, or one that it implies.
 
     Without broadcast types an event that neither begins the pattern nor is negated gets no new number: it is for runs
     that are there, so that the table is as large as the partitions at work, not as all keys of the stream.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, key: tuple[str, ...]) -> None:
         self._plan = plan
+        self._key = key
         self._keyed = tuple(sorted(plan.types - plan.broadcast))
         contiguous = plan.strategy is ast.Strategy.PARTITION_CONTIGUITY
         # Whether a broadcast event follows at once is told by the newest event of each partition.
@@ -46,7 +47,7 @@ class RunPartitions:
         if imprecise.any():
             numbers[imprecise] = NOWHERE
             keyed = keyed & ~imprecise
-        columns = [stream.column(name, self._kind(name)) for name in plan.key]
+        columns = [stream.column(name, self._kind(name)) for name in self._key]
         for column in columns:
             absent = np.isnan(column)
             if absent.any():

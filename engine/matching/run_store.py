@@ -29,12 +29,14 @@ class RunStore:
     not look at. Arrays are never written again below that length: rows that were returned may refer to them.
     """
 
-    def __init__(self, plan: Plan, interner: Interner, *, described: bool) -> None:
-        """`described`: source_seq and clock are kept, which the runtime itself does not need."""
+    def __init__(self, plan: Plan, interner: Interner, key: tuple[str, ...], *, described: bool) -> None:
+        """`key`: what partitions are told apart by. `described`: source_seq and clock are kept, which the runtime does
+        not need itself."""
         self.plan = plan
         self.interner = interner
         self.ids = IdColumn()
-        self.keys = KeyTable(len(plan.key))
+        self.key = key
+        self.keys = KeyTable(len(key))
         self.n_seen = 0
         self._flat = ("t_lo_ms", "partition", "position", *(("source_seq", "clock") if described else ()))
         self._allocate(_LEAST)
@@ -85,7 +87,9 @@ class RunStore:
 
     def as_it_is(self) -> StoredEvents:
         """Ids and keys of the rows that are here now, for rows of output."""
-        return StoredEvents(self.plan, self.interner, self.ids.whole(), self.keys.bits())
+        keys = self.keys.bits()
+        # A key that the query does not name is not seen from outside.
+        return StoredEvents(self.plan, self.interner, self.ids.whole(), keys if self.plan.key else keys[:, :0])
 
     def key_of(self, partition: int) -> tuple[tuple[str, Value], ...]:
         """The key of a partition as (attribute, value) pairs."""
@@ -144,7 +148,7 @@ class RunStore:
         for number, name in enumerate(negations):
             self.negated[number, :n] = table.column(name).to_numpy(zero_copy_only=False)
         self.ids = IdColumn(table.column("id").combine_chunks())
-        self.keys = KeyTable(len(self.plan.key), keys)
+        self.keys = KeyTable(len(self.key), keys)
 
 
 def _renumbered(n: int, kept: Int64Array) -> Int64Array:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from engine import compile_query
-from engine.events import AttributeType, EventBatch, EventSchema
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.base import Limits
 from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
@@ -160,3 +161,110 @@ def test_events_without_the_key_are_left_out() -> None:
     stream.feed("A", 1, None)
     assert stream.feed("B", 2, None) == []
     assert stream.runtime.n_rows == 0
+
+
+LOOP = "PATTERN SEQ(A+ a[], B b) WHERE skip_till_next_match {{ [k] AND a[1].x = 0 {} }} WITHIN 12"
+MERGING = (
+    LOOP.format(""),
+    LOOP.format("AND a[i].x > a[i-1].x"),
+    LOOP.format("AND a[i].x >= min(a[..i-1].x)"),
+    LOOP.format("AND a[i].x >= 0 AND b.x > avg(a[].x)") + " RETURN count(a[]) AS n, b.x",
+    LOOP.format("AND b.x > a[i].x"),
+    "PATTERN SEQ(A+ a[], B b, !N n) WHERE skip_till_next_match { [k] AND a[1].x = 0 } WITHIN 12",
+    "PATTERN SEQ(A+ a[], !N n, B b) WHERE skip_till_next_match { [k] AND a[1].x = 0 } WITHIN 12",
+    "PATTERN SEQ(A a, A b, B+ c[]) WHERE skip_till_next_match { [k] AND c[i].x >= b.x } WITHIN 12",
+    "PATTERN SEQ(L l, A+ a[], B b) WHERE skip_till_next_match { [k] AND b.x >= l.x } WITHIN 12",
+    "PATTERN SEQ(A+ a[], B b) WHERE partition_contiguity { [k] } WITHIN 12",
+    "PATTERN SEQ(A+ a[], B b) WHERE strict_contiguity { a[i].x >= a[1].x } WITHIN 12 TIES STRICT",
+)
+
+
+def drawn_events(seed: int, n: int) -> EventBatch:
+    random = np.random.default_rng(seed)
+    kinds = random.choice(list("AAAAAAABBBNLL"), n).tolist()
+    times = np.cumsum(random.integers(0, 3, n)).tolist()
+    rows = [
+        {"event_id": str(at), "type": kind, "t_lo_ms": t, "k": k, "x": x}
+        for at, (kind, t, k, x) in enumerate(
+            zip(kinds, times, random.choice(["p", "q"], n).tolist(), random.integers(0, 4, n).tolist(), strict=True)
+        )
+    ]
+    for row in rows:
+        for absent in {"L": ("k",), "N": ("x",)}.get(str(row["type"]), ()):
+            row[absent] = None
+    return EventBatch.from_rows(rows, SCHEMA)
+
+
+def found_in(stream: Stream, events: EventBatch, n_pieces: int) -> list[tuple[object, ...]]:
+    """What tells a match from others, in an order of its own; the stream comes in so many pieces."""
+    rows: list[MatchRow] = []
+    for piece in np.array_split(np.arange(len(events)), n_pieces):
+        part = events.take(piece)
+        rows += stream.advance(part, int(part.t_lo_ms[-1]))
+    rows += stream.advance(EventBatch.empty(), FOREVER_MS)
+    return sorted(
+        (str(row.bindings), row.key, row.first_lo_ms, row.last_hi_ms, str(row.values)) for row in rows
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MERGING)
+def test_merging_changes_no_match(text: str, how: dict[str, bool]) -> None:
+    events = drawn_events(len(text), 120)
+    apart = Stream(text, limits=Limits(merge_runs=False), **how)
+    merged = Stream(text, **how)
+    expected = found_in(apart, events, 1)
+    assert expected
+    assert found_in(merged, events, 7) == expected
+    assert apart.runtime.n_merged == 0
+    assert merged.runtime.n_offered <= apart.runtime.n_offered
+
+
+def test_runs_that_differ_in_nothing_are_one() -> None:
+    runs = Stream(MERGING[0])
+    for t in range(6):
+        runs.feed("A", t, "p", 0)
+    assert (runs.runtime.n_runs, runs.runtime.n_merged, runs.runtime.n_begun) == (1, 5, 6)
+    assert [row.bindings["a"] for row in runs.feed("B", 6, "p")] == [tuple("123456"[k:]) for k in range(6)]
+    # Those that started more than a window ago are no match any more, and in the end nothing is left of them.
+    assert [row.bindings["a"] for row in runs.feed("B", 15, "p")] == [("4", "5", "6"), ("5", "6"), ("6",)]
+    runs.compact = True
+    runs.advance(EventBatch.empty(), 17)
+    assert (runs.runtime.n_rows, runs.runtime.n_runs) == (1, 1)
+    assert [row.bindings["a"] for row in runs.feed("B", 17, "p")] == [("6",)]
+
+
+def test_a_run_is_merged_by_what_it_will_be_asked() -> None:
+    runs = Stream(LOOP.format("AND a[i].x >= min(a[..i-1].x)"))
+    runs.feed("A", 1, "p", 0)
+    runs.feed("A", 2, "p", 0)  # both have 0 as their minimum
+    assert runs.runtime.n_runs == 1
+    counted = Stream(LOOP.format("") + " RETURN count(a[]) AS n")
+    counted.feed("A", 1, "p", 0)
+    counted.feed("A", 2, "p", 0)  # one event, and two
+    assert counted.runtime.n_runs == 2
+
+
+def test_partitions_that_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 64)
+    for strategy in ("skip_till_next_match", "partition_contiguity"):
+        stream = Stream(f"PATTERN SEQ(A a, B b) WHERE {strategy} {{ [k] AND a.x > 0 }} WITHIN 50")
+        n_found = 0
+        for start in range(0, 6_000, 200):
+            rows = [
+                {"event_id": str(t), "type": "AB"[t % 2], "t_lo_ms": t, "k": f"k{t // 2}", "x": t // 2 % 2}
+                for t in range(start, start + 200)
+            ]
+            n_found += len(stream.advance(EventBatch.from_rows(rows, SCHEMA), start + 200))
+            assert stream.runtime.n_rows < 700
+            assert stream.runtime.store.n_partitions < 700
+            assert max(len(stream.runtime._memory.nodes), len(stream.runtime._memory.runs)) < 5_000
+        assert n_found == 1_500
+
+
+def test_a_key_that_predicates_imply_is_not_seen(how: dict[str, bool]) -> None:
+    named = "PATTERN SEQ(A a, B+ b[], N c) WHERE skip_till_next_match { [k] } WITHIN 12"
+    implied = named.replace("[k]", "a.k = b[i].k AND a.k = c.k")
+    events = drawn_events(5, 120)
+    with_key, without = found_in(Stream(named, **how), events, 3), found_in(Stream(implied, **how), events, 5)
+    assert with_key
+    assert without == [(bindings, (), *rest) for bindings, _, *rest in with_key]
