@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,6 +130,12 @@ def test_example_has_the_matches_shown(example: Example, runtime: str, tmp_path:
 def test_example_survives_printing(example: Example) -> None:
     query = parse(example.query)
     assert parse(print_query(query)) == query
+
+
+def test_the_program_shown_runs(tmp_path: Path) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    assert runpy.run_path(str(tmp_path / "program.py"))["rows"]
 
 
 def test_the_error_shown_is_the_error_printed() -> None:
