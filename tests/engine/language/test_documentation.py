@@ -123,6 +123,7 @@ def test_example_has_the_matches_shown(example: Example, runtime: str, tmp_path:
         words += ["--with", str(tmp_path / name)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.stderr
+    assert "by the oracle instead" not in result.stderr
     assert _rows(result.stdout) == _rows(example.matches)
 
 
