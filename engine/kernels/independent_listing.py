@@ -50,7 +50,7 @@ def list_pairs(
     between calls: member, state, next choice of each depth.
 
     node_parent: int32 (n_nodes,), the node before, -1 for the first event of a pair. node_row: int64 (n_nodes,), its
-    event. match_node: int32 (n,), match_pair: int64 (n,), the pair whose last event ends it. A call ends when fewer
+    event. match_node, match_pair: int32 (n,), the node and the pair whose last event ends it. A call ends when fewer
     nodes are free than the longest path has; every batch has all nodes of its matches.
     """
     n_masks = 1 << tables.properties.shape[0]

@@ -6,6 +6,7 @@ The part of `PostponedRuntime` that serves plans of `engine.plan.independent` as
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -20,7 +21,6 @@ from engine.matching.postponed_tables import PostponedTables
 from engine.matching.store import EventStore
 from engine.plan.independent import IndependentForm
 from engine.plan.model import Plan
-from engine.plan.programs import Int32Array
 
 _PAIRS = 65_536
 """Pairs that are looked at together: their rows are bounded memory."""
@@ -89,45 +89,31 @@ class IndependentPairs:
         longest = longest_path(self._before, pairs)
         cursor, path = np.zeros(2, np.int64), np.empty((3, longest), np.int64)
         most = min(most, BLOCK_MATCHES)
+        lo_ms, hi_ms = store.t_lo_ms[pairs[:, 0]], store.t_hi_ms[pairs[:, 1]]
         while cursor[0] < len(pairs):
             room = most + 2 * longest + 4
             node_parent, node_row = np.empty(room, np.int32), np.empty(room, np.int64)
-            match_node, match_pair = np.empty(most, np.int32), np.empty(most, np.int64)
+            match_node, match_pair = np.empty(most, np.int32), np.empty(most, np.int32)
             n_nodes, n = list_pairs(
                 self._tables, store.columns, masks.begin, masks.take, self._before, pairs, ranks, cursor, path,
                 node_parent, node_row, match_node, match_pair,
             )  # fmt: skip
-            if n:
-                chosen = pairs[match_pair[:n]]
-                yield self._block(store, node_parent[:n_nodes], node_row[:n_nodes], match_node[:n], chosen)
-
-    def _block(
-        self,
-        store: EventStore,
-        node_parent: Int32Array,
-        node_row: Int64Array,
-        match_node: Int32Array,
-        pairs: Int64Array,
-    ) -> MatchBlock:
-        first, last = pairs[:, 0], pairs[:, 1]
-        block = MatchBlock(
-            plan=self.plan,
-            source=store.as_it_is(),
-            kleene=self.form.kleene,
-            node_parent=node_parent,
-            node_row=node_row,
-            match_node=match_node,
-            match_last=np.where(first == last, -1, last),
-            match_partition=pairs[:, 2],
-            first_lo_ms=store.t_lo_ms[first],
-            last_hi_ms=store.t_hi_ms[last],
-            values=np.empty((len(pairs), 0)),
-        )
-        if not len(self._programs):
-            return block
-        offsets, rows = block.chains
-        object.__setattr__(block, "values", self._values(store, offsets, rows))
-        return block
+            if not n:
+                continue
+            block = MatchBlock(
+                plan=self.plan,
+                source=store.as_it_is(),
+                kleene=self.form.kleene,
+                node_parent=node_parent[:n_nodes],
+                node_row=node_row[:n_nodes],
+                match_node=match_node[:n],
+                match_pair=match_pair[:n],
+                pairs=pairs,
+                pair_lo_ms=lo_ms,
+                pair_hi_ms=hi_ms,
+                values=np.empty((n, 0)),
+            )
+            yield replace(block, values=self._values(store, *block.chains)) if len(self._programs) else block
 
     def _values(self, store: EventStore, offsets: Int64Array, chain: Int64Array) -> Float64Array:
         if not len(self._programs):

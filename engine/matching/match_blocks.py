@@ -121,9 +121,10 @@ class MatchBlock(RowBlock):
     """Matches of one query that share what they have in common: the paths of a trie.
 
     node_parent: int32 (n_nodes,), the node before each, -1 for none; node_row: int64 (n_nodes,), its event, a number
-    that `source` knows. Match k is the path to the node match_node[k] (int32) and the event match_last[k] (int64, -1
-    where the path ends in it already); match_partition: int64 (n,), see `source.key_of`. first_lo_ms, last_hi_ms: int64
-    (n,). values: float64 (n, n_returns), NaN for NULL, strings as codes.
+    that `source` knows. Match k is the path to the node match_node[k] (int32) and the last event of its pair,
+    pairs[match_pair[k]] (int32), unless that is the first one too. pairs: int64 (n_pairs, >= 3): first event, last
+    event, partition (see `source.key_of`); pair_lo_ms, pair_hi_ms: int64 (n_pairs,), their times. values: float64
+    (n, n_returns), NaN for NULL, strings as codes.
     """
 
     plan: Plan
@@ -132,10 +133,10 @@ class MatchBlock(RowBlock):
     node_parent: npt.NDArray[np.int32]
     node_row: Int64Array
     match_node: npt.NDArray[np.int32]
-    match_last: Int64Array
-    match_partition: Int64Array
-    first_lo_ms: Int64Array
-    last_hi_ms: Int64Array
+    match_pair: npt.NDArray[np.int32]
+    pairs: Int64Array
+    pair_lo_ms: Int64Array
+    pair_hi_ms: Int64Array
     values: Float64Array
 
     def __len__(self) -> int:
@@ -160,10 +161,7 @@ class MatchBlock(RowBlock):
         return replace(
             self,
             match_node=self.match_node[part],
-            match_last=self.match_last[part],
-            match_partition=self.match_partition[part],
-            first_lo_ms=self.first_lo_ms[part],
-            last_hi_ms=self.last_hi_ms[part],
+            match_pair=self.match_pair[part],
             values=self.values[part],
         )
 
@@ -171,6 +169,13 @@ class MatchBlock(RowBlock):
     def n_matches(self) -> int:
         """Each row is one."""
         return len(self)
+
+    @cached_property
+    def match_last(self) -> Int64Array:
+        """The last event of each match, int64 (n,); -1 where the path to its node ends in it."""
+        lasts = np.where(self.pairs[:, 0] == self.pairs[:, 1], -1, self.pairs[:, 1])
+        found: Int64Array = lasts[self.match_pair]
+        return found
 
     @cached_property
     def chains(self) -> tuple[Int64Array, Int64Array]:
@@ -196,9 +201,9 @@ class MatchBlock(RowBlock):
             at = np.arange(bounds[-1]) + np.repeat(begin - bounds[:-1], lengths)
             bindings[step.variable] = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), ids.take(pa.array(at)))
         columns = {
-            "key": self.source.keys_as_arrow(self.match_partition),
-            "first_lo_ms": pa.array(self.first_lo_ms),
-            "last_hi_ms": pa.array(self.last_hi_ms),
+            "key": self.source.keys_as_arrow(self.pairs[self.match_pair, 2]),
+            "first_lo_ms": pa.array(self.pair_lo_ms[self.match_pair]),
+            "last_hi_ms": pa.array(self.pair_hi_ms[self.match_pair]),
             "bindings": pa.StructArray.from_arrays(list(bindings.values()), list(bindings)),
             "confidence": pa.array(np.ones(n)),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
@@ -206,7 +211,9 @@ class MatchBlock(RowBlock):
         return pa.table(columns)
 
     def _row(self, k: int) -> MatchRow:
-        chain = [] if self.match_last[k] < 0 else [int(self.match_last[k])]
+        pair = int(self.match_pair[k])
+        first, last, partition = self.pairs[pair, :3].tolist()
+        chain = [] if first == last else [last]
         node = int(self.match_node[k])
         while node >= 0:
             chain.append(int(self.node_row[node]))
@@ -215,9 +222,9 @@ class MatchBlock(RowBlock):
         ids = tuple(texts[row] for row in reversed(chain))
         return MatchRow(
             query=self.plan.name,
-            key=self.source.key_of(int(self.match_partition[k])),
-            first_lo_ms=int(self.first_lo_ms[k]),
-            last_hi_ms=int(self.last_hi_ms[k]),
+            key=self.source.key_of(partition),
+            first_lo_ms=int(self.pair_lo_ms[pair]),
+            last_hi_ms=int(self.pair_hi_ms[pair]),
             bindings=_bound(self.plan, self.kleene, ids, self.plan.n_steps - 1 - self.kleene),
             confidence=1.0,
             values=_values(self.plan, self.source, self.values[k]),
@@ -226,7 +233,7 @@ class MatchBlock(RowBlock):
     @cached_property
     def _texts(self) -> dict[int, str]:
         """The ids of all events of the block."""
-        lasts = self.match_last[self.match_last >= 0]
+        lasts = self.pairs[np.unique(self.match_pair), 1]
         return self.source.texts(np.concatenate((self.node_row, lasts)))
 
 

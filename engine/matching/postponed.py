@@ -242,7 +242,7 @@ class PostponedRuntime:
         n_kept = int(kept.sum())
         if n_kept == n or (n > _COMPACT_AT and 2 * n_kept > n):
             return
-        if self._is_at_once and n_kept and n < _LEAST_AT_ONCE:
+        if self._is_at_once and n < _LEAST_AT_ONCE and self._watermark_ms < FOREVER_MS:
             return
         self._masks.keep(kept)
         if self._independent is not None:
