@@ -11,7 +11,7 @@ VARIANTS = {"collapsed": "OUTPUT COLLAPSED", "count": "OUTPUT COUNT", "matches":
 
 STREAM = ("stock", {"n_events": N_REFERENCE_EVENTS})
 N_LONG = 1_000_000
-MATCHES_PER_BATCH = 1_000_000
+MATCHES_PER_BATCH = 100_000
 """Listed matches are taken away after each batch; about so many, on average, are there at once."""
 
 
