@@ -21,7 +21,8 @@ from engine.matching.baselines import Baseline, make_baseline
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
 from engine.matching.nfa import NfaRuntime
-from engine.matching.rows import MatchRows
+from engine.matching.postponed import PostponedRuntime
+from engine.matching.rows import MatchRows, RowBlock, RowSink
 from engine.matching.stream import StreamColumns
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
@@ -125,21 +126,38 @@ def _baseline(runtime: Baseline, interner: Interner, parts: Sequence[tuple[Event
     )
 
 
+class _Taker:
+    """Takes blocks of rows, and keeps the newest to look at when the clock does not run."""
+
+    def __init__(self) -> None:
+        self.newest: RowBlock | None = None
+
+    def take(self, block: RowBlock) -> None:
+        self.newest = block
+
+
 def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBatch, int]], keep: bool) -> Outcome:
-    """`keep`: rows are few and stand for many matches, so they are kept; else they are given up batch by batch."""
+    """`keep`: rows are few and stand for many matches, so they are kept; else a sink takes them and gives them up."""
     clock = stopwatch()
     found: list[Sequence[MatchRow]] = []
-    n_rows = n_cells = 0
+    taker = _Taker()
+    sink = RowSink(taker.take)
+    if isinstance(runtime, PostponedRuntime) and not keep:
+        runtime.sink = sink
+    n_cells = 0
     seconds = 0.0
     for batch, watermark_ms in parts:
+        n_before = sink.n_rows
         started = clock()
         rows = runtime.advance(StreamColumns(batch, interner), watermark_ms)
-        n_rows += len(rows)
-        seconds += clock() - started
         if keep:
             found.append(rows)
-        elif len(rows):
-            n_cells += round(len(rows) * _mean_length(rows))
+        else:
+            sink.put(rows)
+        seconds += clock() - started
+        if isinstance(taker.newest, Sequence) and sink.n_rows > n_before:
+            n_cells += round((sink.n_rows - n_before) * _mean_length(taker.newest))
+    n_rows = sum(map(len, found)) if keep else sink.n_rows
     n_matches = MatchRows(found).n_matches if keep else n_rows
     if not isinstance(runtime, NfaRuntime):
         return Outcome(seconds, n_matches, n_rows, n_cells)

@@ -11,8 +11,6 @@ VARIANTS = {"collapsed": "OUTPUT COLLAPSED", "count": "OUTPUT COUNT", "matches":
 
 STREAM = ("stock", {"n_events": N_REFERENCE_EVENTS})
 N_LONG = 1_000_000
-MATCHES_PER_BATCH = 100_000
-"""Listed matches are taken away after each batch; about so many, on average, are there at once."""
 
 
 def main(figures: Figures, limit_s: float = 60.0) -> None:
@@ -51,7 +49,6 @@ def main(figures: Figures, limit_s: float = 60.0) -> None:
 
 
 def _row(figures: Figures, reference: Reference, variant: str, limit_s: float) -> Row:
-    n_per_batch = MATCHES_PER_BATCH * N_REFERENCE_EVENTS // reference.n_matches
     return figures.measure(
         reference.name,
         variant,
@@ -59,7 +56,6 @@ def _row(figures: Figures, reference: Reference, variant: str, limit_s: float) -
         STREAM,
         n_matches=reference.n_matches,
         limit_s=limit_s,
-        n_per_batch=min(10_000, n_per_batch) if variant == "matches" else 10_000,
     )
 
 
