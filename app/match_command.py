@@ -278,7 +278,8 @@ def _by_engine(
     queries = engine.compile_queries(texts, job.schema, {job.name: job.parameters}, only=[job.name])
     if len(job.events.batch) <= MAX_UNCOMPILED_EVENTS:
         engine.answer_while_compiling()
-    running = engine.Engine(queries, job.schema, baseline=baseline, sink=sink if _is_listed_at_once(queries) else None)
+    at_once = baseline is None and _is_listed_at_once(queries)
+    running = engine.Engine(queries, job.schema, baseline=baseline, sink=sink if at_once else None)
     rows = engine.joined_rows([running.process(job.events.batch, FOREVER_MS), running.finish()])
     for compiled in queries:
         _check_finished(compiled, running.statistics[compiled.name], baseline)
