@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import engine
+from app.aggregates import register_configured
 from app.alerting.catalog import QueryInfo
 from app.alerting.text import placeholders, runbook_sections
 from app.durations import parse_duration_ms
@@ -38,7 +39,7 @@ class Loaded:
 def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | None = None) -> Loaded:
     """Compile every NAME.cep of the folder that is not disabled."""
     schema = schema or load_event_types()
-    problems: list[str] = []
+    problems = [str(problem) for problem in register_configured(settings.aggregates)]
     files = query_files(settings.directory, problems)
     problems += _unknown_names("queries.disabled", settings.disabled, files)
     problems += _unknown_names("queries.parameters", settings.parameters, files)

@@ -152,6 +152,7 @@ class Queries(Section):
     directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("queries")))
     disabled: tuple[str, ...] = ()
     parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
+    aggregates: tuple[str, ...] = ()
 
 
 class EngineLimits(Section):

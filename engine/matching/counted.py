@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.errors import StateError, UnsupportedQueryError
-from engine.events import FOREVER_MS, BoolArray, EventBatch, Int64Array
+from engine.events import FOREVER_MS, BoolArray, EventBatch, Float64Array, Int64Array
 from engine.language import ast
 from engine.matching.base import Limits, Runtime
 from engine.matching.interner import Interner
@@ -56,6 +57,37 @@ class _Partition:
     places: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     times_ms: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class _Others:
+    """The rows of a batch whose type lacks the key, or a part of it: which of the key's attributes they have, and their
+    values, (width, n)."""
+
+    rows: Int64Array
+    has: BoolArray
+    values: Float64Array
+
+    @classmethod
+    def none(cls) -> _Others:
+        """Without a key there are none."""
+        return cls(np.empty(0, np.int64), np.empty((0, 0), np.bool_), np.empty((0, 0), np.float64))
+
+    @property
+    def is_partly_keyed(self) -> bool:
+        """Whether there is one with a part of the key."""
+        return bool(self.has.any())
+
+    @property
+    def n_broadcast(self) -> int:
+        """Those that are in every partition."""
+        return int((~self.has.any(axis=0)).sum()) if len(self.rows) else 0
+
+    def of(self, key: tuple[float, ...]) -> Int64Array:
+        """Those in the partition of this key: what they have of it is equal."""
+        if not len(self.rows):
+            return self.rows
+        return self.rows[(~self.has | (self.values == np.array(key)[:, None])).all(axis=0)]
 
 
 class CountedRuntime:
@@ -109,24 +141,25 @@ class CountedRuntime:
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
         given = self._given(stream)
-        numbers, broadcast = self._members(stream)
+        numbers, others = self._members(stream)
         order = np.argsort(numbers, kind="stable")
         bounds = np.searchsorted(numbers[order], np.arange(len(self._keys) + 1))
         while len(self._partitions) < len(self._keys):
-            self._begin()
+            self._begin(self._keys.key(len(self._partitions)))
         ended = watermark_ms >= FOREVER_MS
         none = Collected(len(self.plan.returns)).taken()
         found: list[Matches] = [none]
         for number, partition in enumerate(self._partitions):
             own = order[bounds[number] : bounds[number + 1]]
-            if len(own) or (len(broadcast) and (self._gives_broadcast or self._trailing)):
-                found.append(self._step(partition, stream, own, broadcast, given))
+            if len(own) or others.is_partly_keyed or (len(others.rows) and (self._gives_broadcast or self._trailing)):
+                members = np.concatenate([own, others.of(self._keys.key(number))])
+                found.append(self._step(partition, stream, members, others.n_broadcast, given))
             if ended:
                 nothing = np.empty(0, np.int64)
                 found.append(self._give(partition, PlacedColumns(stream, nothing, nothing), nothing, FOREVER_MS))
-        self._remember(stream, broadcast)
+        self._remember(stream, others.rows)
         self._n_seen += len(stream)
-        self._n_broadcast += len(broadcast)
+        self._n_broadcast += others.n_broadcast
         return self._results.take(Matches.joined(found), stream, watermark_ms)
 
     def promise_ms(self, watermark_ms: int) -> int:
@@ -152,21 +185,25 @@ class CountedRuntime:
             self.n_rejected += int(imprecise[rows].sum())
         return given
 
-    def _members(self, stream: StreamColumns) -> tuple[Int64Array, Int64Array]:
-        """For each row the partition that it alone is in, -1 without one, and the rows that are in all partitions."""
+    def _members(self, stream: StreamColumns) -> tuple[Int64Array, _Others]:
+        """For each row the partition that it alone is in, -1 without one, and those that may be in several."""
         n = len(stream)
         if not self._key:
-            return self._keys.numbers(np.empty((0, n), np.float64)), np.empty(0, np.int64)
-        keyed = np.zeros(n, np.bool_)
-        for name in self.plan.keyed_types:
-            keyed[stream.rows_of_type(name)] = True
+            return self._keys.numbers(np.empty((0, n), np.float64)), _Others.none()
         columns = np.stack([stream.column(name, self.plan.attribute_types[name]) for name in self._key])
+        has = np.zeros((len(self._key), n), np.bool_)
+        for event_type, own in self.plan.key_of_type.items():
+            for at, name in enumerate(self._key):
+                if name in own:
+                    has[at, stream.rows_of_type(event_type)] = True
+        keyed = has.all(axis=0)
         complete = np.flatnonzero(keyed & ~np.isnan(columns).any(axis=0))
         numbers: Int64Array = np.full(n, -1, np.int64)
         numbers[complete] = self._keys.numbers(columns[:, complete])
-        return numbers, np.flatnonzero(~keyed)
+        rows = np.flatnonzero(~keyed)
+        return numbers, _Others(rows, has[:, rows], columns[:, rows])
 
-    def _begin(self) -> None:
+    def _begin(self, key: tuple[float, ...]) -> None:
         """A partition whose first keyed event has come; the events without the key before it are in it, too."""
         collected = Collected(len(self.plan.returns))
         partition = _Partition(self._make(collected), collected, broadcast=self._n_broadcast)
@@ -176,19 +213,22 @@ class CountedRuntime:
             n_rejected = self.n_rejected
             given = self._given(stream)
             self.n_rejected = n_rejected  # they were counted when they came
-            rows = np.arange(len(stream), dtype=np.int64)
-            partition.n = len(stream)
-            self._give(partition, PlacedColumns(stream, rows[given], rows[given]), self._recent_numbers[given])
+            members = self._members(stream)[1].of(key)
+            places = np.arange(len(members), dtype=np.int64)
+            partition.n = len(members)
+            chosen = given[members]
+            rows = members[chosen]
+            self._give(partition, PlacedColumns(stream, rows, places[chosen]), self._recent_numbers[rows])
 
     def _step(
-        self, partition: _Partition, stream: StreamColumns, own: Int64Array, broadcast: Int64Array, given: BoolArray
+        self, partition: _Partition, stream: StreamColumns, members: Int64Array, n_broadcast: int, given: BoolArray
     ) -> Matches:
         """Give a partition its rows of a batch; returns the matches that are decided then."""
-        members = np.sort(np.concatenate([own, broadcast]))
+        members = np.sort(members)
         first = partition.n + self._n_broadcast - partition.broadcast  # those that came while it was not looked at
         places = first + np.arange(len(members), dtype=np.int64)
         partition.n = first + len(members)
-        partition.broadcast = self._n_broadcast + len(broadcast)
+        partition.broadcast = self._n_broadcast + n_broadcast
         chosen = given[members]
         rows = members[chosen]
         return self._give(partition, PlacedColumns(stream, rows, places[chosen]), self._n_seen + rows)
@@ -219,14 +259,22 @@ class CountedRuntime:
         events = found.events._replace(lo_ms=times_ms, hi_ms=times_ms, number=partition.numbers[at])
         return replace(found, events=events)
 
-    def _remember(self, stream: StreamColumns, broadcast: Int64Array) -> None:
-        """Keep the last events without the key for partitions that are still to come."""
-        if self._key and self._gives_broadcast and len(broadcast):
-            rows = broadcast[-self._n_events :]
+    def _remember(self, stream: StreamColumns, others: Int64Array) -> None:
+        """Keep the last events that may be in several partitions for those that are still to come."""
+        if self._key and self._gives_broadcast and len(others):
+            rows = others
             recent = EventBatch.concat([self._recent, stream.batch.take(rows)])
-            skipped = max(0, len(recent) - self._n_events)
+            skipped = self._beyond(recent)
             self._recent = EventBatch(recent.table.slice(skipped))
             self._recent_numbers = np.concatenate([self._recent_numbers, self._n_seen + rows])[skipped:]
+
+    def _beyond(self, recent: EventBatch) -> int:
+        """How many events, from the start, no match of a partition to come can have, nor count from one that it has."""
+        broadcast = _is_broadcast(recent, self.plan).astype(np.int64)
+        n_later: Int64Array = np.cumsum(broadcast[::-1])[::-1]  # those in every partition, from each event on
+        outside = int(np.searchsorted(np.negative(n_later), -self._n_events))
+        before_first = int(np.argmax(broadcast)) if broadcast.any() else len(recent)
+        return max(outside, before_first)
 
     # ------------------------------------------------------------------ state
 
@@ -284,6 +332,13 @@ class CountedRuntime:
         return _Partition(runtime, collected, n=row["n"], broadcast=row["broadcast"], **last)
 
 
+def _is_broadcast(events: EventBatch, plan: Plan) -> BoolArray:
+    """Whether the type of each event has nothing of the key."""
+    partly = pa.array([name for name, own in plan.key_of_type.items() if own], pa.string())
+    found = pc.is_in(events.table.column("type"), value_set=partly)
+    return ~np.asarray(found.to_numpy(), np.bool_)
+
+
 def _bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -304,11 +359,10 @@ def _check_evaluated(plan: Plan, branches: Sequence[Plan], *, trailing: bool) ->
         negation.after < 0 or isinstance(branch, AutomatonPlan) for branch in branches for negation in branch.negations
     )
     holds = query.select_first or query.consume or query.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS)
-    partly = [name for name, own in plan.key_of_type.items() if 0 < len(own) < len(plan.key)]
     refused = {
         "TIES STRICT": plan.ties is ast.Ties.STRICT,
-        "a key attribute that only some keyed types have": bool(
-            key - set(plan.key) or partly or any(branch.key != plan.key for branch in branches)
+        "a key attribute that only some keyed types of the pattern have": bool(
+            key - set(plan.key) or any(branch.key != plan.key for branch in branches)
         ),
         "a negation at the start or the end under strict contiguity with a key": bool(
             plan.strategy is ast.Strategy.STRICT_CONTIGUITY and plan.key and (leading or trailing)

@@ -138,3 +138,15 @@ def test_what_is_wrong_with_a_producer_is_told_once(folder: Path) -> None:
     first, second = loaded.problems
     assert "hots" in first
     assert second.endswith("it uses the matches of map-pairs, which has problems of its own")
+
+
+def test_aggregates_of_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "own_metrics.py").write_text("def top_share(values):\n    return float(values.max() / values.sum())\n")
+    monkeypatch.syspath_prepend(str(folder))
+    text = """PATTERN SEQ(MapStart a, TaskSample+ b[]) WHERE skip_till_next_match { [task_id] } WITHIN 1 hour
+    RETURN top_share(b[].cpu_ms) AS share REPORT 'x'"""
+    write(folder, other__cep=text)
+    loaded = load_queries(Queries(directory=folder, aggregates=("own_metrics:top_share",)), 7)
+    assert loaded.problems == ()
+    wrong = load_queries(Queries(directory=folder, aggregates=("own_metrics", "own_metrics:other", "nowhere:f")), 7)
+    assert [problem.split(":")[0] for problem in wrong.problems] == ["queries.aggregates"] * 3
