@@ -87,7 +87,9 @@ class _Others:
         """Those in the partition of this key: what they have of it is equal."""
         if not len(self.rows):
             return self.rows
-        return self.rows[(~self.has | (self.values == np.array(key)[:, None])).all(axis=0)]
+        agrees: BoolArray = (~self.has | (self.values == np.array(key)[:, None])).all(axis=0)
+        agreeing: Int64Array = self.rows[agrees]
+        return agreeing
 
 
 class CountedRuntime:
