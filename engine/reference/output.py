@@ -52,15 +52,22 @@ def reference_output(
 ) -> list[ReferenceRow]:
     """The rows of the complete stream, in stream order of last event, first event, bindings, window; TOP by confidence.
 
-    When LIMIT leaves rows out, the last one kept is marked `capped`.
+    When LIMIT leaves rows out, the last one kept is marked `capped`. `aggregates` gives the meaning of user-defined
+    ones.
     """
-    events = observe(batch, resolved.schema)
+    return [row for row, _ in rows_with_ends(resolved, observe(batch, resolved.schema), aggregates)]
+
+
+def rows_with_ends(
+    resolved: ResolvedQuery, events: Sequence[ObservedEvent], aggregates: Aggregates = NO_AGGREGATES
+) -> list[tuple[ReferenceRow, ObservedEvent]]:
+    """As `reference_output` from events in stream order, each row with the last event of its match."""
     outcomes = reference_outcomes(resolved, events, aggregates)
-    rows = [_row(resolved, outcome, window, aggregates) for window, outcome in outcomes]
+    rows = [(_row(resolved, outcome, window, aggregates), outcome.match.sequence[-1]) for window, outcome in outcomes]
     limit = resolved.query.limit
     if limit is not None and len(rows) > limit:
-        kept = rows[:limit]
-        return [*kept[:-1], replace(kept[-1], capped=True)] if kept else []
+        *kept, (row, last) = rows[:limit]
+        return [*kept, (replace(row, capped=True), last)]
     return rows
 
 
@@ -137,4 +144,4 @@ def _row(resolved: ResolvedQuery, outcome: Outcome, window: Window | None, aggre
     )
 
 
-__all__ = ["ReferenceRow", "key_of", "reference_outcomes", "reference_output"]
+__all__ = ["ReferenceRow", "key_of", "reference_outcomes", "reference_output", "rows_with_ends"]

@@ -98,8 +98,10 @@ DECLARED = (
     "partition contiguity by ",
     "partition contiguity needs one partition",
     "OPEN ON with a key attribute that only some keyed types have",
+    "OPEN ON with WITHIN n EVENTS",
+    "WITHIN n EVENTS with ",
 )
-"""Refusals that the engine states as its limits: types that have some of the key's attributes only."""
+"""Refusals that the engine states as its limits: types with some of the key's attributes only, windows of events."""
 
 
 Drawn = tuple[Case, list[Delivery], frozenset[int]]

@@ -189,6 +189,7 @@ _SINGLE = (
     "{v}.s IN ('bad', 'ok')",
     "{v}.s NOT IN ('ok')",
     "{v}.x % 2 = 1",
+    "{v}.timestamp >= 4",
     "NOT {v}.x {op} {n}",
     "NOT {v}.y = {h}",
     "({v}.x {op} {n} OR {v}.y < {h})",
@@ -201,6 +202,7 @@ _TWO_SINGLES = (
     "{v}.x + {w}.x {op} {n}",
     "{v}.s != {w}.s",
     "{v}.timestamp - {w}.timestamp <= 6",
+    "{v}.timestamp < {w}.timestamp + 4",
     "({v}.x > {w}.x OR {v}.y = {w}.y)",
 )
 _LIST = (
@@ -218,10 +220,17 @@ _LIST = (
     "count({v}[]) >= 2",
     "count({v}[..i-1].x) < 2",
     "stddev({v}[].x) > 0.75",
+    "{h} > stddev({v}[].y)",
     "{v}[{v}.len].x > 2 * avg({v}[..{v}.len-1].x)",
     "({v}[i].s = 'ok' OR {v}[i].x {op} {n})",
 )
-_LIST_AND_SINGLE = ("{v}[i].x >= {w}.x", "{v}[1].x {op} {w}.x", "{w}.x {op} {f}({v}[].x)", "{v}[{v}.len].y <= {w}.y")
+_LIST_AND_SINGLE = (
+    "{w}.y > stddev({v}[].x)",
+    "{v}[i].x >= {w}.x",
+    "{v}[1].x {op} {w}.x",
+    "{w}.x {op} {f}({v}[].x)",
+    "{v}[{v}.len].y <= {w}.y",
+)
 _SINGLE_AND_LIST = ("{v}.x > {u}[i].x", "{v}.x {op} {f}({u}[].x)", "{v}.x {op} {u}[{u}.len].x", "{v}.y >= {u}[1].y")
 
 

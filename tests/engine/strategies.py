@@ -50,18 +50,36 @@ WEIGHTED = replace(IMPRECISE, weights=True)
 
 
 @st.composite
-def streams(draw: st.DrawFn, scope: StreamScope = PRECISE, favoured: Sequence[str] = ()) -> EventBatch:
+def streams(
+    draw: st.DrawFn, scope: StreamScope = PRECISE, favoured: Sequence[str] = (), planted: Sequence[str] = ()
+) -> EventBatch:
     """Events over SCHEMA in no particular order; ids are e0, e1, ... in stream order of their nominal times.
 
-    Types in `favoured` come up three times as often as all others together.
+    Types in `favoured` come up three times as often as all others together; those in `planted` come one after the
+    other, with one key, as far as there is room.
     """
     least = draw(st.sampled_from([0, scope.max_events // 2, scope.max_events]))
     rows = draw(st.lists(_rows(scope, tuple(favoured)), min_size=least, max_size=scope.max_events))
+    rows = [*draw(_planted(scope, planted[: scope.max_events])), *rows][: scope.max_events]
     rows.sort(key=lambda row: (row["t_hi_ms"], row["t_lo_ms"]))
     for number, row in enumerate(rows):
         row |= {"event_id": f"e{number}", "source_seq": number}
     _separate_clocks(rows)
     return EventBatch.from_rows(draw(st.permutations(rows)), SCHEMA)
+
+
+@st.composite
+def _planted(draw: st.DrawFn, scope: StreamScope, types: Sequence[str]) -> list[dict[str, Any]]:
+    times = draw(st.lists(st.integers(0, scope.horizon_ms), min_size=len(types), max_size=len(types)))
+    rows = []
+    for event_type, lo_ms in zip(types, sorted(times), strict=True):
+        row = draw(_rows(scope, (event_type,)))
+        length_ms = row["t_hi_ms"] - row["t_lo_ms"]
+        if row["type"] == event_type:
+            row |= {"t_lo_ms": lo_ms, "t_hi_ms": lo_ms + length_ms}
+            row |= {name: value for name, value in (("k", "p"), ("j", 1)) if name in SCHEMA.types[event_type]}
+        rows.append(row)
+    return rows
 
 
 def _separate_clocks(rows: Sequence[dict[str, Any]]) -> None:
@@ -149,10 +167,14 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, query: QueryScope = EVERYTHING, stream: StreamScope = PRECISE) -> Case:
-    """A query and a stream in which the query's positive types are frequent."""
+    """A query and a stream in which the query's positive types are frequent, or come in its order."""
     text = draw(queries(query))
     favoured = [part.event_type for part, negated in ast.components(parse(text).pattern) if not negated]
-    return Case(text, draw(streams(stream, favoured)))
+    planted: Sequence[str] = ()
+    if draw(st.booleans()):
+        repeats = draw(st.lists(st.integers(1, 2), min_size=len(favoured), max_size=len(favoured)))
+        planted = [name for name, n in zip(favoured, repeats, strict=True) for _ in range(n)]
+    return Case(text, draw(streams(stream, favoured, planted)))
 
 
 __all__ = [

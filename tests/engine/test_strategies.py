@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from engine.events import EventBatch
 from engine.language.parser import parse
 from engine.language.resolver import resolve
+from engine.reference import reference_output
 from tests.engine.strategies import (
     CONSTRUCTS,
+    EVERYTHING,
     IMPRECISE,
     PRECISE,
     SCHEMA,
     WEIGHTED,
+    Case,
+    cases,
     deliveries,
     queries,
     streams,
@@ -48,6 +52,21 @@ def test_every_construct_is_reached() -> None:
     count()
     rare = {construct: counts[construct] for construct in CONSTRUCTS if counts[construct] < N_COUNTED // 200}
     assert not rare, rare
+
+
+def test_a_fair_share_of_cases_has_matches() -> None:
+    n_cases = n_matched = 0
+
+    @seed(1)
+    @settings(max_examples=120, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(cases(EVERYTHING, PRECISE))
+    def count(case: Case) -> None:
+        nonlocal n_cases, n_matched
+        n_cases += 1
+        n_matched += bool(reference_output(resolve(parse(case.query), SCHEMA, text=case.query), case.stream))
+
+    count()
+    assert n_matched > n_cases / 6
 
 
 @settings(max_examples=100, deadline=None)
