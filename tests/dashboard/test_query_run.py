@@ -286,8 +286,8 @@ def test_absence_up_to_the_end_of_the_span_is_told() -> None:
         ("PATTERN SEQ(Mapstart a) WHERE skip_till_next_match WITHIN 1", ("Mapstart", "MapStart")),
         ("", ("query", "empty")),
         (
-            "PATTERN SEQ(MapEnd+ a[]) WHERE skip_till_any_match { a[i-1].period_ms < a[a.len].period_ms } WITHIN 1 s",
-            ("oracle", "remedy"),
+            "PATTERN SEQ(MapEnd+ a[]) WHERE skip_till_any_match WITHIN 3 EVENTS TIES STRICT",
+            ("WITHIN n EVENTS with TIES STRICT", "remedy"),
         ),
     ],
 )
