@@ -250,9 +250,14 @@ class Results:
             )
 
     def _candidates(self, matches: Matches, candidates: Mapping[int, Int64Array]) -> dict[str, tuple[str, ...]]:
+        """Ids by variable; of a repeated group that occurs, also the variables that no iteration has."""
+        groups = {self._variables[component].path[:1] for component in candidates} - {()}
         return {
-            self._variables[component].name: tuple(matches.events.ids.take(pa.array(places)).to_pylist())
-            for component, places in sorted(candidates.items())
+            variable.name: tuple(matches.events.ids.take(pa.array(candidates[component])).to_pylist())
+            if component in candidates
+            else ()
+            for component, variable in enumerate(self._variables)
+            if component in candidates or variable.path[:1] in groups
         }
 
     def _value(self, number: float, kind: AttributeType) -> Value:

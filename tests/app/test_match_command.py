@@ -345,6 +345,8 @@ def test_explain(tmp_path: Path) -> None:
     result = run("explain", str(tmp_path / "q.cep"), str(tmp_path / "events"))
     assert result.exit_code == 0
     assert "skip_till_any_match" in result.stdout
+    graph = run("explain", str(tmp_path / "q.cep"), str(tmp_path / "events"), "--dot")
+    assert graph.stdout.startswith("digraph ")
     (tmp_path / "bad.cep").write_text("PATTERN")
     bad = run("explain", str(tmp_path / "bad.cep"))
     assert bad.exit_code == 2
