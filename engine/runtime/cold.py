@@ -30,6 +30,9 @@ def answer_while_compiling() -> bool:
 
 def compile_in_background() -> None:
     """Start a process of low priority that compiles all kernels, unless one does already; errors end it silently."""
+    with sole_compiler() as alone:
+        if not alone:
+            return
     sources = str(Path(__file__).parents[2])
     paths = [sources, *filter(None, [os.environ.get("PYTHONPATH")])]
     subprocess.Popen(  # noqa: S603  # this interpreter and this module

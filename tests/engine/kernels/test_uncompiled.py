@@ -76,6 +76,9 @@ def test_a_process_in_the_background_compiles_unless_they_are_compiled(monkeypat
     assert cold.answer_while_compiling()
     assert started == [[sys.executable, "-m", "engine.runtime.cold"]]
     assert awaited == [cold.kernels_are_compiled]
+    with cold.sole_compiler():
+        cold.compile_in_background()
+    assert len(started) == 1
 
 
 def test_only_one_process_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
