@@ -10,6 +10,7 @@ from engine.events import BoolArray, Int64Array
 from engine.kernels.postponed_chains import NOT_THIS_FORM, count_chains
 from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, search
+from engine.language import ast
 from engine.matching.postponed_context import Context, Neighbourhood, refused_negation
 from engine.matching.postponed_listing import Pair
 
@@ -76,7 +77,13 @@ class Counting:
         self.n_work += work
         if status == NOT_THIS_FORM:
             return None
-        return Counted(near, n, n < MOST, confidence, chain, steps, used, self._exact(near, used, n))
+        return Counted(near, n, n < MOST, confidence, chain, steps, used, self._chains_are_all(near, used, n))
+
+    def _chains_are_all(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
+        """As `_exact`, where the order of all candidates is known, as chains need it: any selection is in order."""
+        if not self.with_candidates or n_matches == MOST or self.context.plan.ties is ast.Ties.STRICT:
+            return self._exact(near, used, n_matches)
+        return bool(n_matches == 2 ** int(used[1].sum()) - 1)
 
     def _exact(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
         if not self.with_candidates or n_matches == 0:

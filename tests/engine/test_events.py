@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.errors import EventError
 from engine.events import AttributeType, EventBatch, EventSchema
@@ -87,3 +89,16 @@ def test_concat_unites_attribute_columns() -> None:
     assert both.table.column("x").to_pylist() == [1, None]
     assert both.of_types(["B"]).strings("event_id").to_pylist() == ["2"]
     assert len(both.where(np.array([True, False]))) == 1
+
+
+@given(st.lists(st.integers(0, 9), max_size=9), st.integers(-1, 11), st.integers(0, 9))
+def test_a_batch_parted_at_a_watermark(times: list[int], watermark_ms: int, cut: int) -> None:
+    rows = [{"event_id": str(k), "type": "A", "t_lo_ms": t} for k, t in enumerate(times)]
+    schema = EventSchema.of({"A": {}})
+    whole = EventBatch.concat([EventBatch.from_rows(part, schema) for part in (rows[:cut], rows[cut:])])
+    ready, waiting = whole.parted(watermark_ms)
+    assert ready.t_lo_ms.tolist() == sorted(t for t in times if t < watermark_ms)
+    assert sorted(waiting.t_lo_ms.tolist()) == sorted(t for t in times if t >= watermark_ms)
+    assert sorted(ready.table["event_id"].to_pylist() + waiting.table["event_id"].to_pylist()) == sorted(
+        map(str, range(len(times)))
+    )
