@@ -153,7 +153,7 @@ def _dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("group", SCOPES)
 def test_precise_events(group: str, strategy: str) -> None:
     stream = replace(PRECISE, max_events=8 if strategy == ANY else 11)
-    tally = run_cases(replace(SCOPES[group], strategies=(strategy,)), (stream,), 12)
+    tally = run_cases(replace(SCOPES[group], strategies=(strategy,)), (stream,), 8)
     assert tally.n_compared + tally.n_refused > 0
     if (group, strategy) in EVALUATED:
         refused = {reason: n for reason, n in (tally.refused or {}).items() if not reason.startswith(DECLARED)}
@@ -163,7 +163,7 @@ def test_precise_events(group: str, strategy: str) -> None:
 @pytest.mark.parametrize("group", SCOPES)
 def test_imprecise_events(group: str) -> None:
     query = replace(SCOPES[group], strategies=(ANY,), confidence=True, within_events=False)
-    run_cases(query, (IMPRECISE, WEIGHTED), 10)
+    run_cases(query, (IMPRECISE, WEIGHTED), 6)
 
 
 def test_an_empty_stream_has_no_rows() -> None:
