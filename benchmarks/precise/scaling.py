@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -12,8 +12,9 @@ from benchmarks.own_process import measured
 from benchmarks.precise import streams
 from benchmarks.precise.queries import stock_query
 from benchmarks.precise.rows import Figures, rate
-from engine import Engine, compile_query
+from engine import Engine, MatchRow, compile_query
 from engine.events import EventBatch
+from engine.matching.rows import MatchRows
 
 N_KEYS = (1_000, 10_000, 1_000_000)
 STRATEGIES = {"skip_till_any_match": "OUTPUT COLLAPSED", "skip_till_next_match": ""}
@@ -59,7 +60,7 @@ def _queries(figures: Figures) -> None:
         )
         first_s = first_s or row["seconds"]
         cost = "" if None in (first_s, row["seconds"]) else f"{row['seconds'] / first_s:.2f}"
-        shown.append([n_queries, row.get("matches", ""), rate(row), cost, round(row.get("peak_mb", 0))])
+        shown.append([n_queries, row.get("rows", ""), rate(row), cost, round(row.get("peak_mb", 0))])
     show("queries over one stream, by the whole engine", ("queries", "rows", "events/s", "cost / 1", "MiB"), shown)
 
 
@@ -76,7 +77,7 @@ def _threads(figures: Figures) -> None:
             )  # fmt: skip
             single_s = single_s or row["seconds"]
             gain = "" if None in (single_s, row["seconds"]) else f"{single_s / row['seconds']:.2f} x"
-            shown.append([row["workload"], row.get("matches", ""), rate(row), gain, round(row.get("peak_mb", 0))])
+            shown.append([row["workload"], row.get("rows", ""), rate(row), gain, round(row.get("peak_mb", 0))])
     show("threads, 1,000 keys, by the whole engine", ("threads", "rows", "events/s", "gain", "MiB"), shown)
 
 
@@ -109,20 +110,20 @@ def _engine_figures(
     parts = list(streams.in_batches(batch, n_per_batch))
     forget_peak()
     seconds: list[float] = []
+    found: list[Sequence[MatchRow]] = []
     for _ in range(1 + repeats):
         engine = made()
-        n_rows = 0
         started = clock()
-        for part, watermark_ms in parts:
-            n_rows += len(engine.process(part, watermark_ms))
-        n_rows += len(engine.finish())
+        found = [engine.process(part, watermark_ms) for part, watermark_ms in parts]
+        found.append(engine.finish())
         seconds.append(clock() - started)
     taken_s = median(seconds[1:])
     return {
         "events": len(batch),
         "seconds": taken_s,
         "events_per_second": len(batch) / taken_s,
-        "matches": n_rows,
+        "matches": MatchRows(found).n_matches,
+        "rows": sum(map(len, found)),
         "repeats": repeats,
         "peak_mb": resident_mib(peak=True),
     }
