@@ -87,7 +87,7 @@ def evaluate(
         "events_per_second": len(batch) / seconds,
         "repeats": len(outcomes),
         "peak_mb": resident_mib(peak=True),
-        "grown_mb": resident_mib(peak=True) - resident,
+        "grown_mb": max(0.0, resident_mib(peak=True) - resident),  # pages may be given back meanwhile
     }
 
 
