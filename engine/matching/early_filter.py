@@ -124,11 +124,11 @@ class EarlyFilter:
     def select(self, stream: StreamColumns) -> Survivors:
         """The rows of a batch that some edge accepts while a match may be under way; rows of keyed types without all
         of the key are none."""
-        first = self.starts(stream)
+        first = self.may_begin(stream)
         live = None if self._live is None else self._live.select(stream, _united(list(first.values())))
         return self.select_near(stream, first, live)
 
-    def starts(self, stream: StreamColumns) -> dict[int, Int64Array]:
+    def may_begin(self, stream: StreamColumns) -> dict[int, Int64Array]:
         """The rows that may begin a match, by the component that they would be the first event of."""
         return {number: self._accepted(self._begin[number], stream, None) for number in self._plan.starts}
 

@@ -35,7 +35,7 @@ class Gate:
             start, end = store.append(stream, survivors.rows)
             self._notice(store, masks, start, end)
             return
-        starts = self._early.starts(stream)
+        starts = self._early.may_begin(stream)
         firsts = starts[0]
         live: Int64Array = np.empty(len(stream), np.int64)
         n_live = live_rows(stream.t_lo_ms, firsts, self._newest_ms, self._plan.within_ms, live)

@@ -115,11 +115,11 @@ class PostponedRuntime:
         if self.sink is not None and self.plan.limit is None:
             for decided in independent.pairs(self.store, self._masks, start):
                 if self.plan.output is not ast.Output.ALL:
-                    self.sink.put(independent.counted(self.store, self._masks, decided))
+                    self.sink.hand_over(independent.counted(self.store, self._masks, decided))
                     continue
                 by_id = self.sink.in_listing_order
                 for block in independent.listed(self.store, self._masks, decided, by_id=by_id):
-                    self.sink.put(block)
+                    self.sink.hand_over(block)
             return []
         most = limit(self.plan, self.limits)
         blocks: list[Sequence[MatchRow]] = []

@@ -179,7 +179,7 @@ class RowSink:
     in_listing_order: bool = False
     n_rows: int = 0
 
-    def put(self, rows: Sequence[MatchRow]) -> None:
+    def hand_over(self, rows: Sequence[MatchRow]) -> None:
         """Hand over rows, if there are any."""
         if not len(rows):
             return

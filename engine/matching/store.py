@@ -100,7 +100,7 @@ class StoredEvents:
 
     def value(self, number: float, kind: AttributeType) -> Value:
         """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
-        return value_of(self.interner, number, kind)
+        return typed_value(self.interner, number, kind)
 
     def keys_as_arrow(self, partitions: Int64Array) -> pa.Array:
         """The keys of these partitions as a struct with one field per attribute."""
@@ -122,7 +122,7 @@ class StoredEvents:
         return pa.StructArray.from_arrays(arrays, names)
 
 
-def value_of(interner: Interner, number: float, kind: AttributeType) -> Value:
+def typed_value(interner: Interner, number: float, kind: AttributeType) -> Value:
     """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
     if not np.isfinite(number):
         return None
@@ -240,7 +240,7 @@ class EventStore:
 
     def value(self, number: float, kind: AttributeType) -> int | float | str | None:
         """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
-        return value_of(self.interner, number, kind)
+        return typed_value(self.interner, number, kind)
 
     def as_it_is(self) -> StoredEvents:
         """Ids and keys of the rows that are here now, for rows of output."""

@@ -127,7 +127,7 @@ class Engine:
         if self._sink is None:
             return joined_rows(told)
         for part in told:
-            self._sink.put(part)
+            self._sink.hand_over(part)
         return joined_rows([])
 
     def finish(self) -> Sequence[MatchRow]:
