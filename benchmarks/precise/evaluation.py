@@ -153,7 +153,7 @@ def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBa
         if keep:
             found.append(rows)
         else:
-            sink.put(rows)
+            sink.hand_over(rows)
         seconds += clock() - started
         if isinstance(taker.newest, Sequence) and sink.n_rows > n_before:
             n_cells += round((sink.n_rows - n_before) * _mean_length(taker.newest))
