@@ -222,10 +222,10 @@ def test_with_anything_wrong_everything_stays(cluster: Callable[..., Cluster], t
 def test_a_query_that_no_runtime_evaluates_is_found_before(cluster: Callable[..., Cluster]) -> None:
     running = cluster("c", pair=PAIR)
     before = running.runner.live
-    running.configure({"pair": PAIR, "counted": f"{PAIR} OUTPUT COUNT"})
+    running.configure({"pair": PAIR, "counted": PAIR.replace("200 ms", "3 EVENTS TIES STRICT")})
     refused = running.reload()
     assert not refused.ok
-    assert "OUTPUT COUNT is not evaluated" in refused.problems[0]
+    assert "WITHIN n EVENTS with TIES STRICT" in refused.problems[0]
     assert running.runner.live is before
 
 
