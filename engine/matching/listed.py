@@ -144,9 +144,9 @@ class Matches:
             used[listed.rows] = True
             rows = np.flatnonzero(used)
             place = (np.cumsum(used) - 1)[listed.rows]
-        numbers, partition = np.unique(listed.partition, return_inverse=True)
+        partition, keys = _keys(store, listed)
         return cls(
-            listed._replace(rows=place.astype(np.int64), partition=partition.astype(np.int64)),
+            listed._replace(rows=place.astype(np.int64), partition=partition),
             MatchedEvents(
                 ids=store.ids.take(rows).array(),
                 lo_ms=store.t_lo_ms[rows],
@@ -155,7 +155,7 @@ class Matches:
                 source_seq=store.source_seq[rows],
                 number=store.position[rows],
             ),
-            tuple(store.key_of(int(number)) for number in numbers),
+            keys,
             unfinished,
         )
 
@@ -258,6 +258,35 @@ def no_matches(n_returns: int, depth: int = 0) -> Matches:
     nothing = np.empty(0, np.int64)
     events = MatchedEvents(pa.array([], pa.string()), nothing, nothing, nothing, nothing, nothing)
     return Matches(ListedMatches.none(n_returns, depth), events, ())
+
+
+def _keys(store: EventStore | RunStore, listed: ListedMatches) -> tuple[Int64Array, tuple[Key, ...]]:
+    """The keys of matches, and the place of each match's among them, int64 (n,).
+
+    A store's partition is completed by the attributes of the plan's partial key, from the first event that has each.
+    """
+    plan, source = store.plan, store.as_it_is()
+    if not plan.partial_key or not listed.n_matches:
+        numbers, partition = np.unique(listed.partition, return_inverse=True)
+        return partition.astype(np.int64), tuple(source.key_of(number) for number in numbers.tolist())
+    match_of = np.repeat(np.arange(listed.n_matches), np.diff(listed.offsets))
+    parts = [listed.partition.astype(np.float64)]
+    for partial in plan.partial_key:
+        holders = [at for at, name in enumerate(plan.variables) if name in partial.variables]
+        events = np.flatnonzero(np.isin(listed.components, holders))
+        matches, first = np.unique(match_of[events], return_index=True)
+        column = np.full(listed.n_matches, np.inf)  # no event of the match has it
+        column[matches] = store.columns[plan.programs.columns.index(partial.attribute), listed.rows[events[first]]]
+        parts.append(column)
+    distinct, partition = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)
+    keys = []
+    for number, *codes in distinct.tolist():
+        held = dict(source.key_of(int(number)))
+        for partial, code in zip(plan.partial_key, codes, strict=True):
+            if code != np.inf:
+                held[partial.attribute] = source.value(code, plan.attribute_types[partial.attribute])
+        keys.append(tuple((name, held[name]) for name in plan.match_key if name in held))
+    return partition.reshape(-1).astype(np.int64), tuple(keys)
 
 
 def _lists(flat: Int64Array | Float64Array, offsets: Int64Array) -> pa.Array:

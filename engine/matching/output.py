@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.rows import MatchRow
 from engine.plan.model import Plan
 
 
 def limit(plan: Plan, limits: Limits) -> int:
-    """The most rows that one `advance` returns: LIMIT or `limits.max_rows`, whichever is less."""
+    """The most rows that one `advance` returns: LIMIT or `limits.max_rows`, whichever is less.
+
+    The k of TOP k is no such bound: there are k rows in each window.
+    """
+    if plan.output is ast.Output.TOP:
+        return limits.max_rows
     return min(limits.max_rows, plan.limit or limits.max_rows)
 
 

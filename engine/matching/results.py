@@ -54,10 +54,10 @@ def needs_results(plan: Plan) -> bool:
 
 
 def selects(plan: Plan) -> bool:
-    """Whether the query has windows of its own, SELECT FIRST, CONSUME or user-defined aggregates: these look at matches
-    one by one."""
+    """Whether the query has windows of its own, SELECT FIRST, CONSUME, user-defined aggregates, or keys that only the
+    events of a match complete: these look at matches one by one."""
     query = plan.query
-    if plan.later is not None:
+    if plan.later is not None or plan.partial_key:
         return True
     return query.slide_ms is not None or query.open_on is not None or query.select_first or bool(query.consume)
 

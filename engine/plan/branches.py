@@ -12,7 +12,8 @@ from engine.language.resolver import ResolvedQuery
 from engine.plan.after_listing import split, with_later
 from engine.plan.automaton import automaton_plan
 from engine.plan.automaton_model import AutomatonPlan
-from engine.plan.model import Plan
+from engine.plan.model import PartialKey, Plan
+from engine.plan.partitioning import with_partial_key
 from engine.plan.planner import plan
 from engine.plan.programs import NoPlainProgramError
 from engine.plan.rewrites import expanded, rewritten, single_negations
@@ -53,12 +54,20 @@ def head_of(branches: Sequence[Branch], resolved: ResolvedQuery) -> Plan:
         keyed_types=frozenset().union(*(branch.keyed_types for branch in branches)),
         broadcast=frozenset().union(*(branch.broadcast for branch in branches)),
         key=max((branch.key for branch in branches), key=len),
+        partial_key=_partial_key(branches),
     )
+
+
+def _partial_key(branches: Sequence[Branch]) -> tuple[PartialKey, ...]:
+    holders: dict[str, frozenset[str]] = {}
+    for partial in (partial for branch in branches for partial in branch.partial_key):
+        holders[partial.attribute] = holders.get(partial.attribute, frozenset()) | partial.variables
+    return tuple(PartialKey(attribute, variables) for attribute, variables in holders.items())
 
 
 def _branch(whole: ResolvedQuery) -> Branch:
     resolved, later = split(whole)
-    return with_later(_matching(resolved), later)
+    return with_partial_key(with_later(_matching(resolved), later), resolved)
 
 
 def _matching(resolved: ResolvedQuery) -> Branch:

@@ -120,13 +120,23 @@ class AfterListing:
         return (*(condition.expression for condition in self.conditions), *having, *self.returns.values())
 
 
+@dataclass(frozen=True, slots=True)
+class PartialKey:
+    """A key attribute that only some keyed components have, and the positive variables that do."""
+
+    attribute: str
+    variables: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything static about a query.
 
     `key` are the attributes that partition the stream; events of broadcast types enter every partition.
     `keyed_types` are all types of the schema that have it, whether the query names them or not; `key_of_type` says what
-    of it each type has. `columns` of `programs` name the attributes to decode; `string_columns` those that hold codes.
+    of it each type has. `partial_key` completes the key of a match by attributes that only some of its events have:
+    `[x]` that is checked as a predicate. `columns` of `programs` name the attributes to decode; `string_columns` those
+    that hold codes.
     """
 
     name: str
@@ -150,6 +160,14 @@ class Plan:
     notes: tuple[str, ...] = ()
     key_of_type: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     later: AfterListing | None = None
+    partial_key: tuple[PartialKey, ...] = ()
+
+    @property
+    def match_key(self) -> tuple[str, ...]:
+        """The attributes that the key of a match may have, in the order in which the query names them."""
+        held = {*self.key, *(partial.attribute for partial in self.partial_key)}
+        named = (equivalence.attribute for equivalence in self.query.equivalences if equivalence.variable is None)
+        return tuple(name for name in dict.fromkeys(named) if name in held)
 
     @property
     def variables(self) -> tuple[str, ...]:

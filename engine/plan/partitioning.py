@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from engine.errors import UnsupportedQueryError
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
+from engine.plan.model import PartialKey, Plan
+
+P = TypeVar("P", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +72,30 @@ def _keyed_types(resolved: ResolvedQuery, key: tuple[str, ...]) -> frozenset[str
     return keyed
 
 
-__all__ = ["Partitioning", "partitioning"]
+def with_partial_key(plan: P, resolved: ResolvedQuery) -> P:
+    """The plan with the key attributes that only some of its positive components have, and these among its columns.
+
+    A match is of the partition that all its events' key attributes give (DESIGN 3, "[x]"). Raises UnsupportedQueryError
+    under skip till next match when a run may begin without one: it would have to go on in several partitions.
+    """
+    found = []
+    for attribute in resolved.key:
+        holders = frozenset(name for name in plan.variables if attribute in resolved.keyed.get(name, ()))
+        if attribute not in plan.key and holders:
+            found.append(PartialKey(attribute, holders))
+    if not found:
+        return plan
+    beginning = {plan.variables[number] for number in plan.starts}
+    late = [partial.attribute for partial in found if not beginning <= partial.variables]
+    if late and plan.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH:
+        raise UnsupportedQueryError(
+            f"skip_till_next_match by [{late[0]}], which a component that begins the pattern does not have",
+            plan.query.span,
+            f"every type of {', '.join(sorted(beginning))} to have {late[0]}, or no keyed type to lack it",
+            "use skip_till_any_match, or evaluate it with --runtime oracle",
+        )
+    names = dict.fromkeys((*plan.programs.columns, *(partial.attribute for partial in found)))
+    return replace(plan, programs=replace(plan.programs, columns=tuple(names)), partial_key=tuple(found))
+
+
+__all__ = ["Partitioning", "partitioning", "with_partial_key"]

@@ -149,7 +149,7 @@ def _with_matches(
     types = dict(schema.types)
     for producer in producers:
         own = producer.match_type
-        types[own] = match_attributes(producer.resolved, producer.plan.key)
+        types[own] = match_attributes(producer.resolved, producer.plan.match_key)
         try:
             EventSchema.of(types)
         except EventError as error:

@@ -33,6 +33,7 @@ def is_shardable(query: CompiledQuery) -> bool:
     plan = query.plan
     return (
         bool(plan.key)
+        and all(branch.key == plan.key for branch in query.branches)
         and plan.limit is None
         and plan.output is not ast.Output.TOP
         and plan.strategy is not ast.Strategy.STRICT_CONTIGUITY

@@ -97,6 +97,7 @@ EVALUATED = frozenset(
 DECLARED = (
     "partition contiguity by ",
     "partition contiguity needs one partition",
+    "skip_till_next_match by [",
     "OPEN ON with a key attribute that only some keyed types have",
     "OPEN ON with WITHIN n EVENTS",
     "WITHIN n EVENTS with ",

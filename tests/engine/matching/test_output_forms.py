@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import UnsupportedQueryError
+from engine.events import FOREVER_MS, EventBatch
 from engine.matching.rows import MatchRow, flat_ids
 from engine.plan.automaton_model import AutomatonPlan
 from engine.reference.output import ReferenceRow, reference_output
 from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
-from tests.engine.strategies import NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases, deliveries
+from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases, deliveries
 
 FORMS = ("SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING")
 CONTIGUOUS_AND_NEXT = (NEXT, PARTITION, STRICT)
@@ -73,6 +74,42 @@ def test_forms_under_contiguity_and_skip_till_next_match(form: str) -> None:
         check_against_the_oracle(case, data)
 
     check()
+
+
+@pytest.mark.parametrize("form", [*FORMS, "ALL"])
+def test_partitions_of_partly_keyed_types(form: str) -> None:
+    scope = QueryScope(strategies=(ANY, NEXT), outputs=(form,), selection=True, partial_keys=True)
+
+    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    @given(cases(scope), st.data())
+    def check(case: Case, data: st.DataObject) -> None:
+        check_against_the_oracle(case, data)
+
+    check()
+
+
+def test_the_key_of_a_match_is_that_of_all_its_events() -> None:
+    query = compile_query(
+        "PATTERN SEQ(A v0, P v1) WHERE skip_till_next_match { [j] AND [k] } WITHIN 10 ms OUTPUT NON_OVERLAPPING", SCHEMA
+    )
+    rows: list[tuple[str, dict[str, object]]] = [
+        ("A", {"k": "p", "j": 1}),
+        ("A", {"k": "p", "j": 2}),
+        ("P", {"k": "p"}),
+        ("P", {"k": "q"}),
+    ]
+    events = [
+        {"event_id": f"e{at}", "type": name, "t_lo_ms": at, "t_hi_ms": at, "source_rank": 0, "source_seq": at, **values}
+        for at, (name, values) in enumerate(rows)
+    ]
+    engine = Engine([query], SCHEMA)
+    found = [*engine.process(EventBatch.from_rows(events, SCHEMA), FOREVER_MS), *engine.finish()]
+    assert sorted(row.key for row in found) == [(("j", 1), ("k", "p")), (("j", 2), ("k", "p"))]
+
+
+def test_a_run_that_begins_in_several_partitions_is_refused() -> None:
+    with pytest.raises(UnsupportedQueryError, match=r"skip_till_next_match by \[j\]"):
+        compile_query("PATTERN SEQ(P v0, A v1) WHERE skip_till_next_match { [k] AND [j] } WITHIN 10 ms", SCHEMA)
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
