@@ -76,13 +76,13 @@ _DONE = 4
 @njit(cache=True, nogil=True)
 def advance(
     code, bounds, constants, slots, steps, loops, negations, returns, live, live_states, scalars,
-    batch_t, batch_partition, batch_previous, batch_roles, batch_columns,
+    batch_t, batch_rows, batch_partition, batch_previous, batch_roles, batch_columns,
     t_ms, partition_of, position, source, columns, negated, negated_before,
     chains, seen, newest_negated,
     runs, run_aggregates, free, changed, table,
     nodes, match_fields, match_rows, match_aggregates, match_values, counters, first_position, start,
 ):  # fmt: skip
-    """Process the events start, start + 1, ... of a batch; returns the first not processed (their number when all are).
+    """Process the events batch_rows[start], ...; returns the first place not processed (their number when all are).
 
     It stops early when the store, runs, nodes or matches might not hold what the next event needs: the caller empties
     or grows them and calls again. Nothing of an unprocessed event is done.
@@ -102,14 +102,15 @@ def advance(
     stack = np.empty(MAX_STACK, np.float64)
     number = np.empty(1, np.float64)
     bits = number.view(np.int64)
-    for at in range(start, batch_t.shape[0]):
-        partition = batch_partition[at]
+    for place in range(start, batch_rows.shape[0]):
+        partition = batch_partition[place]
         if partition == NOWHERE:
             continue
-        begins = batch_roles[0, at]
+        at = batch_rows[place]
+        begins = batch_roles[0, place]
         negates = False
         for negation in range(n_negations):
-            negates = negates or batch_roles[2 * n_steps + negation, at]
+            negates = negates or batch_roles[2 * n_steps + negation, place]
         t = batch_t[at]
         is_new = has_broadcast and partition >= 0 and seen[partition, IS_KNOWN] == 0
         if partition == BROADCAST:
@@ -129,7 +130,7 @@ def advance(
             or nodes.shape[0] - counters[N_NODES] < 4 * n_offers
             or match_fields.shape[0] - counters[N_MATCHES] < 2 * n_offers
         ):
-            return at
+            return place
         # ---- the event stands at the end of the store, to be overwritten if nothing selects it
         t_ms[row] = t
         partition_of[row] = partition
@@ -171,8 +172,8 @@ def advance(
                     may_move = keep and not (strict_ties != 0 and t <= t_ms[newest])
                 there = here + 1
                 loops_here = here >= 0 and steps[here, IS_KLEENE] != 0
-                tries_begin = may_move and there < n_steps and batch_roles[there, at]
-                tries_take = may_move and loops_here and batch_roles[n_steps + here, at]
+                tries_begin = may_move and there < n_steps and batch_roles[there, place]
+                tries_take = may_move and loops_here and batch_roles[n_steps + here, place]
                 begun, taken = False, False
                 if tries_begin or tries_take:
                     if run >= 0:
@@ -303,16 +304,16 @@ def advance(
                 _unlink_merged(runs, free, chains, counters, chain)
         if negates or counters[N_NODES] > n_nodes:
             for negation in range(n_negations):
-                negated[negation, row] = batch_roles[2 * n_steps + negation, at]
+                negated[negation, row] = batch_roles[2 * n_steps + negation, place]
                 if negated[negation, row]:
-                    place = partition if partition >= 0 else unbound
-                    negated_before[negation, row] = newest_negated[negation, place]
-                    newest_negated[negation, place] = row
+                    own_chain = partition if partition >= 0 else unbound
+                    negated_before[negation, row] = newest_negated[negation, own_chain]
+                    newest_negated[negation, own_chain] = row
             counters[N_STORED] += 1
         if has_broadcast and partition >= 0:
             seen[partition, LAST_POSITION] = first_position + at
             seen[partition, LAST_T] = t
-    return batch_t.shape[0]
+    return batch_rows.shape[0]
 
 
 @njit(cache=True, nogil=True)

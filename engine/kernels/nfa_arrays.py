@@ -1,6 +1,6 @@
 """The arrays of the run-based runtime: a plan, a batch, the store, runs, nodes and matches, and what they mean.
 
-n steps, m negations, k programs, r registers, p partitions, c capacity, b events in a batch:
+n steps, m negations, k programs, r registers, p partitions, c capacity, b events in a batch, o of them offered:
 
 - code, bounds, constants: programs, see `engine.plan.programs`.
 - slots int32 (n_slots, 4): running aggregates by SLOT_KIND, SLOT_COMPONENT, SLOT_COLUMN, SLOT_BASE.
@@ -13,9 +13,10 @@ n steps, m negations, k programs, r registers, p partitions, c capacity, b event
 - live int64 (., 3): what later predicates read of a run: LIVE_KIND (VALUE of a register's event, SLOT, PLACE of a
   register's event), LIVE_OF (register or slot), LIVE_COLUMN. live_states int64 (n, 3): FIRST_LIVE, LAST_LIVE into it
   for a run whose last event is of that component, and whether such runs are MERGEABLE.
-- batch_t int64 (b,); batch_partition int64 (b,): NOWHERE for events that no edge accepts, BROADCAST for those of every
-  partition; batch_previous int64 (b,): position of the event before in the partition (empty unless the strategy needs
-  it); batch_roles bool (2 n + m, b): what begin edges, take edges and negations accept; batch_columns float64 (., b).
+- batch_t int64 (b,); batch_previous int64 (b,): position of the event before in the partition (empty unless the
+  strategy needs it); batch_columns float64 (., b). Of the events that are offered, ascending: batch_rows int64 (o,);
+  batch_partition int64 (o,): NOWHERE for those that no edge accepts, BROADCAST for those of every partition;
+  batch_roles bool (2 n + m, o): what begin edges, take edges and negations accept.
 - t_ms, partition_of, position, source int64 (c,): the store: the events that runs have selected, and negated ones, in
   stream order; position in the stream, source: the row in the batch. columns float64 (., c). negated bool (m, c);
   negated_before int64 (m, c): the row of the negated event before it in its partition.

@@ -6,13 +6,14 @@ by the queries that have the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
 from engine.kernels.blocks import select_where
+from engine.kernels.liveness import mark_found
 from engine.language import ast
 from engine.matching.interner import Interner
 from engine.matching.liveness import LiveStarts
@@ -146,11 +147,49 @@ class EarlyFilter:
             [self._accepted(role, stream, None if n.after < 0 else live) for n, role in negated],
         )
 
-    def accepted(self, stream: StreamColumns) -> list[Int64Array]:
+    def begins(self, stream: StreamColumns) -> Int64Array:
+        """The rows of a batch that the first component accepts, with or without the key."""
+        return self._of_batch(self._begin[0], stream)
+
+    def negates(self, stream: StreamColumns, numbers: Iterable[int]) -> Int64Array:
+        """The rows of a batch that some of these negations accept, with or without the key."""
+        return _united([self._of_batch(self._negated[number], stream) for number in numbers])
+
+    def by_role(self, stream: StreamColumns) -> list[Int64Array]:
         """The rows of a batch that each begin edge, each take edge and each negation accepts, with or without the key,
         whether a match may be under way or not."""
         roles = (*self._begin, *self._take, *self._negated)
         return [_NO_ROWS if role is None else self._of_batch(role, stream) for role in roles]
+
+    def accepted(self, stream: StreamColumns, rows: Int64Array | None = None) -> BoolArray:
+        """Which of these rows of a batch, ascending (None: of all), each begin edge, each take edge and each negation
+        accepts, with or without the key, whether a match may be under way or not: bool (n_roles, n)."""
+        roles = (*self._begin, *self._take, *self._negated)
+        n = len(stream) if rows is None else len(rows)
+        table: BoolArray = np.zeros((len(roles), n), np.bool_)
+        for role, marks in zip(roles, table, strict=True):
+            if role is None:
+                continue
+            if rows is not None:
+                self._mark(role, stream, rows, marks)
+            elif len(found := self._of_batch(role, stream)) == n:
+                marks[:] = True
+            else:
+                marks[found] = True
+        return table
+
+    def _mark(self, role: _Role, stream: StreamColumns, rows: Int64Array, marks: BoolArray) -> None:
+        """Mark the rows that an edge accepts; looked up when it has been asked of all rows, or nearly all are asked."""
+        found = stream.chosen.get((role.event_type, role.meaning))
+        if found is None and 2 * len(rows) >= len(stream):
+            found = self._of_batch(role, stream)
+        if found is None:
+            found = stream.of_type(rows, role.event_type)
+            if len(found) == len(rows) and role.first == role.last:
+                marks[:] = True
+                return
+            found = self._where(role, self.columns(stream), found)
+        mark_found(rows, found, marks)
 
     def _of_batch(self, role: _Role, stream: StreamColumns) -> Int64Array:
         found = stream.chosen.get((role.event_type, role.meaning))

@@ -69,7 +69,7 @@ class NfaRuntime:
             self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits)
         # Output forms are made by partition: of those that the query names.
         key = plan.key or (implied_key(plan) if self._results is None else ())
-        self._partitions = RunPartitions(plan, key)
+        self._partitions = RunPartitions(plan, key, self._filter)
         self.store = RunStore(plan, interner, key, described=self._results is not None)
         self._compact_at = _LEAST_ROWS
 
@@ -111,35 +111,41 @@ class NfaRuntime:
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Imprecise events are refused and counted in `n_rejected`."""
         completed = self._decided(joined([self._pending, *self._run(stream)]), watermark_ms)
-        histories = Histories.of(self._memory.nodes, self.store.t_lo_ms, completed, self.plan.within_ms)
-        formed = None if self._results is None else self._formed(self._results, histories, stream, watermark_ms)
-        rows = self._rows(histories) if formed is None else formed
+        rows: Sequence[MatchRow] = []
+        if self._results is not None or len(completed.fields):
+            histories = Histories.of(self._memory.nodes, self.store.t_lo_ms, completed, self.plan.within_ms)
+            formed = None if self._results is None else self._formed(self._results, histories, stream, watermark_ms)
+            rows = self._rows(histories) if formed is None else formed
         if self._size >= self._compact_at:
             self._compact(watermark_ms)
         return rows
 
     def _run(self, stream: StreamColumns) -> list[na.MatchArrays]:
         """Offer a batch to the runs; returns the completed ones."""
-        store, memory, n = self.store, self._memory, len(stream)
+        store, memory = self.store, self._memory
         first_position = store.n_seen
-        store.n_seen += n
-        roles = self._roles(stream)
-        imprecise = stream.t_lo_ms != stream.t_hi_ms
-        if imprecise.any():
+        store.n_seen += len(stream)
+        if not stream.is_precise:
+            imprecise = stream.t_lo_ms != stream.t_hi_ms
             self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in self.plan.types)
-        partition = self._partitions.of(stream, roles, imprecise, store.keys)
+        offered = self._partitions.of(stream, store, memory)
         previous = np.empty(0, np.int64)
         if self._neighbours is not None:
             previous = self._neighbours.of(stream)
+        n = len(offered.rows)
+        if n == 0:
+            return []
         columns = self._filter.columns(stream)
         memory.know_partitions(store.n_partitions)
+        memory.reserve(n)
+        store.reserve(memory.count(na.N_STORED), n)
         completed: list[na.MatchArrays] = []
         start = 0
         while start < n:
             matches = memory.matches
             start = self.kernels.of(nfa.advance)(
                 *self._arrays,
-                stream.t_lo_ms, partition, previous, roles, columns,
+                stream.t_lo_ms, offered.rows, offered.partition, previous, offered.roles, columns,
                 store.t_lo_ms, store.partition, store.position, store.source, store.columns,
                 store.negated, store.negated_before,
                 memory.chains, memory.seen, memory.newest_negated,
@@ -154,17 +160,6 @@ class NfaRuntime:
                     store.grow(memory.count(na.N_STORED))
         store.complete(stream, memory.count(na.N_STORED))
         return completed
-
-    def _roles(self, stream: StreamColumns) -> BoolArray:
-        """What begin edges, take edges and negations accept by type and local predicates, bool (n_roles, n)."""
-        accepted = self._filter.accepted(stream)
-        roles: BoolArray = np.zeros((len(accepted), len(stream)), np.bool_)
-        for role, rows in enumerate(accepted):
-            if len(rows) == len(stream):
-                roles[role] = True
-            else:
-                roles[role, rows] = True
-        return roles
 
     # ---------------------------------------------------------------- results
 

@@ -16,6 +16,8 @@ from engine.kernels import nfa_upkeep
 _LEAST_RUNS = 256
 _LEAST_NODES = 1024
 _LEAST_MATCHES = 1024
+_MOST_AHEAD = 8192
+_ROOMY = 8  # arrays that are so many times too large are given up
 _MOST_MATCHES = 65_536  # as many are handed over at once, unless one event completes more
 _SINCE_START = (na.N_BEGUN, na.N_MERGED, na.N_OFFERED)
 
@@ -82,6 +84,13 @@ class RunMemory:
         self.chains[:n_old], self.chains[-1] = chains[:n_old], chains[-1]  # the chain of no partition yet stays last
         self.seen[:n_old] = seen
         self.newest_negated[:, :n_old], self.newest_negated[:, -1] = newest[:, :n_old], newest[:, -1]
+
+    def reserve(self, n_events: int) -> None:
+        """Make room for what so many events (of very many: a good part) may usually select."""
+        n_needed = min(n_events, _MOST_AHEAD)
+        n_free = len(self.nodes) - self.n_nodes
+        if n_free < n_needed:
+            self.nodes = _longer(self.nodes, max(len(self.nodes), n_needed) - n_free)
 
     def grow(self) -> None:
         """Make room for whatever one more event may need."""
@@ -184,7 +193,8 @@ class RunMemory:
         self.counters[na.N_NODES] = len(nodes)
         self._allocate_partitions(len(seen))
         self.seen[:] = seen
-        self._allocate_runs(max(_LEAST_RUNS, 2 * n))
+        if not 2 * n <= len(self.runs) <= max(_LEAST_RUNS, _ROOMY * (n + len(seen))):
+            self._allocate_runs(max(_LEAST_RUNS, 2 * n))
         self.runs[:n], self.run_aggregates[:n] = runs, aggregates
         nfa_upkeep.link_runs(self.runs, unbound, n, self.chains)
         n_free = len(self.runs) - n

@@ -18,6 +18,7 @@ from engine.plan.model import Plan
 
 _STATE_VERSION = 2
 _LEAST = 64
+_MOST_AHEAD = 8192  # rows for which room is made before it is known how many will be kept
 
 
 class RunStore:
@@ -66,10 +67,19 @@ class RunStore:
         self.negated: BoolArray = np.empty((len(self.plan.negations), capacity), np.bool_)
         self.negated_before: Int64Array = np.empty((len(self.plan.negations), capacity), np.int64)
 
+    def reserve(self, n_stored: int, n_more: int) -> None:
+        """Make room for so many more rows, or for a good part of very many."""
+        n_needed = n_stored + min(n_more, _MOST_AHEAD)
+        if n_needed > len(self.t_lo_ms):
+            self._grow(n_stored, max(n_needed, 2 * n_stored))
+
     def grow(self, n_stored: int) -> None:
         """Make room for at least as many rows again as there are, of which `n_stored` have been written."""
+        self._grow(n_stored, 2 * len(self.t_lo_ms))
+
+    def _grow(self, n_stored: int, capacity: int) -> None:
         old = self.__dict__.copy()
-        self._allocate(2 * len(self.t_lo_ms))
+        self._allocate(capacity)
         for name in (*self._flat, "source"):
             getattr(self, name)[:n_stored] = old[name][:n_stored]
         for name in ("columns", "negated", "negated_before"):

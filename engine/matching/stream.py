@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
 from engine.kernels.decode import widen
+from engine.kernels.liveness import link_rows
 from engine.language import ast
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
@@ -48,6 +49,16 @@ class Partitions:
     numbers: Int64Array
 
 
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """The precise rows of some types by partition: the first of each of the `len(first)` partitions, and for each row
+    the one that follows it, -1 for none. `partitions` may get further keys, of which there is no row."""
+
+    partitions: Partitions
+    first: Int64Array
+    following: Int64Array
+
+
 class StreamColumns:
     """The columns of a batch as kernels take them; each is decoded when it is first asked for, and then shared.
 
@@ -74,6 +85,7 @@ class StreamColumns:
         self._rows_of_type: dict[str, Int64Array] = {}
         self._rows_of_types: dict[frozenset[str], tuple[Int64Array, bool]] = {}
         self._partitions: dict[tuple[str, ...], Partitions] = {}
+        self._chains: dict[tuple[tuple[str, ...], frozenset[str]], Chains] = {}
         self._stacked: dict[tuple[str, ...], Float64Array] = {}
 
     def __len__(self) -> int:
@@ -182,6 +194,17 @@ class StreamColumns:
             complete = np.flatnonzero(~np.isnan(columns).any(axis=0))
             numbers[complete] = table.numbers(columns[:, complete])
             found = self._partitions[key] = Partitions(table, numbers)
+        return found
+
+    @_one_at_a_time
+    def chains(self, key: tuple[str, ...], kinds: Mapping[str, AttributeType], types: frozenset[str]) -> Chains:
+        """The rows of these types by their partitions, see `partitions`."""
+        found = self._chains.get((key, types))
+        if found is None:
+            partitions = self.partitions(key, kinds)
+            rows, _ = self.rows_of_types(types)
+            linked = link_rows(rows, partitions.numbers, self.t_lo_ms, self.t_hi_ms, len(partitions.table))
+            found = self._chains[key, types] = Chains(partitions, *linked)
         return found
 
     @_one_at_a_time
