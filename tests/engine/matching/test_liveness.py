@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 import engine
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.kernels.liveness import NEVER_MS, live_rows
+from engine.kernels.liveness import (
+    NEVER_MS,
+    claim_partitions,
+    link_rows,
+    live_among,
+    live_rows,
+    mark_found,
+    near_starts,
+    runs_reach,
+)
+from engine.kernels.nfa_arrays import NOWHERE
 from engine.matching.early_filter import EarlyFilter
 from engine.matching.interner import Interner
 from engine.matching.stream import StreamColumns
@@ -47,6 +57,75 @@ def test_live_rows_are_those_of_the_definition(events: list[tuple[int, int, bool
         )
     ]
     assert found.tolist() == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-1, 2), st.integers(0, 3), st.integers(0, 1), st.sampled_from(("", "", "start", "other"))
+        ),
+        max_size=20,
+    ),
+    st.lists(st.integers(-2, 6), min_size=3, max_size=3),
+    st.integers(0, 6),
+)
+def test_rows_near_starts_are_those_of_the_definition(
+    events: list[tuple[int, int, int, str]], lives_until: list[int], within_ms: int
+) -> None:
+    partition = np.array([p for p, _, _, _ in events], np.int64)
+    lo_ms = np.cumsum([gap for _, gap, _, _ in events], dtype=np.int64)
+    hi_ms = lo_ms + [width for _, _, width, _ in events]
+    kinds = np.array([kind for _, _, _, kind in events], np.str_)
+    precise = lo_ms == hi_ms
+    starts, others = (np.flatnonzero((kinds == kind) & precise) for kind in ("start", "other"))
+    until_ms = np.array([until if until >= 0 else NEVER_MS for until in lives_until], np.int64)
+    own = np.array([5, 7, 6], np.int64)
+    expected = [
+        row
+        for row in range(len(events))
+        if partition[row] >= 0
+        and precise[row]
+        and (
+            row in others
+            or lo_ms[row] <= until_ms[partition[row]]
+            or any(
+                start <= row and partition[start] == partition[row] and lo_ms[row] - lo_ms[start] <= within_ms
+                for start in starts
+            )
+        )
+    ]
+    first, following = link_rows(np.arange(len(events)), partition, lo_ms, hi_ms, 3)
+    rows, numbers = near_starts(starts, others, partition, first, following, lo_ms, within_ms, until_ms, own)
+    assert rows.tolist() == expected
+    assert numbers.tolist() == own[partition[expected]].tolist()
+    marks = np.zeros((len(events) + 7) // 8 * 8, np.uint8)
+    marks[: len(events)] = 1
+    marks[others], marks[starts] = 3, 2
+    rows, numbers = live_among(marks, len(events), partition, lo_ms, hi_ms, within_ms, until_ms, own)
+    assert rows.tolist() == expected
+    assert numbers.tolist() == own[partition[expected]].tolist()
+
+
+@given(st.sets(st.integers(0, 12)), st.sets(st.integers(0, 12)))
+def test_rows_that_are_found_are_marked(rows: set[int], found: set[int]) -> None:
+    marks = np.zeros(len(rows), np.bool_)
+    mark_found(np.array(sorted(rows), np.int64), np.array(sorted(found), np.int64), marks)
+    assert marks.tolist() == [row in found for row in sorted(rows)]
+
+
+def test_partitions_are_claimed_in_order_of_arrival() -> None:
+    own = np.array([NOWHERE, 4, NOWHERE, NOWHERE], np.int64)
+    partition = np.array([2, 1, -1, 0, 2, 3], np.int64)
+    assert claim_partitions(np.arange(5), partition, own, NOWHERE, -3).tolist() == [2, 0]
+    assert own.tolist() == [-3, 4, -3, NOWHERE]
+
+
+def test_a_partition_is_reached_as_long_as_its_newest_run_lives() -> None:
+    # Two runs in the chain of partition 1: columns are node, partition, component, next run, first row.
+    runs = np.array([[0, 1, 0, 1, 0], [0, 1, 0, -1, 1]], np.int64)
+    chains = np.array([[-1, 0], [0, 2], [-1, 0]], np.int64)
+    until_ms = runs_reach(np.array([1, 0, NOWHERE], np.int64), chains, runs, np.array([3, 5], np.int64), 10)
+    assert until_ms.tolist() == [15, NEVER_MS, NEVER_MS]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABC"), st.none() | st.integers(0, 2), st.integers(0, 3)), max_size=20),
