@@ -7,15 +7,12 @@ are in listing order: last event, first event, ids, window.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from engine.events import BoolArray, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array
 from engine.matching.listed import Key, Matches
-from engine.matching.orders import has_other_orders
 
 TOLERANCE = 1e-9
 """Confidences that differ by less are equal: they are the same sum, added up in another order."""
@@ -61,23 +58,38 @@ class Entries(NamedTuple):
         return cls(np.arange(n_matches), zeros, zeros, np.full(n_matches, NO_OPENER))
 
 
-@dataclass(frozen=True, slots=True)
-class FormedRow:
-    """A row before it is spelled out: the match that it shows, and what it says of those behind it.
+class Formed(NamedTuple):
+    """Rows before they are spelled out: the entry that each shows, and what it says of those behind it.
 
-    `candidates` (COLLAPSED): places in `Matches.events` by component, in stream order.
+    confidence: float64 (n,); n_behind: int64 (n,), matches behind each row. Where more is said of these than their
+    number (COLLAPSED), those of row k are groups[starts[k] : starts[k] + n_behind[k]].
     """
 
-    match: int
-    window: Window
-    confidence: float
-    count: int = 1
-    candidates: dict[int, Int64Array] | None = None
-    exact: bool = True
+    entries: Entries
+    confidence: Float64Array
+    n_behind: Int64Array
+    groups: Int64Array
+    starts: Int64Array
+
+    def at(self, rows: slice) -> Formed:
+        """These rows."""
+        entries = Entries(*(column[rows] for column in self.entries))
+        return Formed(entries, self.confidence[rows], self.n_behind[rows], self.groups, self.starts[rows])
+
+    def behind(self) -> Int64Array:
+        """The matches behind the rows, row by row."""
+        if not len(self.starts):
+            return self.groups[:0]
+        return self.groups[self.starts[0] : self.starts[-1] + self.n_behind[-1]]
+
+    @classmethod
+    def of(cls, entries: Entries, confidence: Float64Array, n_behind: Int64Array) -> Formed:
+        """Rows that say of the matches behind them how many these are."""
+        return cls(entries, confidence, n_behind, np.empty(0, np.int64), np.zeros(len(n_behind), np.int64))
 
 
-BoundIds = Callable[[int], tuple[object, ...]]
-"""From the number of a match to its ids by variable: what decides between matches that are alike otherwise."""
+BoundIds = Callable[[Int64Array], Sequence[tuple[object, ...]]]
+"""From numbers of matches to their ids by variable: what decides between matches that are alike otherwise."""
 
 
 def in_listing_order(matches: Matches, entries: Entries, ids_of: BoundIds) -> Entries:
@@ -89,26 +101,23 @@ def in_listing_order(matches: Matches, entries: Entries, ids_of: BoundIds) -> En
     tied = (first[1:] == first[:-1]) & (last[1:] == last[:-1]) & (entries.match[1:] != entries.match[:-1])
     if not tied.any():
         return entries
+    of_ties = np.unique(entries.match[np.append(tied, False) | np.append(False, tied)])
+    ids = dict(zip(of_ties.tolist(), ids_of(of_ties), strict=True))
     order = np.arange(len(entries.match))
     for start, end in _bounds(first, last):
         if tied[start : end - 1].any():
-            place = {k: ids_of(k) for k in set(entries.match[start:end].tolist())}
-            run = sorted(range(start, end), key=lambda at: (place[int(entries.match[at])], entries.window(at)))
+            run = sorted(range(start, end), key=lambda at: (ids[int(entries.match[at])], entries.window(at)))
             order[start:end] = run
     return entries.at(order)
 
 
-def all_rows(matches: Matches, entries: Entries) -> list[FormedRow]:
+def all_rows(matches: Matches, entries: Entries) -> Formed:
     """OUTPUT ALL: every entry."""
-    confidence = matches.listed.confidence[entries.match].tolist()
-    windows = zip(*(column.tolist() for column in entries.windows), strict=True)
-    return [
-        FormedRow(match, window, sure)
-        for match, window, sure in zip(entries.match.tolist(), windows, confidence, strict=True)
-    ]
+    n = len(entries.match)
+    return Formed.of(entries, matches.listed.confidence[entries.match], np.ones(n, np.int64))
 
 
-def merged_sets(matches: Matches, entries: Entries, threshold: float) -> list[FormedRow]:
+def merged_sets(matches: Matches, entries: Entries, threshold: float) -> Formed:
     """OUTPUT SETS: entries with equal event sets per component are one.
 
     Their orders are disjoint, so confidences add up; the divisions of one order into iterations share its worlds and
@@ -116,11 +125,13 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float) -> list[Fo
     """
     groups: dict[object, list[int]] = {}
     listed, number = matches.listed, matches.events.number
-    for at, match in enumerate(entries.match.tolist()):
+    alone = _alone(matches, entries)
+    for at in np.flatnonzero(~alone).tolist():
+        match = int(entries.match[at])
         events = slice(listed.offsets[match], listed.offsets[match + 1])
         pairs = zip(listed.components[events].tolist(), number[listed.rows[events]].tolist(), strict=True)
         groups.setdefault((entries.window(at), matches.keys[listed.partition[match]], frozenset(pairs)), []).append(at)
-    rows: list[tuple[int, FormedRow]] = []
+    rows: list[tuple[int, float, int]] = []  # best entry, confidence, matches
     for group in groups.values():
         by_order: dict[tuple[int, ...], float] = {}
         for at in group:
@@ -129,46 +140,48 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float) -> list[Fo
             by_order[order] = max(by_order.get(order, 0.0), float(listed.confidence[match]))
         total = min(sum(by_order.values()), 1.0)
         if total >= threshold - TOLERANCE:
-            best = _best(matches, entries.match, np.array(group))
-            rows.append((best, FormedRow(int(entries.match[best]), entries.window(best), total, len(group))))
-    return [row for _, row in sorted(rows, key=lambda item: item[0])]
+            rows.append((_best(matches, entries.match, np.array(group)), total, len(group)))
+    confidence = np.minimum(listed.confidence[entries.match], 1.0)
+    kept: BoolArray = alone & (confidence >= threshold - TOLERANCE)
+    n_behind = np.ones(len(kept), np.int64)
+    for best, total, n in rows:
+        kept[best], confidence[best], n_behind[best] = True, total, n
+    return Formed.of(entries.at(kept), confidence[kept], n_behind[kept])
 
 
-@dataclass(frozen=True, slots=True)
-class Collapsing:
-    """What COLLAPSED needs beside the matches: components that take several events, the sequences of components that a
-    match may be (none when it may be something else: then no row is known to be exact), and TIES STRICT."""
+def _alone(matches: Matches, entries: Entries) -> BoolArray:
+    """Entries whose first and last events and number of events no other one of the window and key has, bool (k,)."""
+    listed = matches.listed
+    number = matches.events.number[listed.rows]
+    begins = listed.offsets[:-1]
+    n = len(entries.match)
+    columns = [matches.n_events, listed.partition]
+    if matches.n_matches:
+        columns += [np.minimum.reduceat(number, begins), np.maximum.reduceat(number, begins)]
+    columns = [*(column[entries.match] for column in columns), *entries.windows]
+    order = np.lexsort(columns)
+    starts = _starts(*(column[order] for column in columns))
+    alone: BoolArray = np.zeros(n, np.bool_)
+    alone[order[starts[np.diff(np.append(starts, n)) == 1]]] = True
+    return alone
 
-    kleene: frozenset[int]
-    shapes: Sequence[Sequence[int]]
-    strict_ties: bool
 
-
-def counted(matches: Matches, entries: Entries, most: int, collapsing: Collapsing | None) -> list[FormedRow]:
-    """OUTPUT COUNT and, with `collapsing`, COLLAPSED: one row per window, key, first and last event; at most `most`."""
+def counted(matches: Matches, entries: Entries, most: int, *, collapsed: bool) -> Formed:
+    """OUTPUT COUNT and COLLAPSED: one row per window, key, first and last event; at most `most`."""
     listed, number = matches.listed, matches.events.number
     key = listed.partition[entries.match]
     first, last = number[matches.first][entries.match], number[matches.last][entries.match]
     order = np.lexsort((np.arange(len(key)), *entries.windows, key, first, last))
     entries = entries.at(order)
     columns = (first[order], last[order], key[order], *entries.windows)
-    best = _best_of_groups(matches, entries, columns)
-    rows: list[FormedRow] = []
-    for (start, end), shown in islice(zip(_bounds(*columns), best.tolist(), strict=True), most):
-        match = int(entries.match[shown])
-        candidates, exact = None, True
-        if collapsing is not None:
-            group = entries.match[start:end]
-            candidates = _candidates(matches, group)
-            exact = bool(collapsing.shapes) and not has_other_orders(
-                matches, group, candidates, collapsing.kleene, collapsing.shapes, strict_ties=collapsing.strict_ties
-            )
-        sure = float(listed.confidence[match])
-        rows.append(FormedRow(match, entries.window(shown), sure, end - start, candidates, exact))
-    return rows
+    shown = entries.at(_best_of_groups(matches, entries, columns))
+    starts = _starts(*columns)
+    n_behind = np.diff(np.append(starts, len(order)))
+    groups = entries.match if collapsed else entries.match[:0]
+    return Formed(shown, listed.confidence[shown.match], n_behind, groups, starts).at(slice(most))
 
 
-def non_overlapping(matches: Matches, entries: Entries, ends_ms: dict[tuple[Window, Key], int]) -> list[FormedRow]:
+def non_overlapping(matches: Matches, entries: Entries, ends_ms: dict[tuple[Window, Key], int]) -> Formed:
     """OUTPUT NON_OVERLAPPING: per window and partition the earliest end, then earliest start, longest, ids.
 
     ends_ms: end of the match chosen last, updated; the next one starts strictly later.
@@ -190,7 +203,7 @@ def non_overlapping(matches: Matches, entries: Entries, ends_ms: dict[tuple[Wind
     return all_rows(matches, entries.at(np.array(sorted(chosen), np.int64)))
 
 
-def top(matches: Matches, entries: Entries, k: int, best: dict[Window, list[float]]) -> list[FormedRow]:
+def top(matches: Matches, entries: Entries, k: int, best: dict[Window, list[float]]) -> Formed:
     """OUTPUT TOP: those of the entries that are among the k most confident of their window so far, these first.
 
     best: the confidences of those, updated; an entry that only equals an earlier one comes after it.
@@ -244,26 +257,13 @@ def _best(matches: Matches, match_of: Int64Array, group: Int64Array) -> int:
     return int(close[np.argmax(matches.n_events[match_of[close]])])
 
 
-def _candidates(matches: Matches, group: Int64Array) -> dict[int, Int64Array]:
-    """Component -> the events that it has in at least one match, in stream order."""
-    own = matches.listed.chosen(group)
-    number = matches.events.number
-    candidates: dict[int, Int64Array] = {}
-    for component in np.unique(own.components).tolist():
-        rows = own.rows[own.components == component]
-        _, first = np.unique(number[rows], return_index=True)
-        candidates[component] = rows[first]
-    return candidates
-
-
 __all__ = [
     "NO_OPENER",
     "NO_WINDOW",
     "TOLERANCE",
     "BoundIds",
-    "Collapsing",
     "Entries",
-    "FormedRow",
+    "Formed",
     "Window",
     "all_rows",
     "as_window",

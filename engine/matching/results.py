@@ -7,7 +7,7 @@ decided; those that a match still to come may displace wait here, as part of the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,16 +18,16 @@ from engine.errors import StateError
 from engine.events import AttributeType, BoolArray, Int64Array
 from engine.language import ast
 from engine.matching.base import Limits
-from engine.matching.bindings import BoundVariable, bindings, comparable
+from engine.matching.bindings import BoundVariable, comparable
+from engine.matching.collapsed_candidates import Collapsing
+from engine.matching.formed_rows import FormedRows, Spelling, bindings_of, capped
 from engine.matching.interner import Interner
-from engine.matching.listed import Key, ListedMatches, Matches, as_key, no_matches
+from engine.matching.listed import Key, Matches, as_key, no_matches
 from engine.matching.output import limit
 from engine.matching.output_forms import (
-    NO_WINDOW,
     TOLERANCE,
-    Collapsing,
     Entries,
-    FormedRow,
+    Formed,
     Window,
     all_rows,
     as_window,
@@ -37,7 +37,7 @@ from engine.matching.output_forms import (
     non_overlapping,
     top,
 )
-from engine.matching.rows import MatchRow, Value
+from engine.matching.rows import MatchRow, Value, joined_rows
 from engine.matching.selection import Consumption, first_of_each_end
 from engine.matching.stream import StreamColumns
 from engine.matching.windowed import windows_of
@@ -116,17 +116,19 @@ class Results:
         self._interner = interner
         self._variables = tuple(variables)
         self._depth = max((len(variable.path) for variable in variables), default=0)
-        self._shapes = [tuple(range(len(variables)))] if shapes is None else shapes
         self._trailing_ms = plan.within_ms if trailing else 0
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
         names = [variable.name for variable in variables]
+        self._spelling = Spelling(plan, self._variables, self._value, _collapsing(plan, variables, shapes))
         self._consumption = Consumption(frozenset(names.index(name) for name in query.consume))
         self._windows = windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
         self._ends_ms: dict[tuple[Window, Key], int] = {}
         self._best: dict[Window, list[float]] = {}
 
-    def take(self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0) -> list[MatchRow]:
+    def take(
+        self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
+    ) -> Sequence[MatchRow]:
         """The rows that are decided now that `found` are, after the batch `stream`; to be called for every batch.
 
         `longest_ms`: the longest interval of an event that may still end a match with earlier stream order.
@@ -137,11 +139,11 @@ class Results:
         matches, entries = self._entries(matches)
         if self.plan.output is not ast.Output.SETS:
             entries = entries.at(matches.listed.confidence[entries.match] >= self._threshold - TOLERANCE)
-        entries = self._selected(matches, in_listing_order(matches, entries, lambda match: self._ids(matches, match)))
+        entries = self._selected(matches, in_listing_order(matches, entries, lambda tied: self._ids(matches, tied)))
         most = limit(self.plan, self.limits)
         formed = self._formed(matches, entries, most + 1)
         self._forget(watermark_ms, longest_ms)
-        return self._rows(matches, formed[:most], cut=len(formed) > most)
+        return self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
 
     # --------------------------------------------------------------- deciding
 
@@ -182,16 +184,14 @@ class Results:
             entries = first_of_each_end(matches, entries)
         return self._consumption.accepted(matches, entries) if query.consume else entries
 
-    def _formed(self, matches: Matches, entries: Entries, most: int) -> list[FormedRow]:
+    def _formed(self, matches: Matches, entries: Entries, most: int) -> Formed:
         match self.plan.output:
             case ast.Output.SETS:
                 return merged_sets(matches, entries, self._threshold)
             case ast.Output.COLLAPSED:
-                kleene = frozenset(k for k, v in enumerate(self._variables) if v.kleene or v.path)
-                strict_ties = self.plan.ties is ast.Ties.STRICT
-                return counted(matches, entries, most, Collapsing(kleene, self._shapes, strict_ties))
+                return counted(matches, entries, most, collapsed=True)
             case ast.Output.COUNT:
-                return counted(matches, entries, most, None)
+                return counted(matches, entries, most, collapsed=False)
             case ast.Output.NON_OVERLAPPING:
                 return non_overlapping(matches, entries, self._ends_ms)
             case ast.Output.TOP:
@@ -212,53 +212,14 @@ class Results:
 
     # ------------------------------------------------------------------- rows
 
-    def _rows(self, matches: Matches, formed: list[FormedRow], *, cut: bool) -> list[MatchRow]:
-        shown = matches.listed.chosen(np.array([row.match for row in formed], np.int64))
-        rows = list(self._spelled_out(matches, shown, formed))
+    def _rows(self, matches: Matches, formed: Formed, *, cut: bool) -> Sequence[MatchRow]:
+        rows = FormedRows(self._spelling, matches, formed)
         if matches.unfinished and not rows:
             self.n_unfinished += 1
-        if rows and (cut or matches.unfinished):
-            counts = self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
-            rows[-1] = replace(rows[-1], capped=True, count_exact=not (counts and matches.unfinished))
-        return rows
-
-    def _spelled_out(self, matches: Matches, shown: ListedMatches, formed: Sequence[FormedRow]) -> Iterator[MatchRow]:
-        ids = matches.events.ids.take(pa.array(shown.rows)).to_pylist()
-        components = shown.components.tolist()
-        iterations = None if shown.iterations is None else [tuple(each) for each in shown.iterations.tolist()]
-        lo_ms, hi_ms = matches.events.lo_ms, matches.events.hi_ms
-        for at, row in enumerate(formed):
-            own = slice(int(shown.offsets[at]), int(shown.offsets[at + 1]))
-            yield MatchRow(
-                query=self.plan.name,
-                key=matches.keys[shown.partition[at]],
-                first_lo_ms=int(lo_ms[shown.rows[own.start]]),
-                last_hi_ms=int(hi_ms[shown.rows[own.stop - 1]]),
-                bindings=bindings(
-                    self._variables, ids[own], components[own], None if iterations is None else iterations[own]
-                ),
-                confidence=row.confidence,
-                values={
-                    returned.name: self._value(float(number), returned.type)
-                    for returned, number in zip(self.plan.returns, shown.values[at], strict=True)
-                },
-                count=row.count,
-                candidates=None if row.candidates is None else self._candidates(matches, row.candidates),
-                exact=row.exact,
-                last_lo_ms=_unless_precise(matches, int(shown.rows[own.stop - 1])),
-                window=None if row.window == NO_WINDOW else row.window[:2],
-            )
-
-    def _candidates(self, matches: Matches, candidates: Mapping[int, Int64Array]) -> dict[str, tuple[str, ...]]:
-        """Ids by variable; of a repeated group that occurs, also the variables that no iteration has."""
-        groups = {self._variables[component].path[:1] for component in candidates} - {()}
-        return {
-            variable.name: tuple(matches.events.ids.take(pa.array(candidates[component])).to_pylist())
-            if component in candidates
-            else ()
-            for component, variable in enumerate(self._variables)
-            if component in candidates or variable.path[:1] in groups
-        }
+        if not rows or not (cut or matches.unfinished):
+            return rows
+        counts = self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+        return joined_rows(capped(rows, count_exact=not (counts and matches.unfinished)))
 
     def _value(self, number: float, kind: AttributeType) -> Value:
         if not np.isfinite(number):
@@ -267,12 +228,9 @@ class Results:
             return self._interner.text(int(number))
         return int(number) if kind is AttributeType.INT else number
 
-    def _ids(self, matches: Matches, match: int) -> tuple[object, ...]:
-        own = matches.listed.chosen(np.array([match]))
-        ids = matches.events.ids.take(pa.array(own.rows)).to_pylist()
-        iterations = None if own.iterations is None else [tuple(each) for each in own.iterations.tolist()]
-        bound = bindings(self._variables, ids, own.components.tolist(), iterations)
-        return tuple((name, comparable(binding)) for name, binding in bound.items())
+    def _ids(self, matches: Matches, numbers: Int64Array) -> list[tuple[object, ...]]:
+        found = bindings_of(self._variables, matches, matches.listed.chosen(numbers))
+        return [tuple((name, comparable(binding)) for name, binding in bound.items()) for bound in found]
 
     # ------------------------------------------------------------------ state
 
@@ -311,9 +269,17 @@ class Results:
         self._held = Matches.restored(held, len(self.plan.returns), self._depth)
 
 
-def _unless_precise(matches: Matches, place: int) -> int | None:
-    lo_ms, hi_ms = int(matches.events.lo_ms[place]), int(matches.events.hi_ms[place])
-    return None if lo_ms == hi_ms else lo_ms
+def _collapsing(
+    plan: Plan, variables: Sequence[BoundVariable], shapes: Sequence[Sequence[int]] | None
+) -> Collapsing | None:
+    if plan.output is not ast.Output.COLLAPSED:
+        return None
+    return Collapsing(
+        n_components=len(variables),
+        kleene=frozenset(at for at, variable in enumerate(variables) if variable.kleene or variable.path),
+        shapes=[tuple(range(len(variables)))] if shapes is None else shapes,
+        strict_ties=plan.ties is ast.Ties.STRICT,
+    )
 
 
 __all__ = ["Results", "TakesMatches", "bound_variables", "needs_results", "selects"]

@@ -1,0 +1,180 @@
+"""Rows of an output form as columns: none is spelled out before it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import AttributeType
+from engine.matching.bindings import BoundVariable, bindings
+from engine.matching.collapsed_candidates import Candidates, Collapsing, candidates_of
+from engine.matching.listed import ListedMatches, Matches
+from engine.matching.output_forms import NO_WINDOW, Formed
+from engine.matching.rows import Binding, MatchRow, RowBlock, Value, rows_table
+from engine.plan.model import Plan
+
+_CHUNK = 1024
+"""Rows that are made together."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What rows of a query need beside the matches: `variables` as `Results` has them, `value` from a double to the
+    value that it stands for, `collapsing` of OUTPUT COLLAPSED, else None."""
+
+    plan: Plan
+    variables: Sequence[BoundVariable]
+    value: Callable[[float, AttributeType], Value]
+    collapsing: Collapsing | None
+
+
+class FormedRows(RowBlock):
+    """The rows of `formed`; they stay valid whatever becomes of the run state."""
+
+    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed) -> None:
+        self._spelling = spelling
+        self._matches = matches
+        self._formed = formed
+        self._made: tuple[int, list[MatchRow]] = (-1, [])  # the last chunk
+
+    def __len__(self) -> int:
+        return len(self._formed.n_behind)
+
+    def __iter__(self) -> Iterator[MatchRow]:
+        for start in range(0, len(self), _CHUNK):
+            yield from self._rows(start)
+
+    @overload
+    def __getitem__(self, at: int) -> MatchRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
+
+    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(len(self))
+            if step != 1:
+                return [self[number] for number in range(start, stop, step)]
+            return FormedRows(self._spelling, self._matches, self._formed.at(slice(start, max(start, stop))))
+        number = at + len(self) if at < 0 else at
+        if not 0 <= number < len(self):
+            raise IndexError(f"row {at} of {len(self)}")
+        chunk = number // _CHUNK
+        if self._made[0] != chunk:
+            self._made = (chunk, self._rows(chunk * _CHUNK))
+        return self._made[1][number % _CHUNK]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to every sequence of equal rows."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as a list
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows>"
+
+    @property
+    def n_matches(self) -> int:
+        """Matches behind the rows."""
+        return int(self._formed.n_behind.sum())
+
+    def to_arrow(self) -> pa.Table:
+        """See `rows.rows_table`."""
+        return rows_table(self)
+
+    # ------------------------------------------------------------------ rows
+
+    def _rows(self, start: int) -> list[MatchRow]:
+        """A chunk from row `start` on."""
+        plan, matches, formed = self._spelling.plan, self._matches, self._formed.at(slice(start, start + _CHUNK))
+        shown = matches.listed.chosen(formed.entries.match)
+        events = matches.events
+        first, last = shown.rows[shown.offsets[:-1]], shown.rows[shown.offsets[1:] - 1]
+        last_lo_ms = events.lo_ms[last].tolist()
+        windows = list(zip(*(column.tolist() for column in formed.entries.windows), strict=True))
+        confidence, count = formed.confidence.tolist(), formed.n_behind.tolist()
+        first_ms, last_ms = events.lo_ms[first].tolist(), events.hi_ms[last].tolist()
+        partition, values = shown.partition.tolist(), shown.values.tolist()
+        bound = self._bindings(shown)
+        candidates, exact = self._candidates(formed)
+        return [
+            MatchRow(
+                query=plan.name,
+                key=matches.keys[partition[at]],
+                first_lo_ms=first_ms[at],
+                last_hi_ms=last_ms[at],
+                bindings=bound[at],
+                confidence=confidence[at],
+                values={
+                    item.name: self._spelling.value(value, item.type)
+                    for item, value in zip(plan.returns, values[at], strict=True)
+                },
+                count=count[at],
+                candidates=candidates[at],
+                exact=exact[at],
+                last_lo_ms=None if last_lo_ms[at] == last_ms[at] else last_lo_ms[at],
+                window=None if windows[at] == NO_WINDOW else windows[at][:2],
+            )
+            for at in range(len(count))
+        ]
+
+    def _bindings(self, shown: ListedMatches) -> list[dict[str, Binding]]:
+        return bindings_of(self._spelling.variables, self._matches, shown)
+
+    def _candidates(self, formed: Formed) -> tuple[Sequence[Mapping[str, tuple[str, ...]] | None], Sequence[bool]]:
+        """Candidates and whether they are exact, row by row."""
+        collapsing, n = self._spelling.collapsing, len(formed.n_behind)
+        if collapsing is None:
+            return [None] * n, [True] * n
+        found = candidates_of(self._matches, formed.behind(), formed.n_behind, collapsing)
+        ids = self._matches.events.ids.take(pa.array(found.places)).to_pylist()
+        return [self._named(found, row, ids) for row in range(n)], found.exact.tolist()
+
+    def _named(self, found: Candidates, row: int, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Ids by variable; of a repeated group that occurs, also the variables that no iteration has."""
+        bounds = found.bounds[row].tolist()
+        own = list(zip(self._spelling.variables, bounds, bounds[1:], strict=False))
+        groups = {variable.path[0] for variable, start, end in own if variable.path and end > start}
+        return {
+            variable.name: tuple(ids[start:end])
+            for variable, start, end in own
+            if end > start or (variable.path and variable.path[0] in groups)
+        }
+
+
+def bindings_of(variables: Sequence[BoundVariable], matches: Matches, shown: ListedMatches) -> list[dict[str, Binding]]:
+    """The bindings of each of these matches, whose rows are places in `matches.events`."""
+    if shown.iterations is not None:
+        ids = matches.events.ids.take(pa.array(shown.rows)).to_pylist()
+        components, offsets = shown.components.tolist(), shown.offsets.tolist()
+        iterations = [tuple(each) for each in shown.iterations.tolist()]
+        parts = [slice(start, end) for start, end in pairwise(offsets)]
+        return [bindings(variables, ids[own], components[own], iterations[own]) for own in parts]
+    n_variables = len(variables)
+    slot = np.repeat(np.arange(shown.n_matches), np.diff(shown.offsets)) * n_variables + shown.components
+    order = np.argsort(slot, kind="stable")
+    ids = matches.events.ids.take(pa.array(shown.rows[order])).to_pylist()
+    bounds = np.searchsorted(slot[order], np.arange(shown.n_matches * n_variables + 1)).tolist()
+    return [
+        {
+            variable.name: tuple(ids[bounds[at] : bounds[at + 1]])
+            for at, variable in enumerate(variables, start)
+            if bounds[at + 1] > bounds[at]
+        }
+        for start in range(0, shown.n_matches * n_variables, n_variables)
+    ]
+
+
+def capped(rows: Sequence[MatchRow], *, count_exact: bool) -> list[Sequence[MatchRow]]:
+    """The rows in parts, the last one saying that a bound stopped the listing; there is at least one."""
+    return [rows[:-1], [replace(rows[-1], capped=True, count_exact=count_exact)]]
+
+
+__all__ = ["FormedRows", "Spelling", "bindings_of", "capped"]
