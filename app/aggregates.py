@@ -13,27 +13,25 @@ import engine
 from app.errors import ConfigProblem
 from engine.errors import EngineError
 
-_KEY = "queries.aggregates"
 
-
-def register_configured(names: Iterable[str]) -> list[ConfigProblem]:
-    """Import and register each `module:function`, under the function's name; returns what is wrong."""
+def register_configured(names: Iterable[str], key: str = "queries.aggregates") -> list[ConfigProblem]:
+    """Import and register each `module:function`, under the function's name; returns what is wrong with `key`."""
     problems: list[ConfigProblem] = []
     for name in names:
         module, colon, function = name.partition(":")
         if not (colon and module and function.isidentifier()):
-            problems.append(ConfigProblem(_KEY, repr(name), "module:function, as in my_metrics:entropy"))
+            problems.append(ConfigProblem(key, repr(name), "module:function, as in my_metrics:entropy"))
             continue
         try:
             kernel = getattr(import_module(module), function)
         except (ImportError, AttributeError) as error:
             expected = "a function of a module that is installed beside the program"
-            problems.append(ConfigProblem(_KEY, f"{name!r}, but {error}", expected))
+            problems.append(ConfigProblem(key, f"{name!r}, but {error}", expected))
             continue
         try:
             engine.register_aggregate(function, kernel)
         except (EngineError, TypeError) as error:
-            problems.append(ConfigProblem(_KEY, f"{name!r}: {error}", "a function of an array of numbers"))
+            problems.append(ConfigProblem(key, f"{name!r}: {error}", "a function of an array of numbers"))
     return problems
 
 

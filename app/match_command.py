@@ -5,24 +5,22 @@ Exit 0 with matches (explain: when the query is valid), 1 without, 2 on a bad qu
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import engine
 from app.absent_types import with_absent_types
+from app.aggregates import register_configured
 from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
 from app.event_file import EventFileError, read_event_file, shown
+from app.match_output import PRINTERS, OutputFormat, print_json_lines
+from app.oracle_run import oracle_rows
 from collectors.schema import load_event_types
 from engine import ast
 from engine.errors import EngineError, QueryError, UnsupportedQueryError
@@ -40,6 +38,8 @@ MAX_UNCOMPILED_EVENTS = 5_000
 """Up to this, the first query on a machine is answered without the compiler; more take longer so than it does."""
 
 Parameters = dict[str, int | float | str]
+
+_AGGREGATE = "A function that queries may call as they call avg, of an installed module; repeatable."
 
 
 class RuntimeChoice(StrEnum):
@@ -59,13 +59,6 @@ class SchemaChoice(StrEnum):
 
     INFER = "infer"
     CLUSTER = "cluster"
-
-
-class OutputFormat(StrEnum):
-    """How matches are printed."""
-
-    JSONL = "jsonl"
-    TABLE = "table"
 
 
 class TiesChoice(StrEnum):
@@ -127,6 +120,7 @@ def match(
         list[Path] | None,
         typer.Option("--with", metavar="OTHER.cep", help="A query whose matches this one may use; repeatable."),
     ] = None,
+    aggregate: Annotated[list[str] | None, typer.Option(metavar="MODULE:FUNCTION", help=_AGGREGATE)] = None,
     format_: Annotated[OutputFormat, typer.Option("--format", help="One JSON object per line, or a table.")] = (
         OutputFormat.JSONL
     ),
@@ -138,13 +132,14 @@ def match(
     """
     override = Override(confidence, None if ties is None else ast.Ties[ties.name], limit)
     try:
+        _register(aggregate or [])
         job = prepare(query, events, override, param or [], schema, with_ or [])
         # Lines are written as matches are found: their number is no matter of memory then.
-        printed = engine.RowSink(_print_json_lines, in_listing_order=True) if format_ is OutputFormat.JSONL else None
+        printed = engine.RowSink(print_json_lines, in_listing_order=True) if format_ is OutputFormat.JSONL else None
         rows = evaluate(job, runtime, printed)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
-    _PRINTERS[format_](rows)
+    PRINTERS[format_](rows)
     _report_cut(rows)
     found = bool(len(rows) or (printed and printed.n_rows))
     raise typer.Exit(EXIT_MATCHES if found else EXIT_NO_MATCH)
@@ -158,22 +153,43 @@ def explain(
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Value of a :name of the query; repeatable.")
     ] = None,
+    with_: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="OTHER.cep", help="A query whose matches this one may use; repeatable."),
+    ] = None,
+    aggregate: Annotated[list[str] | None, typer.Option(metavar="MODULE:FUNCTION", help=_AGGREGATE)] = None,
     dot: Annotated[bool, typer.Option("--dot", help="Print a graph in Graphviz's language instead.")] = False,
 ) -> None:
-    """Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost."""
+    """Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost; of the queries
+    whose matches it uses as well."""
     try:
-        text = read_query(query)
-        if events is not None:
-            schema = _load(events, SchemaChoice.INFER).schema
-            schema, _ = with_absent_types(engine.parse(text, str(query)), schema, load_event_types())
-        else:
-            schema = load_event_types()
-        compiled = engine.compile_query(text, schema, _parameters(param or []), name=str(query))
+        _register(aggregate or [])
+        compiled = _planned(query, events, _parameters(param or []), _other_queries(with_ or []))
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
-    for warning in compiled.resolved.warnings:
-        _warn(f"warning: {warning}")
-    typer.echo(compiled.dot() if dot else compiled.explain())
+    for planned in compiled:
+        for warning in planned.resolved.warnings:
+            _warn(f"warning: {warning}")
+    typer.echo("\n".join(planned.dot() if dot else planned.explain() for planned in compiled))
+
+
+def _planned(
+    query: Path, events: str | None, parameters: Parameters, others: Mapping[str, str]
+) -> list[engine.CompiledQuery]:
+    """The query after all that it uses."""
+    text, name = read_query(query), str(query)
+    schema = load_event_types()
+    if events is not None:
+        schema = _load(events, SchemaChoice.INFER).schema
+        for parsed in (engine.parse(text, name), *(engine.parse(other, at) for at, other in others.items())):
+            matches = frozenset(other.replace("-", "_") for other in others)
+            schema, _ = with_absent_types(parsed, schema, load_event_types(), matches)
+    return engine.compile_queries({name: text, **others}, schema, {name: parameters}, only=[name])
+
+
+def _register(aggregates: Sequence[str]) -> None:
+    if problems := register_configured(aggregates, "--aggregate"):
+        raise AppError("; ".join(map(str, problems)))
 
 
 # ----------------------------------------------------------------- evaluation
@@ -209,7 +225,8 @@ def prepare(
     if override.ties is None and parsed.ties is None and loaded.equal_is_unordered:
         override = replace(override, ties=ast.Ties.STRICT)
     if not texts:
-        for warning in engine.resolve(parsed, known, parameters, text=text, name=name).warnings:
+        (resolved,) = engine.resolve_queries({name: text}, known, {name: parameters})
+        for warning in resolved.warnings:
             _warn(f"warning: {warning}")
     changes: dict[str, Any] = {
         field: value
@@ -252,23 +269,15 @@ def evaluate(
     try:
         return _by_engine(job, None if is_planned else engine.BaselineKind(choice.value), sink)
     except UnsupportedQueryError as error:
-        if choice is not RuntimeChoice.AUTO or len(job.events.batch) > MAX_ORACLE_EVENTS or job.others:
+        if choice is not RuntimeChoice.AUTO or len(job.events.batch) > MAX_ORACLE_EVENTS:
             raise
         _warn(f"{error}\n  evaluated by the oracle instead")
         return _by_oracle(job)
 
 
 def _by_oracle(job: Job) -> list[ReferenceRow]:
-    if job.others:
-        raise UnsupportedQueryError(
-            "the oracle evaluates one query, not those whose matches it uses",
-            expected="no --with beside --runtime oracle",
-            remedy="evaluate it with --runtime compiled",
-            name=job.name,
-        )
-    parsed = engine.parse(job.text, job.name)
-    resolved = engine.resolve(parsed, job.schema, job.parameters, text=job.text, name=job.name)
-    return engine.reference_output(resolved, job.events.batch)
+    texts = {job.name: job.text, **job.others}
+    return oracle_rows(texts, job.name, job.schema, {job.name: job.parameters}, job.events.batch)
 
 
 def _by_engine(
@@ -348,76 +357,6 @@ def _parameter_value(value: str) -> int | float | str:
 
 
 # --------------------------------------------------------------------- output
-
-
-def _as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
-    """A match as DESIGN 3 prints it, with what a row of several matches has besides."""
-    printed: dict[str, Any] = {
-        "bindings": {variable: list(ids) for variable, ids in row.bindings.items()},
-        "confidence": float(row.confidence),
-        "values": {name: _printable(value) for name, value in row.values.items()},
-    }
-    if row.window is not None:
-        printed = {"window_start": row.window[0], "window_end": row.window[1], **printed}
-    if row.count != 1 or not row.count_exact or row.candidates is not None:
-        printed |= {"count": row.count, "count_exact": row.count_exact}
-    if row.candidates is not None:
-        candidates = {variable: list(ids) for variable, ids in row.candidates.items()}
-        printed |= {"candidates": candidates, "exact": row.exact}
-    if row.capped:
-        printed["capped"] = True
-    return printed
-
-
-def _printable(value: object) -> object:
-    """JSON has no NaN and no infinity: text stands for the latter, null for the former."""
-    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone differs from itself
-        return None
-    return str(value) if value in (float("inf"), float("-inf")) else value
-
-
-def _plain(value: Any) -> object:
-    """Kernels that run uncompiled return NumPy's numbers."""
-    return value.item()
-
-
-def _print_json_lines(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
-    for row in rows:
-        sys.stdout.write(json.dumps(_as_json(row), allow_nan=False, default=_plain) + "\n")
-
-
-def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
-    if not rows:
-        return
-    variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))
-    names = list(dict.fromkeys(name for row in rows for name in row.values))
-    has_counts = any(row.count != 1 or row.candidates is not None for row in rows)
-    has_windows = any(row.window is not None for row in rows)
-    table = Table()
-    for name in (*(("window_start", "window_end") if has_windows else ()), *variables, "confidence", *names):
-        table.add_column(Text(shown_plain(name)))
-    if has_counts:
-        table.add_column("matches", justify="right")
-    for row in rows:
-        bound = row.candidates or row.bindings
-        cells = [str(bound_ms) for bound_ms in row.window or ()]
-        cells += [" ".join(engine.flat_ids(bound.get(variable, ()))) for variable in variables]
-        cells.append(f"{float(row.confidence):.6g}")
-        cells += ["" if row.values.get(name) is None else str(row.values[name]) for name in names]
-        cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []
-        table.add_row(*[Text(shown_plain(cell)) for cell in cells])
-    Console(highlight=False).print(table)
-
-
-def shown_plain(text: str) -> str:
-    """Text for a terminal: control characters, which could move its cursor, as question marks."""
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
-_PRINTERS: dict[OutputFormat, Callable[[Sequence[engine.MatchRow | ReferenceRow]], None]] = {
-    OutputFormat.JSONL: _print_json_lines,
-    OutputFormat.TABLE: _print_table,
-}
 
 
 def _report_cut(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from engine.language.parser import parse
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
-    from engine.matching.aggregates_registry import register_aggregate
+    from engine.matching.aggregates_registry import aggregates_of_lists, register_aggregate
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
     from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, flat_ids, joined_rows
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
+    from engine.reference.composition import reference_cascade
+    from engine.runtime.cascade import match_id
     from engine.runtime.cold import answer_while_compiling
     from engine.runtime.compiled import CompiledQuery, compile_query
-    from engine.runtime.composition import compile_queries, with_consumed
+    from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.warm import warm_kernels
 
@@ -41,17 +43,22 @@ _HOMES = {
     "ReferenceMatch": "engine.reference",
     "ReferenceRow": "engine.reference",
     "ResolvedQuery": "engine.language.resolver",
+    "aggregates_of_lists": "engine.matching.aggregates_registry",
     "answer_while_compiling": "engine.runtime.cold",
     "ast": "engine.language.ast",
     "compile_queries": "engine.runtime.composition",
     "compile_query": "engine.runtime.compiled",
     "kernels_are_compiled": "engine.kernels.cache",
+    "match_id": "engine.runtime.cascade",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
+    "query_hashes": "engine.runtime.composition",
+    "reference_cascade": "engine.reference.composition",
     "reference_matches": "engine.reference",
     "reference_output": "engine.reference",
     "register_aggregate": "engine.matching.aggregates_registry",
     "resolve": "engine.language.resolver",
+    "resolve_queries": "engine.runtime.composition",
     "warm_kernels": "engine.runtime.warm",
     "with_consumed": "engine.runtime.composition",
 }
@@ -69,6 +76,7 @@ __all__ = [
     "ResolvedQuery",
     "RowBlock",
     "RowSink",
+    "aggregates_of_lists",
     "answer_while_compiling",
     "ast",
     "compile_queries",
@@ -76,12 +84,16 @@ __all__ = [
     "flat_ids",
     "joined_rows",
     "kernels_are_compiled",
+    "match_id",
     "parse",
     "print_query",
+    "query_hashes",
+    "reference_cascade",
     "reference_matches",
     "reference_output",
     "register_aggregate",
     "resolve",
+    "resolve_queries",
     "warm_kernels",
     "with_consumed",
 ]

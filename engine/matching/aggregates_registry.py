@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -41,4 +41,13 @@ def registered_aggregates() -> Mapping[str, Kernel]:
     return MappingProxyType(_registered)
 
 
-__all__ = ["Kernel", "register_aggregate", "registered_aggregates"]
+def aggregates_of_lists() -> Mapping[str, Callable[[Sequence[float]], float]]:
+    """The same as functions of sequences, as the oracle calls them."""
+
+    def of_list(kernel: Kernel) -> Callable[[Sequence[float]], float]:
+        return lambda values: float(kernel(np.array(values, np.float64)))
+
+    return {name: of_list(kernel) for name, kernel in _registered.items()}
+
+
+__all__ = ["Kernel", "aggregates_of_lists", "register_aggregate", "registered_aggregates"]

@@ -45,8 +45,8 @@ _WHEN = {
 }
 
 
-def explain(branches: Sequence[Plan], resolved: ResolvedQuery) -> str:
-    """The plans of a query for people; one fact per line."""
+def explain(branches: Sequence[Plan], resolved: ResolvedQuery, producers: Sequence[str] = ()) -> str:
+    """The plans of a query for people; one fact per line. `producers`: the queries whose matches it uses."""
     head = branches[0]
     lines = [
         f"query      {resolved.name}",
@@ -55,6 +55,8 @@ def explain(branches: Sequence[Plan], resolved: ResolvedQuery) -> str:
         f"ties       {_ties(head)}",
         f"output     {_output(head)}",
     ]
+    if producers:
+        lines.append(f"matches    of {', '.join(producers)}: {_entering(resolved)}")
     if len(branches) > 1:
         lines.append(f"union      of {len(branches)} plans; equal bindings appear once")
     for number, branch in enumerate(branches, start=1):
@@ -68,6 +70,11 @@ def explain(branches: Sequence[Plan], resolved: ResolvedQuery) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _entering(resolved: ResolvedQuery) -> str:
+    least = resolved.certain_above
+    return "the certain ones" if least is None else f"those of confidence {least} or more"
+
+
 def _branch(plan: Plan) -> Iterator[str]:
     runtime, cost = _runtime(plan)
     yield f"runtime    {runtime}"
@@ -77,6 +84,16 @@ def _branch(plan: Plan) -> Iterator[str]:
     yield from _partitions(plan)
     yield "states"
     yield from explain_automaton(plan) if isinstance(plan, AutomatonPlan) else _states(plan)
+    if plan.later is not None:
+        yield "listed     user-defined aggregates, applied to the matches that are found, one by one"
+        for condition in plan.later.conditions:
+            yield f"  where    {print_expression(condition.expression)}   [{Consistency.INCONSISTENT.value}]"
+        if plan.later.having is not None:
+            yield f"  having   {print_expression(plan.later.having)}"
+        yield from (f"  return   {print_expression(expression)}" for expression in plan.later.returns.values())
+    if plan.partial_key:
+        names = ", ".join(partial.attribute for partial in plan.partial_key)
+        yield f"key        of a match also has {names}, from those of its events that have it"
     if plan.notes:
         yield "notes"
         yield from (f"  {note}" for note in plan.notes)

@@ -95,7 +95,7 @@ def match_events(producer: CompiledQuery, rows: Sequence[MatchRow], consumer: Co
         return EventBatch.empty()
     schema = consumer.resolved.schema
     columns: dict[str, Any] = {
-        "event_id": [_event_id(producer, row) for row in entering],
+        "event_id": [match_id(producer.name, producer.hash, row.key, row.window, row.bindings) for row in entering],
         "type": [producer.match_type] * len(entering),
         "t_lo_ms": np.array([row.last_hi_ms if row.last_lo_ms is None else row.last_lo_ms for row in entering]),
         "t_hi_ms": np.array([row.last_hi_ms for row in entering]),
@@ -107,9 +107,16 @@ def match_events(producer: CompiledQuery, rows: Sequence[MatchRow], consumer: Co
     return EventBatch.from_columns(columns, schema)
 
 
-def _event_id(producer: CompiledQuery, row: MatchRow) -> str:
-    identity = [producer.name, producer.hash, row.key, row.window, list(row.bindings.items())]
+def match_id(
+    query: str,
+    query_hash: str,
+    key: Sequence[tuple[str, object]],
+    window: tuple[int, int] | None,
+    bindings: Mapping[str, object],
+) -> str:
+    """The event id of a match, of whatever runtime."""
+    identity = [query, query_hash, key, window, list(bindings.items())]
     return hashlib.blake2b(json.dumps(identity).encode(), digest_size=16).hexdigest()
 
 
-__all__ = ["Feed", "in_order", "match_events", "with_producers"]
+__all__ = ["Feed", "in_order", "match_events", "match_id", "with_producers"]

@@ -66,7 +66,7 @@ class CompiledQuery:
     @property
     def match_type(self) -> str:
         """The event type of its matches, for queries that use them."""
-        return self.name.replace("-", "_")
+        return match_type(self.name)
 
     @property
     def is_silent(self) -> bool:
@@ -110,7 +110,7 @@ class CompiledQuery:
 
     def explain(self) -> str:
         """The plans as text for people."""
-        return explain(self.branches, self.resolved)
+        return explain(self.branches, self.resolved, [producer.name for producer in self.producers])
 
     def dot(self) -> str:
         """The plans as a graph, in Graphviz's language."""
@@ -140,8 +140,7 @@ def compile_parsed(
     """Check and plan a parsed query; `schema` has the types of its producers' matches."""
     aggregates = registered_aggregates()
     resolved = resolve(query, schema, parameters, text=text, name=name, aggregates=aggregates)
-    meaning = "\n".join([print_query(resolved.query), *sorted(producer.hash for producer in producers)])
-    digest = hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
+    digest = meaning_of(resolved, [producer.hash for producer in producers])
     try:
         branches = plan_branches(resolved)
         head = head_of(branches, resolved)
@@ -149,3 +148,14 @@ def compile_parsed(
         error.name = name
         raise
     return CompiledQuery(name, resolved, head, digest, branches, tuple(producers))
+
+
+def meaning_of(resolved: ResolvedQuery, producers: Sequence[str]) -> str:
+    """The hash of a query whose producers have these."""
+    meaning = "\n".join([print_query(resolved.query), *sorted(producers)])
+    return hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
+
+
+def match_type(name: str) -> str:
+    """The event type of the matches of the query `name`."""
+    return name.replace("-", "_")

@@ -6,16 +6,18 @@ query's matches. Their attributes are the query's RETURN values and the attribut
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from engine.errors import EventError, QueryTypeError, Span
 from engine.events import AttributeType, EventSchema
 from engine.language import ast
 from engine.language.parser import parse
-from engine.language.resolver import ResolvedQuery
+from engine.language.resolver import ResolvedQuery, resolve
 from engine.language.source import did_you_mean
-from engine.runtime.compiled import CompiledQuery, compile_parsed
+from engine.matching.aggregates_registry import registered_aggregates
+from engine.runtime.compiled import CompiledQuery, compile_parsed, match_type, meaning_of
 
 Parameters = Mapping[str, int | float | str]
 
@@ -33,22 +35,46 @@ def compile_queries(
     QueryError with place, cause and remedy: also for queries that use each other in a circle, and for a type that is
     neither one of the schema nor a query.
     """
-    parsed: dict[str, ast.Query] = {}
-    producers: dict[str, tuple[str, ...]] = {}
-    todo = list(reversed(list(texts if only is None else only)))
-    while todo:
-        name = todo.pop()
-        if name not in parsed:
-            parsed[name] = parse(texts[name], name)
-            producers[name] = _producers(name, parsed[name], texts, schema)
-            todo += reversed(producers[name])
+    family = _family(texts, schema, only)
     compiled: dict[str, CompiledQuery] = {}
-    for name in _in_order(producers, parsed, texts):
-        own = [compiled[producer] for producer in producers[name]]
-        extended = _with_matches(schema, own, parsed[name], name, texts[name])
+    for name in family.order:
+        own = [compiled[producer] for producer in family.producers[name]]
+        query = family.parsed[name]
+        extended = _with_matches(schema, [producer.resolved for producer in own], query, name, texts[name])
         given = (parameters or {}).get(name, {})
-        compiled[name] = compile_parsed(parsed[name], texts[name], extended, given, name=name, producers=own)
+        compiled[name] = compile_parsed(query, texts[name], extended, given, name=name, producers=own)
     return with_consumed(compiled.values())
+
+
+def resolve_queries(
+    texts: Mapping[str, str],
+    schema: EventSchema,
+    parameters: Mapping[str, Parameters] | None = None,
+    *,
+    only: Collection[str] | None = None,
+) -> list[ResolvedQuery]:
+    """The same without plans, which the oracle does not need; raises QueryError as `compile_queries` does for what is
+    no query."""
+    family = _family(texts, schema, only)
+    resolved: dict[str, ResolvedQuery] = {}
+    aggregates = registered_aggregates()
+    for name in family.order:
+        own = [resolved[producer] for producer in family.producers[name]]
+        query = family.parsed[name]
+        extended = _with_matches(schema, own, query, name, texts[name])
+        given = (parameters or {}).get(name, {})
+        resolved[name] = resolve(query, extended, given, text=texts[name], name=name, aggregates=aggregates)
+    return list(resolved.values())
+
+
+def query_hashes(queries: Sequence[ResolvedQuery]) -> dict[str, str]:
+    """The hash of each query, as `CompiledQuery` has it; producers come before their consumers."""
+    found: dict[str, str] = {}
+    by_type = {match_type(query.name): query.name for query in queries}
+    for query in queries:
+        named = {component.event_type for component, _ in ast.components(query.query.pattern)}
+        found[query.name] = meaning_of(query, [found[by_type[name]] for name in named if name in by_type])
+    return found
 
 
 def with_consumed(queries: Iterable[CompiledQuery]) -> list[CompiledQuery]:
@@ -58,8 +84,11 @@ def with_consumed(queries: Iterable[CompiledQuery]) -> list[CompiledQuery]:
     return [replace(query, is_consumed=query.name in consumed) for query in listed]
 
 
-def match_attributes(resolved: ResolvedQuery, key: tuple[str, ...]) -> dict[str, AttributeType]:
-    """The attributes of a query's matches with their types: RETURN values that can be named, and the key."""
+def match_attributes(resolved: ResolvedQuery) -> dict[str, AttributeType]:
+    """The attributes of a query's matches with their types: RETURN values that can be named, and those of `[x]` that
+    some event of a match has."""
+    bound = [name for name, variable in resolved.variables.items() if not variable.negated]
+    key = [x for x in resolved.key if any(x in resolved.keyed.get(name, ()) for name in bound)]
     attributes = {name: resolved.schema.attributes[name] for name in key}
     returned = zip(resolved.query.returns, resolved.return_types, strict=True)
     return attributes | {item.name: kind for item, kind in returned if item.name.isidentifier()}
@@ -68,8 +97,25 @@ def match_attributes(resolved: ResolvedQuery, key: tuple[str, ...]) -> dict[str,
 # ------------------------------------------------------------------ internals
 
 
-def _match_type(name: str) -> str:
-    return name.replace("-", "_")
+class _Family(NamedTuple):
+    """Parsed queries, the names of those that each uses, and an order in which these come first."""
+
+    parsed: dict[str, ast.Query]
+    producers: dict[str, tuple[str, ...]]
+    order: list[str]
+
+
+def _family(texts: Mapping[str, str], schema: EventSchema, only: Collection[str] | None) -> _Family:
+    parsed: dict[str, ast.Query] = {}
+    producers: dict[str, tuple[str, ...]] = {}
+    todo = list(reversed(list(texts if only is None else only)))
+    while todo:
+        name = todo.pop()
+        if name not in parsed:
+            parsed[name] = parse(texts[name], name)
+            producers[name] = _producers(name, parsed[name], texts, schema)
+            todo += reversed(producers[name])
+    return _Family(parsed, producers, _in_order(producers, parsed, texts))
 
 
 def _used_types(query: ast.Query, schema: EventSchema) -> Iterator[tuple[str, Span | None]]:
@@ -82,13 +128,13 @@ def _used_types(query: ast.Query, schema: EventSchema) -> Iterator[tuple[str, Sp
 def _producers(name: str, query: ast.Query, texts: Mapping[str, str], schema: EventSchema) -> tuple[str, ...]:
     named: dict[str, list[str]] = {}
     for other in texts:
-        named.setdefault(_match_type(other), []).append(other)
+        named.setdefault(match_type(other), []).append(other)
     text = texts[name]
     found: list[str] = []
     for event_type, span in _used_types(query, schema):
         owners = named.get(event_type, [])
         if not owners:
-            known = sorted({*schema.types, *named} - {_match_type(name)})
+            known = sorted({*schema.types, *named} - {match_type(name)})
             raise QueryTypeError(
                 f"no event type and no query is called {event_type}",
                 span,
@@ -122,7 +168,7 @@ def _in_order(
         if name in path:
             circle = " -> ".join((*path[path.index(name) :], name))
             span = next(
-                (c.span for c, _ in ast.components(queries[path[-1]].pattern) if c.event_type == _match_type(name)),
+                (c.span for c, _ in ast.components(queries[path[-1]].pattern) if c.event_type == match_type(name)),
                 None,
             )
             raise QueryTypeError(
@@ -143,13 +189,13 @@ def _in_order(
 
 
 def _with_matches(
-    schema: EventSchema, producers: list[CompiledQuery], query: ast.Query, name: str, text: str
+    schema: EventSchema, producers: Sequence[ResolvedQuery], query: ast.Query, name: str, text: str
 ) -> EventSchema:
     """The schema with the types of the producers' matches."""
     types = dict(schema.types)
     for producer in producers:
-        own = producer.match_type
-        types[own] = match_attributes(producer.resolved, producer.plan.match_key)
+        own = match_type(producer.name)
+        types[own] = match_attributes(producer)
         try:
             EventSchema.of(types)
         except EventError as error:
@@ -165,4 +211,4 @@ def _with_matches(
     return EventSchema(types)
 
 
-__all__ = ["compile_queries", "match_attributes", "with_consumed"]
+__all__ = ["compile_queries", "match_attributes", "query_hashes", "resolve_queries", "with_consumed"]

@@ -374,9 +374,43 @@ def test_a_query_over_the_matches_of_another(tmp_path: Path) -> None:
     assert all(row["values"]["k"] == "p" for row in rows_of(result))
 
 
-def test_the_oracle_knows_no_other_queries(tmp_path: Path) -> None:
-    (tmp_path / "other.cep").write_text("PATTERN SEQ(B b) WHERE skip_till_any_match WITHIN 0")
-    query = "PATTERN SEQ(other t) WHERE skip_till_any_match WITHIN 0"
-    result = match(tmp_path, json_lines(ROWS), query, ("--with", str(tmp_path / "other.cep")))
-    assert result.exit_code == 2
-    assert "the oracle evaluates one query" in result.stderr
+def test_the_oracle_and_the_engine_name_matches_of_other_queries_alike(tmp_path: Path) -> None:
+    other = tmp_path / "two-bs.cep"
+    other.write_text("PATTERN SEQ(B b, B c) WHERE skip_till_next_match { [k] } WITHIN 100 RETURN c.x - b.x AS rise")
+    rows = [{"id": f"b{x}", "type": "B", "t": x, "k": "p", "x": x * x} for x in (1, 2, 4, 5)]
+    query = "PATTERN SEQ(two_bs t, B b) WHERE skip_till_next_match { [k] AND t.rise > 3 } WITHIN 9 RETURN t.rise, b.k"
+    by_oracle = match(tmp_path, json_lines(rows), query, ("--with", str(other)))
+    compiled = match(tmp_path, json_lines(rows), query, ("--with", str(other), "--runtime", "compiled"))
+    assert rows_of(by_oracle) == rows_of(compiled)
+    assert [row["values"] for row in rows_of(by_oracle)] == [{"rise": 12, "k": "p"}]
+
+
+def test_explain_tells_of_the_queries_that_are_used(tmp_path: Path) -> None:
+    (tmp_path / "two-bs.cep").write_text(
+        "PATTERN SEQ(B b, B c) WHERE skip_till_any_match WITHIN 5 RETURN c.x - b.x AS r"
+    )
+    (tmp_path / "q.cep").write_text(
+        "PATTERN SEQ(two_bs t) WHERE skip_till_any_match { t.r > 9 } WITHIN 0 CERTAIN_ABOVE 0.5"
+    )
+    (tmp_path / "events").write_text(json_lines(ROWS))
+    files = [str(tmp_path / "q.cep"), str(tmp_path / "events"), "--with", str(tmp_path / "two-bs.cep")]
+    told = run("explain", *files).stdout
+    assert [line for line in told.splitlines() if line.startswith(("query", "matches"))] == [
+        "query      two-bs",
+        f"query      {tmp_path / 'q.cep'}",
+        "matches    of two-bs: those of confidence 0.5 or more",
+    ]
+    assert run("explain", *files, "--dot").stdout.count("digraph ") == 2
+
+
+@pytest.mark.parametrize("runtime", ["oracle", "compiled"])
+def test_an_aggregate_of_an_installed_module(runtime: str, tmp_path: Path) -> None:
+    query = "PATTERN SEQ(B+ b[]) WHERE strict_contiguity WITHIN 9 HAVING median(b[].x) > 4 RETURN median(b[].x) AS m"
+    result = match(tmp_path, json_lines(ROWS), query, ("--runtime", runtime, "--aggregate", "statistics:median"))
+    assert sorted(row["values"]["m"] for row in rows_of(result)) == [4.5, 5.0]
+    told = run("explain", str(tmp_path / "q.cep"), str(tmp_path / "events"), "--aggregate", "statistics:median").stdout
+    assert "having   median(b[].x) > 4" in told
+    assert "return   median(b[].x)" in told
+    refused = match(tmp_path, json_lines(ROWS), query, ("--aggregate", "no_such_module:median"))
+    assert refused.exit_code == 2
+    assert "--aggregate: found 'no_such_module:median'" in refused.stderr
