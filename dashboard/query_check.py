@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import engine
 from app.event_columns import parse_number
@@ -16,18 +16,40 @@ Values = Mapping[str, int | float | str]
 
 
 @dataclass(frozen=True)
+class OtherQueries:
+    """Queries whose matches others may use: texts and values of parameters by name."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Values] = field(default_factory=dict)
+
+    def chosen(self, names: Collection[str]) -> OtherQueries:
+        """Those of these names."""
+        return OtherQueries(
+            {name: text for name, text in self.texts.items() if name in names},
+            {name: values for name, values in self.parameters.items() if name in names},
+        )
+
+
+NO_OTHERS = OtherQueries()
+
+
+@dataclass(frozen=True)
 class Checked:
-    """`compiled` of a valid text, or the `problem`; `parameters` as they were read."""
+    """`compiled` of a valid text, or the `problem`; `parameters` as they were read; `used`: what it needs to run."""
 
     compiled: engine.CompiledQuery | None
     problem: ShownProblem | None
     parameters: Values
+    used: OtherQueries = NO_OTHERS
 
 
-def check_query(text: str, written: Mapping[str, str], name: str = "query") -> Checked:
+def check_query(
+    text: str, written: Mapping[str, str], name: str = "query", others: OtherQueries = NO_OTHERS
+) -> Checked:
     """Parse, type, plan; and make the runtime, which refuses what only the oracle evaluates.
 
-    `written`: values of parameters as typed, "" for the default; durations may have a unit. Never raises for a text.
+    `written`: values of parameters as typed, "" for the default; durations may have a unit. `others`: queries whose
+    matches it may use. Never raises for a text.
     """
     n_bytes = len(text.encode("utf-8", "replace"))
     if n_bytes > MAX_QUERY_BYTES:
@@ -41,13 +63,14 @@ def check_query(text: str, written: Mapping[str, str], name: str = "query") -> C
         message, _, expected = str(error).removeprefix(f"queries.parameters.{name}.").partition("; expected ")
         return Checked(None, ShownProblem(f"parameter {message}", expected=expected or None), {})
     try:
-        compiled = engine.compile_query(text, load_event_types(), values, name=name)
-        engine.Engine([compiled], load_event_types())
+        texts, parameters = {**others.texts, name: text}, {**others.parameters, name: values}
+        queries = engine.compile_queries(texts, load_event_types(), parameters, only=[name])
+        engine.Engine(queries, load_event_types())
     except QueryError as error:
-        return Checked(None, shown_problem(error), values)
+        return Checked(None, shown_problem(error) if error.name in (name, None) else _of_another(error), values)
     except (EngineError, RecursionError) as error:
         return Checked(None, ShownProblem(str(error) or "the text is nested too deeply"), values)
-    return Checked(compiled, None, values)
+    return Checked(queries[-1], None, values, others.chosen({query.name for query in queries[:-1]}))
 
 
 def shown_problem(error: QueryError) -> ShownProblem:
@@ -68,8 +91,14 @@ def shown_problem(error: QueryError) -> ShownProblem:
     )
 
 
+def _of_another(error: QueryError) -> ShownProblem:
+    """A refusal of a query that this one uses: its place is not in this text."""
+    told = f"it uses the matches of {error.name}, which is refused: {error.message}"
+    return ShownProblem(told, expected=error.expected, remedy=error.remedy)
+
+
 def _typed(text: str) -> int | float | str:
     return parse_number(text.strip())
 
 
-__all__ = ["Checked", "check_query", "shown_problem"]
+__all__ = ["NO_OTHERS", "Checked", "OtherQueries", "check_query", "shown_problem"]

@@ -13,6 +13,7 @@ import engine
 from app.alerting.catalog import QueryInfo
 from app.queries import load_queries, query_files, read_query
 from app.settings import ParameterValue, Settings
+from dashboard.query_check import OtherQueries
 from dashboard.store import settings
 from engine.errors import QueryError
 from engine.events import FOREVER_MS
@@ -78,6 +79,13 @@ class KnownQueries:
     def named(self, name: str) -> KnownQuery | None:
         """The query of this name."""
         return next((query for query in self.queries if query.name == name), None)
+
+    def others(self) -> OtherQueries:
+        """What a query written here may use the matches of: those that are not switched off."""
+        queries = [query for query in self.queries if query.state is not QueryState.DISABLED]
+        return OtherQueries(
+            {query.name: query.text for query in queries}, {query.name: dict(query.in_use) for query in queries}
+        )
 
 
 def loaded_queries() -> KnownQueries:

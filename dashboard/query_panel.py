@@ -77,7 +77,8 @@ def run_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
     )
     about.caption(_estimate(reader, checked, from_ms, to_ms))
     if (clicked or run_now) and checked.compiled is not None:
-        _start(QueryRequest(text, dict(checked.parameters), from_ms, to_ms, name))
+        used = checked.used
+        _start(QueryRequest(text, checked.parameters, from_ms, to_ms, name, used.texts, used.parameters))
         current = st.session_state.get(_RUN)
         is_running = current is not None and not current.is_over
     if current is None:

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -60,13 +60,24 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """What to evaluate: the events that touch [from_ms, to_ms]."""
+    """What to evaluate: the events that touch [from_ms, to_ms].
+
+    `others`: texts by name of the queries whose matches it uses, `others_parameters` their values.
+    """
 
     text: str
     parameters: Parameters
     from_ms: int
     to_ms: int
     name: str = "query"
+    others: Mapping[str, str] = field(default_factory=dict)
+    others_parameters: Mapping[str, Parameters] = field(default_factory=dict)
+
+    def compiled(self, schema: EventSchema) -> list[engine.CompiledQuery]:
+        """The query, last, after those that it uses; raises QueryError."""
+        texts = {**self.others, self.name: self.text}
+        parameters = {**self.others_parameters, self.name: self.parameters}
+        return engine.compile_queries(texts, schema, parameters, only=[self.name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +246,9 @@ class _Run:
         clock: Callable[[], float],
         memory_bytes: Callable[[], int],
     ) -> Self:
-        query = engine.compile_query(request.text, schema, request.parameters, name=request.name)
+        queries = request.compiled(schema)
         bounds = engine.Limits(max_rows=limits.engine_max_rows, work_budget=limits.engine_work_budget)
-        return cls(query, engine.Engine([query], schema, limits=bounds), limits, clock, memory_bytes, clock())
+        return cls(queries[-1], engine.Engine(queries, schema, limits=bounds), limits, clock, memory_bytes, clock())
 
     def evaluate(self, request: QueryRequest, log: Log, batch_rows: int) -> Iterator[Message]:
         types, span = self.query.read_types, {"from_ms": request.from_ms, "to_ms": request.to_ms}
@@ -250,7 +261,7 @@ class _Run:
             part = batch if len(batch) <= room else EventBatch(batch.table.slice(0, room))
             if len(part):
                 # Events of the batch's last time wait for others of that time.
-                yield from self._told(rows.more(self.running.process(part, int(part.t_lo_ms[-1]))))
+                yield from self._told(rows.more(self._own(self.running.process(part, int(part.t_lo_ms[-1])))))
                 self.n_events += len(part)
                 yield Progress(self.n_events, max(n_estimated, self.n_events), self.running.watermark_ms, self.n_rows)
             stopped = EndReason.EVENT_LIMIT if len(part) < len(batch) else self._stopped()
@@ -259,10 +270,14 @@ class _Run:
                 break
         # What waits for the last watermark is decided with what is known, unless there is no time or room left.
         if reason in (EndReason.FINISHED, EndReason.EVENT_LIMIT) and not rows.n_left_out:
-            yield from self._told(rows.more(self.running.finish()))
+            yield from self._told(rows.more(self._own(self.running.finish())))
         yield from self._told(rows.rest())
         self.capped = self.capped or rows.n_left_out > 0
         yield self._end(self._stopped_by_rows() or reason)
+
+    def _own(self, rows: Sequence[engine.MatchRow]) -> Sequence[engine.MatchRow]:
+        """Without those of the queries that it uses, where they say something by themselves."""
+        return [row for row in rows if row.query == self.query.name] if self.query.producers else rows
 
     def _told(self, rows: Sequence[engine.MatchRow]) -> Iterator[ResultRow]:
         for row in rows:
@@ -286,31 +301,35 @@ class _Run:
         return EndReason.ROW_LIMIT if full else None
 
     def _end(self, reason: EndReason) -> End:
-        counted = self.running.statistics[self.query.name]
-        steps = self.query.plan.n_steps
+        chain = self.query.chain
+        counted = [self.running.statistics[query.name] for query in chain]
         return End(
             reason=reason,
             n_events=self.n_events,
             n_rows=self.n_rows,
-            n_rejected=counted.n_rejected,
-            n_unfinished=counted.n_unfinished,
+            n_rejected=sum(each.n_rejected for each in counted),
+            n_unfinished=sum(each.n_unfinished for each in counted),
             n_late=self.running.n_late,
             capped=self.capped,
-            assumes_end=any(negation.after == steps - 1 for negation in self.query.plan.negations),
+            assumes_end=any(_is_trailing(query) for query in chain),
             seconds=round(self.clock() - self.started, 3),
         )
+
+
+def _is_trailing(query: engine.CompiledQuery) -> bool:
+    return any(negation.after == query.plan.n_steps - 1 for negation in query.plan.negations)
 
 
 @dataclass
 class RowWindow:
     """LIMIT and TOP over the whole run: the engine applies them to what one watermark decides.
 
-    `limit` None: no such clause. TOP waits until the end, for a later row may be better.
+    `limit` None: no such clause. TOP waits until the end, for a later row of the same window may be better.
     """
 
     limit: int | None
     top: bool
-    kept: list[engine.MatchRow]
+    kept: dict[tuple[int, int] | None, list[engine.MatchRow]]
     n_given: int = 0
     n_left_out: int = 0
     """Rows beyond LIMIT: none of the later ones will be told either."""
@@ -319,12 +338,15 @@ class RowWindow:
     def of(cls, query: engine.CompiledQuery) -> Self:
         written = query.resolved.query
         top = written.output is engine.ast.Output.TOP
-        return cls(written.top_k if top else written.limit, top, [])
+        return cls(written.top_k if top else written.limit, top, {})
 
     def more(self, rows: Sequence[engine.MatchRow]) -> Sequence[engine.MatchRow]:
         """Those of `rows` that may be told now."""
         if self.top:
-            self.kept = sorted([*self.kept, *rows], key=lambda row: -row.confidence)[: self.limit]
+            for row in rows:
+                self.kept.setdefault(row.window, []).append(row)
+            for window, kept in self.kept.items():
+                self.kept[window] = sorted(kept, key=lambda row: -row.confidence)[: self.limit]
             return []
         if self.limit is None:
             return rows
@@ -335,7 +357,7 @@ class RowWindow:
 
     def rest(self) -> list[engine.MatchRow]:
         """What had to wait for the end."""
-        return self.kept
+        return [row for kept in self.kept.values() for row in kept]
 
 
 def result_row(row: engine.MatchRow) -> ResultRow:

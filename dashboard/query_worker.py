@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from app.aggregates import register_configured
 from app.assembly import open_event_log, store_url
 from app.chosen_store import in_chosen_store
 from app.config import load_settings
@@ -38,6 +39,8 @@ def main() -> int:
     be_modest(limits)
     threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
     try:
+        for problem in register_configured(load_settings().queries.aggregates):
+            print(problem, file=sys.stderr)  # a query that needs it is refused by its name
         with opened_log() as log:
             for message in run_query(request, log, limits):
                 tell(message, sys.stdout)

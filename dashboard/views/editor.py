@@ -49,7 +49,7 @@ def page() -> None:
     with writing:
         below = st.container()
         written = _parameters(text, known)
-        checked = check_query(text, written, name)
+        checked = check_query(text, written, name, known.others())
         with below:
             typed = query_editor(
                 key,

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.event_details import bound_events_frame
-from dashboard.query_check import check_query
+from dashboard.query_check import OtherQueries, check_query
 from dashboard.query_panel import notes, pool
 from dashboard.query_pool import QueryRun, Snapshot
 from dashboard.query_results import as_csv, as_json_lines, job_id_of, result_frame
@@ -103,6 +103,22 @@ def test_whatever_is_no_query_is_a_problem_with_words(text: str, written: dict[s
     assert checked.problem is not None
     assert checked.problem.message
     assert words in checked.problem.message
+
+
+def test_a_query_may_use_the_matches_of_others() -> None:
+    others = OtherQueries({"map-ends": MINE, "broken": "PATTERN SEQ(Nothing a)", "beside": BLANK}, {"map-ends": {}})
+    text = "PATTERN SEQ({} m) WHERE skip_till_any_match {{ m.host = 'x' }} WITHIN 0 RETURN m.host"
+    checked = check_query(text.format("map_ends"), {}, "mine", others)
+    assert checked.compiled is not None
+    assert checked.used.texts == {"map-ends": MINE}
+    assert "matches    of map-ends: the certain ones" in checked.compiled.explain()
+    problem = check_query(text.format("broken"), {}, "mine", others).problem
+    assert problem is not None
+    assert problem.message.startswith("it uses the matches of broken, which is refused: ")
+    assert problem.line is None
+    unknown = check_query(text.format("map_end"), {}, "mine", others).problem
+    assert unknown is not None
+    assert (unknown.line, unknown.column) == (1, 13)
 
 
 def test_what_only_the_oracle_evaluates_has_the_engines_remedy() -> None:

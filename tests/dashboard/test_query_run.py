@@ -26,6 +26,8 @@ from dashboard.query_run import (
     RunLimits,
     as_json,
     from_json,
+    read_request,
+    request_line,
     result_row,
     run_query,
 )
@@ -190,6 +192,44 @@ def test_top_holds_for_the_whole_run(batch_rows: int) -> None:
 
 
 # ---------------------------------------------------------- progress, ends
+
+
+@pytest.mark.parametrize("batch_rows", [3, 100])
+def test_top_holds_for_each_window(batch_rows: int) -> None:
+    text = "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_any_match WITHIN 2 s SLIDE 2 s OUTPUT TOP 1 BY CONFIDENCE"
+    told = messages(text, map_attempts(10, 997), batch_rows=batch_rows)
+    resolved = resolve(parse(text), CLUSTER)
+    expected = reference_output(resolved, map_attempts(10, 997))
+    assert len(expected) > 3
+    assert sorted(row.bindings["a"] for row in rows_of(told)) == sorted(list(row.bindings["a"]) for row in expected)
+
+
+# -------------------------------------------------- the matches of other queries
+
+
+@pytest.mark.parametrize("batch_rows", [3, 100])
+def test_a_query_over_the_matches_of_another(batch_rows: int) -> None:
+    events = map_attempts(9)
+    text = "PATTERN SEQ(map_runs m) WHERE skip_till_any_match { m.attempt_id != :but } WITHIN 0 RETURN m.ended AS ended"
+    maps = "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_next_match { [attempt_id] } WITHIN :most s "
+    request = QueryRequest(
+        "PARAMETERS but = '' " + text,
+        {"but": "attempt_1_1_m_4_0"},
+        0,
+        10**6,
+        "mine",
+        {
+            "map-runs": "PARAMETERS most = 5 " + maps.replace(":most s", ":most") + "RETURN b.timestamp AS ended"
+            " REPORT 'x'",
+            "unused": "no query at all",
+        },
+        {"map-runs": {"most": 900}},
+    )
+    sent, _ = read_request(request_line(request, LIMITS))
+    assert sent == request
+    told = list(run_query(sent, FakeLog(events), LIMITS, batch_rows=batch_rows))
+    assert [row.values["ended"] for row in rows_of(told)] == [i * 1_000 + 500 for i in range(9) if i != 4]
+    assert end_of(told).n_events == len(events)
 
 
 def test_rows_come_before_the_end_and_progress_grows() -> None:
