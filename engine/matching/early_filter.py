@@ -37,7 +37,9 @@ class Survivors:
         """Those whose mask (n,) is True."""
         if mask.all():
             return self
-        return Survivors(self.rows[mask], self.begin[:, mask], self.take[:, mask], self.negated[:, mask])
+        kept = np.flatnonzero(mask)
+        tables = (np.take(table, kept, axis=1) for table in (self.begin, self.take, self.negated))
+        return Survivors(self.rows[kept], *tables)
 
     def with_rows(self, rows: Int64Array) -> Survivors:
         """These and the given rows, which no edge need accept."""
@@ -276,8 +278,11 @@ def _united(roles: list[Int64Array]) -> Int64Array:
 
 def _table(roles: list[Int64Array], survivors: Int64Array) -> BoolArray:
     table: BoolArray = np.zeros((len(roles), len(survivors)), np.bool_)
-    for number, rows in enumerate(roles):
-        table[number, np.searchsorted(survivors, rows)] = True
+    for rows, marks in zip(roles, table, strict=True):
+        if len(rows) == len(survivors):
+            marks[:] = True
+        elif len(rows):
+            mark_found(survivors, rows, marks)
     return table
 
 
