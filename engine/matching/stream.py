@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
+from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
 from engine.kernels.decode import widen
 from engine.kernels.liveness import link_rows
 from engine.language import ast
@@ -228,22 +228,27 @@ class StreamColumns:
         of_code = np.array([places.get(name, -1) for name in self._names()], np.int64)
         return of_code[self._type_codes if rows is None else self._type_codes[rows]]
 
+    def own_rows(self, rows: Int64Array) -> Int64Array:
+        """Those of the rows whose partitions the runtime is to take: here all."""
+        return rows
+
     @property
     def types_by_row(self) -> tuple[tuple[str, ...], Int64Array]:
         """The distinct types, and for each row the number of its own, (n,)."""
         return self._names(), self._type_codes
 
-    @_one_at_a_time
     def _names(self) -> tuple[str, ...]:
-        """The distinct types; `_type_codes` says which is whose."""
+        """The distinct types; `_type_codes` says which is whose. Made without the lock, beside what needs it: threads
+        that make it at once make the same, and codes are there before the names that say so."""
         if self._types is None:
             texts = self.batch.strings("type")
             if is_one_text(texts):
-                self._types, self._type_codes = (texts[0].as_py(),), np.zeros(len(self), np.int64)
+                self._type_codes = np.zeros(len(self), np.int64)
+                self._types = (texts[0].as_py(),)
                 return self._types
             encoded = texts.dictionary_encode()
-            self._types = tuple(encoded.dictionary.to_pylist())
             self._type_codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+            self._types = tuple(encoded.dictionary.to_pylist())
         return self._types
 
     @_one_at_a_time
@@ -271,6 +276,24 @@ class StreamColumns:
             low, high = widen(values, into)
             if max(-low, high) > MAX_EXACT_INT:
                 self.batch.numbers(name)  # refuses it, with the value
+
+
+class PartitionShare(StreamColumns):
+    """A whole batch of which a runtime is to take the events of some partitions alone: nothing is copied.
+
+    For runtimes that ask `own_rows` what may begin a match. Several of them may be read at the same time.
+    """
+
+    def __init__(self, whole: StreamColumns, numbers: Int64Array, is_own: BoolArray) -> None:
+        """numbers: the partition of each row, -1 for none. is_own: by partition, whether it is taken."""
+        _ = whole.types_by_row, whole.is_precise, whole.event_ids  # once for all
+        self.__dict__.update(whole.__dict__)  # what is made later is kept in the mappings of the whole, under its lock
+        self._numbers = numbers
+        self._is_own = np.append(is_own, False)  # -1: none
+
+    def own_rows(self, rows: Int64Array) -> Int64Array:
+        """See `StreamColumns`."""
+        return rows[self._is_own[self._numbers[rows]]]
 
 
 class ShardColumns(StreamColumns):
@@ -320,8 +343,9 @@ class ShardColumns(StreamColumns):
 
     def _names(self) -> tuple[str, ...]:
         if self._types is None:
-            self._types, codes = self._whole.types_by_row
+            types, codes = self._whole.types_by_row
             self._type_codes = codes[self._rows]
+            self._types = types
         return self._types
 
     def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:

@@ -17,8 +17,9 @@ from engine.errors import EngineError, StateError
 from engine.events import AttributeType, Float64Array, Int64Array
 from engine.language import ast
 from engine.matching.base import Runtime
+from engine.matching.nfa import NfaRuntime
 from engine.matching.rows import MatchRow, joined_rows
-from engine.matching.stream import ShardColumns, StreamColumns
+from engine.matching.stream import PartitionShare, ShardColumns, StreamColumns
 from engine.plan.model import Plan
 from engine.runtime.compiled import CompiledQuery
 
@@ -121,11 +122,10 @@ class ShardedRuntime:
         """See `Runtime.advance`."""
         if len(self._shards) == 1:
             return self._shards[0].advance(stream, watermark_ms)
-        places = shard_of_rows(stream, self.plan.key, self._kinds, len(self._shards))
+        parts = self._parts(stream)
 
         def advance(number: int) -> Sequence[MatchRow]:
-            rows = np.flatnonzero((places == number) | (places < 0))
-            return self._shards[number].advance(ShardColumns(stream, rows), watermark_ms)
+            return self._shards[number].advance(parts(number), watermark_ms)
 
         numbers = range(len(self._shards))
         if self._workers is None or len(stream) < LEAST_EVENTS:
@@ -137,6 +137,21 @@ class ShardedRuntime:
             if error is not None:
                 raise error
         return joined_rows([future.result() for future in futures])
+
+    def _parts(self, stream: StreamColumns) -> Callable[[int], StreamColumns]:
+        """What each shard gets of a batch; types and partitions are found side by side."""
+        aside = None
+        if self._workers is not None and len(stream) >= LEAST_EVENTS:
+            aside = self._workers.submit(lambda: stream.types_by_row)
+        numbers = stream.partitions(self.plan.key, self._kinds).numbers
+        if aside is not None:
+            aside.result()
+        shards = shard_of_partitions(stream, self.plan.key, self._kinds, len(self._shards))
+        first = self._shards[0]
+        if isinstance(first, NfaRuntime) and first.takes_shares and stream.is_precise:
+            return lambda number: PartitionShare(stream, numbers, shards == number)
+        places = np.append(shards, -1)[numbers]
+        return lambda number: ShardColumns(stream, np.flatnonzero((places == number) | (places < 0)))
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
@@ -163,16 +178,14 @@ class ShardedRuntime:
             shard.restore(parts)
 
 
-def shard_of_rows(
+def shard_of_partitions(
     stream: StreamColumns, key: tuple[str, ...], kinds: Mapping[str, AttributeType], n_shards: int
 ) -> Int64Array:
-    """The shard of each row, -1 for all shards (a row without the whole key), int64 (n,)."""
+    """The shards of the partitions of a batch by number, int64 (n,)."""
     partitions = stream.partitions(key, kinds)
     with stream.lock:
         keys = partitions.table.columns(np.arange(len(partitions.table)))
-    shards = np.append(shard_of_keys(keys, n_shards), -1)
-    found: Int64Array = shards[partitions.numbers]
-    return found
+    return shard_of_keys(keys, n_shards)
 
 
 def shard_of_keys(keys: Float64Array, n_shards: int) -> Int64Array:
@@ -184,4 +197,4 @@ def shard_of_keys(keys: Float64Array, n_shards: int) -> Int64Array:
     return ((state * _ODD >> np.uint64(33)) % np.uint64(n_shards)).astype(np.int64)
 
 
-__all__ = ["ShardedRuntime", "Workers", "is_shardable", "shard_of_keys", "shard_of_rows"]
+__all__ = ["ShardedRuntime", "Workers", "is_shardable", "shard_of_keys", "shard_of_partitions"]
