@@ -289,11 +289,12 @@ class PartitionShare(StreamColumns):
         _ = whole.types_by_row, whole.is_precise, whole.event_ids  # once for all
         self.__dict__.update(whole.__dict__)  # what is made later is kept in the mappings of the whole, under its lock
         self._numbers = numbers
-        self._is_own = np.append(is_own, False)  # -1: none
+        self._is_own: BoolArray = np.append(is_own, False)  # -1: none
 
     def own_rows(self, rows: Int64Array) -> Int64Array:
         """See `StreamColumns`."""
-        return rows[self._is_own[self._numbers[rows]]]
+        found: Int64Array = rows[self._is_own[self._numbers[rows]]]
+        return found
 
 
 class ShardColumns(StreamColumns):
