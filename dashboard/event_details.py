@@ -14,18 +14,28 @@ from engine.events import HEADER, EventBatch
 OWN_COLUMNS = ("Variable", "Event", "From", "To", "Event id")
 
 
-def bound_events_frame(bindings: Mapping[str, Sequence[str]], events: EventBatch) -> pd.DataFrame:
-    """One line per bound event, in order of time within each variable; what the log has no more is said to be gone."""
+def bound_events_frame(
+    bindings: Mapping[str, Sequence[str]], events: EventBatch, matches: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """One line per bound event, in order of time within each variable; what the log has no more is said to be gone.
+
+    `matches`: the query whose matches a variable binds, for those that bind no events of the log.
+    """
     known = {row["event_id"]: row for row in events.rows()}
-    lines = [_line(variable, event_id, known.get(event_id)) for variable, ids in bindings.items() for event_id in ids]
+    absent = {variable: f"match of {inert(query)}" for variable, query in (matches or {}).items()}
+    lines = [
+        _line(variable, event_id, known.get(event_id), absent.get(variable, "no longer kept"))
+        for variable, ids in bindings.items()
+        for event_id in ids
+    ]
     attributes = list(dict.fromkeys(name for line in lines for name in line if name not in OWN_COLUMNS))
     return pd.DataFrame(lines, columns=[*OWN_COLUMNS, *attributes])
 
 
-def _line(variable: str, event_id: str, event: Mapping[str, Any] | None) -> dict[str, Any]:
+def _line(variable: str, event_id: str, event: Mapping[str, Any] | None, absent: str) -> dict[str, Any]:
     line: dict[str, Any] = {"Variable": inert(variable), "Event id": inert(event_id)}
     if event is None:
-        return {**line, "Event": "no longer kept", "From": None, "To": None}
+        return {**line, "Event": absent, "From": None, "To": None}
     line |= {"Event": inert(event["type"]), "From": exactly(event["t_lo_ms"]), "To": exactly(event["t_hi_ms"])}
     for name, value in event.items():
         if name not in HEADER.names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -271,7 +271,7 @@ def _results(run: QueryRun, snapshot: Snapshot) -> None:
     if chosen is None:
         st.caption("Select a row to see the events behind it.")
     else:
-        _details(rows[chosen])
+        _details(rows[chosen], run.request.variables_of_others())
 
 
 def _files(run_id: str, rows: Sequence[ResultRow]) -> tuple[str, str]:
@@ -308,14 +308,14 @@ def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:
     return chosen[0] if chosen and chosen[0] < len(rows) else None
 
 
-def _details(row: ResultRow) -> None:
+def _details(row: ResultRow, matches: Mapping[str, str]) -> None:
     """The events that a row binds, from the log."""
     with st.container(border=True):
         about = f"{exactly(row.first_lo_ms)} to {exactly(row.last_hi_ms)}, confidence {row.confidence:.3f}"
         if row.count != 1 or not row.count_exact:
             about += f"; the row stands for {n_matches(row)} matches, of which the best is shown"
         st.caption(about)
-        frame = _bound(row)
+        frame = _bound(row, matches)
         if frame is None:
             return
         st.dataframe(frame, hide_index=True, placeholder="", key="editor-bound")
@@ -328,7 +328,7 @@ def _details(row: ResultRow) -> None:
             st.caption(f"Events that {kind} in any of the matches: {counts}")
 
 
-def _bound(row: ResultRow) -> pd.DataFrame | None:
+def _bound(row: ResultRow, matches: Mapping[str, str]) -> pd.DataFrame | None:
     ids = [event_id for bound in row.bindings.values() for event_id in bound]
     try:
         found = event_log().read(
@@ -337,4 +337,4 @@ def _bound(row: ResultRow) -> pd.DataFrame | None:
     except AppError as error:
         st.error(f"The events cannot be read: {md(error, 1_000)}", icon=":material/error:")
         return None
-    return bound_events_frame(asdict(row)["bindings"], found)
+    return bound_events_frame(asdict(row)["bindings"], found, matches)

@@ -73,6 +73,12 @@ class QueryRequest:
     others: Mapping[str, str] = field(default_factory=dict)
     others_parameters: Mapping[str, Parameters] = field(default_factory=dict)
 
+    def variables_of_others(self) -> dict[str, str]:
+        """The query whose matches a variable stands for, where it does; raises QueryError for a text that is none."""
+        types = {name.replace("-", "_"): name for name in self.others}
+        components = engine.ast.components(engine.parse(self.text, self.name).pattern)
+        return {each.variable: types[each.event_type] for each, _ in components if each.event_type in types}
+
     def compiled(self, schema: EventSchema) -> list[engine.CompiledQuery]:
         """The query, last, after those that it uses; raises QueryError."""
         texts = {**self.others, self.name: self.text}

@@ -16,7 +16,7 @@ from dashboard.query_check import OtherQueries, check_query
 from dashboard.query_panel import notes, pool
 from dashboard.query_pool import QueryRun, Snapshot
 from dashboard.query_results import as_csv, as_json_lines, job_id_of, result_frame
-from dashboard.query_run import End, EndReason, ResultRow, RunLimits
+from dashboard.query_run import End, EndReason, QueryRequest, ResultRow, RunLimits
 from dashboard.views.editor import BLANK, MAX_URL_CHARS, reference_frame
 from tests.dashboard.query_fixtures import (
     HOSTILE,
@@ -355,6 +355,12 @@ def test_json_lines_carry_everything() -> None:
     (line,) = as_json_lines([result(values={"x": HOSTILE})]).splitlines()
     assert json.loads(line)["values"] == {"x": HOSTILE}
     assert json.loads(line)["bindings"] == {"a": ["1", "2"]}
+
+
+def test_matches_of_other_queries_are_no_events_that_are_gone() -> None:
+    request = QueryRequest("PATTERN SEQ(map_ends m, MapEnd b) WITHIN 1 s", {}, 0, 1, "mine", {"map-ends": MINE})
+    frame = bound_events_frame({"m": ["0a1b"], "b": ["gone"]}, attempts(1), request.variables_of_others())
+    assert list(frame["Event"]) == ["match of map-ends", "no longer kept"]
 
 
 def test_events_of_a_row_with_those_that_are_gone() -> None:
