@@ -169,24 +169,37 @@ class EarlyFilter:
         roles = (*self._begin, *self._take, *self._negated)
         n = len(stream) if rows is None else len(rows)
         table: BoolArray = np.zeros((len(roles), n), np.bool_)
+        of_type: dict[str, Int64Array] = {}
         for role, marks in zip(roles, table, strict=True):
-            if role is None:
+            if role is None or n == 0:
                 continue
             if rows is not None:
-                self._mark(role, stream, rows, marks)
+                self._mark(role, stream, rows, of_type, marks)
             elif len(found := self._of_batch(role, stream)) == n:
                 marks[:] = True
             else:
                 marks[found] = True
         return table
 
-    def _mark(self, role: _Role, stream: StreamColumns, rows: Int64Array, marks: BoolArray) -> None:
-        """Mark the rows that an edge accepts; looked up when it has been asked of all rows, or nearly all are asked."""
+    def _mark(
+        self,
+        role: _Role,
+        stream: StreamColumns,
+        rows: Int64Array,
+        of_type: dict[str, Int64Array],
+        marks: BoolArray,
+    ) -> None:
+        """Mark the rows that an edge accepts; looked up when it has been asked of all rows, or nearly all are asked.
+
+        of_type: those of the rows that are of a type, as far as they have been looked for.
+        """
         found = stream.chosen.get((role.event_type, role.meaning))
         if found is None and 2 * len(rows) >= len(stream):
             found = self._of_batch(role, stream)
         if found is None:
-            found = stream.of_type(rows, role.event_type)
+            found = of_type.get(role.event_type)
+            if found is None:
+                found = of_type[role.event_type] = stream.of_type(rows, role.event_type)
             if len(found) == len(rows) and role.first == role.last:
                 marks[:] = True
                 return
