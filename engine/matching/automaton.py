@@ -215,10 +215,11 @@ class AutomatonRuntime:
         edges = np.array([edge.occurrence for edge in self.plan.states.edges], np.int64)
         components = self._positive[edges[found.edges]]
         iterations = None
-        if self._depth:
-            depths = np.array([len(path) for path in self.plan.states.paths], np.int64)[components]
-            within = np.arange(self._depth)[None, :] < depths[:, None]
-            iterations = np.where(within, found.iterations - 1, -1)
+        automaton = self.plan.states
+        depths = np.array([len(path) for path in automaton.paths[: automaton.n_positive]], np.int64)
+        if depth := int(depths.max(initial=0)):
+            within = np.arange(depth)[None, :] < depths[components][:, None]
+            iterations = np.where(within, found.iterations[:, :depth] - 1, -1)
         listed = ListedMatches(
             partition=found.partition,
             offsets=found.offsets,

@@ -130,6 +130,14 @@ def test_a_saved_state_goes_on_and_another_version_is_refused(strategy: str) -> 
         again.runtime.restore(other)
 
 
+def test_a_negated_group_that_is_deeper_than_all_that_is_bound_adds_no_level() -> None:
+    pattern = "(SEQ(A a, !(SEQ((SEQ(N n, N m))+, C c))))+"
+    before, after = (Running(pattern, "skip_till_any_match", rest="WITHIN 100 SELECT FIRST") for _ in range(2))
+    assert not before.give("B")
+    after.runtime.restore(before.runtime.save())
+    assert bound(after.give("A N N A", finish=True)) == [{"a": ("a0",)}, {"a": ("a0", "a3")}]
+
+
 def test_equal_bindings_of_two_branches_are_one_match_whichever_is_decided_first() -> None:
     pattern = "OR(SEQ(A a, B b), SEQ(A a, B b, !N n))"
     running = Running(pattern, "skip_till_any_match", rest="WITHIN 30")
