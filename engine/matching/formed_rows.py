@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import overload
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +14,8 @@ from engine.matching.bindings import BoundVariable, bindings
 from engine.matching.collapsed_candidates import Candidates, Collapsing, candidates_of
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.output_forms import NO_WINDOW, Formed
-from engine.matching.rows import Binding, MatchRow, RowBlock, Value, rows_table
+from engine.matching.rows import Binding, ChunkedRows, MatchRow, Value, rows_table
 from engine.plan.model import Plan
-
-_CHUNK = 1024
-"""Rows that are made together."""
 
 
 @dataclass(frozen=True)
@@ -33,52 +29,19 @@ class Spelling:
     collapsing: Collapsing | None
 
 
-class FormedRows(RowBlock):
+class FormedRows(ChunkedRows):
     """The rows of `formed`; they stay valid whatever becomes of the run state."""
 
     def __init__(self, spelling: Spelling, matches: Matches, formed: Formed) -> None:
         self._spelling = spelling
         self._matches = matches
         self._formed = formed
-        self._made: tuple[int, list[MatchRow]] = (-1, [])  # the last chunk
 
     def __len__(self) -> int:
         return len(self._formed.n_behind)
 
-    def __iter__(self) -> Iterator[MatchRow]:
-        for start in range(0, len(self), _CHUNK):
-            yield from self._rows(start)
-
-    @overload
-    def __getitem__(self, at: int) -> MatchRow: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
-
-    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
-        if isinstance(at, slice):
-            start, stop, step = at.indices(len(self))
-            if step != 1:
-                return [self[number] for number in range(start, stop, step)]
-            return FormedRows(self._spelling, self._matches, self._formed.at(slice(start, max(start, stop))))
-        number = at + len(self) if at < 0 else at
-        if not 0 <= number < len(self):
-            raise IndexError(f"row {at} of {len(self)}")
-        chunk = number // _CHUNK
-        if self._made[0] != chunk:
-            self._made = (chunk, self._rows(chunk * _CHUNK))
-        return self._made[1][number % _CHUNK]
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to every sequence of equal rows."""
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # as a list
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} rows>"
+    def _part(self, start: int, stop: int) -> Sequence[MatchRow]:
+        return FormedRows(self._spelling, self._matches, self._formed.at(slice(start, stop)))
 
     @property
     def n_matches(self) -> int:
@@ -93,7 +56,7 @@ class FormedRows(RowBlock):
 
     def _rows(self, start: int) -> list[MatchRow]:
         """A chunk from row `start` on."""
-        plan, matches, formed = self._spelling.plan, self._matches, self._formed.at(slice(start, start + _CHUNK))
+        plan, matches, formed = self._spelling.plan, self._matches, self._formed.at(slice(start, start + self.CHUNK))
         shown = matches.listed.chosen(formed.entries.match)
         events = matches.events
         first, last = shown.rows[shown.offsets[:-1]], shown.rows[shown.offsets[1:] - 1]

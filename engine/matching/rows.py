@@ -73,6 +73,58 @@ class RowBlock(Sequence[MatchRow]):
     def to_arrow(self) -> pa.Table:
         """See `rows_table`."""
 
+    def __eq__(self, other: object) -> bool:
+        """Equal to every sequence of equal rows."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as a list
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows>"
+
+
+class ChunkedRows(RowBlock):
+    """A block whose rows are made CHUNK at a time, when one of them is asked for."""
+
+    CHUNK = 1024
+
+    _made: tuple[int, list[MatchRow]] = (-1, [])
+    """The last chunk that was asked for by number."""
+
+    @abstractmethod
+    def _rows(self, start: int) -> list[MatchRow]:
+        """A chunk from row `start` on."""
+
+    @abstractmethod
+    def _part(self, start: int, stop: int) -> Sequence[MatchRow]:
+        """The rows [start, stop) as a block of their own."""
+
+    def __iter__(self) -> Iterator[MatchRow]:
+        for start in range(0, len(self), self.CHUNK):
+            yield from self._rows(start)
+
+    @overload
+    def __getitem__(self, at: int) -> MatchRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
+
+    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(len(self))
+            if step != 1:
+                return [self[number] for number in range(start, stop, step)]
+            return self._part(start, max(start, stop))
+        number = at + len(self) if at < 0 else at
+        if not 0 <= number < len(self):
+            raise IndexError(f"row {at} of {len(self)}")
+        chunk = number // self.CHUNK
+        if self._made[0] != chunk:
+            self._made = (chunk, self._rows(chunk * self.CHUNK))
+        return self._made[1][number % self.CHUNK]
+
 
 def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
     """Rows as an Arrow table: key, first_lo_ms, last_hi_ms, bindings, confidence, values, and what is not as usual.
@@ -152,17 +204,6 @@ class MatchRows(RowBlock):
         """All rows; see `rows_table`."""
         tables = [part.to_arrow() if isinstance(part, RowBlock) else rows_table(part) for part in self._parts]
         return pa.concat_tables(tables, promote_options="permissive") if tables else rows_table([])
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to every sequence of equal rows."""
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # as a list
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} rows>"
 
 
 @dataclass

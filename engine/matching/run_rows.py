@@ -2,66 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from engine.events import Int64Array
 from engine.matching.listed import ListedMatches
-from engine.matching.rows import MatchRow
+from engine.matching.rows import ChunkedRows, MatchRow
 from engine.matching.run_histories import Histories
 from engine.matching.store import StoredEvents
 from engine.plan.model import Plan
 
-_CHUNK = 1024
-"""Rows that are made together."""
 
-
-class RunRows(Sequence[MatchRow]):
-    """The rows of OUTPUT ALL; a block as `engine.matching.rows.RowBlock` describes it."""
+class RunRows(ChunkedRows):
+    """The rows of OUTPUT ALL."""
 
     def __init__(self, plan: Plan, source: StoredEvents, histories: Histories) -> None:
         self._plan = plan
         self._source = source
         self._histories = histories
-        self._made: tuple[int, list[MatchRow]] = (-1, [])  # the last chunk
 
     def __len__(self) -> int:
         return self._histories.n_matches
 
-    def __iter__(self) -> Iterator[MatchRow]:
-        for start in range(0, len(self), _CHUNK):
-            yield from self._rows(start)
-
-    @overload
-    def __getitem__(self, at: int) -> MatchRow: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
-
-    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
-        if isinstance(at, slice):
-            return RunRows(self._plan, self._source, self._histories.chosen(at))
-        number = at + len(self) if at < 0 else at
-        if not 0 <= number < len(self):
-            raise IndexError(f"row {at} of {len(self)}")
-        chunk = number // _CHUNK
-        if self._made[0] != chunk:
-            self._made = (chunk, self._rows(chunk * _CHUNK))
-        return self._made[1][number % _CHUNK]
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to every sequence of equal rows."""
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # as a list
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} rows>"
+    def _part(self, start: int, stop: int) -> Sequence[MatchRow]:
+        return RunRows(self._plan, self._source, self._histories.chosen(slice(start, stop)))
 
     @property
     def n_matches(self) -> int:
@@ -99,7 +65,7 @@ class RunRows(Sequence[MatchRow]):
 
     def _rows(self, start: int) -> list[MatchRow]:
         """A chunk from row `start` on."""
-        histories, source, plan = self._histories.chosen(slice(start, start + _CHUNK)), self._source, self._plan
+        histories, source, plan = self._histories.chosen(slice(start, start + self.CHUNK)), self._source, self._plan
         listed = histories.listed()
         ids = source.ids.take(pa.array(listed.rows)).to_pylist()
         bounds = self._bounds(listed).tolist()

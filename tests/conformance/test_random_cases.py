@@ -21,6 +21,7 @@ from engine.events import EventBatch
 from tests.conformance.comparison import Tally, compare, engine_rows
 from tests.engine.strategies import (
     ANY,
+    EVERYTHING,
     IMPRECISE,
     NEXT,
     PARTITION,
@@ -58,21 +59,7 @@ SCOPES = {
     "opened windows": replace(_PLAIN, open_on=True),
     "selection": replace(_PLAIN, selection=True),
     "output": replace(_PLAIN, outputs=FORMS, confidence=True),
-    "everything": QueryScope(
-        outputs=FORMS,
-        unions=True,
-        groups=True,
-        conjunctions=True,
-        any_of=True,
-        negated_patterns=True,
-        within_events=True,
-        slide=True,
-        open_on=True,
-        selection=True,
-        partial_keys=True,
-        confidence=True,
-        having=True,
-    ),
+    "everything": replace(EVERYTHING, outputs=FORMS, limit=False),
 }
 
 EVALUATED = frozenset(
