@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import Engine, compile_query
+from engine.events import EventBatch, EventSchema
 from engine.matching.rows import MatchRow, MatchRows, joined_rows
+from engine.matching.run_rows import RunRows
 
 
 def row(number: int) -> MatchRow:
@@ -34,3 +37,15 @@ def test_joined_rows_are_the_list_of_all(lengths: list[int], start: int, stop: i
 def test_ids_of_nested_bindings_in_order() -> None:
     nested = MatchRow("q", (), 0, 9, {"a": (("1", "2"), (), ("3",)), "b": ("4",), "c": ((("5",),), ())}, 1.0, {})
     assert nested.event_ids == ("1", "2", "3", "4", "5")
+
+
+def test_rows_of_runs_are_counted_and_exported_without_making_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = EventSchema.of({"A": {}, "B": {}})
+    times = {"event_id": ["a", "b"], "type": ["A", "B"], "t_lo_ms": [1, 2], "t_hi_ms": [1, 2]}
+    query = compile_query("PATTERN SEQ(A a, B b) WHERE skip_till_next_match WITHIN 9", schema)
+    running = Engine([query], schema)
+    rows = joined_rows([running.process(EventBatch.from_columns(times, schema), 9), running.finish()])
+    monkeypatch.setattr(RunRows, "_rows", lambda *_: pytest.fail("a row was made"))
+    assert isinstance(rows, MatchRows)
+    assert rows.n_matches == 1
+    assert rows.to_arrow().column("bindings").to_pylist() == [{"a": ["a"], "b": ["b"]}]
