@@ -68,7 +68,6 @@ def query_editor(
     """The field; a new key is a new field with `start` in it. `problem`, `verdict`: about `typed_text(key, start)`."""
     checked = typed_text(key, start)
     data: dict[str, Any] = {
-        "text": start,
         "checked": checked,
         "problem": None if problem is None else asdict(problem),
         "verdict": verdict,

@@ -21,7 +21,7 @@ export default function mount(component) {
   if (editor === undefined) {
     editor = new Editor(component.parentElement);
     editors.set(component.parentElement, editor);
-    editor.start(component.data.text);
+    editor.start(component.data.checked);
   }
   editor.update(component);
   return () => editor.stop();
@@ -39,8 +39,10 @@ class Editor {
     this.runs = 0;
   }
 
+  // The field is readonly up to here: what is typed before this script has come would be overwritten.
   start(text) {
     this.typed.value = text;
+    this.typed.readOnly = false;
     this.sent = text;
     this.typed.addEventListener("input", () => this.changed());
     this.typed.addEventListener("keydown", (event) => this.pressed(event));

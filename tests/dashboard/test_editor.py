@@ -134,21 +134,21 @@ def test_what_only_the_oracle_evaluates_has_the_engines_remedy() -> None:
 def test_begins_with_the_named_query_and_its_configured_parameters(installation: Installation) -> None:
     installation.configure("  parameters: {slow: {least: 2 min}}")
     page = view("editor", name="slow")
-    assert field(page)["text"] == SLOW
+    assert field(page)["checked"] == SLOW
     assert page.text_input(key="editor-parameter-1-least").value == "2 min"
     assert "least = 120000" in texts(page)
 
 
 def test_begins_with_the_text_of_the_address(installation: Installation) -> None:
     page = view("editor", text=MINE)
-    assert field(page)["text"] == MINE
+    assert field(page)["checked"] == MINE
     assert field(page)["problem"] is None
     assert in_address(page, "text") == MINE
 
 
 def test_begins_with_an_example_that_is_valid(installation: Installation) -> None:
     page = view("editor")
-    assert field(page)["text"] == BLANK
+    assert field(page)["checked"] == BLANK
     assert field(page)["problem"] is None
 
 
@@ -157,7 +157,7 @@ def test_an_unknown_name_is_told(installation: Installation, name: str) -> None:
     page = view("editor", name=name)
     assert "There is no query" in page.warning[0].value
     assert "<script>" not in texts(page)
-    assert field(page)["text"] == BLANK
+    assert field(page)["checked"] == BLANK
 
 
 def test_what_is_typed_stands_in_the_address_and_is_judged(installation: Installation) -> None:
@@ -183,10 +183,10 @@ def test_a_template_takes_the_place_and_mine_comes_back(installation: Installati
     page = typed(view("editor"), MINE)
     page.selectbox(key="editor-template-1").set_value("times")
     rerun(page)
-    assert field(page)["text"] == TIMES
+    assert field(page)["checked"] == TIMES
     page.button(key="editor-undo").click()
     rerun(page)
-    assert field(page)["text"] == MINE
+    assert field(page)["checked"] == MINE
 
 
 def test_parameters_of_the_address_are_used_and_kept(installation: Installation) -> None:

@@ -35,6 +35,7 @@ MOUNT = """async ([html, css, js, data]) => {
     setStateValue: (name, value) => window.sent.push([name, value]),
     setTriggerValue: (name, value) => window.sent.push([name, value]),
   };
+  window.before = root.querySelector("textarea").readOnly;
   window.mount = (await import(js)).default;
   window.stop = window.mount(window.component);
 }"""
@@ -59,7 +60,7 @@ def mount(page: Page, text: str = "", **data: Any) -> None:
     html, css, js = ((FOLDER / f"editor.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
     module = f"data:text/javascript;base64,{base64.b64encode(js.encode()).decode()}"
     given = {
-        "text": text, "checked": text, "problem": None, "verdict": "Valid.", "types": ["MapEnd"], "max_chars": 65_536,
+        "checked": text, "problem": None, "verdict": "Valid.", "types": ["MapEnd"], "max_chars": 65_536,
         **data,
     }  # fmt: skip
     page.evaluate(MOUNT, [html, css, module, given])
@@ -78,6 +79,12 @@ def problem(line: int, column: int, end_column: int, **changes: Any) -> dict[str
 
 
 # -------------------------------------------------------------- the field alone
+
+
+def test_nothing_can_be_typed_before_the_field_has_its_text(page: Page) -> None:
+    mount(page, "abc")
+    assert page.evaluate("window.before") is True
+    expect(page.get_by_role("textbox")).to_be_editable()
 
 
 def test_the_text_is_sent_once_some_time_after_the_last_key(page: Page) -> None:
