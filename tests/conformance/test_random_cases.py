@@ -88,8 +88,10 @@ DECLARED = (
     "OPEN ON with a key attribute that only some keyed types have",
     "OPEN ON with WITHIN n EVENTS",
     "WITHIN n EVENTS with ",
+    "this predicate relates two negated patterns",
 )
-"""Refusals that the engine states as its limits: types with some of the key's attributes only, windows of events."""
+"""Refusals that the engine states as its limits: types with some of the key's attributes only, windows of events; and a
+predicate about two patterns that must both be absent, which no match could decide."""
 
 
 Drawn = tuple[Case, list[Delivery], frozenset[int]]
