@@ -84,12 +84,6 @@ class NfaRuntime:
         return (nfa.advance,)
 
     @property
-    def takes_shares(self) -> bool:
-        """Whether it can take some partitions of a whole batch of precise events, see `PartitionShare`."""
-        is_apart = self.plan.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH and not self.plan.broadcast
-        return is_apart and self._results is None
-
-    @property
     def n_rows(self) -> int:
         """Events kept."""
         return len(self.store)

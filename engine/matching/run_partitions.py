@@ -57,10 +57,10 @@ class RunPartitions:
     # ------------------------------------------------------------ near starts
 
     def _near(self, stream: StreamColumns, store: RunStore, memory: RunMemory) -> Offered:
-        starts = stream.own_rows(_precise(stream, self._filter.begins(stream)))
+        starts = _precise(stream, self._filter.begins(stream))
         others = _NO_ROWS
         if self._apart:
-            others = stream.own_rows(_precise(stream, self._filter.negates(stream, self._apart)))
+            others = _precise(stream, self._filter.negates(stream, self._apart))
         if not len(starts) and not len(others) and not memory.count(N_LIVE):
             return Offered(_NO_ROWS, _NO_ROWS, self._filter.accepted(stream, _NO_ROWS))
         chains = stream.chains(self._key, self._plan.attribute_types, self._plan.types)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -11,12 +12,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
+from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
 from engine.kernels.decode import widen
 from engine.kernels.liveness import link_rows
 from engine.language import ast
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
+from engine.matching.texts import Texts
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
@@ -73,6 +75,8 @@ class StreamColumns:
         self.t_hi_ms: Int64Array = batch.t_hi_ms
         self.chosen: dict[tuple[str, tuple[ast.Expression, ...]], Int64Array] = {}
         """Rows by event type and local predicates, see `engine.matching.early_filter`."""
+        self.parts: dict[tuple[tuple[str, ...], int], list[StreamColumns | None]] = {}
+        """What so many threads take of it each by a key, see `engine.matching.shares`."""
         self._columns: dict[str, Float64Array] = {}
         self._complete: set[str] = set()
         self._precise: bool | None = None
@@ -82,6 +86,8 @@ class StreamColumns:
         self._clocks: Int64Array | None = None
         self._types: tuple[str, ...] | None = None
         self._type_codes: Int64Array = _NO_ROWS
+        self._type_counts: Int64Array = _NO_ROWS
+        self._type_texts: Texts | None = None
         self._rows_of_type: dict[str, Int64Array] = {}
         self._rows_of_types: dict[frozenset[str], tuple[Int64Array, bool]] = {}
         self._partitions: dict[tuple[str, ...], Partitions] = {}
@@ -148,7 +154,15 @@ class StreamColumns:
 
     def n_of_types(self, names: Iterable[str]) -> int:
         """Events of these types."""
-        return sum(len(self.rows_of_type(name)) for name in names)
+        counted = self._counts_of_types()
+        return sum(counted.get(name, 0) for name in names)
+
+    def _counts_of_types(self) -> Mapping[str, int]:
+        if self._types is None:
+            for parts in self.parts.values():
+                if len(known := [part for part in parts if part is not None]) == len(parts):
+                    return sum((Counter(part._counts_of_types()) for part in known), Counter())
+        return dict(zip(self._names(), self._type_counts.tolist(), strict=True))
 
     @_one_at_a_time
     def rows_of_type(self, event_type: str) -> Int64Array:
@@ -228,10 +242,6 @@ class StreamColumns:
         of_code = np.array([places.get(name, -1) for name in self._names()], np.int64)
         return of_code[self._type_codes if rows is None else self._type_codes[rows]]
 
-    def own_rows(self, rows: Int64Array) -> Int64Array:
-        """Those of the rows whose partitions the runtime is to take: here all."""
-        return rows
-
     @property
     def types_by_row(self) -> tuple[tuple[str, ...], Int64Array]:
         """The distinct types, and for each row the number of its own, (n,)."""
@@ -243,13 +253,20 @@ class StreamColumns:
         if self._types is None:
             texts = self.batch.strings("type")
             if is_one_text(texts):
-                self._type_codes = np.zeros(len(self), np.int64)
+                self._type_codes, self._type_counts = np.zeros(len(self), np.int64), np.full(1, len(self))
                 self._types = (texts[0].as_py(),)
                 return self._types
-            encoded = texts.dictionary_encode()
-            self._type_codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
-            self._types = tuple(encoded.dictionary.to_pylist())
+            names, self._type_counts, self._type_codes = Texts(texts).numbered(np.arange(len(self)))
+            self._types = names
         return self._types
+
+    @property
+    @_one_at_a_time
+    def type_texts(self) -> Texts:
+        """The types as they are stored."""
+        if self._type_texts is None:
+            self._type_texts = Texts(self.batch.strings("type"))
+        return self._type_texts
 
     @_one_at_a_time
     def column(self, name: str, kind: AttributeType) -> Float64Array:
@@ -278,25 +295,6 @@ class StreamColumns:
                 self.batch.numbers(name)  # refuses it, with the value
 
 
-class PartitionShare(StreamColumns):
-    """A whole batch of which a runtime is to take the events of some partitions alone: nothing is copied.
-
-    For runtimes that ask `own_rows` what may begin a match. Several of them may be read at the same time.
-    """
-
-    def __init__(self, whole: StreamColumns, numbers: Int64Array, is_own: BoolArray) -> None:
-        """numbers: the partition of each row, -1 for none. is_own: by partition, whether it is taken."""
-        _ = whole.types_by_row, whole.is_precise, whole.event_ids  # once for all
-        self.__dict__.update(whole.__dict__)  # what is made later is kept in the mappings of the whole, under its lock
-        self._numbers = numbers
-        self._is_own: BoolArray = np.append(is_own, False)  # -1: none
-
-    def own_rows(self, rows: Int64Array) -> Int64Array:
-        """See `StreamColumns`."""
-        found: Int64Array = rows[self._is_own[self._numbers[rows]]]
-        return found
-
-
 class ShardColumns(StreamColumns):
     """Some rows of a batch as a stream of its own; what is decoded comes from the whole batch, and is decoded once.
 
@@ -308,7 +306,8 @@ class ShardColumns(StreamColumns):
         self._whole = whole
         self._rows = rows
         self.t_lo_ms = whole.t_lo_ms[rows]
-        self.t_hi_ms = whole.t_hi_ms[rows]
+        self._precise = whole.is_precise or None
+        self.t_hi_ms = self.t_lo_ms if self._precise else whole.t_hi_ms[rows]
 
     @property
     def source_seq(self) -> Int64Array:
@@ -342,10 +341,15 @@ class ShardColumns(StreamColumns):
             self._clocks = whole[self._rows]
         return self._clocks
 
+    def clocks_of(self, rows: Int64Array) -> Int64Array:
+        """See `StreamColumns`."""
+        return self._whole.clocks_of(self._rows[rows])
+
     def _names(self) -> tuple[str, ...]:
         if self._types is None:
             types, codes = self._whole.types_by_row
             self._type_codes = codes[self._rows]
+            self._type_counts = np.bincount(self._type_codes, minlength=len(types))
             self._types = types
         return self._types
 

@@ -8,25 +8,26 @@ the decoded columns of a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from engine.errors import EngineError, StateError
-from engine.events import AttributeType, Float64Array, Int64Array
+from engine.events import AttributeType
 from engine.language import ast
 from engine.matching.base import Runtime
-from engine.matching.nfa import NfaRuntime
 from engine.matching.rows import MatchRow, joined_rows
-from engine.matching.stream import PartitionShare, ShardColumns, StreamColumns
+from engine.matching.shares import shares_of
+from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 from engine.runtime.compiled import CompiledQuery
 
 LEAST_EVENTS = 2_000
 """Batches with fewer events are evaluated shard by shard in one thread: handing them over costs more than it saves."""
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+R = TypeVar("R")
 
 
 def is_shardable(query: CompiledQuery) -> bool:
@@ -42,6 +43,35 @@ def is_shardable(query: CompiledQuery) -> bool:
     )
 
 
+class Threads:
+    """The calling thread and others that work beside it."""
+
+    def __init__(self, n_threads: int) -> None:
+        self._pool = ThreadPoolExecutor(n_threads - 1, "engine") if n_threads > 1 else None
+
+    @property
+    def are_many(self) -> bool:
+        """Whether there is another one beside the calling thread."""
+        return self._pool is not None
+
+    def side_by_side(self, tasks: Sequence[Callable[[], R]]) -> list[Future[R]]:
+        """Do all of them, the first one in the calling thread; every one has ended when this returns."""
+        futures = [Future[R]() for _ in tasks]
+
+        def do(number: int) -> None:
+            try:
+                futures[number].set_result(tasks[number]())
+            except BaseException as error:  # noqa: BLE001  # told by the future
+                futures[number].set_exception(error)
+
+        waiting = [] if self._pool is None else [self._pool.submit(do, number) for number in range(1, len(tasks))]
+        for number in range(len(tasks)):
+            if number == 0 or not waiting or waiting[number - 1].cancel():
+                do(number)
+        wait(waiting)
+        return futures
+
+
 class Workers:
     """The threads of one engine: shards of keyed queries, and whole queries of the other kinds, side by side."""
 
@@ -49,32 +79,32 @@ class Workers:
         if n_threads < 1:
             raise EngineError(f"threads: found {n_threads}, expected at least 1")
         self._n = n_threads
-        self._pool = ThreadPoolExecutor(n_threads, "engine") if n_threads > 1 else None
+        self._threads = Threads(n_threads)
         self._ahead: dict[str, Future[tuple[Sequence[MatchRow], float]]] = {}
 
     def runtime(self, query: CompiledQuery, make: Callable[[], Runtime]) -> Runtime:
         """New run state, in shards where there are threads for them."""
-        return self.sharded(query, make) if self._pool and is_shardable(query) else make()
+        return self.sharded(query, make) if self._threads.are_many and is_shardable(query) else make()
 
     def sharded(self, query: CompiledQuery, make: Callable[[], Runtime]) -> Runtime:
         """New run state in shards, as many as threads; one that is restored has as many as were saved."""
-        return ShardedRuntime(query.plan, make, self._n, self._pool)
+        return ShardedRuntime(query.plan, make, self._n, self._threads)
 
     def begin(
         self, runtimes: Mapping[str, Runtime], stream: StreamColumns, watermark_ms: int, clock: Callable[[], float]
     ) -> None:
         """Advance all of these that are not in shards, side by side; `advance` hands out what they return."""
 
+        if not self._threads.are_many or len(stream) < LEAST_EVENTS:
+            return
+        whole = {name: runtime for name, runtime in runtimes.items() if not isinstance(runtime, ShardedRuntime)}
+
         def timed(runtime: Runtime) -> tuple[Sequence[MatchRow], float]:
             started = clock()
             return runtime.advance(stream, watermark_ms), clock() - started
 
-        if self._pool is None or len(stream) < LEAST_EVENTS:
-            return
-        for name, runtime in runtimes.items():
-            if not isinstance(runtime, ShardedRuntime):
-                self._ahead[name] = self._pool.submit(timed, runtime)
-        wait(self._ahead.values())
+        done = self._threads.side_by_side([partial(timed, runtime) for runtime in whole.values()])
+        self._ahead = dict(zip(whole, done, strict=True))
 
     def advance(
         self, name: str, runtime: Runtime, stream: StreamColumns, watermark_ms: int
@@ -91,10 +121,10 @@ class ShardedRuntime:
     there are: a query goes on with so many, in however many threads.
     """
 
-    def __init__(self, plan: Plan, make: Callable[[], Runtime], n_shards: int, workers: Executor | None) -> None:
+    def __init__(self, plan: Plan, make: Callable[[], Runtime], n_shards: int, threads: Threads) -> None:
         self.plan = plan
         self._make = make
-        self._workers = workers
+        self._threads = threads
         self._shards = [make() for _ in range(n_shards)]
         self._kinds: Mapping[str, AttributeType] = {name: plan.attribute_types[name] for name in plan.key}
 
@@ -122,36 +152,17 @@ class ShardedRuntime:
         """See `Runtime.advance`."""
         if len(self._shards) == 1:
             return self._shards[0].advance(stream, watermark_ms)
-        parts = self._parts(stream)
+        n_shards = len(self._shards)
 
         def advance(number: int) -> Sequence[MatchRow]:
-            return self._shards[number].advance(parts(number), watermark_ms)
+            share = shares_of(stream, self.plan.key, self._kinds, number, n_shards)
+            return self._shards[number].advance(share, watermark_ms)
 
-        numbers = range(len(self._shards))
-        if self._workers is None or len(stream) < LEAST_EVENTS:
-            return joined_rows([advance(number) for number in numbers])
+        if len(stream) < LEAST_EVENTS:
+            return joined_rows([advance(number) for number in range(n_shards)])
         # Every shard ends before an error is told: none may run on while the caller thinks that the step is over.
-        futures = [self._workers.submit(advance, number) for number in numbers]
-        errors = [future.exception() for future in futures]
-        for error in errors:
-            if error is not None:
-                raise error
-        return joined_rows([future.result() for future in futures])
-
-    def _parts(self, stream: StreamColumns) -> Callable[[int], StreamColumns]:
-        """What each shard gets of a batch; types and partitions are found side by side."""
-        aside = None
-        if self._workers is not None and len(stream) >= LEAST_EVENTS:
-            aside = self._workers.submit(lambda: stream.types_by_row)
-        numbers = stream.partitions(self.plan.key, self._kinds).numbers
-        if aside is not None:
-            aside.result()
-        shards = shard_of_partitions(stream, self.plan.key, self._kinds, len(self._shards))
-        first = self._shards[0]
-        if isinstance(first, NfaRuntime) and first.takes_shares and stream.is_precise:
-            return lambda number: PartitionShare(stream, numbers, shards == number)
-        places = np.append(shards, -1)[numbers]
-        return lambda number: ShardColumns(stream, np.flatnonzero((places == number) | (places < 0)))
+        done = self._threads.side_by_side([partial(advance, number) for number in range(n_shards)])
+        return joined_rows([future.result() for future in done])
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
@@ -178,23 +189,4 @@ class ShardedRuntime:
             shard.restore(parts)
 
 
-def shard_of_partitions(
-    stream: StreamColumns, key: tuple[str, ...], kinds: Mapping[str, AttributeType], n_shards: int
-) -> Int64Array:
-    """The shards of the partitions of a batch by number, int64 (n,)."""
-    partitions = stream.partitions(key, kinds)
-    with stream.lock:
-        keys = partitions.table.columns(np.arange(len(partitions.table)))
-    return shard_of_keys(keys, n_shards)
-
-
-def shard_of_keys(keys: Float64Array, n_shards: int) -> Int64Array:
-    """The shards of keys, float64 (width, n): the same for equal keys in every batch and process."""
-    state = np.zeros(keys.shape[1], np.uint64)
-    for bits in np.ascontiguousarray(keys).view(np.uint64):
-        state = (state ^ bits) * _ODD
-        state ^= state >> np.uint64(29)
-    return ((state * _ODD >> np.uint64(33)) % np.uint64(n_shards)).astype(np.int64)
-
-
-__all__ = ["ShardedRuntime", "Workers", "is_shardable", "shard_of_keys", "shard_of_partitions"]
+__all__ = ["ShardedRuntime", "Workers", "is_shardable"]

@@ -1,0 +1,116 @@
+"""What each of several threads takes of a batch: its rows, and their texts and numbers as they are stored."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+BLOCK = 1024
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_TURN = np.uint64(29)
+_HIGH = np.uint64(33)
+_LOW = np.uint64(2**31 - 1)
+
+
+@njit(cache=True, nogil=True)
+def rows_of_shard(keys, number, n_shards, rows):
+    """Write the rows whose key hashes to a shard, and those without all of a key; returns how many.
+
+    keys: float64 (width, n), NaN where an attribute is absent. rows: int64 (n,). A key has the same shard in every
+    batch and process. Products are taken modulo 2**64, of which Python warns where this is not compiled.
+    """
+    width, n = keys.shape
+    state = np.empty(BLOCK, np.uint64)
+    shard = np.empty(BLOCK, np.int64)
+    n_rows = 0
+    for start in range(0, n, BLOCK):
+        size = min(BLOCK, n - start)
+        state[:] = 0
+        shard[:] = 0
+        for k in range(width):
+            values = keys[k, start : start + size] + 0.0  # -0.0 is 0.0
+            bits = values.view(np.uint64)
+            for at in range(size):
+                mixed = (state[at] ^ bits[at]) * _ODD
+                state[at] = mixed ^ (mixed >> _TURN)
+                if np.isnan(values[at]):
+                    shard[at] = -1
+        if n_shards & (n_shards - 1) == 0:
+            for at in range(size):
+                shard[at] |= np.int64((state[at] * _ODD) >> _HIGH) & (n_shards - 1)
+        else:
+            for at in range(size):
+                shard[at] |= np.int64((state[at] * _ODD) >> _HIGH) % n_shards
+        for at in range(size):
+            rows[n_rows] = start + at
+            n_rows += int(shard[at] == number) | int(shard[at] < 0)
+    return n_rows
+
+
+@njit(cache=True, nogil=True)
+def number_texts(offsets, base, words, masks, rows, slots, firsts, counts, numbers):
+    """Give the texts of some rows numbers in order of arrival; returns how many texts there are, -1 for too many.
+
+    offsets: int32 (n + 1,), the bytes of each text, `base` is the first of all; words: uint64, eight bytes each, and
+    one word more than there are. masks: uint64 (9,), the first 0 to 8 bytes of a word. rows: int64 (m,). slots: int64
+    (a power of two,), all -1; firsts, counts: int64, at most half as many, for each number the first of its rows, and
+    how many there are. numbers: int64 (m,).
+    """
+    mask = slots.shape[0] - 1
+    starts = np.empty(firsts.shape[0], np.uint64)
+    lengths = np.empty(firsts.shape[0], np.int64)
+    n_texts = 0
+    for k in range(rows.shape[0]):
+        begin = np.int64(offsets[rows[k]]) - base
+        length = np.int64(offsets[rows[k] + 1]) - base - begin
+        start = _word(words, begin) & masks[min(length, 8)]
+        folded = np.int64((start ^ (start >> np.uint64(31))) & _LOW)
+        slot = (((folded ^ length) * 0x5BD1E995) >> 20) & mask
+        while True:
+            number = slots[slot]
+            if number < 0:
+                if n_texts == firsts.shape[0]:
+                    return -1
+                number = n_texts
+                slots[slot] = number
+                firsts[number], starts[number], lengths[number], counts[number] = rows[k], start, length, 0
+                n_texts += 1
+                break
+            same = starts[number] == start and lengths[number] == length
+            if same and length > 8:
+                other = np.int64(offsets[firsts[number]]) - base
+                at = 8
+                while same and at < length:
+                    left = masks[min(length - at, 8)]
+                    same = (_word(words, begin + at) & left) == (_word(words, other + at) & left)
+                    at += 8
+            if same:
+                break
+            slot = (slot + 1) & mask
+        numbers[k] = number
+        counts[number] += 1
+    return n_texts
+
+
+@njit(cache=True, nogil=True)
+def _word(words, at):
+    """The eight bytes from byte `at` on."""
+    shift = np.uint64(8 * (at & 7))
+    high = words[(at >> 3) + 1] << np.uint64(8)
+    return (words[at >> 3] >> shift) | (high << (np.uint64(56) - shift))
+
+
+@njit(cache=True, nogil=True)
+def widen_rows(values, rows, doubles):
+    """Write some of the numbers, int64, as float64 (m,); returns the least and the greatest of them and 0."""
+    low = np.int64(0)
+    high = np.int64(0)
+    for k in range(rows.shape[0]):
+        value = values[rows[k]]
+        low = min(low, value)
+        high = max(high, value)
+        doubles[k] = value
+    return low, high
+
+
+__all__ = ["number_texts", "rows_of_shard", "widen_rows"]
