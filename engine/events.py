@@ -67,6 +67,8 @@ HEADER = pa.schema(
     ]
 )
 
+_NO_EVENTS = HEADER.empty_table()  # making one takes as long as filtering a small batch
+
 TIME_ATTRIBUTE = "timestamp"
 """Virtual attribute of every event: t_hi_ms of a precise event; of an imprecise one the latest possible time."""
 
@@ -130,7 +132,7 @@ class EventBatch:
     @classmethod
     def empty(cls) -> EventBatch:
         """A batch without events and without attributes."""
-        return cls(HEADER.empty_table())
+        return cls(_NO_EVENTS)
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], schema: EventSchema) -> EventBatch:
@@ -272,7 +274,7 @@ class EventBatch:
             return self.where(ready).sorted(), self.where(~ready)
         n_ready = int(np.searchsorted(self.t_lo_ms, watermark_ms))
         if n_ready == len(self):
-            return self, EventBatch(self.table.schema.empty_table())
+            return self, EventBatch.empty()
         return EventBatch(self.table.slice(0, n_ready)), EventBatch(self.table.slice(n_ready))
 
     def of_types(self, names: Iterable[str]) -> EventBatch:

@@ -14,7 +14,7 @@ from engine import Engine, MatchRow, compile_query
 from engine.errors import EngineError, StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.runtime import shards
-from engine.runtime.shards import ShardedRuntime, is_shardable, shard_of_keys
+from engine.runtime.shards import ShardedRuntime, is_shardable
 
 SCHEMA = EventSchema.of(
     {
@@ -88,15 +88,6 @@ def test_threads_make_no_difference(events: list[Event], sizes: list[int], threa
 def test_only_partitions_that_can_be_evaluated_apart_are_divided() -> None:
     divided = [is_shardable(query) for query in QUERIES]
     assert divided == [True, True, True, True, True, True, False, False, False, True, True]
-
-
-def test_shards_are_those_of_the_key_in_every_batch() -> None:
-    keys = np.array([[1.0, 2.0, 3.0, 1.0], [5.0, 5.0, 5.0, 5.0]])
-    found = shard_of_keys(keys, 2)
-    assert found[0] == found[3]
-    assert found.tolist() == [shard_of_keys(keys[:, [n]], 2)[0] for n in range(4)]
-    spread = np.bincount(shard_of_keys(np.arange(10_000.0)[np.newaxis], 2))
-    assert spread.min() > 4_500
 
 
 def test_an_error_in_a_shard_is_told_as_the_queries_own() -> None:
