@@ -72,6 +72,7 @@ class NfaRuntime:
         self._partitions = RunPartitions(plan, key, self._filter)
         self.store = RunStore(plan, interner, key, described=self._results is not None)
         self._compact_at = _LEAST_ROWS
+        self._n_usual = 0  # nodes and rows of a batch
 
     @property
     def programs(self) -> Programs:
@@ -137,8 +138,9 @@ class NfaRuntime:
             return []
         columns = self._filter.columns(stream)
         memory.know_partitions(store.n_partitions)
-        memory.reserve(n)
-        store.reserve(memory.count(na.N_STORED), n)
+        memory.reserve(n, self._n_usual)
+        n_nodes, n_stored = memory.n_nodes, memory.count(na.N_STORED)
+        store.reserve(n_stored, n, self._n_usual)
         completed: list[na.MatchArrays] = []
         start = 0
         while start < n:
@@ -158,6 +160,9 @@ class NfaRuntime:
                 memory.grow()
                 if memory.count(na.N_STORED) == len(store.t_lo_ms):
                     store.grow(memory.count(na.N_STORED))
+        # A little more than this time: then the next batch is done in one go.
+        n_used = max(memory.n_nodes - n_nodes, memory.count(na.N_STORED) - n_stored)
+        self._n_usual = n_used + n_used // 8
         store.complete(stream, memory.count(na.N_STORED))
         return completed
 

@@ -85,9 +85,9 @@ class RunMemory:
         self.seen[:n_old] = seen
         self.newest_negated[:, :n_old], self.newest_negated[:, -1] = newest[:, :n_old], newest[:, -1]
 
-    def reserve(self, n_events: int) -> None:
-        """Make room for what so many events (of very many: a good part) may usually select."""
-        n_needed = min(n_events, _MOST_AHEAD)
+    def reserve(self, n_events: int, n_usual: int) -> None:
+        """Make room for what so many events (of very many: a good part, or as many as usual) may usually select."""
+        n_needed = min(n_events, max(_MOST_AHEAD, n_usual))
         n_free = len(self.nodes) - self.n_nodes
         if n_free < n_needed:
             self.nodes = _longer(self.nodes, max(len(self.nodes), n_needed) - n_free)

@@ -67,9 +67,9 @@ class RunStore:
         self.negated: BoolArray = np.empty((len(self.plan.negations), capacity), np.bool_)
         self.negated_before: Int64Array = np.empty((len(self.plan.negations), capacity), np.int64)
 
-    def reserve(self, n_stored: int, n_more: int) -> None:
-        """Make room for so many more rows, or for a good part of very many."""
-        n_needed = n_stored + min(n_more, _MOST_AHEAD)
+    def reserve(self, n_stored: int, n_more: int, n_usual: int) -> None:
+        """Make room for so many more rows; of very many for a good part, or for as many as usual."""
+        n_needed = n_stored + min(n_more, max(_MOST_AHEAD, n_usual))
         if n_needed > len(self.t_lo_ms):
             self._grow(n_stored, max(n_needed, 2 * n_stored))
 
@@ -93,7 +93,7 @@ class RunStore:
             if "clock" in self._flat:
                 self.source_seq[n_old:n_stored] = stream.source_seq[rows]
                 self.clock[n_old:n_stored] = stream.clocks[rows]
-            self.ids.append(stream.event_ids if len(rows) == len(stream) else stream.event_ids.take(pa.array(rows)))
+            self.ids.append(stream.ids_of(rows))
 
     def as_it_is(self) -> StoredEvents:
         """Ids and keys of the rows that are here now, for rows of output."""

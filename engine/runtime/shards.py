@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -43,11 +43,17 @@ def is_shardable(query: CompiledQuery) -> bool:
     )
 
 
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Threads that all engines of the process share: new ones would have to get all their memory anew."""
+    return ThreadPoolExecutor(n_threads, "engine")
+
+
 class Threads:
     """The calling thread and others that work beside it."""
 
     def __init__(self, n_threads: int) -> None:
-        self._pool = ThreadPoolExecutor(n_threads - 1, "engine") if n_threads > 1 else None
+        self._pool = _pool(n_threads - 1) if n_threads > 1 else None
 
     @property
     def are_many(self) -> bool:
