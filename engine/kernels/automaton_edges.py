@@ -33,6 +33,7 @@ from engine.kernels.automaton_tables import (
     OCCURRENCE,
     STRICT_TIES,
     TARGET,
+    TIME_COLUMN,
     VARIABLE,
     WITHIN_MS,
     longer_chain,
@@ -67,11 +68,19 @@ def put(tables, chain, n, edge, row):
 
 
 @njit(cache=True, nogil=True)
-def _is_tied(tables, t_ms, chain, base, n):
+def _time_of(tables, store, row):
+    """The time that ties are about; t_ms are places in windows of events."""
+    column = tables.scalars[TIME_COLUMN]
+    return store.t_ms[row] if column < 0 else np.int64(store.columns[column, row])
+
+
+@njit(cache=True, nogil=True)
+def _is_tied(tables, store, chain, base, n):
     """Whether event n has the time of an earlier one (from `base` on) that it must follow: TIES STRICT."""
     occurrence = tables.edges[chain.edges[n], OCCURRENCE]
+    time_ms = _time_of(tables, store, chain.rows[n])
     for at in range(n - 1, base - 1, -1):
-        if t_ms[chain.rows[at]] != t_ms[chain.rows[n]]:
+        if _time_of(tables, store, chain.rows[at]) != time_ms:
             return False
         depth = tables.parallel[tables.edges[chain.edges[at], OCCURRENCE], occurrence]
         if depth < 0:
@@ -91,7 +100,7 @@ def follow(tables, store, chain, base, n, edge, row):
     if not _guarded(tables, tables.edges[edge, GUARDS], tables.edges[edge, GUARDS_END], chain.counters[n]):
         return False
     put(tables, chain, n, edge, row)
-    if tables.scalars[STRICT_TIES] and _is_tied(tables, store.t_ms, chain, base, n):
+    if tables.scalars[STRICT_TIES] and _is_tied(tables, store, chain, base, n):
         return False
     for k in range(tables.edges[edge, CHECKS], tables.edges[edge, CHECKS_END]):
         counters = chain.counters[n] if tables.checks[k, BEFORE] else chain.counters[n + 1]
@@ -138,6 +147,23 @@ def write_values(tables, store, chain, n, values):
 
 
 # ------------------------------------------------------------------- absence
+
+
+@njit(cache=True, nogil=True)
+def first_since(store, partition, least):
+    """The first row of a partition alone whose time is not before `least`; their number when there is none.
+
+    Rows of one partition are in order of time, those of several need not be.
+    """
+    start, end = store.starts[partition + 1], store.starts[partition + 2]
+    stop = end
+    while start < end:
+        middle = (start + end) // 2
+        if store.t_ms[store.members[middle]] < least:
+            start = middle + 1
+        else:
+            end = middle
+    return store.members[start] if start < stop else store.t_ms.shape[0]
 
 
 @njit(cache=True, nogil=True)
@@ -235,16 +261,10 @@ def _is_violated(tables, store, chain, n, partition, negation, left, right, coun
     first, last = chain.rows[0], chain.rows[n - 1]
     start_row = chain.rows[left] + 1 if left >= 0 else 0
     end_row = chain.rows[right] if right >= 0 else store.t_ms.shape[0]
-    least = -(2**62)
-    most = 2**62
-    if left < 0:
-        least = store.t_ms[last] - within
-    elif strict:
-        least = store.t_ms[chain.rows[left]] + 1
-    if right < 0:
-        most = store.t_ms[first] + within
-    elif strict:
-        most = store.t_ms[chain.rows[right]] - 1
+    least = store.t_ms[last] - within if left < 0 else -(2**62)
+    most = store.t_ms[first] + within if right < 0 else 2**62
+    after = _time_of(tables, store, chain.rows[left]) if strict and left >= 0 else -(2**62)
+    before = _time_of(tables, store, chain.rows[right]) if strict and right >= 0 else 2**62
     candidates = np.empty(64, np.int64)
     m = gather(store, partition, start_row, end_row, candidates)
     if m > candidates.shape[0]:
@@ -254,6 +274,8 @@ def _is_violated(tables, store, chain, n, partition, negation, left, right, coun
     for k in range(m):
         row = candidates[k]
         if store.t_ms[row] < least or store.t_ms[row] > most:
+            continue
+        if strict and not after < _time_of(tables, store, row) < before:
             continue
         is_own = False
         for at in range(n):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from engine.kernels.automaton_edges import end_in, follow, gather, is_free, passes_having, write_values
+from engine.kernels.automaton_edges import end_in, first_since, follow, gather, is_free, passes_having, write_values
 from engine.kernels.automaton_tables import (
     MUST_BE_KEYED,
     N_POSITIVE,
@@ -184,8 +184,9 @@ def list_matches(tables, store, lasts, first_last, first_partition, budget, foun
         begin, stop = (own, own + 1) if own >= 0 else (-1, n_partitions)
         if number == first_last:
             begin = max(begin, first_partition)
-        earliest = np.searchsorted(store.t_ms[:last], store.t_ms[last] - tables.scalars[WITHIN_MS])
+        least = store.t_ms[last] - tables.scalars[WITHIN_MS]
         for partition in range(begin, stop):
+            earliest = min(first_since(store, np.int64(-1), least), first_since(store, np.int64(partition), least))
             m = gather(store, partition, earliest, last + 1, candidates)
             if m > candidates.shape[0]:
                 candidates = np.empty(2 * m, np.int64)

@@ -40,6 +40,8 @@ NEGATION_START, BESIDE, BESIDE_END = 0, 1, 2
 
 # Places in Tables.scalars.
 N_POSITIVE, N_COUNTERS, N_DEPTH, HAVING, WITHIN_MS, STRICT_TIES, MUST_BE_KEYED, STRATEGY = 0, 1, 2, 3, 4, 5, 6, 7
+TIME_COLUMN = 8
+"""The column of the times that may be tied; -1: t_ms."""
 
 STRICT_CONTIGUITY, PARTITION_CONTIGUITY, NEXT_MATCH, ANY_MATCH = 0, 1, 2, 3
 
@@ -54,7 +56,7 @@ class Tables(NamedTuple):
     counter, 1 for a restart. crossings: (n, 2) negation, 1 when the iteration has begun. checks: (n, 4). conditions:
     (n, 7). contexts: groups. terms: (n, 5). paths: groups of variable v at path_bounds[v:v + 2]. in_context: bool
     (n_conditions, n_variables), the variable is inside all groups of the context. negations: (n, 3); beside: (n, 2)
-    occurrence, depth. parallel: (n_occurrences, n_occurrences), depth or -1. returns: conditions. scalars: (8,).
+    occurrence, depth. parallel: (n_occurrences, n_occurrences), depth or -1. returns: conditions. scalars: (9,).
     """
 
     code: npt.NDArray[np.int32]

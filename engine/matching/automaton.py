@@ -28,7 +28,7 @@ from engine.matching.neighbours import Neighbours
 from engine.matching.promise import promised_ms
 from engine.matching.results import Results, TakesMatches
 from engine.matching.rows import MatchRow
-from engine.matching.store import BROADCAST, EventStore
+from engine.matching.store import BROADCAST, EventStore, MovesBack
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
 
@@ -59,7 +59,8 @@ class AutomatonRuntime:
         self._by_runs = plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH
         contiguous = self._by_runs and plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH
         self._neighbours = Neighbours(plan) if contiguous else None
-        self._filter = EarlyFilter(plan, interner)
+        # Times that move back are not remembered elsewhere.
+        self._filter = EarlyFilter(plan, interner, live=plan.query.within_events is None)
         self._masks = Masks(plan)
         self._tables = tables(plan, interner)
         self._memory = RunsMemory()
@@ -103,6 +104,11 @@ class AutomatonRuntime:
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)
         return rows
+
+    def move_back(self, by: MovesBack, most: int) -> None:
+        """See `engine.matching.base.Movable`."""
+        del most
+        self.store.move_back(by)
 
     def _survivors(self, stream: StreamColumns) -> Survivors:
         """The events to be stored: precise, and accepted by some edge or needed to tell what is contiguous."""

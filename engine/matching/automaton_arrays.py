@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import UnsupportedQueryError
+from engine.events import TIME_ATTRIBUTE
 from engine.kernels import automaton_tables as at
 from engine.language import ast
 from engine.matching.interner import Interner
@@ -178,14 +179,17 @@ def _parallel(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
 def _scalars(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
     automaton = plan.states
     depth = max((len(path) for path in automaton.paths), default=0)
-    values = [0] * 8
+    values = [0] * 9
     values[at.N_POSITIVE] = automaton.n_positive
     values[at.N_COUNTERS] = automaton.n_counters
     values[at.N_DEPTH] = depth
     values[at.HAVING] = -1 if plan.having is None else plan.having
     values[at.WITHIN_MS] = plan.within_ms
-    values[at.STRICT_TIES] = int(plan.ties is ast.Ties.STRICT)
+    strict = plan.ties is ast.Ties.STRICT
+    values[at.STRICT_TIES] = int(strict)
     values[at.MUST_BE_KEYED] = int(bool(plan.broadcast))
+    counted = plan.query.within_events is not None
+    values[at.TIME_COLUMN] = plan.programs.columns.index(TIME_ATTRIBUTE) if strict and counted else -1
     values[at.STRATEGY] = _STRATEGIES[plan.strategy]
     return np.array(values, np.int64)
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from engine.matching.rows import MatchRow
+from engine.matching.store import MovesBack
 from engine.matching.stream import StreamColumns
 
 
@@ -65,4 +66,14 @@ class Runtime(Protocol):
     @property
     def n_unfinished(self) -> int:
         """Searches that `work_budget` stopped without a row that says so, so far: matches may be missing."""
+        ...
+
+
+class Movable(Runtime, Protocol):
+    """A runtime whose watermark stays where it is, while its partitions move back under it as they grow: see
+    `engine.matching.counted`."""
+
+    def move_back(self, by: MovesBack, most: int) -> None:
+        """Before a batch: times of kept events become earlier, by `most` at most. It is then given the next events of
+        each partition, ordered by time, in [-most, 0), and the watermark 0."""
         ...

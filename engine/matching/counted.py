@@ -1,384 +1,399 @@
 """Windows of n events: the first and the last event of a match are among n consecutive ones of its partition.
 
-Each partition has run state of its own, whose times are the places of events in the partition: 0, 1, 2, ... whatever
-their types. WITHIN n EVENTS is then a window of n - 1, for every runtime, and so are the places of negations at the
-start and the end. Events without the key are in every partition, at another place in each. Costs one runtime per
-partition: a window of events never passes by itself, so that partitions are kept for good.
+For each set of key attributes that matches may have (`engine.plan.counted`) a runtime sees the events of all its
+partitions, whose times are their places there, counted from the end of the partition: the last event so far is at -1.
+WITHIN n EVENTS is then a window of n - 1 for every runtime, and 0 is the watermark of all partitions at once; before a
+batch what is kept moves back by as many places as its partition grows. Events without the key, or with a part of it,
+are seen once per partition. A window of events never passes by itself, so that partitions are kept for good.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from engine.errors import StateError, UnsupportedQueryError
+from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, EventBatch, Float64Array, Int64Array
 from engine.language import ast
-from engine.matching.base import Limits, Runtime
+from engine.language.resolver import ResolvedQuery
+from engine.matching.base import Limits
+from engine.matching.held import HeldMatches
 from engine.matching.interner import Interner
-from engine.matching.key_table import KeyTable
-from engine.matching.listed import Matches
-from engine.matching.results import Results, TakesMatches
+from engine.matching.listed import Matches, no_matches
+from engine.matching.opened import OpenedByEvents
+from engine.matching.placed import PlacedColumns, PlacedRows
+from engine.matching.places import Places
+from engine.matching.results import Results
 from engine.matching.rows import MatchRow
-from engine.matching.stream import ShardColumns, StreamColumns
-from engine.matching.union import Collected, is_trailing, union_shapes, union_variables
-from engine.plan.automaton_model import AutomatonPlan
+from engine.matching.stream import StreamColumns
+from engine.matching.union import (
+    Collected,
+    branch_runtime,
+    distinct,
+    in_union,
+    is_trailing,
+    union_shapes,
+    union_variables,
+    variables_of,
+)
+from engine.plan.counted import CountedPlan, counted_plans, key_attributes
 from engine.plan.model import Plan
 from engine.plan.window import UNBOUNDED_MS
 
-_STATE_VERSION = 1
-_CONTIGUOUS = (ast.Strategy.STRICT_CONTIGUITY, ast.Strategy.PARTITION_CONTIGUITY)
+_STATE_VERSION = 2
+_NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
-class PlacedColumns(ShardColumns):
-    """Some rows of a batch whose times are their places in a partition; the attribute `timestamp` stays what it is."""
+class _Part:
+    """The run state of one counted plan, and how its matches fit into those of the query."""
 
-    def __init__(self, whole: StreamColumns, rows: Int64Array, places: Int64Array) -> None:
-        super().__init__(whole, rows)
-        self.real_ms = self.t_lo_ms
-        self.t_lo_ms = self.t_hi_ms = places
+    def __init__(self, counted: CountedPlan, variables: Sequence[str], interner: Interner, limits: Limits) -> None:
+        self.key = counted.key
+        self.needs_whole = counted.needs_whole
+        self.is_trailing = is_trailing(counted.plan)
+        self.collected = Collected(len(counted.plan.returns))
+        alone = replace(counted.plan, output=ast.Output.ALL, limit=None, confidence=None)
+        self.runtime = branch_runtime(alone, interner, limits, self.collected)
+        own = variables_of(counted.plan)
+        self.numbers = np.array([variables.index(variable.name) for variable in own], np.int64)
+        self._names = [variable.name for variable in own]
+        self._of_variable = counted.of_variable
+
+    def of_key(self, found: Matches) -> Matches:
+        """Those whose events have all of the key; the others are matches of a smaller one."""
+        if self._of_variable is None or not found.n_matches:
+            return found
+        kept = np.ones(found.n_matches, np.bool_)
+        for x in self.key:
+            holds = np.array([x in self._of_variable[name] for name in self._names], np.int64)
+            kept &= np.add.reduceat(holds[found.listed.components], found.listed.offsets[:-1]) > 0
+        return found.chosen(np.flatnonzero(kept))
 
 
 @dataclass
-class _Partition:
-    """`n`: events so far. `broadcast`: those without the key when it was last looked at. The last events that the
-    runtime was given: their places, times and places in the whole stream."""
+class _Partitions:
+    """The partitions by one key, and the runtimes that see their events."""
 
-    runtime: Runtime
-    collected: Collected
-    n: int = 0
-    broadcast: int = 0
-    places: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
-    times_ms: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
-    numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    places: Places
+    placed: PlacedRows
+    parts: list[_Part]
+    latest: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    """What `follows` compares, of the last event that the runtimes have seen of each partition."""
 
+    def follows(self, partition: Int64Array, number: Int64Array) -> BoolArray:
+        """Whether each event follows the one before it in its partition at once: its number is the next one."""
+        n = len(self.places.keys)
+        self.latest = np.append(self.latest, np.full(n - len(self.latest), -2, np.int64))
+        order = np.lexsort((number, partition))
+        of, numbers = partition[order], number[order]
+        is_first = np.append(True, of[1:] != of[:-1])[: len(of)]
+        before = np.where(is_first, self.latest[of], np.append(-2, numbers[:-1])[: len(of)])
+        found: BoolArray = np.empty(len(of), np.bool_)
+        found[order] = numbers == before + 1
+        is_last = np.append(is_first[1:], True)[: len(of)]
+        self.latest[of[is_last]] = numbers[is_last]
+        return found
 
-@dataclass(frozen=True)
-class _Others:
-    """The rows of a batch whose type lacks the key, or a part of it: which of the key's attributes they have, and their
-    values, (width, n)."""
+    def growth_by(self, growth: Int64Array) -> Callable[[Float64Array], Int64Array]:
+        """By how many events partitions with these keys, (width, n), have grown."""
 
-    rows: Int64Array
-    has: BoolArray
-    values: Float64Array
+        def of_keys(keys: Float64Array) -> Int64Array:
+            numbers = self.places.keys.numbers_where(keys, np.zeros(keys.shape[1], np.bool_), -1)
+            found: Int64Array = growth[numbers]
+            return found
 
-    @classmethod
-    def none(cls) -> _Others:
-        """Without a key there are none."""
-        return cls(np.empty(0, np.int64), np.empty((0, 0), np.bool_), np.empty((0, 0), np.float64))
-
-    @property
-    def is_partly_keyed(self) -> bool:
-        """Whether there is one with a part of the key."""
-        return bool(self.has.any())
-
-    @property
-    def n_broadcast(self) -> int:
-        """Those that are in every partition."""
-        return int((~self.has.any(axis=0)).sum()) if len(self.rows) else 0
-
-    def of(self, key: tuple[float, ...]) -> Int64Array:
-        """Those in the partition of this key: what they have of it is equal."""
-        if not len(self.rows):
-            return self.rows
-        agrees: BoolArray = (~self.has | (self.values == np.array(key)[:, None])).all(axis=0)
-        agreeing: Int64Array = self.rows[agrees]
-        return agreeing
+        return of_keys
 
 
 class CountedRuntime:
     """Run state of one query WITHIN n EVENTS; implements `engine.matching.base.Runtime`.
 
-    `make`: run state of one partition, which hands its matches to its argument. Imprecise events are refused and
-    counted in `n_rejected`, but have their places.
+    Imprecise events are refused and counted in `n_rejected`, but have their places.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        head: Plan,
         branches: Sequence[Plan],
-        variables: Sequence[str],
+        resolved: ResolvedQuery,
         interner: Interner,
         limits: Limits,
-        make: Callable[[TakesMatches], Runtime],
     ) -> None:
-        self.plan = plan
+        self.plan = head
         self.n_rejected = 0
         self._interner = interner
-        self._make = make
-        self._trailing = any(is_trailing(branch) for branch in branches)
-        _check_evaluated(plan, branches, trailing=self._trailing)
-        self._n_events = plan.within_ms + 1
-        # Under strict contiguity what is between does not depend on partitions, and a match has all places between.
-        self._key = () if plan.strategy is ast.Strategy.STRICT_CONTIGUITY else plan.key
-        named_broadcast = any(name not in plan.keyed_types for name in plan.types)
-        self._gives_broadcast = named_broadcast or plan.strategy is ast.Strategy.PARTITION_CONTIGUITY
-        self._keys = KeyTable(len(self._key))
-        self._partitions: list[_Partition] = []
-        self._recent = EventBatch.empty()  # the last events without the key
+        query = resolved.query
+        assert query.within_events is not None
+        self._n_events = query.within_events
+        self._types = frozenset(resolved.schema.types)
+        variables = tuple(name for name, variable in resolved.variables.items() if not variable.negated)
+        plans = counted_plans(resolved, branches)
+        parts = [_Part(counted, variables, interner, limits) for counted in plans]
+        self._is_union = len(parts) > 1
+        self._trailing = any(part.is_trailing for part in parts)
+        held = key_attributes(resolved)
+        several = any(held[name] < frozenset(part.key) for part in parts for name in head.types)
+        self._gives_others = several or query.open_on is not None
+        beginning = self._types if self._gives_others else head.types
+        self._partitions: list[_Partitions] = []
+        for key, needs_whole in dict.fromkeys((part.key, part.needs_whole) for part in parts):
+            places = Places(key, head.attribute_types, held, beginning, needs_whole=needs_whole)
+            own = [part for part in parts if (part.key, part.needs_whole) == (key, needs_whole)]
+            self._partitions.append(_Partitions(places, PlacedRows(), own))
+        self._parts = parts
+        self._recent = EventBatch.empty()  # the last events that may be in several partitions
         self._recent_numbers: Int64Array = np.empty(0, np.int64)
         self._n_seen = 0
-        self._n_broadcast = 0
-        unbounded = replace(plan, within_ms=UNBOUNDED_MS)
+        self._ended = False
         bound, shapes = union_variables(branches, variables), union_shapes(branches, variables)
-        self._results = Results(unbounded, interner, limits, bound, trailing=False, shapes=shapes)
-        self._make(Collected(len(plan.returns)))  # what is refused is refused now
+        self._depth = max((len(variable.path) for variable in bound), default=0)
+        unbounded = replace(head, within_ms=UNBOUNDED_MS)
+        self._opened = None
+        if query.open_on is not None:
+            self._opened = OpenedByEvents(head, interner, self._n_events, trailing=self._trailing)
+        self._results = Results(unbounded, interner, limits, bound, trailing=False, shapes=shapes, windows=self._opened)
+        self._held = HeldMatches(len(head.returns), self._depth)
+        self._holds = self._n_held()
 
     @property
     def n_rows(self) -> int:
         """Events kept, in every partition that has them."""
-        return sum(partition.runtime.n_rows for partition in self._partitions)
+        return sum(part.runtime.n_rows for part in self._parts)
 
     @property
     def n_unfinished(self) -> int:
         """See `Runtime.n_unfinished`."""
-        return self._results.n_unfinished + sum(partition.runtime.n_unfinished for partition in self._partitions)
+        return self._results.n_unfinished + sum(part.runtime.n_unfinished for part in self._parts)
+
+    def _n_held(self) -> tuple[int, int] | None:
+        """How many events after its first and its last event a match waits for those that may displace it, merge with
+        it or are counted with it; None: not at all.
+
+        A match with a negation at its end is decided when a whole window has followed its first event.
+        """
+        query, after = self.plan.query, self._n_events - 1
+        if self._opened is not None:  # until every window is told that it may be in
+            return (2 * after if self._trailing else after), 0
+        if not self._trailing:
+            return None
+        if query.select_first or query.consume or query.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS):
+            return 0, after
+        counts = query.output in (ast.Output.COUNT, ast.Output.COLLAPSED)
+        return (after, 0) if self._is_union or counts else None
+
+    # --------------------------------------------------------------- matching
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
-        given = self._given(stream)
-        numbers, others = self._members(stream)
-        order = np.argsort(numbers, kind="stable")
-        bounds = np.searchsorted(numbers[order], np.arange(len(self._keys) + 1))
-        while len(self._partitions) < len(self._keys):
-            self._begin(self._keys.key(len(self._partitions)))
-        ended = watermark_ms >= FOREVER_MS
-        none = Collected(len(self.plan.returns)).taken()
-        found: list[Matches] = [none]
-        for number, partition in enumerate(self._partitions):
-            own = order[bounds[number] : bounds[number + 1]]
-            if len(own) or others.is_partly_keyed or (len(others.rows) and (self._gives_broadcast or self._trailing)):
-                members = np.concatenate([own, others.of(self._keys.key(number))])
-                found.append(self._step(partition, stream, members, others.n_broadcast, given))
-            if ended:
-                nothing = np.empty(0, np.int64)
-                found.append(self._give(partition, PlacedColumns(stream, nothing, nothing), nothing, FOREVER_MS))
-        self._remember(stream, others.rows)
+        if self._ended:
+            return []
+        given, looked_at = self._given(stream)
+        self._ended = ended = watermark_ms >= FOREVER_MS
+        found: list[Matches] = [no_matches(len(self.plan.returns), self._depth)]
+        due: list[Int64Array] = [np.empty((0, 3), np.int64)]
+        for number, partitions in enumerate(self._partitions):
+            for matches, when in self._step(number, partitions, stream, given, looked_at, ended=ended):
+                found.append(matches)
+                due.append(when)
+        self._remember(stream)
         self._n_seen += len(stream)
-        self._n_broadcast += others.n_broadcast
-        return self._results.take(Matches.joined(found), stream, watermark_ms)
+        matches, when = Matches.joined(found), np.concatenate(due)
+        ends = [partitions.places.ends() for partitions in self._partitions]
+        if self._opened is not None:
+            return self._told_by_window(matches, when, ends, stream, watermark_ms)
+        if self._holds is not None:
+            matches = self._held.released(matches, when, ends, ended=ended)
+        if self._is_union:
+            matches = distinct(matches)
+        return self._results.take(matches, stream, watermark_ms)
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`. A trailing negation is decided by events, however late these come."""
-        if watermark_ms >= FOREVER_MS:
-            return FOREVER_MS
-        promised = watermark_ms
-        if self._trailing:
-            for partition in self._partitions:
-                undecided = partition.times_ms[partition.places >= partition.n - self._n_events]
-                promised = min(promised, int(undecided.min()) if len(undecided) else promised)
-        return self._results.held_from_ms(promised)
-
-    # --------------------------------------------------------------- partitions
-
-    def _given(self, stream: StreamColumns) -> BoolArray:
-        """The rows that runtimes get: precise ones of the query's types; under contiguity all the others as well."""
-        given = np.full(len(stream), self.plan.strategy in _CONTIGUOUS)
+    def _given(self, stream: StreamColumns) -> tuple[BoolArray, BoolArray]:
+        """The rows that runtimes get, precise ones of the query's types, and those whose places are asked for."""
+        given: BoolArray = np.zeros(len(stream), np.bool_)
         imprecise = stream.t_lo_ms != stream.t_hi_ms
         for name in self.plan.types:
             rows = stream.rows_of_type(name)
             given[rows] = ~imprecise[rows]
             self.n_rejected += int(imprecise[rows].sum())
-        return given
-
-    def _members(self, stream: StreamColumns) -> tuple[Int64Array, _Others]:
-        """For each row the partition that it alone is in, -1 without one, and those that may be in several."""
-        n = len(stream)
-        if not self._key:
-            return self._keys.numbers(np.empty((0, n), np.float64)), _Others.none()
-        columns = np.stack([stream.column(name, self.plan.attribute_types[name]) for name in self._key])
-        has = np.zeros((len(self._key), n), np.bool_)
-        for event_type, own in self.plan.key_of_type.items():
-            for at, name in enumerate(self._key):
-                if name in own:
-                    has[at, stream.rows_of_type(event_type)] = True
-        keyed = has.all(axis=0)
-        complete = np.flatnonzero(keyed & ~np.isnan(columns).any(axis=0))
-        numbers: Int64Array = np.full(n, -1, np.int64)
-        numbers[complete] = self._keys.numbers(columns[:, complete])
-        rows = np.flatnonzero(~keyed)
-        return numbers, _Others(rows, has[:, rows], columns[:, rows])
-
-    def _begin(self, key: tuple[float, ...]) -> None:
-        """A partition whose first keyed event has come; the events without the key before it are in it, too."""
-        collected = Collected(len(self.plan.returns))
-        partition = _Partition(self._make(collected), collected, broadcast=self._n_broadcast)
-        self._partitions.append(partition)
-        if len(self._recent):
-            stream = StreamColumns(self._recent, self._interner)
-            n_rejected = self.n_rejected
-            given = self._given(stream)
-            self.n_rejected = n_rejected  # they were counted when they came
-            members = self._members(stream)[1].of(key)
-            places = np.arange(len(members), dtype=np.int64)
-            partition.n = len(members)
-            chosen = given[members]
-            rows = members[chosen]
-            self._give(partition, PlacedColumns(stream, rows, places[chosen]), self._recent_numbers[rows])
+        return given, given if self._opened is None else np.ones(len(stream), np.bool_)
 
     def _step(
-        self, partition: _Partition, stream: StreamColumns, members: Int64Array, n_broadcast: int, given: BoolArray
-    ) -> Matches:
-        """Give a partition its rows of a batch; returns the matches that are decided then."""
-        members = np.sort(members)
-        first = partition.n + self._n_broadcast - partition.broadcast  # those that came while it was not looked at
-        places = first + np.arange(len(members), dtype=np.int64)
-        partition.n = first + len(members)
-        partition.broadcast = self._n_broadcast + n_broadcast
-        chosen = given[members]
-        rows = members[chosen]
-        return self._give(partition, PlacedColumns(stream, rows, places[chosen]), self._n_seen + rows)
+        self,
+        number: int,
+        partitions: _Partitions,
+        stream: StreamColumns,
+        given: BoolArray,
+        looked_at: BoolArray,
+        *,
+        ended: bool,
+    ) -> list[tuple[Matches, Int64Array]]:
+        """Give the runtimes of some partitions a batch; returns the matches that are decided then, and for each the
+        number of these partitions, its own, and the place of the event that it waits for."""
+        places = partitions.places
+        n_known, n_earlier = len(places.keys), 0
+        numbers = self._n_seen + np.arange(len(stream))
+        if places.begin(stream) and places.key and len(self._recent):
+            n_earlier = len(self._recent)
+            earlier = StreamColumns(self._recent, self._interner)
+            n_rejected = self.n_rejected
+            given_earlier, looked_at_earlier = self._given(earlier)
+            self.n_rejected = n_rejected  # they were counted when they came
+            given = np.concatenate([given_earlier, given])
+            looked_at = np.concatenate([looked_at_earlier, looked_at])
+            numbers = np.concatenate([self._recent_numbers, numbers])
+            stream = StreamColumns(EventBatch.concat([self._recent, stream.batch]), self._interner)
+        at = places.place(stream, looked_at, n_earlier, n_known)
+        ends = places.ends()
+        if self._opened is not None:
+            self._opened.observe_places(number, places, at, stream, numbers, ends, ended=ended)
+        chosen = given[at.rows]
+        rows, partition, place = at.rows[chosen], at.partition[chosen], at.place[chosen]
+        if places.key:
+            order = np.lexsort((rows, place - ends[partition]))
+            rows, partition, place = rows[order], partition[order], place[order]
+        partitions.placed.append(partition, place, stream.t_lo_ms[rows], numbers[rows])
+        times = place - ends[partition] if places.key else place
+        follows = None
+        if self.plan.strategy is ast.Strategy.STRICT_CONTIGUITY:
+            follows = partitions.follows(partition, numbers[rows])
+        elif self.plan.strategy is ast.Strategy.PARTITION_CONTIGUITY:
+            follows = partitions.follows(partition, place)
+        seen = PlacedColumns(stream, rows, times, places.key, places.keys.columns(partition), follows)
+        decided = [
+            self._in_stream(number, partitions.placed, part, found, ends - at.growth)
+            for part in partitions.parts
+            for found in self._advanced(part, partitions, seen, at.growth, ended=ended)
+        ]
+        partitions.placed.forget(ends, self._n_events)
+        return decided
 
-    def _give(self, partition: _Partition, stream: PlacedColumns, numbers: Int64Array, n: int | None = None) -> Matches:
-        partition.places = np.concatenate([partition.places, stream.t_lo_ms])
-        partition.times_ms = np.concatenate([partition.times_ms, stream.real_ms])
-        partition.numbers = np.concatenate([partition.numbers, numbers])
-        partition.runtime.advance(stream, partition.n if n is None else n)
-        taken = self._in_time(partition.collected.taken(), partition)
-        # A match that is still undecided begins less than a window before the partition's end, or is decided now.
-        kept = partition.places >= partition.n - 2 * self._n_events
-        for name in ("places", "times_ms", "numbers"):
-            setattr(partition, name, getattr(partition, name)[kept])
-        return taken
+    def _advanced(
+        self, part: _Part, partitions: _Partitions, seen: PlacedColumns, growth: Int64Array, *, ended: bool
+    ) -> Iterator[Matches]:
+        places = partitions.places
+        if places.key:
+            part.runtime.move_back(partitions.growth_by(growth), int(growth.max(initial=0)))
+        part.runtime.advance(seen, 0 if places.key else int(places.ends()[0]))
+        yield part.of_key(part.collected.taken())
+        if ended:
+            part.runtime.advance(PlacedColumns(seen, _NO_ROWS, _NO_ROWS), FOREVER_MS)
+            yield part.of_key(part.collected.taken())
 
-    def _in_time(self, found: Matches, partition: _Partition) -> Matches:
-        """The same matches with the times and numbers that their events have in the stream."""
-        if self._key and () in found.keys:
-            raise UnsupportedQueryError(
-                "a match of events without the key alone is in no partition, in which its events could be counted",
-                self.plan.query.clause_span("WITHIN"),
-                "a pattern of which every match has an event with the key",
-                "give WITHIN a duration, or evaluate it with --runtime oracle",
-            )
-        at = np.searchsorted(partition.places, found.events.lo_ms)
-        times_ms = partition.times_ms[at]
-        events = found.events._replace(lo_ms=times_ms, hi_ms=times_ms, number=partition.numbers[at])
-        return replace(found, events=events)
+    def _in_stream(
+        self, number: int, placed: PlacedRows, part: _Part, found: Matches, told_before: Int64Array
+    ) -> tuple[Matches, Int64Array]:
+        """The matches with the times and numbers that their events have in the stream, but for those that were told
+        before, and for each the number of the partitions, its own, and the place of the event that it waits for."""
+        at = placed.at(found.events.number)
+        times_ms, place = placed.time_ms[at], placed.place[at]
+        events = found.events._replace(lo_ms=times_ms, hi_ms=times_ms, number=placed.stream_number[at])
+        partition = placed.partition[at[found.last]] if found.n_matches else _NO_ROWS
+        first, last = place[found.first], place[found.last]
+        decided = np.maximum(first + self._n_events - 1, last) if part.is_trailing else last
+        after_first, after_last = self._holds or (0, 0)
+        waits_for = np.maximum(first + after_first, last + after_last)
+        due = np.stack([np.full(len(first), number), partition, waits_for], axis=1)
+        kept = np.flatnonzero(decided >= told_before[partition])
+        matches = in_union(replace(found, events=events), part.numbers, self._depth)
+        return matches.chosen(kept), due[kept]
 
-    def _remember(self, stream: StreamColumns, others: Int64Array) -> None:
-        """Keep the last events that may be in several partitions for those that are still to come."""
-        if self._key and self._gives_broadcast and len(others):
-            rows = others
-            recent = EventBatch.concat([self._recent, stream.batch.take(rows)])
-            skipped = self._beyond(recent)
-            self._recent = EventBatch(recent.table.slice(skipped))
-            self._recent_numbers = np.concatenate([self._recent_numbers, self._n_seen + rows])[skipped:]
+    def _told_by_window(
+        self, found: Matches, due: Int64Array, ends: Sequence[Int64Array], stream: StreamColumns, watermark_ms: int
+    ) -> Sequence[MatchRow]:
+        """Each window tells all its matches when no other one may come into it."""
+        matches = self._held.joined(found, due)
+        if self._is_union:
+            matches = distinct(matches)
+        rows = self._results.take(matches, stream, watermark_ms)
+        self._held.forget(ends, ended=watermark_ms >= FOREVER_MS)
+        return rows
 
-    def _beyond(self, recent: EventBatch) -> int:
-        """How many events, from the start, no match of a partition to come can have, nor count from one that it has."""
-        broadcast = _is_broadcast(recent, self.plan).astype(np.int64)
-        n_later: Int64Array = np.cumsum(broadcast[::-1])[::-1]  # those in every partition, from each event on
-        outside = int(np.searchsorted(np.negative(n_later), -self._n_events))
-        before_first = int(np.argmax(broadcast)) if broadcast.any() else len(recent)
-        return max(outside, before_first)
+    def promise_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.promise_ms`. A match that waits for events does so however late these come."""
+        if watermark_ms >= FOREVER_MS:
+            return FOREVER_MS
+        promised = self._held.matches.ends_from_ms(watermark_ms)
+        if self._trailing:
+            for partitions in self._partitions:
+                ends, placed = partitions.places.ends(), partitions.placed
+                undecided = placed.time_ms[placed.place >= ends[placed.partition] - self._n_events]
+                promised = min(promised, int(undecided.min()) if len(undecided) else promised)
+        return self._results.held_from_ms(promised)
+
+    def _remember(self, stream: StreamColumns) -> None:
+        """Keep the last events that may be in several partitions for partitions that are still to come."""
+        if not self._gives_others:
+            return
+        keyed = [partitions.places for partitions in self._partitions if partitions.places.key]
+        others = [places.others(stream) for places in keyed]
+        rows = np.unique(np.concatenate([_NO_ROWS, *others]))
+        if not len(rows):
+            return
+        recent = EventBatch.concat([self._recent, stream.batch.take(rows)])
+        numbers = np.concatenate([self._recent_numbers, self._n_seen + rows])
+        columns = StreamColumns(recent, self._interner)
+        kept = np.unique(np.concatenate([places.latest(columns, self._n_events) for places in keyed]))
+        self._recent, self._recent_numbers = recent.take(kept), numbers[kept]
 
     # ------------------------------------------------------------------ state
 
     def save(self) -> dict[str, pa.Table]:
-        """The partitions, each with the state of its runtime as Arrow streams; the last events without the key."""
+        """Places and runtimes by number, "NUMBER:part" and "p:NUMBER"; what waits; the last events of several
+        partitions."""
         meta = {
             "version": str(_STATE_VERSION),
-            "keys": json.dumps(self._keys.all()),
             "n_seen": str(self._n_seen),
-            "n_broadcast": str(self._n_broadcast),
             "n_rejected": str(self.n_rejected),
+            "ended": str(int(self._ended)),
+            "places": json.dumps([partitions.places.save() for partitions in self._partitions]),
         }
-        parts = [partition.runtime.save() for partition in self._partitions]
-        partitions = pa.table(
-            {
-                "n": pa.array([partition.n for partition in self._partitions], pa.int64()),
-                "broadcast": pa.array([partition.broadcast for partition in self._partitions], pa.int64()),
-                **{
-                    name: pa.array([getattr(each, name) for each in self._partitions], pa.list_(pa.int64()))
-                    for name in ("places", "times_ms", "numbers")
-                },
-                "parts": pa.array([list(state) for state in parts], pa.list_(pa.string())),
-                "states": pa.array([[_bytes(t) for t in s.values()] for s in parts], pa.list_(pa.large_binary())),
-            }
-        )
+        state = {
+            f"{number}:{name}": table
+            for number, part in enumerate(self._parts)
+            for name, table in part.runtime.save().items()
+        }
+        for number, partitions in enumerate(self._partitions):
+            state[f"p:{number}"] = partitions.placed.save()
+            state[f"latest:{number}"] = pa.table({"number": partitions.latest})
+        if self._opened is not None:
+            state["opened"] = self._opened.save_places()
         return {
-            "partitions": partitions.replace_schema_metadata(meta),
+            **state,
+            "counted": pa.table({"number": self._recent_numbers}).replace_schema_metadata(meta),
             "recent": self._recent.table,
-            "recent_numbers": pa.table({"number": self._recent_numbers}),
+            **self._held.save(),
             **self._results.save(),
         }
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when it does not fit."""
-        if missing := {"partitions", "recent", "recent_numbers"} - set(state):
+        if missing := {"counted", "recent", *(f"p:{n}" for n in range(len(self._partitions)))} - set(state):
             raise StateError(f"saved state of {self.plan.name} lacks {sorted(missing)}")
-        meta: Mapping[bytes, bytes] = state["partitions"].schema.metadata or {}
+        meta: Mapping[bytes, bytes] = state["counted"].schema.metadata or {}
         if meta.get(b"version") != str(_STATE_VERSION).encode():
             raise StateError(
                 f"saved partitions of {self.plan.name} have version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
             )
-        self._keys = KeyTable(len(self._key), json.loads(meta[b"keys"]))
-        self._n_seen, self._n_broadcast = int(meta[b"n_seen"]), int(meta[b"n_broadcast"])
-        self.n_rejected = int(meta[b"n_rejected"])
+        self._n_seen, self.n_rejected = int(meta[b"n_seen"]), int(meta[b"n_rejected"])
+        self._ended = bool(int(meta[b"ended"]))
         self._recent = EventBatch(state["recent"])
-        self._recent_numbers = np.array(state["recent_numbers"].column("number").to_numpy(), np.int64)
-        self._partitions = [self._restored(row) for row in state["partitions"].to_pylist()]
+        self._recent_numbers = np.array(state["counted"].column("number").to_numpy(), np.int64)
+        for number, (partitions, saved) in enumerate(zip(self._partitions, json.loads(meta[b"places"]), strict=True)):
+            partitions.places.restore(saved)
+            partitions.placed.restore(state[f"p:{number}"])
+            partitions.latest = np.array(state[f"latest:{number}"].column("number").to_numpy(), np.int64)
+        for number, part in enumerate(self._parts):
+            prefix = f"{number}:"
+            part.runtime.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
+        if self._opened is not None:
+            places = {number: partitions.places for number, partitions in enumerate(self._partitions)}
+            self._opened.restore_places(state["opened"], places)
+        self._held.restore(state)
         self._results.restore(state)
 
-    def _restored(self, row: Mapping[str, Any]) -> _Partition:
-        collected = Collected(len(self.plan.returns))
-        runtime = self._make(collected)
-        runtime.restore({name: _table(state) for name, state in zip(row["parts"], row["states"], strict=True)})
-        last = {name: np.array(row[name], np.int64) for name in ("places", "times_ms", "numbers")}
-        return _Partition(runtime, collected, n=row["n"], broadcast=row["broadcast"], **last)
 
-
-def _is_broadcast(events: EventBatch, plan: Plan) -> BoolArray:
-    """Whether the type of each event has nothing of the key."""
-    partly = pa.array([name for name, own in plan.key_of_type.items() if own], pa.string())
-    found = pc.is_in(events.table.column("type"), value_set=partly)
-    return ~np.asarray(found.to_numpy(), np.bool_)
-
-
-def _bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _table(state: bytes) -> pa.Table:
-    with pa.ipc.open_stream(state) as reader:
-        return reader.read_all()
-
-
-def _check_evaluated(plan: Plan, branches: Sequence[Plan], *, trailing: bool) -> None:
-    """Raise UnsupportedQueryError for what is not evaluated in windows of events."""
-    query = plan.query
-    key = {item.attribute for item in query.equivalences if item.variable is None}
-    leading = any(
-        negation.after < 0 or isinstance(branch, AutomatonPlan) for branch in branches for negation in branch.negations
-    )
-    holds = query.select_first or query.consume or query.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS)
-    refused = {
-        "TIES STRICT": plan.ties is ast.Ties.STRICT,
-        "a key attribute that only some keyed types of the pattern have": bool(
-            key - set(plan.key) or any(branch.key != plan.key for branch in branches)
-        ),
-        "a negation at the start or the end under strict contiguity with a key": bool(
-            plan.strategy is ast.Strategy.STRICT_CONTIGUITY and plan.key and (leading or trailing)
-        ),
-        "a negation at the end with SETS, NON_OVERLAPPING, SELECT FIRST or CONSUME": trailing and bool(holds),
-    }
-    for what, is_present in refused.items():
-        if is_present:
-            raise UnsupportedQueryError(
-                f"WITHIN n EVENTS with {what} is not evaluated by the compiled runtimes of this version",
-                query.clause_span("WITHIN"),
-                "WITHIN a duration",
-                "evaluate it with --runtime oracle",
-            )
-
-
-__all__ = ["CountedRuntime", "PlacedColumns"]
+__all__ = ["CountedRuntime"]

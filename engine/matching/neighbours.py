@@ -47,6 +47,8 @@ class Neighbours:
             self._last = grown
         previous: Int64Array = np.empty(len(stream), np.int64)
         self._last_broadcast = precede(kind, partitions, first, self._last, self._last_broadcast, previous)
+        if stream.follows is not None:
+            previous[~stream.follows] = -1
         return previous
 
     def forget_before(self, position: int) -> None:

@@ -33,6 +33,7 @@ from engine.matching.run_memory import RunMemory, joined, keys_of, where
 from engine.matching.run_partitions import RunPartitions
 from engine.matching.run_rows import RunRows
 from engine.matching.run_store import RunStore
+from engine.matching.store import MovesBack
 from engine.matching.stream import StreamColumns
 from engine.plan.implied_key import implied_key
 from engine.plan.model import Plan
@@ -120,6 +121,11 @@ class NfaRuntime:
         if self._size >= self._compact_at:
             self._compact(watermark_ms)
         return rows
+
+    def move_back(self, by: MovesBack, most: int) -> None:
+        """See `engine.matching.base.Movable`."""
+        del most
+        self.store.move_back(by)
 
     def _run(self, stream: StreamColumns) -> list[na.MatchArrays]:
         """Offer a batch to the runs; returns the completed ones."""

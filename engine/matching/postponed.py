@@ -34,7 +34,7 @@ from engine.matching.postponed_tables import compile_tables
 from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow, RowSink, first_rows, joined_rows
-from engine.matching.store import EventStore
+from engine.matching.store import EventStore, MovesBack
 from engine.matching.stream import StreamColumns
 from engine.plan.independent import OtherForm, independent_form
 from engine.plan.model import Plan
@@ -79,6 +79,7 @@ class PostponedRuntime:
         self._gate = Gate(plan, EarlyFilter(plan, interner, live=False))
         self._masks = Masks(plan)
         self._watermark_ms = -FOREVER_MS
+        self._is_moved = False
         self._ends_ms: dict[int, int] = {}
         self._best: list[float] = []
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
@@ -105,10 +106,17 @@ class PostponedRuntime:
             rows = self._decide_at_once(self._independent, start)
         else:
             context = Context(self.plan, self.store, self._masks, self._compiled)
-            rows = self._decide(context, self._watermark_ms, watermark_ms, stream)
+            rows = self._decide(context, self._watermark_ms, watermark_ms, stream, start)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._forget()
         return rows
+
+    def move_back(self, by: MovesBack, most: int) -> None:
+        """See `engine.matching.base.Movable`."""
+        self.store.move_back(by)
+        self._gate.enter_again(self.store, self._masks)
+        self._watermark_ms = -most
+        self._is_moved = True
 
     def _decide_at_once(self, independent: IndependentPairs, start: int) -> Sequence[MatchRow]:
         """Rows of precise events that are selected independently: new events are decided with those before them."""
@@ -150,11 +158,15 @@ class PostponedRuntime:
 
     # --------------------------------------------------------------- deciding
 
-    def _decide(self, context: Context, after_ms: int, before_ms: int, stream: StreamColumns) -> Sequence[MatchRow]:
+    def _decide(
+        self, context: Context, after_ms: int, before_ms: int, stream: StreamColumns, start: int
+    ) -> Sequence[MatchRow]:
         n = context.n_rows
         hi = self.store.t_hi_ms[:n]
         reach_ms = self.plan.within_ms if self._holds_back else 0
         ends = self._masks.ends(n) & (hi < before_ms) & (hi + reach_ms >= after_ms)
+        if self._is_moved and not self._holds_back:
+            ends[:start] = False  # decided before, whatever their times were then
         lasts = np.flatnonzero(ends).astype(np.int64)
         firsts = Groups.of(self._masks.begin[0, :n], self.store)
 

@@ -40,7 +40,7 @@ from engine.matching.output_forms import (
 from engine.matching.rows import MatchRow, Value, joined_rows
 from engine.matching.selection import Consumption, first_of_each_end
 from engine.matching.stream import StreamColumns
-from engine.matching.windowed import windows_of
+from engine.matching.windowed import Windows, windows_of
 from engine.plan.model import Plan
 
 _PARTS = frozenset({"results", "windows", "held_events", "held_matches"})
@@ -97,6 +97,7 @@ class Results:
     `variables`: the positive variables in textual order, which `ListedMatches.components` numbers. `trailing`: the
     query ends in a negation, so that a match may be decided as late as its first event + WITHIN. `shapes`: the
     sequences of variables that a match may be, none when it may be something else; None: all variables in their order.
+    `windows`: the query's own, where these are not told by times.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Results:
         *,
         trailing: bool,
         shapes: Sequence[Sequence[int]] | None = None,
+        windows: Windows | None = None,
     ) -> None:
         query = plan.query
         self.plan = plan
@@ -121,7 +123,7 @@ class Results:
         names = [variable.name for variable in variables]
         self._spelling = Spelling(plan, self._variables, self._value, _collapsing(plan, variables, shapes))
         self._consumption = Consumption(frozenset(names.index(name) for name in query.consume))
-        self._windows = windows_of(plan, interner)
+        self._windows = windows or windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
         self._ends_ms: dict[tuple[Window, Key], int] = {}
         self._best: dict[Window, list[float]] = {}

@@ -12,7 +12,7 @@ from engine.events import BoolArray, Float64Array, Int64Array
 from engine.matching.interner import Interner
 from engine.matching.key_table import KeyTable
 from engine.matching.rows import Value
-from engine.matching.store import IdColumn, StoredEvents
+from engine.matching.store import IdColumn, MovesBack, StoredEvents
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
@@ -100,6 +100,12 @@ class RunStore:
         keys = self.keys.bits()
         # A key that the query does not name is not seen from outside.
         return StoredEvents(self.plan, self.interner, self.ids.whole(), keys if self.plan.key else keys[:, :0])
+
+    def move_back(self, by: MovesBack) -> None:
+        """Earlier times for the rows of each partition."""
+        n = len(self)
+        moved = np.append(by(self.keys.columns(np.arange(self.n_partitions))), 0)
+        self.t_lo_ms[:n] -= moved[self.partition[:n]]
 
     def key_of(self, partition: int) -> tuple[tuple[str, Value], ...]:
         """The key of a partition as (attribute, value) pairs."""

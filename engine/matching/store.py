@@ -7,7 +7,7 @@ Rows stand in stream order: for precise events a smaller row number is earlier. 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,9 @@ BROADCAST = -1
 
 NO_PARTITION = -2
 """Partition number of events whose key no first event has had."""
+
+MovesBack = Callable[[Float64Array], Int64Array]
+"""By how much times become earlier in partitions with these keys, float64 (width, n) -> int64 (n,)."""
 
 _STATE_VERSION = 1
 
@@ -233,6 +236,13 @@ class EventStore:
             (name, self.value(code, self.plan.attribute_types[name]))
             for name, code in zip(self.plan.key, codes, strict=True)
         )
+
+    def move_back(self, by: MovesBack) -> None:
+        """Earlier times for the rows of each partition."""
+        n = len(self)
+        moved = np.append(by(self.keys(np.arange(self.n_partitions))), 0)[self.partition[:n]]
+        self.t_lo_ms[:n] -= moved
+        self.t_hi_ms[:n] -= moved
 
     def keys(self, partitions: Int64Array) -> Float64Array:
         """The keys of these partitions as doubles, float64 (width, n)."""

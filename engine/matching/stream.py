@@ -68,6 +68,10 @@ class StreamColumns:
     read it: what is made on demand is made under a lock.
     """
 
+    follows: BoolArray | None = None
+    """Where partitions are told apart otherwise than by the events that are here: whether each event follows the one
+    before it in its partition at once, (n,)."""
+
     def __init__(self, batch: EventBatch, interner: Interner) -> None:
         self.batch = batch
         self.interner = interner

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import BoolArray
+from engine.events import BoolArray, Int64Array
 from engine.language import ast
 from engine.matching.automaton import AutomatonRuntime
 from engine.matching.automaton import bound_variables as automaton_variables
-from engine.matching.base import Limits, Runtime
+from engine.matching.base import Limits, Movable, Runtime
 from engine.matching.bindings import BoundVariable
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
@@ -31,7 +31,7 @@ from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.model import Plan
 
 
-def branch_runtime(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Runtime:
+def branch_runtime(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Movable:
     """The runtime of one plan; `results`: what becomes of its matches instead of rows."""
     if isinstance(plan, AutomatonPlan):
         return AutomatonRuntime(plan, interner, limits, results)
@@ -94,7 +94,7 @@ class UnionRuntime:
         self.plan = head
         self.limits = limits
         self._merges_rows = results is None and _rows_can_be_merged(head, branches)
-        own = [_variables_of(branch) for branch in branches]
+        own = [variables_of(branch) for branch in branches]
         bound = union_variables(branches, variables)
         self._places = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
         self._depth = max((len(variable.path) for variable in bound), default=0)
@@ -103,7 +103,7 @@ class UnionRuntime:
         self._held_ms = head.within_ms if any(trailing) else 0
         self._collected = [Collected(len(head.returns)) for _ in branches]
         sinks: Sequence[Collected | None] = [None] * len(branches) if self._merges_rows else self._collected
-        self._runtimes = [
+        self._runtimes: list[Runtime] = [
             branch_runtime(_alone(branch, sink is None), interner, limits, sink)
             for branch, sink in zip(branches, sinks, strict=True)
         ]
@@ -139,7 +139,7 @@ class UnionRuntime:
         decided = self._decided(Matches.joined([self._held, *waiting]), watermark_ms)
         found = Matches.joined([*ready, decided]) if ready else decided
         longest_ms = max(collected.longest_ms for collected in self._collected)
-        return self._results.take(_distinct(found), stream, watermark_ms, longest_ms=longest_ms)
+        return self._results.take(distinct(found), stream, watermark_ms, longest_ms=longest_ms)
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
@@ -148,15 +148,7 @@ class UnionRuntime:
 
     def _found_by(self, number: int) -> Matches:
         """The matches of a branch in the union's numbers of variables."""
-        found = self._collected[number].taken()
-        listed = found.listed
-        iterations = None
-        if self._depth:
-            iterations = np.full((len(listed.rows), self._depth), -1, np.int64)
-            if listed.iterations is not None:
-                iterations[:, : listed.iterations.shape[1]] = listed.iterations
-        components = self._places[number][listed.components]
-        return replace(found, listed=listed._replace(components=components, iterations=iterations))
+        return in_union(self._collected[number].taken(), self._places[number], self._depth)
 
     def _decided(self, matches: Matches, watermark_ms: int) -> Matches:
         """The matches that no equal one of another branch may follow any more; the others are held."""
@@ -223,7 +215,18 @@ def _merged(group: Sequence[MatchRow]) -> MatchRow:
     )
 
 
-def _distinct(found: Matches) -> Matches:
+def in_union(found: Matches, places: Int64Array, depth: int) -> Matches:
+    """Matches of a branch whose variables have these numbers in the union, in groups so deep at most."""
+    listed = found.listed
+    iterations = None
+    if depth:
+        iterations = np.full((len(listed.rows), depth), -1, np.int64)
+        if listed.iterations is not None:
+            iterations[:, : listed.iterations.shape[1]] = listed.iterations
+    return replace(found, listed=listed._replace(components=places[listed.components], iterations=iterations))
+
+
+def distinct(found: Matches) -> Matches:
     """Equal bindings of one partition once; orders of the same events are disjoint, so their confidences add up."""
     kept: dict[object, tuple[int, set[bytes]]] = {}
     confidence = found.listed.confidence.copy()
@@ -254,13 +257,14 @@ def _alone(branch: Plan, forms_rows: bool) -> Plan:
     return branch if forms_rows else replace(branch, output=ast.Output.ALL, limit=None, confidence=None)
 
 
-def _variables_of(branch: Plan) -> tuple[BoundVariable, ...]:
+def variables_of(branch: Plan) -> tuple[BoundVariable, ...]:
+    """The variables that the matches of a branch bind, as they number them."""
     return automaton_variables(branch) if isinstance(branch, AutomatonPlan) else bound_variables(branch)
 
 
 def union_variables(branches: Sequence[Plan], variables: Sequence[str]) -> tuple[BoundVariable, ...]:
     """The positive variables of a query, by their names in textual order."""
-    known = {variable.name: variable for branch in branches for variable in _variables_of(branch)}
+    known = {variable.name: variable for branch in branches for variable in variables_of(branch)}
     return tuple(known.get(name, BoundVariable(name, kleene=False)) for name in variables)
 
 
@@ -300,8 +304,11 @@ __all__ = [
     "Collected",
     "UnionRuntime",
     "branch_runtime",
+    "distinct",
+    "in_union",
     "is_trailing",
     "merged_rows",
     "union_shapes",
     "union_variables",
+    "variables_of",
 ]

@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE, AttributeType, Int64Array
 from engine.kernels.blocks import select_where
 from engine.matching.interner import Interner
@@ -89,39 +88,19 @@ class SlidingWindows:
         """No state."""
 
 
-class OpenedWindows:
-    """OPEN ON: [t_lo, t_lo + within] from the opening event on, for its partition; for all when its type has no key.
-
-    Keeps number (place in the stream), t_lo and key of the opening events, in stream order.
-    """
+class Opening:
+    """The condition of OPEN ON: which events open windows."""
 
     def __init__(self, plan: Plan, interner: Interner) -> None:
         assert plan.query.open_on is not None
-        if plan.query.within_events is not None:
-            raise UnsupportedQueryError(
-                "OPEN ON with WITHIN n EVENTS is not evaluated by the compiled runtimes of this version",
-                plan.query.clause_span("OPEN ON"),
-                "WITHIN a duration",
-                "evaluate it with --runtime oracle",
-            )
-        if {e.attribute for e in plan.query.equivalences if e.variable is None} - set(plan.key):
-            raise UnsupportedQueryError(
-                "OPEN ON with a key attribute that only some keyed types have is not evaluated by this version",
-                plan.query.clause_span("OPEN ON"),
-                "[x] with attributes that all keyed types of the pattern have",
-                "evaluate it with --runtime oracle",
-            )
         self._plan = plan
         self._interner = interner
         builder = ProgramBuilder({"": 0}, frozenset(), frozenset())
         builder.add(plan.query.open_on)
         self._programs = builder.build()
-        self._n_seen = 0
-        self._openers: dict[Key, list[tuple[int, int]]] = {}  # key -> (number, t_lo_ms); () opens for all
-        self._forms: set[tuple[str, ...]] = set()  # the attributes of those keys
 
-    def observe(self, stream: StreamColumns) -> None:
-        """Find the events that open windows."""
+    def rows(self, stream: StreamColumns) -> Int64Array:
+        """The rows of which it is true, ascending."""
         rows = np.arange(len(stream), dtype=np.int64)
         names = self._programs.columns
         columns = [stream.column(name, self._kind(name)) for name in names]
@@ -130,10 +109,47 @@ class OpenedWindows:
             {text: self._interner.code(text) for _, text in self._programs.string_constants}
         )
         n = select_where(self._programs.code, self._programs.bounds, 0, 1, constants, table, rows)
-        for row in rows[:n].tolist():
-            key = self._key(stream, row)
+        return rows[:n]
+
+    def key(self, stream: StreamColumns, row: int) -> Key | None:
+        """The key attributes that the type of an opening event has; None when one of them is NULL: it is in none."""
+        types, numbers = stream.types_by_row
+        key: list[tuple[str, int | float | str]] = []
+        for name in self._plan.key_of_type.get(types[numbers[row]], ()):
+            kind = self._plan.attribute_types[name]
+            number = float(stream.column(name, kind)[row])
+            if np.isnan(number):
+                return None
+            if kind is AttributeType.STRING:
+                key.append((name, self._interner.text(int(number))))
+            else:
+                key.append((name, int(number) if kind is AttributeType.INT else number))
+        return tuple(key)
+
+    def _kind(self, name: str) -> AttributeType:
+        if name == TIME_ATTRIBUTE:
+            return AttributeType.INT
+        return AttributeType.STRING if name == TYPE_NAME else self._plan.attribute_types[name]
+
+
+class OpenedWindows:
+    """OPEN ON: [t_lo, t_lo + within] from the opening event on, for its partition; for all when its type has no key.
+
+    Keeps number (place in the stream), t_lo and key of the opening events, in stream order.
+    """
+
+    def __init__(self, plan: Plan, interner: Interner) -> None:
+        self._plan = plan
+        self._interner = interner
+        self._opening = Opening(plan, interner)
+        self._n_seen = 0
+        self._openers: dict[Key, list[tuple[int, int]]] = {}  # key -> (number, t_lo_ms); () opens for all
+
+    def observe(self, stream: StreamColumns) -> None:
+        """Find the events that open windows."""
+        for row in self._opening.rows(stream).tolist():
+            key = self._opening.key(stream, row)
             if key is not None:
-                self._forms.add(tuple(name for name, _ in key))
                 self._openers.setdefault(key, []).append((self._n_seen + row, int(stream.t_lo_ms[row])))
         self._n_seen += len(stream)
 
@@ -144,10 +160,14 @@ class OpenedWindows:
         bounds = np.searchsorted(partition[order], np.arange(len(matches.keys) + 1))
         parts: list[Entries] = []
         room, cut = most, False
+        agreeing: dict[tuple[str, ...], dict[Key, list[tuple[int, int]]]] = {}
         for place, key in enumerate(matches.keys):
             own = order[bounds[place] : bounds[place + 1]]
-            for form in self._forms:
-                openers = self._openers.get(tuple(pair for pair in key if pair[0] in form))
+            names = tuple(name for name, _ in key)
+            if names not in agreeing:
+                agreeing[names] = self._by_shared(names)
+            for shared in {tuple(name for name, _ in known) for known in agreeing[names]}:
+                openers = agreeing[names].get(tuple(pair for pair in key if pair[0] in shared))
                 if openers is None:
                     continue
                 number, lo_ms = np.array(openers, np.int64).T
@@ -160,6 +180,14 @@ class OpenedWindows:
         if not parts:
             return Entries.of_all(0), cut
         return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), cut
+
+    def _by_shared(self, names: tuple[str, ...]) -> dict[Key, list[tuple[int, int]]]:
+        """The openers by what their keys share with keys of these attributes, in stream order."""
+        found: dict[Key, list[tuple[int, int]]] = {}
+        for key, openers in self._openers.items():
+            shared = tuple(pair for pair in key if pair[0] in names)
+            found[shared] = sorted([*found[shared], *openers]) if shared in found else openers
+        return found
 
     def forget(self, before_ms: int) -> None:
         """See `Windows.forget`."""
@@ -188,30 +216,6 @@ class OpenedWindows:
         self._openers = {
             as_key(json.loads(key)): list(zip(numbers, times, strict=True)) for key, numbers, times in rows
         }
-        self._forms = {tuple(name for name, _ in key) for key in self._openers}
-
-    def _kind(self, name: str) -> AttributeType:
-        if name == TIME_ATTRIBUTE:
-            return AttributeType.INT
-        return AttributeType.STRING if name == TYPE_NAME else self._plan.attribute_types[name]
-
-    def _key(self, stream: StreamColumns, row: int) -> Key | None:
-        """The key attributes that the type of an opening event has; None when one of them is NULL: it is in none."""
-        types, numbers = stream.types_by_row
-        event_type = types[numbers[row]]
-        key: list[tuple[str, int | float | str]] = []
-        for name in self._plan.key:
-            if name not in self._plan.key_of_type.get(event_type, ()):
-                continue
-            kind = self._plan.attribute_types[name]
-            number = float(stream.column(name, kind)[row])
-            if np.isnan(number):
-                return None
-            if kind is AttributeType.STRING:
-                key.append((name, self._interner.text(int(number))))
-            else:
-                key.append((name, int(number) if kind is AttributeType.INT else number))
-        return tuple(key)
 
 
 def _repeated(counts: Int64Array, most: int) -> tuple[Int64Array, Int64Array, bool]:
@@ -225,4 +229,4 @@ def _repeated(counts: Int64Array, most: int) -> tuple[Int64Array, Int64Array, bo
     return number, np.arange(len(number)) - (ends - counts)[number], cut
 
 
-__all__ = ["OpenedWindows", "SlidingWindows", "Windows", "windows_of"]
+__all__ = ["OpenedWindows", "Opening", "SlidingWindows", "Windows", "windows_of"]

@@ -60,6 +60,8 @@ class _AutomatonPlanner:
         query = self.query
         assert query.strategy is not None
         self.states.build(query.pattern)
+        if query.within_events is not None and query.ties is ast.Ties.STRICT:
+            self.terms.column(TIME_ATTRIBUTE)  # places are no times
         parted = partitioning(self.resolved, self.components)
         conjuncts = [*self._written(), *self._equivalences(parted.key)]
         local = [c for c in conjuncts if self._is_local(c)]
@@ -97,7 +99,7 @@ class _AutomatonPlanner:
             attribute_types={**self.resolved.schema.attributes, TIME_ATTRIBUTE: AttributeType.INT},
             notes=(),
             key_of_type={
-                name: tuple(attribute for attribute in parted.key if attribute in attributes)
+                name: tuple(attribute for attribute in self.resolved.key if attribute in attributes)
                 for name, attributes in self.resolved.schema.types.items()
             },
             automaton=automaton,

@@ -75,7 +75,11 @@ def _matching(resolved: ResolvedQuery) -> Branch:
     notes = []
     if simple is not resolved:
         notes.append("rewritten: an absent Kleene component is an absent single one")
-    if is_plain(simple.query.pattern):
+    query = simple.query
+    if query.within_events is not None and query.ties is ast.Ties.STRICT:
+        # Places order what times do not: the automaton looks at both.
+        notes.append("an automaton, for WITHIN n EVENTS with TIES STRICT")
+    elif is_plain(query.pattern):
         bounded = bounds_as_predicates(simple)
         if bounded is not simple:
             notes.append("rewritten: bounds of Kleene components are predicates on their counts")

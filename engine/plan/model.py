@@ -133,10 +133,10 @@ class Plan:
     """Everything static about a query.
 
     `key` are the attributes that partition the stream; events of broadcast types enter every partition.
-    `keyed_types` are all types of the schema that have it, whether the query names them or not; `key_of_type` says what
-    of it each type has. `partial_key` completes the key of a match by attributes that only some of its events have:
-    `[x]` that is checked as a predicate. `columns` of `programs` name the attributes to decode; `string_columns` those
-    that hold codes.
+    `keyed_types` are all types of the schema that have it, whether the query names them or not; `key_of_type` says
+    which attributes of `[x]` each type has. `partial_key` completes the key of a match by attributes that only some of
+    its events have: `[x]` that is checked as a predicate. `columns` of `programs` name the attributes to
+    decode; `string_columns` those that hold codes.
     """
 
     name: str

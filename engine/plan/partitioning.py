@@ -46,7 +46,7 @@ def _key(resolved: ResolvedQuery, components: Sequence[tuple[ast.Component, bool
     if not any(resolved.keyed.get(component.variable) for component, negated in components if not negated):
         key = ()
     held = tuple(x for x in resolved.key if any(x in attributes for attributes in having))
-    if key != held and resolved.query.strategy is ast.Strategy.PARTITION_CONTIGUITY:
+    if key != held and _is_contiguous(resolved.query):
         raise UnsupportedQueryError(
             "partition contiguity needs one partition for all keyed components",
             resolved.query.span,
@@ -60,7 +60,7 @@ def _keyed_types(resolved: ResolvedQuery, key: tuple[str, ...]) -> frozenset[str
     """The types of the schema with all attributes of the key."""
     types = resolved.schema.types
     keyed = frozenset(name for name, attributes in types.items() if key and set(key) <= set(attributes))
-    if resolved.query.strategy is ast.Strategy.PARTITION_CONTIGUITY:
+    if _is_contiguous(resolved.query):
         partly = sorted(name for name in types.keys() - keyed if set(key) & set(types[name]))
         if partly:
             raise UnsupportedQueryError(
@@ -70,6 +70,11 @@ def _keyed_types(resolved: ResolvedQuery, key: tuple[str, ...]) -> frozenset[str
                 "use one attribute as the key, or evaluate it with --runtime oracle",
             )
     return keyed
+
+
+def _is_contiguous(query: ast.Query) -> bool:
+    """Whether neighbours in partitions matter; windows of events have their own (`engine.plan.counted`)."""
+    return query.strategy is ast.Strategy.PARTITION_CONTIGUITY and query.within_events is None
 
 
 def with_partial_key(plan: P, resolved: ResolvedQuery) -> P:
@@ -87,7 +92,8 @@ def with_partial_key(plan: P, resolved: ResolvedQuery) -> P:
         return plan
     beginning = {plan.variables[number] for number in plan.starts}
     late = [partial.attribute for partial in found if not beginning <= partial.variables]
-    if late and plan.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH:
+    counted = plan.query.within_events is not None
+    if late and plan.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH and not counted:
         raise UnsupportedQueryError(
             f"skip_till_next_match by [{late[0]}], which a component that begins the pattern does not have",
             plan.query.span,

@@ -94,7 +94,7 @@ class _Planner:
             attribute_types={**self.resolved.schema.attributes, TIME_ATTRIBUTE: AttributeType.INT},
             notes=tuple(self.notes),
             key_of_type={
-                name: tuple(attribute for attribute in key if attribute in attributes)
+                name: tuple(attribute for attribute in self.resolved.key if attribute in attributes)
                 for name, attributes in self.resolved.schema.types.items()
             },
         )

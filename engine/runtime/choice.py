@@ -7,7 +7,6 @@ from engine.matching.base import Limits, Runtime
 from engine.matching.baselines import BaselineKind, make_baseline
 from engine.matching.counted import CountedRuntime
 from engine.matching.interner import Interner
-from engine.matching.results import TakesMatches
 from engine.matching.union import UnionRuntime, branch_runtime
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.model import Plan
@@ -26,14 +25,7 @@ def make_runtime(
             return make_baseline(baseline, _plain(query), interner, limits)
         if query.resolved.query.within_events is None:
             return _of_times(query, interner, limits)
-        return CountedRuntime(
-            query.plan,
-            query.branches,
-            _variables(query),
-            interner,
-            limits,
-            lambda results: _of_times(query, interner, limits, results),
-        )
+        return CountedRuntime(query.plan, query.branches, query.resolved, interner, limits)
     except QueryError as error:
         error.name = query.name
         raise
@@ -44,12 +36,12 @@ def _variables(query: CompiledQuery) -> tuple[str, ...]:
     return tuple(name for name, variable in query.resolved.variables.items() if not variable.negated)
 
 
-def _of_times(query: CompiledQuery, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Runtime:
-    """The runtime of a window in time; `results`: what becomes of its matches instead of rows."""
+def _of_times(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtime:
+    """The runtime of a window in time."""
     variables = _variables(query)
     if len(query.branches) > 1 or query.branches[0].variables != variables:
-        return UnionRuntime(query.plan, query.branches, variables, interner, limits, results)
-    return branch_runtime(query.plan, interner, limits, results)
+        return UnionRuntime(query.plan, query.branches, variables, interner, limits)
+    return branch_runtime(query.plan, interner, limits)
 
 
 def _plain(query: CompiledQuery) -> Plan:

@@ -75,6 +75,11 @@ EVALUATED = frozenset(
             "any",
             "negated patterns",
             "nested",
+            "windows of events",
+            "sliding windows",
+            "opened windows",
+            "selection",
+            "everything",
         ],
         STRATEGIES,
     )
@@ -85,9 +90,7 @@ DECLARED = (
     "partition contiguity by ",
     "partition contiguity needs one partition",
     "skip_till_next_match by [",
-    "OPEN ON with a key attribute that only some keyed types have",
-    "OPEN ON with WITHIN n EVENTS",
-    "WITHIN n EVENTS with ",
+    "WITHIN n EVENTS under ",
     "this predicate relates two negated patterns",
 )
 """Refusals that the engine states as its limits: types with some of the key's attributes only, windows of events; and a

@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine, compile_query
-from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from tests.engine.matching.test_output_forms import check_against_the_oracle
-from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
+from tests.engine.strategies import ANY, EVERYTHING, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
 
 FORMS = ("ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING")
 
@@ -25,7 +24,7 @@ def in_events(case: Case, n_events: int) -> Case:
 
 @pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION, STRICT])
 def test_the_rows_of_the_oracle(strategy: str) -> None:
-    scope = QueryScope(strategies=(strategy,), outputs=FORMS, ties=False, having=True, unions=True)
+    scope = QueryScope(strategies=(strategy,), outputs=FORMS, having=True, unions=True)
 
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases(scope), st.integers(1, 6), st.sampled_from(["", "\nSELECT FIRST"]), st.data())
@@ -56,7 +55,24 @@ def test_what_is_kept_is_bounded_by_the_window() -> None:
     assert engine.statistics["query"].n_kept < 3 * 2_000
 
 
-def test_ties_are_refused() -> None:
-    query = compile_query("PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 2 EVENTS TIES STRICT", SCHEMA)
-    with pytest.raises(UnsupportedQueryError, match="TIES STRICT"):
-        Engine([query], SCHEMA)
+def test_a_stream_that_has_ended_tells_nothing_twice() -> None:
+    text = "PATTERN SEQ(A a, !B b) WHERE skip_till_any_match { [k] } WITHIN 5 EVENTS"
+    rows = [{"event_id": str(n), "type": "A", "t_lo_ms": n, "k": f"key{n % 2}"} for n in range(4)]
+    engine = Engine([compile_query(text, SCHEMA)], SCHEMA)
+    found = [*engine.process(EventBatch.from_rows(rows, SCHEMA), FOREVER_MS), *engine.finish()]
+    assert sorted(row.event_ids for row in found) == [("0",), ("1",), ("2",), ("3",)]
+
+
+EVERY_WINDOW = replace(EVERYTHING, slide=False, outputs=FORMS, limit=False)
+
+
+@pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION, STRICT])
+def test_every_construct(strategy: str) -> None:
+    """Types with a part of the key, ties, negations everywhere, windows that open at events."""
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(cases(replace(EVERY_WINDOW, strategies=(strategy,))), st.integers(1, 6), st.data())
+    def check(case: Case, n_events: int, data: st.DataObject) -> None:
+        check_against_the_oracle(in_events(case, n_events), data)
+
+    check()

@@ -1,0 +1,94 @@
+"""The stream that a runtime sees in windows of events: the events of all partitions, their times places in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import AttributeType, BoolArray, Float64Array, Int64Array
+from engine.matching.stream import ShardColumns, StreamColumns
+
+
+class PlacedColumns(ShardColumns):
+    """Some rows of a batch, in this order and perhaps several times, whose times are their places in a partition.
+
+    `key`: the attributes of the partitions, whose values, (width, n), every row has, whatever its type. The attribute
+    `timestamp` stays what it is.
+    """
+
+    def __init__(
+        self,
+        whole: StreamColumns,
+        rows: Int64Array,
+        places: Int64Array,
+        key: Sequence[str] = (),
+        values: Float64Array | None = None,
+        follows: BoolArray | None = None,
+    ) -> None:
+        super().__init__(whole, rows)
+        self.t_lo_ms = self.t_hi_ms = places
+        self._key = tuple(key)
+        self._key_values = values
+        self.follows = follows
+
+    def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
+        if name not in self._key or self._key_values is None:
+            super()._decode(name, kind, into)
+            return
+        self._complete.add(name)
+        into[:] = self._key_values[self._key.index(name)]
+
+
+@dataclass
+class PlacedRows:
+    """The rows that a runtime was given, numbered in the order in which it got them: partition and place there, time
+    and number in the whole stream. Those that no match to come can have are forgotten."""
+
+    n: int = 0
+    numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    partition: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    place: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    time_ms: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    stream_number: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    _n_kept: int = 0
+
+    _COLUMNS = ("numbers", "partition", "place", "time_ms", "stream_number")
+
+    def append(self, partition: Int64Array, place: Int64Array, time_ms: Int64Array, stream_number: Int64Array) -> None:
+        """The next rows."""
+        added = (self.n + np.arange(len(partition)), partition, place, time_ms, stream_number)
+        self.n += len(partition)
+        for name, column in zip(self._COLUMNS, added, strict=True):
+            setattr(self, name, np.concatenate([getattr(self, name), column]))
+
+    def at(self, numbers: Int64Array) -> Int64Array:
+        """Where rows with these numbers stand in the columns."""
+        found: Int64Array = np.searchsorted(self.numbers, numbers)
+        return found
+
+    def forget(self, ends: Int64Array, n_events: int) -> None:
+        """Forget what is not among the last n events of its partition; now and then, for it looks at all rows."""
+        if len(self.numbers) < 2 * self._n_kept + 1024:
+            return
+        kept = np.flatnonzero(self.place >= ends[self.partition] - n_events)
+        for name in self._COLUMNS:
+            setattr(self, name, getattr(self, name)[kept])
+        self._n_kept = len(kept)
+
+    def save(self) -> pa.Table:
+        """State as an Arrow table."""
+        table = pa.table({name: pa.array(getattr(self, name), pa.int64()) for name in self._COLUMNS})
+        return table.replace_schema_metadata({"n": str(self.n)})
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over what `save` returned."""
+        metadata: Mapping[bytes, bytes] = table.schema.metadata
+        self.n = int(metadata[b"n"])
+        for name in self._COLUMNS:
+            setattr(self, name, np.array(table.column(name).to_numpy(), np.int64))
+
+
+__all__ = ["PlacedColumns", "PlacedRows"]

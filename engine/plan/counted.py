@@ -1,0 +1,117 @@
+"""Windows of events: by which attributes the events of a match are counted, and the plans that do so.
+
+The partition of a match is that of all its events (DESIGN 3, "[x]"), and the window counts the events of that
+partition. So a pattern is evaluated once for each set of key attributes that its matches may have, over partitions by
+exactly these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import TypeVar
+
+from engine.errors import UnsupportedQueryError
+from engine.language import ast
+from engine.language.resolver import ResolvedQuery
+from engine.plan.model import Plan
+
+P = TypeVar("P", bound=Plan)
+Attributes = frozenset[str]
+
+
+@dataclass(frozen=True)
+class CountedPlan:
+    """The matches of the plan `branch` of a union whose events have just these key attributes.
+
+    `plan` is keyed by them alone: each event stands in it once for each of its partitions. `of_variable`: the key
+    attributes of each variable, where the plan has matches of other keys, too; None where it has not. `needs_whole`:
+    every match has an event with all of `key`.
+    """
+
+    branch: int
+    plan: Plan
+    key: tuple[str, ...]
+    of_variable: Mapping[str, Attributes] | None
+    needs_whole: bool
+
+
+def counted_plans(resolved: ResolvedQuery, branches: Sequence[Plan]) -> list[CountedPlan]:
+    """The plans that evaluate a query WITHIN n EVENTS. Raises UnsupportedQueryError for what they cannot."""
+    return [found for number, branch in enumerate(branches) for found in _of_branch(resolved, number, branch)]
+
+
+def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[CountedPlan]:
+    of_type = key_attributes(resolved)
+    found = sorted(_key_sets(branch.query.pattern, of_type), key=lambda held: [x not in held for x in resolved.key])
+    if len(found) > 1 and branch.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        raise UnsupportedQueryError(
+            f"WITHIN n EVENTS under {branch.strategy.value} with iterations of different keys is not evaluated",
+            branch.query.clause_span("WITHIN"),
+            "a repeated group of which every alternative has the same key attributes",
+            "use skip_till_any_match, or evaluate it with --runtime oracle",
+        )
+    components = [c for c, negated in ast.components(branch.query.pattern) if not negated]
+    plans = []
+    for held in found:
+        key = tuple(x for x in resolved.key if x in held)
+        parts = [of_type[c.event_type] & held for c in components]
+        union: Attributes = frozenset().union(*(part for part in parts if part != held))
+        of_variable = {c.variable: of_type[c.event_type] for c in components} if len(found) > 1 else None
+        plans.append(CountedPlan(number, keyed_by(branch, key), key, of_variable, union != held or not held))
+    return plans
+
+
+def key_attributes(resolved: ResolvedQuery) -> dict[str, Attributes]:
+    """What of the key each type of the schema has."""
+    return {name: frozenset(resolved.key) & frozenset(has) for name, has in resolved.schema.types.items()}
+
+
+def keyed_by(plan: P, key: tuple[str, ...]) -> P:
+    """The plan for a stream in which every event, whatever its type, has this key, and which says itself whether an
+    event follows the one before it at once."""
+    strategy = plan.strategy
+    if strategy is ast.Strategy.STRICT_CONTIGUITY:
+        strategy = ast.Strategy.PARTITION_CONTIGUITY
+    return replace(
+        plan,
+        strategy=strategy,
+        key=key,
+        broadcast=frozenset(),
+        keyed_types=frozenset(plan.key_of_type) if key else frozenset(),
+        partial_key=(),
+        steps=tuple(replace(step, keyed=True) for step in plan.steps),
+        negations=tuple(replace(negation, keyed=True) for negation in plan.negations),
+    )
+
+
+def _key_sets(pattern: ast.Pattern, of_type: Mapping[str, Attributes]) -> set[Attributes]:
+    """The sets of key attributes that the events of a match of this pattern may have together."""
+    match pattern:
+        case ast.Component(event_type=event_type):
+            return {of_type[event_type]}
+        case ast.Sequence(parts=parts) | ast.Conjunction(parts=parts):
+            return _united(_key_sets(part, of_type) for part in parts)
+        case ast.Alternative(parts=parts):
+            return {held for part in parts for held in _key_sets(part, of_type)}
+        case ast.AnyOf(count=count, parts=parts):
+            chosen = combinations([_key_sets(part, of_type) for part in parts], count)
+            return {held for sets in chosen for held in _united(sets)}
+        case ast.Repeat(pattern=inner, at_least=at_least, at_most=at_most):
+            found = _key_sets(inner, of_type)
+            while at_most != 1 and (more := {a | b for a, b in product(found, found)}) - found:
+                found |= more
+            return found | ({frozenset()} if at_least == 0 else set())
+        case ast.Negation():
+            return {frozenset()}
+
+
+def _united(sets: Iterable[set[Attributes]]) -> set[Attributes]:
+    found: set[Attributes] = {frozenset()}
+    for own in sets:
+        found = {a | b for a, b in product(found, own)}
+    return found
+
+
+__all__ = ["CountedPlan", "counted_plans", "key_attributes", "keyed_by"]
