@@ -326,8 +326,8 @@ def test_absence_up_to_the_end_of_the_span_is_told() -> None:
         ("PATTERN SEQ(Mapstart a) WHERE skip_till_next_match WITHIN 1", ("Mapstart", "MapStart")),
         ("", ("query", "empty")),
         (
-            "PATTERN SEQ(MapEnd+ a[]) WHERE skip_till_any_match WITHIN 3 EVENTS TIES STRICT",
-            ("WITHIN n EVENTS with TIES STRICT", "remedy"),
+            "PATTERN (MapEnd a OR NodeLost n){2,3} WHERE skip_till_next_match { [job_id] } WITHIN 3 EVENTS",
+            ("iterations of different keys", "remedy"),
         ),
     ],
 )
