@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, Float64Array, Int64Array
+from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
 from engine.kernels.decode import widen
 from engine.kernels.liveness import link_rows
 from engine.language import ast
