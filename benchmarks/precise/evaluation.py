@@ -157,6 +157,7 @@ def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBa
         seconds += clock() - started
         if isinstance(taker.newest, Sequence) and sink.n_rows > n_before:
             n_cells += round((sink.n_rows - n_before) * _mean_length(taker.newest))
+        taker.newest, rows = None, ()  # what looking at them has made is not given up while the clock runs
     n_rows = sum(map(len, found)) if keep else sink.n_rows
     n_matches = MatchRows(found).n_matches if keep else n_rows
     if not isinstance(runtime, NfaRuntime):

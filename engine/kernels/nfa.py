@@ -5,8 +5,12 @@ prefixes: a run that proceeds and the looping self that it leaves behind point t
 SASE+ section 5.2 gets from versioned buffers, without Dewey numbers). Runs that have become equivalent are merged
 (section 5.3, `engine.kernels.nfa_merging`). An event is stored only when a run selects it, or when it is negated.
 
+Most events do no more than to extend the only run of their partition: an inner loop takes them, and leaves everything
+else to the loop around it.
+
 Arrays are passed one by one, not as tuples of arrays: each access through a tuple costs the compiled code a count of
-references, which would be most of the work. What the arrays are stands in `engine.kernels.nfa_arrays`.
+references, which would be most of the work. `max(., 0)` around a number that is never negative lets it compile an index
+without the question whether it counts from the end. What the arrays are stands in `engine.kernels.nfa_arrays`.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ from numba import njit
 from engine.kernels.nfa_arrays import (
     AFTER,
     BEGIN,
+    BRANCH,
     BROADCAST,
     CHAIN_HEAD,
     CHAIN_LENGTH,
+    COMPONENT,
     DECIDED_AT,
     EDGES,
     FIRST_REGISTER,
@@ -43,9 +49,11 @@ from engine.kernels.nfa_arrays import (
     N_STORED,
     NEXT,
     NOWHERE,
+    PARENT,
     PARTITION,
     PARTITION_CONTIGUITY,
     PROCEED,
+    ROW,
     SKIP_TILL_NEXT_MATCH,
     SLOT_BASE,
     SLOT_COLUMN,
@@ -55,11 +63,22 @@ from engine.kernels.nfa_arrays import (
     STRATEGY,
     STRICT_TIES,
     TAKE,
+    UNION,
     WITHIN,
 )
 from engine.kernels.nfa_edges import append_node, loops_hold, negation_fails
 from engine.kernels.nfa_merging import MERGED_AWAY, merge_equivalent
-from engine.kernels.opcodes import MAX_STACK, TRUE
+from engine.kernels.opcodes import (
+    AGG_COUNT,
+    AGG_COUNT_EVENTS,
+    AGG_LAG,
+    AGG_M2,
+    AGG_MEAN,
+    AGG_MIN,
+    AGG_SUM,
+    MAX_STACK,
+    TRUE,
+)
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
 _END = -1
@@ -102,11 +121,114 @@ def advance(
     stack = np.empty(MAX_STACK, np.float64)
     number = np.empty(1, np.float64)
     bits = number.view(np.int64)
-    for place in range(start, batch_rows.shape[0]):
+    follows = strategy == SKIP_TILL_NEXT_MATCH and not has_broadcast and n_negations == 0
+    only_takes = np.empty(n_steps, np.bool_)
+    for k in range(n_steps):
+        only_takes[k] = _only_takes(steps, k)
+    left_from, left_to = steps[n_steps - 1, EDGES + 3 * PROCEED], steps[n_steps - 1, EDGES + 3 * PROCEED + 1]
+    n_events = batch_rows.shape[0]
+    place = max(start, 0)
+    while place < n_events:
+        # ---- events that extend the only run of their partition, or that it ignores
+        while follows and place < n_events:
+            partition = batch_partition[place]
+            run = chains[partition, CHAIN_HEAD] if partition >= 0 else _END
+            if batch_roles[0, place] and partition >= 0:
+                break
+            if run < 0:
+                place += 1
+                continue
+            here = max(runs[run, STATE], 0)
+            if runs[run, NEXT] != _END or (here + 1 < n_steps and batch_roles[here + 1, place]):
+                break
+            at = max(batch_rows[place], 0)
+            t = batch_t[at]
+            if t - t_ms[max(runs[run, FIRST_REGISTER], 0)] > within:
+                break
+            newest = max(runs[run, FIRST_REGISTER + 2 * here + 1], 0)
+            if not batch_roles[n_steps + here, place] or (strict_ties != 0 and t <= t_ms[newest]):
+                counters[N_OFFERED] += 1
+                place += 1
+                continue
+            row, node = max(counters[N_STORED], 0), max(counters[N_NODES], 0)
+            if (
+                not only_takes[here]
+                or row >= t_ms.shape[0]
+                or node >= nodes.shape[0]
+                or counters[N_MATCHES] >= match_fields.shape[0]
+            ):
+                break
+            counters[N_OFFERED] += 1
+            t_ms[row] = t
+            partition_of[row] = partition
+            position[row] = first_position + at
+            source[row] = at
+            for k in range(columns.shape[0]):
+                columns[k, row] = batch_columns[k, at]
+            counters[N_STORED] = row + 1
+            head = max(runs[run, HEAD], 0)
+            nodes[node, ROW] = row
+            nodes[node, PARENT] = head
+            nodes[node, COMPONENT] = here
+            nodes[node, BRANCH] = head if nodes[head, COMPONENT] == UNION else nodes[head, BRANCH]
+            counters[N_NODES] = node + 1
+            runs[run, HEAD] = node
+            runs[run, FIRST_REGISTER + 2 * here + 1] = row
+            for slot in range(n_slots - 1, -1, -1):  # as `update_aggregates`, where they stand
+                if owners[slot] != here:
+                    continue
+                kind = kinds[slot]
+                old = run_aggregates[run, slot]
+                if kind == AGG_COUNT_EVENTS:
+                    run_aggregates[run, slot] = old + 1.0
+                elif kind == AGG_LAG:
+                    run_aggregates[run, slot] = run_aggregates[run, bases[slot]]
+                elif kind != AGG_M2:
+                    value = columns[slot_columns[slot], row]
+                    if value != value:  # noqa: PLR0124  # NaN differs from itself
+                        continue
+                    if kind == AGG_COUNT:
+                        run_aggregates[run, slot] = old + 1.0
+                    elif kind == AGG_MEAN:
+                        mean = value if old != old else old + (value - old) / (run_aggregates[run, slot - 1] + 1.0)  # noqa: PLR0124
+                        run_aggregates[run, slot] = mean
+                        run_aggregates[run, slot + 1] = (
+                            0.0 if old != old else run_aggregates[run, slot + 1] + (value - old) * (value - mean)  # noqa: PLR0124
+                        )
+                    elif old != old:  # noqa: PLR0124
+                        run_aggregates[run, slot] = value
+                    elif kind == AGG_SUM:
+                        run_aggregates[run, slot] = old + value
+                    elif kind == AGG_MIN:
+                        run_aggregates[run, slot] = value if value < old else old
+                    else:
+                        run_aggregates[run, slot] = value if value > old else old
+            if here == n_steps - 1:
+                for k in range(n_registers):
+                    rows[k] = runs[run, FIRST_REGISTER + k]
+                rows[current] = row
+                for k in range(n_slots):
+                    aggregates[k] = run_aggregates[run, k]
+                holds = True
+                for k in range(left_from, left_to):
+                    if evaluate(code, bounds[k], bounds[k + 1], constants, columns, rows, aggregates, stack) != TRUE:
+                        holds = False
+                        break
+                if holds:
+                    _complete(
+                        code, bounds, constants, columns, negations, returns, scalars, t_ms, negated_before,
+                        newest_negated, match_fields, match_rows, match_aggregates, match_values, counters,
+                        n_steps, node, partition, row, rows, aggregates, stack,
+                    )  # fmt: skip
+            place += 1
+        if place == n_events:
+            break
+        # ---- any other event
         partition = batch_partition[place]
         if partition == NOWHERE:
+            place += 1
             continue
-        at = batch_rows[place]
+        at = max(batch_rows[place], 0)
         begins = batch_roles[0, place]
         negates = False
         for negation in range(n_negations):
@@ -121,9 +243,10 @@ def advance(
                 if has_broadcast:
                     seen[partition, LAST_POSITION] = first_position + at
                     seen[partition, LAST_T] = t
+                place += 1
                 continue
         n_offers += 1
-        row = counters[N_STORED]
+        row = max(counters[N_STORED], 0)
         if (
             row >= t_ms.shape[0]
             or counters[N_FREE] < 2 * n_offers
@@ -170,7 +293,7 @@ def advance(
                     if keep and strategy != SKIP_TILL_NEXT_MATCH:
                         keep = before == position[newest]
                     may_move = keep and not (strict_ties != 0 and t <= t_ms[newest])
-                there = here + 1
+                there = max(here + 1, 0)
                 loops_here = here >= 0 and steps[here, IS_KLEENE] != 0
                 tries_begin = may_move and there < n_steps and batch_roles[there, place]
                 tries_take = may_move and loops_here and batch_roles[n_steps + here, place]
@@ -313,7 +436,17 @@ def advance(
         if has_broadcast and partition >= 0:
             seen[partition, LAST_POSITION] = first_position + at
             seen[partition, LAST_T] = t
+        place += 1
     return batch_rows.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def _only_takes(steps, step):
+    """Whether an event that a component may take by itself asks nothing else on its way: no predicate on the take edge,
+    and after the last component none over events selected one by one."""
+    take, leave = EDGES + 3 * TAKE, EDGES + 3 * PROCEED
+    plain = steps[step, IS_KLEENE] != 0 and steps[step, take] == steps[step, take + 2]
+    return plain and (step < steps.shape[0] - 1 or steps[step, leave + 1] == steps[step, leave + 2])
 
 
 @njit(cache=True, nogil=True)
