@@ -1,4 +1,7 @@
-"""Numbers for partition keys: an open-addressing hash table over columns of doubles."""
+"""Numbers for partition keys: an open-addressing hash table over columns of doubles.
+
+Keys of one column that are whole numbers close to each other need none: an array by value does.
+"""
 
 from __future__ import annotations
 
@@ -86,6 +89,61 @@ def fill_slots(keys, n_known, slots):
         while slots[slot] != EMPTY:
             slot = (slot + 1) & mask
         slots[slot] = number
+
+
+@njit(cache=True, nogil=True)
+def whole_range(values):
+    """The least and the greatest of some doubles as int64, NaN left out, and whether all are whole numbers below 2**53.
+
+    Of no doubles the least is greater than the greatest.
+    """
+    low, high = np.int64(2**62), np.int64(-(2**62))
+    for k in range(values.shape[0]):
+        value = values[k]
+        if -9007199254740992.0 < value < 9007199254740992.0:
+            whole = np.int64(value)
+            if whole != value:
+                return low, high, False
+            low = min(low, whole)
+            high = max(high, whole)
+        elif value == value:  # noqa: PLR0124  # NaN differs from itself
+            return low, high, False
+    return low, high, True
+
+
+@njit(cache=True, nogil=True)
+def number_whole_keys(values, low, places, keys, n_known, numbers):
+    """As `number_keys` for one column of whole numbers, -1 for NaN; returns how many keys are known then.
+
+    values: float64 (n,), each NaN or from `low` on. places: int32, by value - low the number of its key + 1, 0 for
+    none. keys: float64, with room for n more. `max(., 0)`: see `engine.kernels.nfa`.
+    """
+    for at in range(values.shape[0]):
+        value = values[at]
+        number = -1
+        if value == value:  # noqa: PLR0124
+            place = max(np.int64(value) - low, 0)
+            number = places[place] - 1
+            if number < 0:
+                number = n_known
+                keys[number] = low + place
+                n_known += 1
+                places[place] = n_known
+        numbers[at] = number
+    return n_known
+
+
+@njit(cache=True, nogil=True)
+def find_whole_keys(values, low, places, numbers, absent):
+    """The numbers of keys known to `number_whole_keys`, `absent` for others."""
+    for at in range(values.shape[0]):
+        value = values[at]
+        number = absent
+        if low <= value < low + places.shape[0]:
+            place = max(np.int64(value) - low, 0)
+            if low + place == value and places[place] != 0:
+                number = places[place] - 1
+        numbers[at] = number
 
 
 @njit(cache=True, nogil=True)

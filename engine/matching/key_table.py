@@ -1,15 +1,31 @@
-"""Partitions by their keys: numbers in order of arrival, found through a compiled hash table."""
+"""Partitions by their keys: numbers in order of arrival, found through a compiled hash table.
+
+Keys that are whole numbers close to each other, as counted ids and the codes of strings are, are found in an array by
+value instead, which takes about as much memory and no hashing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.keys import EMPTY, fill_slots, number_keys, number_known_keys
+from engine.kernels.keys import (
+    EMPTY,
+    fill_slots,
+    find_whole_keys,
+    number_keys,
+    number_known_keys,
+    number_whole_keys,
+    whole_range,
+)
 
 _LEAST = 64
+_SPAN = 16
+"""Entries by value per key, at most."""
+_LEAST_SPAN = 4096
 
 
 class KeyTable:
@@ -17,10 +33,17 @@ class KeyTable:
 
     def __init__(self, width: int, keys: Sequence[Sequence[float]] | Float64Array = ()) -> None:
         self._width = width
-        self._n = len(keys)
         self._bits: Int64Array = np.empty((max(_LEAST, 2 * len(keys)), width), np.int64)
         self._bits[: len(keys)] = np.array(keys, np.float64).reshape(len(keys), width).view(np.int64)
-        self._fill()
+        self._begin(len(keys))
+
+    def _begin(self, n: int) -> None:
+        """The first n keys are known, and how they are found is yet to be seen."""
+        self._n = n
+        self._slots: Int64Array | None = None
+        self._places: npt.NDArray[np.int32] | None = None
+        self._low = 0
+        self._again_at = 0  # keys from which on it is asked again whether an array by value would do
 
     def __len__(self) -> int:
         return self._n
@@ -47,48 +70,104 @@ class KeyTable:
 
     def numbers(self, columns: Float64Array) -> Int64Array:
         """The partitions of these keys, float64 (width, n); new keys get new numbers."""
-        bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
         numbers: Int64Array = np.empty(columns.shape[1], np.int64)
+        if self._width == 1 and (places := self._places_for(columns[0])) is not None:
+            self._reserve(self._n + min(columns.shape[1], len(places)))
+            keys = self._bits.view(np.float64)[:, 0]
+            self._n = number_whole_keys(columns[0], self._low, places, keys, self._n, numbers)
+            return numbers
+        bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
         done = 0
         while True:
-            done, self._n = number_keys(bits, self._slots, self._bits, self._n, numbers, done)
+            done, self._n = number_keys(bits, self._hashed(), self._bits, self._n, numbers, done)
             if done == len(numbers):
                 return numbers
             self._grow()
+
+    def numbers_or_none(self, columns: Float64Array) -> Int64Array:
+        """As `numbers`; -1 for keys that are not complete: one of their columns is NaN."""
+        if self._width == 1 and self._places_for(columns[0]) is not None:
+            return self.numbers(columns)
+        complete = np.flatnonzero(~np.isnan(columns).any(axis=0))
+        if len(complete) == columns.shape[1]:
+            return self.numbers(columns)
+        numbers: Int64Array = np.full(columns.shape[1], -1, np.int64)
+        numbers[complete] = self.numbers(columns[:, complete])
+        return numbers
 
     def numbers_where(self, columns: Float64Array, may_add: BoolArray, absent: int) -> Int64Array:
         """The partitions of these keys; a key without a number gets one where `may_add` says so, `absent` elsewhere.
 
         A later key of the same call finds one that an earlier one has added.
         """
-        bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
         numbers: Int64Array = np.empty(columns.shape[1], np.int64)
+        if not may_add.any() and self._width == 1 and (places := self._places_for(columns[0, :0])) is not None:
+            find_whole_keys(columns[0], self._low, places, numbers, absent)
+            return numbers
+        bits = (columns + 0.0).view(np.int64)  # -0.0 is 0.0
         done = 0
         while True:
             done, self._n = number_known_keys(
-                bits, may_add, self._slots, self._bits, self._n, numbers, done, absent
+                bits, may_add, self._hashed(), self._bits, self._n, numbers, done, absent
             )  # fmt: skip
             if done == len(numbers):
                 return numbers
             self._grow()
 
-    def _grow(self) -> None:
-        grown = np.empty((2 * len(self._bits), self._width), np.int64)
-        grown[: self._n] = self._bits[: self._n]
-        self._bits = grown
-        self._fill()
-
     def keep(self, numbers: Int64Array) -> None:
         """Forget all but these; they are numbered 0, 1, ... in this order."""
         kept = self._bits[numbers]
-        self._n = len(kept)
-        self._bits = np.empty((max(_LEAST, 2 * self._n), self._width), np.int64)
-        self._bits[: self._n] = kept
-        self._fill()
+        self._bits = np.empty((max(_LEAST, 2 * len(kept)), self._width), np.int64)
+        self._bits[: len(kept)] = kept
+        self._begin(len(kept))
 
-    def _fill(self) -> None:
+    def _reserve(self, n_keys: int) -> None:
+        if n_keys > len(self._bits):
+            grown = np.empty((max(n_keys, 2 * len(self._bits)), self._width), np.int64)
+            grown[: self._n] = self._bits[: self._n]
+            self._bits = grown
+
+    # --------------------------------------------------------------- by value
+
+    def _places_for(self, values: Float64Array) -> npt.NDArray[np.int32] | None:
+        """The array by value, from `_low` on, that has entries for these and for the keys that are there; None where it
+        would be too long."""
+        if self._slots is not None and self._n < self._again_at:
+            return None
+        low, high, is_whole = whole_range(values)
+        if not is_whole:
+            return None
+        if self._places is not None and low >= self._low and high < self._low + len(self._places):
+            return self._places
+        self._again_at = 2 * self._n
+        known = self._bits[: self._n].view(np.float64).reshape(self._n)
+        known_low, known_high, is_whole = whole_range(known)
+        low, high = min(low, known_low), max(high, known_high)
+        low, high = (low, high) if low <= high else (0, 0)  # nothing is known yet
+        if not is_whole or high - low >= _SPAN * (self._n + len(values)) + _LEAST_SPAN:
+            return None
+        margin = (high - low) // 4 + _LEAST
+        self._slots, self._low = None, low - margin
+        self._places = np.zeros(high - low + 1 + 2 * margin, np.int32)
+        number_whole_keys(known, self._low, self._places, known.copy(), 0, np.empty(self._n, np.int64))
+        return self._places
+
+    # --------------------------------------------------------------- by hash
+
+    def _hashed(self) -> Int64Array:
+        if self._slots is None:
+            self._places = None
+            self._slots = self._filled()
+        return self._slots
+
+    def _grow(self) -> None:
+        self._reserve(2 * len(self._bits))
+        self._slots = self._filled()
+
+    def _filled(self) -> Int64Array:
         n_slots = 4 * _LEAST
         while n_slots < 4 * len(self._bits):
             n_slots *= 2
-        self._slots: Int64Array = np.full(n_slots, EMPTY, np.int64)
-        fill_slots(self._bits, self._n, self._slots)
+        slots: Int64Array = np.full(n_slots, EMPTY, np.int64)
+        fill_slots(self._bits, self._n, slots)
+        return slots

@@ -207,10 +207,7 @@ class StreamColumns:
         found = self._partitions.get(key)
         if found is None:
             table = KeyTable(len(key))
-            numbers: Int64Array = np.full(len(self), -1, np.int64)
-            columns = self.stacked(key, kinds)
-            complete = np.flatnonzero(~np.isnan(columns).any(axis=0))
-            numbers[complete] = table.numbers(columns[:, complete])
+            numbers = table.numbers_or_none(self.stacked(key, kinds))
             found = self._partitions[key] = Partitions(table, numbers)
         return found
 
