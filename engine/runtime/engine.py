@@ -298,7 +298,7 @@ class Engine:
     def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> tuple[Sequence[MatchRow], float]:
         """The rows, and the seconds that another thread has spent on them."""
         try:
-            return self._workers.advance(query.name, self._runtimes[query.name], stream, watermark_ms)
+            return self._workers.advance(query.name, self._runtimes[query.name], stream, watermark_ms, self._clock)
         except QueryError as error:
             error.name = query.name
             if self._on_failure is None:

@@ -28,6 +28,8 @@ LEAST_EVENTS = 2_000
 """Batches with fewer events are evaluated shard by shard in one thread: handing them over costs more than it saves."""
 
 R = TypeVar("R")
+Timed = tuple[Sequence[MatchRow], float]
+"""Rows, and the seconds that were spent on them."""
 
 
 def is_shardable(query: CompiledQuery) -> bool:
@@ -60,22 +62,29 @@ class Threads:
         """Whether there is another one beside the calling thread."""
         return self._pool is not None
 
-    def side_by_side(self, tasks: Sequence[Callable[[], R]]) -> list[Future[R]]:
-        """Do all of them, the first one in the calling thread; every one has ended when this returns."""
-        futures = [Future[R]() for _ in tasks]
+    def side_by_side(self, tasks: Sequence[Callable[[], None]]) -> None:
+        """Do all of them, the first one in the calling thread; every one has ended when this returns.
 
-        def do(number: int) -> None:
-            try:
-                futures[number].set_result(tasks[number]())
-            except BaseException as error:  # noqa: BLE001  # told by the future
-                futures[number].set_exception(error)
-
-        waiting = [] if self._pool is None else [self._pool.submit(do, number) for number in range(1, len(tasks))]
-        for number in range(len(tasks)):
+        Tasks raise nothing: they keep what goes wrong.
+        """
+        waiting = [] if self._pool is None else [self._pool.submit(task) for task in tasks[1:]]
+        for number, task in enumerate(tasks):
             if number == 0 or not waiting or waiting[number - 1].cancel():
-                do(number)
+                task()
         wait(waiting)
-        return futures
+
+
+def _do(task: Callable[[], R], future: Future[R]) -> None:
+    """Do it and keep the result, or what it raised."""
+    try:
+        future.set_result(task())
+    except BaseException as error:  # noqa: BLE001  # told by the future
+        future.set_exception(error)
+
+
+def _do_all(tasks: Sequence[Callable[[], None]]) -> None:
+    for task in tasks:
+        task()
 
 
 class Workers:
@@ -86,7 +95,7 @@ class Workers:
             raise EngineError(f"threads: found {n_threads}, expected at least 1")
         self._n = n_threads
         self._threads = Threads(n_threads)
-        self._ahead: dict[str, Future[tuple[Sequence[MatchRow], float]]] = {}
+        self._ahead: dict[str, list[Future[Timed]]] = {}
 
     def runtime(self, query: CompiledQuery, make: Callable[[], Runtime]) -> Runtime:
         """New run state, in shards where there are threads for them."""
@@ -94,30 +103,56 @@ class Workers:
 
     def sharded(self, query: CompiledQuery, make: Callable[[], Runtime]) -> Runtime:
         """New run state in shards, as many as threads; one that is restored has as many as were saved."""
-        return ShardedRuntime(query.plan, make, self._n, self._threads)
+        return ShardedRuntime(query.plan, make, self._n)
 
     def begin(
         self, runtimes: Mapping[str, Runtime], stream: StreamColumns, watermark_ms: int, clock: Callable[[], float]
     ) -> None:
-        """Advance all of these that are not in shards, side by side; `advance` hands out what they return."""
-
-        if not self._threads.are_many or len(stream) < LEAST_EVENTS:
-            return
-        whole = {name: runtime for name, runtime in runtimes.items() if not isinstance(runtime, ShardedRuntime)}
-
-        def timed(runtime: Runtime) -> tuple[Sequence[MatchRow], float]:
-            started = clock()
-            return runtime.advance(stream, watermark_ms), clock() - started
-
-        done = self._threads.side_by_side([partial(timed, runtime) for runtime in whole.values()])
-        self._ahead = dict(zip(whole, done, strict=True))
+        """Advance all of these side by side; `advance` hands out what they return."""
+        self._ahead = self._started(runtimes, stream, watermark_ms, clock)
 
     def advance(
-        self, name: str, runtime: Runtime, stream: StreamColumns, watermark_ms: int
+        self, name: str, runtime: Runtime, stream: StreamColumns, watermark_ms: int, clock: Callable[[], float]
     ) -> tuple[Sequence[MatchRow], float]:
         """The rows of `runtime.advance`, and the seconds that were spent on them beforehand; raises what it raised."""
-        future = self._ahead.pop(name, None)
-        return (runtime.advance(stream, watermark_ms), 0.0) if future is None else future.result()
+        ahead = self._ahead.pop(name, None)
+        before_s = 0.0
+        if ahead is not None:
+            before_s = sum(future.result()[1] for future in ahead)
+        elif isinstance(runtime, ShardedRuntime):
+            ahead = self._started({name: runtime}, stream, watermark_ms, clock).get(name)
+        if ahead is None:
+            return runtime.advance(stream, watermark_ms), before_s
+        rows = [future.result()[0] for future in ahead]
+        return joined_rows(rows) if len(rows) > 1 else rows[0], before_s
+
+    def _started(
+        self, runtimes: Mapping[str, Runtime], stream: StreamColumns, watermark_ms: int, clock: Callable[[], float]
+    ) -> dict[str, list[Future[Timed]]]:
+        """What each of them returned or raised, shard by shard; nothing when it is not worth while.
+
+        The first shards of all queries are one task, so are the second ones, and so on: what they have in common of a
+        batch is made by one thread for all of them, and threads wait for each other once.
+        """
+        if not self._threads.are_many or len(stream) < LEAST_EVENTS:
+            return {}
+
+        def timed(advance: Callable[[], Sequence[MatchRow]]) -> Timed:
+            started = clock()
+            return advance(), clock() - started
+
+        found: dict[str, list[Future[Timed]]] = {}
+        whole: list[Callable[[], None]] = []
+        divided: dict[int, list[Callable[[], None]]] = {}
+        for name, runtime in runtimes.items():
+            parts = runtime.parts(stream, watermark_ms) if isinstance(runtime, ShardedRuntime) else []
+            advances = parts or [partial(runtime.advance, stream, watermark_ms)]
+            found[name] = [Future[Timed]() for _ in advances]
+            for number, (advance, future) in enumerate(zip(advances, found[name], strict=True)):
+                tasks = divided.setdefault(number, []) if parts else whole
+                tasks.append(partial(_do, partial(timed, advance), future))
+        self._threads.side_by_side([*(partial(_do_all, tasks) for tasks in divided.values()), *whole])
+        return found
 
 
 class ShardedRuntime:
@@ -127,10 +162,9 @@ class ShardedRuntime:
     there are: a query goes on with so many, in however many threads.
     """
 
-    def __init__(self, plan: Plan, make: Callable[[], Runtime], n_shards: int, threads: Threads) -> None:
+    def __init__(self, plan: Plan, make: Callable[[], Runtime], n_shards: int) -> None:
         self.plan = plan
         self._make = make
-        self._threads = threads
         self._shards = [make() for _ in range(n_shards)]
         self._kinds: Mapping[str, AttributeType] = {name: plan.attribute_types[name] for name in plan.key}
 
@@ -158,17 +192,17 @@ class ShardedRuntime:
         """See `Runtime.advance`."""
         if len(self._shards) == 1:
             return self._shards[0].advance(stream, watermark_ms)
+        return joined_rows([advance() for advance in self.parts(stream, watermark_ms)])
+
+    def parts(self, stream: StreamColumns, watermark_ms: int) -> list[Callable[[], Sequence[MatchRow]]]:
+        """What `advance` does, shard by shard: each in whatever thread. None when there is but one shard."""
         n_shards = len(self._shards)
 
         def advance(number: int) -> Sequence[MatchRow]:
             share = shares_of(stream, self.plan.key, self._kinds, number, n_shards)
             return self._shards[number].advance(share, watermark_ms)
 
-        if len(stream) < LEAST_EVENTS:
-            return joined_rows([advance(number) for number in range(n_shards)])
-        # Every shard ends before an error is told: none may run on while the caller thinks that the step is over.
-        done = self._threads.side_by_side([partial(advance, number) for number in range(n_shards)])
-        return joined_rows([future.result() for future in done])
+        return [partial(advance, number) for number in range(n_shards)] if n_shards > 1 else []
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""

@@ -99,6 +99,17 @@ def test_an_error_in_a_shard_is_told_as_the_queries_own() -> None:
         running.process(EventBatch.from_rows([heavy], SCHEMA), 10)
 
 
+def test_rows_of_a_step_that_failed_are_not_told_later() -> None:
+    texts = [f"PATTERN SEQ(A a, {last}) WHERE skip_till_any_match {{ [k] }} WITHIN 9" for last in ("B b", "A b")]
+    queries = [compile_query(text, SCHEMA, name=f"q{number}") for number, text in enumerate(texts)]
+    running = Engine(queries, SCHEMA, threads=2)
+    rows = [{"event_id": str(n), "type": "A", "t_lo_ms": n, "k": "p", "x": 1} for n in range(2)]
+    heavy = {"event_id": "2", "type": "B", "t_lo_ms": 2, "t_hi_ms": 4, "k": "p", "x": 1, "weights": [1.0]}
+    with pytest.raises(EngineError, match="weights"):
+        running.process(EventBatch.from_rows([*rows, heavy], SCHEMA), 10)
+    assert list(running.finish()) == []
+
+
 def test_damaged_shards_and_no_threads_are_refused() -> None:
     query = QUERIES[0]
     saved = Engine([query], SCHEMA, threads=2).save()
