@@ -15,7 +15,7 @@ from engine.events import TIME_ATTRIBUTE, AttributeType, Float64Array, Int64Arra
 from engine.language import ast
 from engine.matching.aggregates_registry import registered_aggregates
 from engine.matching.interner import Interner
-from engine.plan.model import AfterListing, Plan
+from engine.plan.model import AfterListing, LaterCondition, Plan
 
 _Value = float | str | bool | None
 
@@ -49,38 +49,91 @@ class Later:
         self._kinds = {**plan.attribute_types, TIME_ATTRIBUTE: AttributeType.INT}
 
     def applied(
-        self, columns: Float64Array, offsets: Int64Array, rows: Int64Array, components: Int64Array, values: Float64Array
+        self,
+        columns: Float64Array,
+        offsets: Int64Array,
+        rows: Int64Array,
+        components: Int64Array,
+        iterations: Int64Array | None,
+        values: Float64Array,
     ) -> tuple[Int64Array, Float64Array]:
-        """The numbers of the matches for which all holds, and the RETURN values of all, filled in where they waited."""
+        """The numbers of the matches for which all holds, and the RETURN values of all, filled in where they waited.
+
+        The arrays are those of `engine.matching.listed.ListedMatches`.
+        """
         names = self._plan.variables
         filled = values.copy()
         kept: list[int] = []
         for match in range(len(offsets) - 1):
             own = slice(int(offsets[match]), int(offsets[match + 1]))
-            bound: dict[str, list[int]] = {}
-            for row, component in zip(rows[own].tolist(), components[own].tolist(), strict=True):
-                bound.setdefault(names[component], []).append(row)
-            found = Bound(bound, columns, self._places, self._kinds, self._interner)
-            if self._holds(found):
+            bound: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+            within = [()] * (own.stop - own.start) if iterations is None else map(tuple, iterations[own].tolist())
+            for row, component, inside in zip(rows[own].tolist(), components[own].tolist(), within, strict=True):
+                bound.setdefault(names[component], []).append((row, inside))
+            if self._holds(bound, columns):
                 kept.append(match)
+                found = self._bound(bound, columns)
                 for at, expression in self._later.returns.items():
-                    filled[match, at] = self._number(evaluate(expression, found, 1))
+                    value = evaluate(expression, found, 1) if _is_defined(expression, found) else None
+                    filled[match, at] = self._number(value)
         return np.array(kept, np.int64), filled
 
-    def _holds(self, match: Bound) -> bool:
+    def _holds(self, bound: Mapping[str, list[tuple[int, tuple[int, ...]]]], columns: Float64Array) -> bool:
         for condition in self._later.conditions:
-            if condition.first == 0 or condition.variable is None:
-                instances = range(1, 2)
-            else:
-                instances = range(condition.first, len(match.rows[condition.variable]) + 1)
-            if any(evaluate(condition.expression, match, i) is not True for i in instances):
-                return False
-        return self._later.having is None or evaluate(self._later.having, match, 1) is True
+            context, paths = condition.context, self._later.paths
+            depth = len(context)
+            inside = [events for name, events in bound.items() if paths[name][:depth] == context]
+            for iteration in dict.fromkeys(within[:depth] for events in inside for _, within in events):
+                if not self._holds_in(condition, self._bound(bound, columns, context, iteration)):
+                    return False
+        having = self._later.having
+        if having is None:
+            return True
+        found = self._bound(bound, columns)
+        return _is_defined(having, found) and evaluate(having, found, 1) is True
+
+    def _holds_in(self, condition: LaterCondition, match: Bound) -> bool:
+        """In one iteration of its context; a condition about variables that this has not does not apply."""
+        if not _is_defined(condition.expression, match):
+            return True
+        if condition.first == 0 or condition.variable is None:
+            instances = range(1, 2)
+        else:
+            instances = range(condition.first, len(match.rows[condition.variable]) + 1)
+        return all(evaluate(condition.expression, match, i) is True for i in instances)
+
+    def _bound(
+        self,
+        bound: Mapping[str, list[tuple[int, tuple[int, ...]]]],
+        columns: Float64Array,
+        context: tuple[int, ...] = (),
+        iteration: tuple[int, ...] = (),
+    ) -> Bound:
+        """The events of the match as they are seen from an iteration of a context: those within the iteration of the
+        groups that they share with it."""
+        rows = {}
+        for name, events in bound.items():
+            path = self._later.paths[name]
+            shared = 0
+            while shared < min(len(path), len(context)) and path[shared] == context[shared]:
+                shared += 1
+            rows[name] = [row for row, within in events if within[:shared] == iteration[:shared]]
+        return Bound(rows, columns, self._places, self._kinds, self._interner)
 
     def _number(self, value: _Value) -> float:
         if isinstance(value, str):
             return float(self._interner.code(value))
         return np.nan if value is None else float(value)
+
+
+def _is_defined(expression: ast.Expression, match: Bound) -> bool:
+    """Whether every variable that it names has an event, but for those that are only counted."""
+    terms = (node for node in ast.walk(expression) if isinstance(node, ast.Attribute | ast.Aggregate))
+    return all(match.rows.get(term.variable) or _is_count(term) for term in terms)
+
+
+def _is_count(term: ast.Attribute | ast.Aggregate) -> bool:
+    return isinstance(term, ast.Aggregate) and term.function == "count" and term.range is ast.Range.ALL
 
 
 def evaluate(expression: ast.Expression, match: Bound, i: int) -> _Value:

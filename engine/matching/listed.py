@@ -133,7 +133,7 @@ class Matches:
         """
         if store.plan.later is not None:
             kept, values = Later(store.plan, store.plan.later, store.interner).applied(
-                store.columns, listed.offsets, listed.rows, listed.components, listed.values
+                store.columns, listed.offsets, listed.rows, listed.components, listed.iterations, listed.values
             )
             listed = listed._replace(values=values).chosen(kept)
         n = len(store)

@@ -1,9 +1,10 @@
 """Terms that no compiled runtime evaluates while it matches: user-defined aggregates, applied to listed matches.
 
 A conjunct that is left out of matching and applied afterwards gives the same matches where a run that breaks it ends
-without another effect: under skip till any match and both contiguities. Under skip till next match an event that the
-conjunct would have kept from a single component must be ignored instead, so that only conjuncts on a completed
-Kleene component can wait. The class of all of them is inconsistent (SASE++ section 5.2): nothing is decided early.
+without another effect: under skip till any match and both contiguities. Under skip till next match a run ignores an
+event that the conjunct keeps from an edge, unless it ignores it anyway, as where it leaves a Kleene component or a
+group behind: only conjuncts that are decided on such edges alone, or at the end, can wait. The class of all of them is
+inconsistent (SASE++ section 5.2): nothing is decided early.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from engine.errors import Span, UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE
 from engine.language import ast
 from engine.language.build_expression import AGGREGATES
-from engine.language.reading import Start
+from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
+from engine.plan.automaton import automaton_plan
+from engine.plan.automaton_model import AutomatonEdge
 from engine.plan.model import AfterListing, LaterCondition, Plan
 
 P = TypeVar("P", bound=Plan)
@@ -34,11 +37,9 @@ def split(resolved: ResolvedQuery) -> tuple[ResolvedQuery, AfterListing | None]:
     conditions = []
     for conjunct, reading, waits in pairs:
         if waits:
-            _check_condition(resolved, conjunct, reading.start)
+            _check_condition(resolved, conjunct, reading)
             first = {Start.PER_MATCH: 0, Start.FROM_FIRST: 1, Start.FROM_SECOND: 2}[reading.start]
-            conditions.append(LaterCondition(conjunct, reading.variable, first))
-    if any(variable.path for variable in resolved.variables.values()):
-        raise _unsupported(query.pattern.span, "in a query with repeated groups")
+            conditions.append(LaterCondition(conjunct, reading.variable, first, reading.context))
     if returns and query.output is ast.Output.COLLAPSED:
         raise _unsupported(query.returns[min(returns)].span, "in RETURN of OUTPUT COLLAPSED")
     rest = replace(
@@ -51,7 +52,8 @@ def split(resolved: ResolvedQuery) -> tuple[ResolvedQuery, AfterListing | None]:
         ),
     )
     readings = tuple(reading for _, reading, waits in pairs if not waits)
-    return replace(resolved, query=rest, reading=readings), AfterListing(tuple(conditions), having, returns)
+    paths = {name: variable.path for name, variable in resolved.variables.items()}
+    return replace(resolved, query=rest, reading=readings), AfterListing(tuple(conditions), having, returns, paths)
 
 
 def with_later(plan: P, later: AfterListing | None) -> P:
@@ -73,28 +75,37 @@ def is_later(expression: ast.Expression) -> bool:
     return any(isinstance(node, ast.Aggregate) and node.function not in AGGREGATES for node in ast.walk(expression))
 
 
-def _check_condition(resolved: ResolvedQuery, conjunct: ast.Expression, start: Start) -> None:
+def _check_condition(resolved: ResolvedQuery, conjunct: ast.Expression, reading: Reading) -> None:
     terms = [node for node in ast.walk(conjunct) if isinstance(node, ast.Attribute | ast.Aggregate)]
     if any(resolved.variables[term.variable].negated for term in terms):
         raise _unsupported(conjunct.span, "in a predicate on a negated component")
-    if resolved.query.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH:
-        return
-    order = list(resolved.variables)
-    latest = max(terms, key=lambda term: order.index(term.variable)).variable
-    closes = any(
-        term.range in (ast.Range.ALL, ast.Range.BEFORE_LAST)
-        if isinstance(term, ast.Aggregate)
-        else term.index is ast.Index.LAST
-        for term in terms
-        if term.variable == latest
-    )
-    pattern = resolved.query.pattern
-    parts = pattern.parts if isinstance(pattern, ast.Sequence) else (pattern,)
-    is_sequence = all(isinstance(part, ast.Component | ast.Negation) for part in parts)
-    if start is not Start.PER_MATCH or not closes or not is_sequence:
+    next_match = resolved.query.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH
+    if next_match and any(edge.blocks for edge in _deciding_edges(resolved, conjunct, reading)):
         raise _unsupported(
-            conjunct.span, "under skip_till_next_match but in a predicate on a completed Kleene component of a SEQ"
+            conjunct.span, "under skip_till_next_match but in a predicate that a component left behind decides"
         )
+
+
+def _deciding_edges(resolved: ResolvedQuery, conjunct: ast.Expression, reading: Reading) -> list[AutomatonEdge]:
+    """The edges after which all that a conjunct is about is known; which aggregates it has does not matter."""
+    stand_in = _with_known_aggregates(conjunct)
+    query = replace(resolved.query, predicates=(stand_in,), equivalences=(), having=None, returns=())
+    automaton = automaton_plan(replace(resolved, query=query, reading=(reading,), return_types=())).states
+    return [edge for edge in automaton.edges if edge.checks]
+
+
+def _with_known_aggregates(expression: ast.Expression) -> ast.Expression:
+    match expression:
+        case ast.Aggregate():
+            return replace(expression, function="avg") if is_later(expression) else expression
+        case ast.Negative() | ast.Not() | ast.Membership():
+            return replace(expression, operand=_with_known_aggregates(expression.operand))
+        case ast.Arithmetic() | ast.Comparison():
+            left, right = _with_known_aggregates(expression.left), _with_known_aggregates(expression.right)
+            return replace(expression, left=left, right=right)
+        case ast.AllOf() | ast.OneOf():
+            return replace(expression, operands=tuple(map(_with_known_aggregates, expression.operands)))
+    return expression
 
 
 def _unsupported(span: Span | None, where: str) -> UnsupportedQueryError:

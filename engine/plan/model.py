@@ -98,20 +98,24 @@ class ReturnValue:
 
 @dataclass(frozen=True, slots=True)
 class LaterCondition:
-    """A conjunct that is applied to listed matches: once (`first` 0), or for every i of `variable` from `first` on."""
+    """A conjunct that is applied to listed matches: once (`first` 0), or for every i of `variable` from `first` on; in
+    every iteration of the repeated groups `context`."""
 
     expression: ast.Expression
     variable: str | None
     first: int
+    context: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AfterListing:
-    """What is applied to listed matches alone (`engine.plan.after_listing`); `returns` by number of the value."""
+    """What is applied to listed matches alone (`engine.plan.after_listing`); `returns` by number of the value; `paths`:
+    the repeated groups around each variable, outermost first."""
 
     conditions: tuple[LaterCondition, ...]
     having: ast.Expression | None
     returns: Mapping[int, ast.Expression]
+    paths: Mapping[str, tuple[int, ...]]
 
     @property
     def expressions(self) -> tuple[ast.Expression, ...]:

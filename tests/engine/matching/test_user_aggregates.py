@@ -30,15 +30,23 @@ QUERIES = (
     "PATTERN SEQ(A a, B+ b[], !C c) WHERE {s} {{ spread(b[].x) > count(b[]) }} WITHIN 6 OUTPUT NON_OVERLAPPING",
     "PATTERN SEQ(A a, B* b[]) WHERE {s} {{ spread(b[].x) > 1 }} WITHIN 8 RETURN spread(b[].y) AS r1",
 )
-ELSEWHERE = (
+IN_AUTOMATA = (
     "PATTERN SEQ(A+ a[], B b) WHERE {s} {{ b.x > spread(a[].x) }} WITHIN 12",
+    "PATTERN SEQ(A a, AND(B+ b[], C c)) WHERE {s} WITHIN 9 HAVING spread(b[].x) > 0 RETURN spread(b[].y) AS r1",
+    "PATTERN (SEQ(A+ a[], B b))+ WHERE {s} {{ [k] AND spread(a[].x) >= 1 }} WITHIN 12 RETURN spread(b[].x) AS r1",
+    "PATTERN (SEQ(A a, B? b, C? c)){{1,3}} WHERE {s} {{ NOT spread(b[].x) = 1 }} WITHIN 9 HAVING spread(c[].x) > 0",
+    "PATTERN SEQ((A+ a[] OR B+ b[]), C c) WHERE {s} {{ spread(a[].x) > 0 AND spread(b[].y) > 0 }} WITHIN 9",
+)
+ELSEWHERE = (
+    "PATTERN SEQ(A+ a[], B b, C c) WHERE {s} {{ c.x > spread(a[].x) }} WITHIN 12",
     "PATTERN SEQ(A+ a[]) WHERE {s} {{ a[i].x > spread(a[..i-1].x) }} WITHIN 12",
+    "PATTERN (SEQ(A a, B b))+ WHERE {s} {{ b[i].x > spread(b[..i-1].x) }} WITHIN 12",
 )
 
 
 @pytest.mark.parametrize(
     ("text", "strategy"),
-    [(text, s) for s in (ANY, NEXT, PARTITION, STRICT) for text in QUERIES if "*" not in text or s != NEXT]
+    [(text, s) for s in (ANY, NEXT, PARTITION, STRICT) for text in (*QUERIES, *IN_AUTOMATA)]
     + [(text, s) for s in (ANY, PARTITION, STRICT) for text in ELSEWHERE],
 )
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
