@@ -59,8 +59,10 @@ class AutomatonRuntime:
         self._by_runs = plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH
         contiguous = self._by_runs and plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH
         self._neighbours = Neighbours(plan) if contiguous else None
-        # Times that move back are not remembered elsewhere.
-        self._filter = EarlyFilter(plan, interner, live=plan.query.within_events is None)
+        # What starts there are is remembered by time alone: where times move back, or a partition is shown earlier
+        # events when it becomes known, that does not hold.
+        live = plan.query.within_events is None and not plan.is_spread
+        self._filter = EarlyFilter(plan, interner, live=live)
         self._masks = Masks(plan)
         self._tables = tables(plan, interner)
         self._memory = RunsMemory()

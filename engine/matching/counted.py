@@ -25,22 +25,23 @@ from engine.matching.held import HeldMatches
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
 from engine.matching.opened import OpenedByEvents
-from engine.matching.placed import PlacedColumns, PlacedRows
+from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.places import Places
 from engine.matching.results import Results
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from engine.matching.union import (
     Collected,
-    branch_runtime,
     distinct,
     in_union,
     is_trailing,
+    run_state,
     union_shapes,
     union_variables,
     variables_of,
 )
-from engine.plan.counted import CountedPlan, counted_plans, key_attributes
+from engine.plan.counted import CountedPlan, counted_plans
+from engine.plan.key_sets import key_attributes
 from engine.plan.model import Plan
 from engine.plan.window import UNBOUNDED_MS
 
@@ -57,7 +58,7 @@ class _Part:
         self.is_trailing = is_trailing(counted.plan)
         self.collected = Collected(len(counted.plan.returns))
         alone = replace(counted.plan, output=ast.Output.ALL, limit=None, confidence=None)
-        self.runtime = branch_runtime(alone, interner, limits, self.collected)
+        self.runtime = run_state(alone, interner, limits, self.collected)
         own = variables_of(counted.plan)
         self.numbers = np.array([variables.index(variable.name) for variable in own], np.int64)
         self._names = [variable.name for variable in own]
@@ -81,22 +82,7 @@ class _Partitions:
     places: Places
     placed: PlacedRows
     parts: list[_Part]
-    latest: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
-    """What `follows` compares, of the last event that the runtimes have seen of each partition."""
-
-    def follows(self, partition: Int64Array, number: Int64Array) -> BoolArray:
-        """Whether each event follows the one before it in its partition at once: its number is the next one."""
-        n = len(self.places.keys)
-        self.latest = np.append(self.latest, np.full(n - len(self.latest), -2, np.int64))
-        order = np.lexsort((number, partition))
-        of, numbers = partition[order], number[order]
-        is_first = np.append(True, of[1:] != of[:-1])[: len(of)]
-        before = np.where(is_first, self.latest[of], np.append(-2, numbers[:-1])[: len(of)])
-        found: BoolArray = np.empty(len(of), np.bool_)
-        found[order] = numbers == before + 1
-        is_last = np.append(is_first[1:], True)[: len(of)]
-        self.latest[of[is_last]] = numbers[is_last]
-        return found
+    sequels: Sequels = field(default_factory=Sequels)
 
     def growth_by(self, growth: Int64Array) -> Callable[[Float64Array], Int64Array]:
         """By how many events partitions with these keys, (width, n), have grown."""
@@ -259,16 +245,17 @@ class CountedRuntime:
         times = place - ends[partition] if places.key else place
         follows = None
         if self.plan.strategy is ast.Strategy.STRICT_CONTIGUITY:
-            follows = partitions.follows(partition, numbers[rows])
+            follows = partitions.sequels.follow(partition, numbers[rows])
         elif self.plan.strategy is ast.Strategy.PARTITION_CONTIGUITY:
-            follows = partitions.follows(partition, place)
+            follows = partitions.sequels.follow(partition, place)
         seen = PlacedColumns(stream, rows, times, places.key, places.keys.columns(partition), follows)
         decided = [
             self._in_stream(number, partitions.placed, part, found, ends - at.growth)
             for part in partitions.parts
             for found in self._advanced(part, partitions, seen, at.growth, ended=ended)
         ]
-        partitions.placed.forget(ends, self._n_events)
+        if partitions.placed.is_to_be_looked_at:
+            partitions.placed.keep(partitions.placed.place >= ends[partitions.placed.partition] - self._n_events)
         return decided
 
     def _advanced(
@@ -358,7 +345,7 @@ class CountedRuntime:
         }
         for number, partitions in enumerate(self._partitions):
             state[f"p:{number}"] = partitions.placed.save()
-            state[f"latest:{number}"] = pa.table({"number": partitions.latest})
+            state[f"latest:{number}"] = pa.table({"number": partitions.sequels.latest})
         if self._opened is not None:
             state["opened"] = self._opened.save_places()
         return {
@@ -385,7 +372,7 @@ class CountedRuntime:
         for number, (partitions, saved) in enumerate(zip(self._partitions, json.loads(meta[b"places"]), strict=True)):
             partitions.places.restore(saved)
             partitions.placed.restore(state[f"p:{number}"])
-            partitions.latest = np.array(state[f"latest:{number}"].column("number").to_numpy(), np.int64)
+            partitions.sequels.latest = np.array(state[f"latest:{number}"].column("number").to_numpy(), np.int64)
         for number, part in enumerate(self._parts):
             prefix = f"{number}:"
             part.runtime.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})

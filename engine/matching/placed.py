@@ -11,6 +11,9 @@ import pyarrow as pa
 from engine.events import AttributeType, BoolArray, Float64Array, Int64Array
 from engine.matching.stream import ShardColumns, StreamColumns
 
+_LEAST_ROWS = 1024
+"""Fewer rows are not looked at for what may be forgotten."""
+
 
 class PlacedColumns(ShardColumns):
     """Some rows of a batch, in this order and perhaps several times, whose times are their places in a partition.
@@ -43,6 +46,28 @@ class PlacedColumns(ShardColumns):
 
 
 @dataclass
+class Sequels:
+    """The number of the last event of each partition that a runtime has seen, -2 without one: what comes at once has
+    the next number."""
+
+    latest: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def follow(self, partition: Int64Array, number: Int64Array) -> BoolArray:
+        """Whether each event follows the one before it in its partition at once."""
+        n = max(len(self.latest), int(partition.max(initial=-1)) + 1)
+        self.latest = np.append(self.latest, np.full(n - len(self.latest), -2, np.int64))
+        order = np.lexsort((number, partition))
+        of, numbers = partition[order], number[order]
+        is_first = np.append(True, of[1:] != of[:-1])[: len(of)]
+        before = np.where(is_first, self.latest[of], np.append(-2, numbers[:-1])[: len(of)])
+        found: BoolArray = np.empty(len(of), np.bool_)
+        found[order] = numbers == before + 1
+        is_last = np.append(is_first[1:], True)[: len(of)]
+        self.latest[of[is_last]] = numbers[is_last]
+        return found
+
+
+@dataclass
 class PlacedRows:
     """The rows that a runtime was given, numbered in the order in which it got them: partition and place there, time
     and number in the whole stream. Those that no match to come can have are forgotten."""
@@ -69,11 +94,14 @@ class PlacedRows:
         found: Int64Array = np.searchsorted(self.numbers, numbers)
         return found
 
-    def forget(self, ends: Int64Array, n_events: int) -> None:
-        """Forget what is not among the last n events of its partition; now and then, for it looks at all rows."""
-        if len(self.numbers) < 2 * self._n_kept + 1024:
-            return
-        kept = np.flatnonzero(self.place >= ends[self.partition] - n_events)
+    @property
+    def is_to_be_looked_at(self) -> bool:
+        """Whether so many rows have come that looking at all of them for what may be forgotten is worth it."""
+        return len(self.numbers) >= 2 * self._n_kept + _LEAST_ROWS
+
+    def keep(self, mask: BoolArray) -> None:
+        """Forget the rows whose mask is False."""
+        kept = np.flatnonzero(mask)
         for name in self._COLUMNS:
             setattr(self, name, getattr(self, name)[kept])
         self._n_kept = len(kept)
@@ -91,4 +119,4 @@ class PlacedRows:
             setattr(self, name, np.array(table.column(name).to_numpy(), np.int64))
 
 
-__all__ = ["PlacedColumns", "PlacedRows"]
+__all__ = ["PlacedColumns", "PlacedRows", "Sequels"]

@@ -211,6 +211,20 @@ class Places:
         offsets = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
         return np.repeat(rows, counts), order[np.repeat(starts[values], counts) + offsets]
 
+    def keep(self, partitions: Int64Array) -> None:
+        """Forget all but these partitions, ascending, which are numbered 0, 1, ... then, and what no event of theirs
+        has had. What comes of others later begins anew."""
+        keys = self.keys.columns(partitions)
+        self.keys = KeyTable(len(self.key))
+        self._partition_of = np.full(64, -1, np.int64)
+        self._known = [np.unique(column).tolist() for column in keys]
+        for kind in self._kinds:
+            used = np.unique(kind.of_partition[partitions])
+            kind.values.keep(used)
+            kind.totals = _with_room(kind.totals[used], 64, 0)
+            kind.of_partition = np.empty(64, np.int64)
+        self._add(keys)
+
     # ------------------------------------------------------------------ state
 
     def save(self) -> str:

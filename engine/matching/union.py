@@ -26,13 +26,29 @@ from engine.matching.output import limited
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow
+from engine.matching.spread import SpreadRuntime, TakenMatches
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.counted import keyed_by, needs_whole
 from engine.plan.model import Plan
 
 
-def branch_runtime(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Movable:
+def branch_runtime(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Runtime:
     """The runtime of one plan; `results`: what becomes of its matches instead of rows."""
+    if not plan.is_spread:
+        return run_state(plan, interner, limits, results)
+    if results is None:
+        bound, shapes = union_variables([plan], plan.variables), union_shapes([plan], plan.variables)
+        results = Results(plan, interner, limits, bound, trailing=is_trailing(plan), shapes=shapes)
+    taken = TakenMatches()
+    keyed = replace(keyed_by(plan, plan.match_key), output=ast.Output.ALL, limit=None, confidence=None)
+    runs = run_state(keyed, interner, limits, taken)
+    whole = needs_whole(plan, plan.match_key)
+    return SpreadRuntime(plan, interner, limits, results, runs, taken, needs_whole=whole)
+
+
+def run_state(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Movable:
+    """The runtime of one plan over a stream in which every event of a keyed type has the key of the plan."""
     if isinstance(plan, AutomatonPlan):
         return AutomatonRuntime(plan, interner, limits, results)
     if plan.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH:
@@ -308,6 +324,7 @@ __all__ = [
     "in_union",
     "is_trailing",
     "merged_rows",
+    "run_state",
     "union_shapes",
     "union_variables",
     "variables_of",

@@ -7,18 +7,17 @@ exactly these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
 from typing import TypeVar
 
 from engine.errors import UnsupportedQueryError
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
+from engine.plan.key_sets import Attributes, key_attributes, key_sets
 from engine.plan.model import Plan
 
 P = TypeVar("P", bound=Plan)
-Attributes = frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def counted_plans(resolved: ResolvedQuery, branches: Sequence[Plan]) -> list[Cou
 
 def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[CountedPlan]:
     of_type = key_attributes(resolved)
-    found = sorted(_key_sets(branch.query.pattern, of_type), key=lambda held: [x not in held for x in resolved.key])
+    found = sorted(key_sets(branch.query.pattern, resolved), key=lambda held: [x not in held for x in resolved.key])
     if len(found) > 1 and branch.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
         raise UnsupportedQueryError(
             f"WITHIN n EVENTS under {branch.strategy.value} with iterations of different keys is not evaluated",
@@ -53,19 +52,16 @@ def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[Count
             "use skip_till_any_match, or evaluate it with --runtime oracle",
         )
     components = [c for c, negated in ast.components(branch.query.pattern) if not negated]
-    plans = []
-    for held in found:
-        key = tuple(x for x in resolved.key if x in held)
-        parts = [of_type[c.event_type] & held for c in components]
-        union: Attributes = frozenset().union(*(part for part in parts if part != held))
-        of_variable = {c.variable: of_type[c.event_type] for c in components} if len(found) > 1 else None
-        plans.append(CountedPlan(number, keyed_by(branch, key), key, of_variable, union != held or not held))
-    return plans
+    of_variable = {c.variable: of_type[c.event_type] for c in components} if len(found) > 1 else None
+    keys = [tuple(x for x in resolved.key if x in held) for held in found]
+    return [CountedPlan(number, keyed_by(branch, key), key, of_variable, needs_whole(branch, key)) for key in keys]
 
 
-def key_attributes(resolved: ResolvedQuery) -> dict[str, Attributes]:
-    """What of the key each type of the schema has."""
-    return {name: frozenset(resolved.key) & frozenset(has) for name, has in resolved.schema.types.items()}
+def needs_whole(plan: Plan, key: tuple[str, ...]) -> bool:
+    """Whether every match with all of these key attributes has an event with all of them."""
+    parts = [frozenset(plan.key_of_type[step.event_type]) & frozenset(key) for step in plan.steps]
+    union: Attributes = frozenset().union(*(part for part in parts if part != frozenset(key)))
+    return not key or union != frozenset(key)
 
 
 def keyed_by(plan: P, key: tuple[str, ...]) -> P:
@@ -86,32 +82,4 @@ def keyed_by(plan: P, key: tuple[str, ...]) -> P:
     )
 
 
-def _key_sets(pattern: ast.Pattern, of_type: Mapping[str, Attributes]) -> set[Attributes]:
-    """The sets of key attributes that the events of a match of this pattern may have together."""
-    match pattern:
-        case ast.Component(event_type=event_type):
-            return {of_type[event_type]}
-        case ast.Sequence(parts=parts) | ast.Conjunction(parts=parts):
-            return _united(_key_sets(part, of_type) for part in parts)
-        case ast.Alternative(parts=parts):
-            return {held for part in parts for held in _key_sets(part, of_type)}
-        case ast.AnyOf(count=count, parts=parts):
-            chosen = combinations([_key_sets(part, of_type) for part in parts], count)
-            return {held for sets in chosen for held in _united(sets)}
-        case ast.Repeat(pattern=inner, at_least=at_least, at_most=at_most):
-            found = _key_sets(inner, of_type)
-            while at_most != 1 and (more := {a | b for a, b in product(found, found)}) - found:
-                found |= more
-            return found | ({frozenset()} if at_least == 0 else set())
-        case ast.Negation():
-            return {frozenset()}
-
-
-def _united(sets: Iterable[set[Attributes]]) -> set[Attributes]:
-    found: set[Attributes] = {frozenset()}
-    for own in sets:
-        found = {a | b for a, b in product(found, own)}
-    return found
-
-
-__all__ = ["CountedPlan", "counted_plans", "key_attributes", "keyed_by"]
+__all__ = ["CountedPlan", "counted_plans", "keyed_by", "needs_whole"]

@@ -165,6 +165,9 @@ class Plan:
     key_of_type: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     later: AfterListing | None = None
     partial_key: tuple[PartialKey, ...] = ()
+    is_spread: bool = False
+    """Runs stay within the partition by all of `match_key`, of which some keyed types have a part: see
+    `engine.matching.spread`."""
 
     @property
     def match_key(self) -> tuple[str, ...]:

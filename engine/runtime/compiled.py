@@ -58,7 +58,8 @@ class CompiledQuery:
             read |= self.plan.keyed_types
         elif strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY):
             read |= frozenset(self.resolved.schema.types)
-        if query.within_events is not None or query.open_on is not None:
+        spread = any(branch.is_spread for branch in self.branches)
+        if query.within_events is not None or query.open_on is not None or spread:
             read |= frozenset(self.resolved.schema.types)
         matches = {producer.match_type for producer in self.producers}
         return (read - matches).union(*(producer.read_types for producer in self.producers))

@@ -42,6 +42,7 @@ def is_shardable(query: CompiledQuery) -> bool:
         and plan.output is not ast.Output.TOP
         and plan.strategy is not ast.Strategy.STRICT_CONTIGUITY
         and plan.query.within_events is None
+        and not any(branch.is_spread for branch in query.branches)
     )
 
 

@@ -87,9 +87,8 @@ EVALUATED = frozenset(
 """Construct groups and strategies of which no query over precise events may be refused."""
 
 DECLARED = (
-    "partition contiguity by ",
-    "partition contiguity needs one partition",
-    "skip_till_next_match by [",
+    "skip_till_next_match with iterations of different keys",
+    "partition_contiguity with iterations of different keys",
     "WITHIN n EVENTS under ",
     "this predicate relates two negated patterns",
 )
@@ -140,6 +139,8 @@ def _dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runtimes give back what they do not need in steps; here at once, so that small streams show it."""
     monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 0)
     monkeypatch.setattr("engine.matching.automaton._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.placed._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.spread._LEAST_PARTITIONS", 0)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
