@@ -107,9 +107,32 @@ def test_the_key_of_a_match_is_that_of_all_its_events() -> None:
     assert sorted(row.key for row in found) == [(("j", 1), ("k", "p")), (("j", 2), ("k", "p"))]
 
 
-def test_a_run_that_begins_in_several_partitions_is_refused() -> None:
-    with pytest.raises(UnsupportedQueryError, match=r"skip_till_next_match by \[j\]"):
-        compile_query("PATTERN SEQ(P v0, A v1) WHERE skip_till_next_match { [k] AND [j] } WITHIN 10 ms", SCHEMA)
+def test_a_run_that_begins_in_several_partitions_goes_on_in_each() -> None:
+    text = "PATTERN SEQ(P v0, A v1) WHERE skip_till_next_match { [k] AND [j] } WITHIN 10 ms"
+    rows: list[tuple[str, dict[str, object]]] = [
+        ("P", {"k": "p"}),
+        ("A", {"k": "p", "j": 1}),
+        ("A", {"k": "q", "j": 1}),
+        ("A", {"k": "p", "j": 2}),
+        ("A", {"k": "p", "j": 1}),
+    ]
+    events = [
+        {"event_id": f"e{at}", "type": name, "t_lo_ms": at, "t_hi_ms": at, "source_rank": 0, "source_seq": at, **values}
+        for at, (name, values) in enumerate(rows)
+    ]
+    engine = Engine([compile_query(text, SCHEMA)], SCHEMA)
+    found = [*engine.process(EventBatch.from_rows(events, SCHEMA), FOREVER_MS), *engine.finish()]
+    assert {row.event_ids: dict(row.key) for row in found} == {
+        ("e0", "e1"): {"k": "p", "j": 1},
+        ("e0", "e3"): {"k": "p", "j": 2},
+    }
+
+
+@pytest.mark.parametrize("strategy", ["skip_till_next_match", "partition_contiguity"])
+def test_iterations_of_different_keys_are_refused(strategy: str) -> None:
+    text = f"PATTERN (P a OR A b)+ WHERE {strategy} {{ [k] AND [j] }} WITHIN 10 ms"
+    with pytest.raises(UnsupportedQueryError, match="iterations of different keys"):
+        compile_query(text, SCHEMA)
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
