@@ -76,7 +76,10 @@ def with_partial_key(plan: P, resolved: ResolvedQuery) -> P:
             "a repeated group of which every alternative has the same key attributes",
             "use skip_till_any_match, or evaluate it with --runtime oracle",
         )
-    return replace(plan, is_spread=True)
+    note = (
+        f"spread: an event is in every partition by {', '.join(plan.match_key)} that agrees with what it has of these"
+    )
+    return replace(plan, is_spread=True, notes=(*plan.notes, note))
 
 
 def _is_spread(plan: Plan) -> bool:
