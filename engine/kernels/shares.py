@@ -21,29 +21,35 @@ def rows_of_shard(keys, number, n_shards, rows):
     """
     width, n = keys.shape
     state = np.empty(BLOCK, np.uint64)
-    shard = np.empty(BLOCK, np.int64)
+    shard = np.empty(BLOCK, np.int32)
+    last = np.int32(n_shards - 1)
     n_rows = 0
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)
         state[:] = 0
-        shard[:] = 0
+        n_absent = 0
         for k in range(width):
             values = keys[k, start : start + size] + 0.0  # -0.0 is 0.0
             bits = values.view(np.uint64)
             for at in range(size):
                 mixed = (state[at] ^ bits[at]) * _ODD
                 state[at] = mixed ^ (mixed >> _TURN)
-                if np.isnan(values[at]):
-                    shard[at] = -1
+            for at in range(size):
+                n_absent += np.isnan(values[at])
         if n_shards & (n_shards - 1) == 0:
             for at in range(size):
-                shard[at] |= np.int64((state[at] * _ODD) >> _HIGH) & (n_shards - 1)
+                shard[at] = np.int32((state[at] * _ODD) >> _HIGH) & last
         else:
             for at in range(size):
-                shard[at] |= np.int64((state[at] * _ODD) >> _HIGH) % n_shards
+                shard[at] = np.int32((state[at] * _ODD) >> _HIGH) % np.int32(n_shards)
+        if n_absent > 0:
+            for k in range(width):
+                for at in range(size):
+                    if np.isnan(keys[k, start + at]):
+                        shard[at] = number
         for at in range(size):
             rows[n_rows] = start + at
-            n_rows += int(shard[at] == number) | int(shard[at] < 0)
+            n_rows += int(shard[at] == number)
     return n_rows
 
 
