@@ -198,6 +198,8 @@ class ShardedRuntime:
     def parts(self, stream: StreamColumns, watermark_ms: int) -> list[Callable[[], Sequence[MatchRow]]]:
         """What `advance` does, shard by shard: each in whatever thread. None when there is but one shard."""
         n_shards = len(self._shards)
+        if n_shards > 1:  # what every share begins with is made before one has to wait for another
+            _ = stream.stacked(self.plan.key, self._kinds), stream.type_texts, stream.is_precise
 
         def advance(number: int) -> Sequence[MatchRow]:
             share = shares_of(stream, self.plan.key, self._kinds, number, n_shards)
