@@ -49,14 +49,14 @@ def select_where(code, bounds, first, last, constants, columns, selected):
     int64 (n,), overwritten: its first entries are the result, in order. Programs that come later see only what the
     earlier ones have left.
     """
-    depth = _depth(code, bounds, first, last)
+    depth = stack_depth(code, bounds, first, last)
     stack = np.empty((depth, BLOCK), np.float64)
     n_kept = 0
     for start in range(0, selected.shape[0], BLOCK):
         n = min(BLOCK, selected.shape[0] - start)
         block = selected[start : start + n]
         for program in range(first, last):
-            _evaluate_block(code, bounds[program], bounds[program + 1], constants, columns, block, n, stack)
+            evaluate_block(code, bounds[program], bounds[program + 1], constants, columns, block, n, stack)
             left = 0
             for k in range(n):
                 if stack[0, k] == TRUE:
@@ -70,7 +70,7 @@ def select_where(code, bounds, first, last, constants, columns, selected):
 
 
 @njit(cache=True, nogil=True)
-def _depth(code, bounds, first, last):
+def stack_depth(code, bounds, first, last):
     """Stack slots that the deepest of the programs needs."""
     deepest = 1
     for program in range(first, last):
@@ -86,7 +86,7 @@ def _depth(code, bounds, first, last):
 
 
 @njit(cache=True, nogil=True)
-def _evaluate_block(code, start, end, constants, columns, block, n, stack):
+def evaluate_block(code, start, end, constants, columns, block, n, stack):
     """stack[0, :n] becomes the program's value for the events of `block`."""
     top = -1
     for at in range(start, end):

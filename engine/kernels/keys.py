@@ -147,6 +147,34 @@ def find_whole_keys(values, low, places, numbers, absent):
 
 
 @njit(cache=True, nogil=True)
+def find_key(values, at, slots, keys):
+    """The number of one key, column `at` of `values`, or EMPTY."""
+    mask = slots.shape[0] - 1
+    slot = _hash(values, at) & mask
+    while slots[slot] != EMPTY:
+        number = slots[slot]
+        same = True
+        for k in range(values.shape[0]):
+            same &= keys[number, k] == values[k, at]
+        if same:
+            return number
+        slot = (slot + 1) & mask
+    return EMPTY
+
+
+@njit(cache=True, nogil=True)
+def enter_key(values, at, slots, keys, number):
+    """Give a key that has none its number; there must be room for it, see `KeyTable.reserve`."""
+    mask = slots.shape[0] - 1
+    slot = _hash(values, at) & mask
+    while slots[slot] != EMPTY:
+        slot = (slot + 1) & mask
+    slots[slot] = number
+    for k in range(values.shape[0]):
+        keys[number, k] = values[k, at]
+
+
+@njit(cache=True, nogil=True)
 def _hash(values, at):
     state = np.int64(0x2468ACE)
     for k in range(values.shape[0]):

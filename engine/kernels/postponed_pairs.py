@@ -26,12 +26,17 @@ def decided_ms(events, first, last, within_ms, holds_back):
 
 
 @njit(cache=True, nogil=True)
-def pairs(events, lasts, partition, firsts, starts, within_ms, longest_ms, n_steps, holds_back, after_ms, before_ms):
+def pairs(
+    events, lasts, partition, firsts, starts, inner, inner_starts, within_ms, longest_ms, n_steps, holds_back, after_ms,
+    before_ms,
+):  # fmt: skip
     """All (first, last, partition) in reach of each other that are decided in [after_ms, before_ms).
 
     lasts: int64, rows that can end a match, ascending. firsts, starts: rows that can start one, grouped by partition
-    (`grouped`), each group in stream order (ascending lo_ms). partition: int64 (n_rows,). longest_ms: length of the
-    longest interval. Returns int64 (n_pairs, 3), ordered by last, partition, first.
+    (`grouped`), each group in stream order (ascending lo_ms). partition: int64 (n_rows,). inner: int64, rows that can
+    be the first event of each component between, grouped alike, inner_starts: int64 (n_inner, n_groups): a pair
+    without an event for one of them has no match. longest_ms: length of the longest interval. Returns int64
+    (n_pairs, 3), ordered by last, partition, first.
     """
     found = np.empty((64, 3), np.int64)
     n_found = 0
@@ -59,6 +64,8 @@ def pairs(events, lasts, partition, firsts, starts, within_ms, longest_ms, n_ste
                     known = decided_ms(events, first, last, within_ms, holds_back)
                     if known < after_ms or known >= before_ms:
                         continue
+                    if not _all_between(events, inner, inner_starts, key, first, last, longest_ms):
+                        continue
                     if n_found == found.shape[0]:
                         found = np.concatenate((found, np.empty_like(found)))
                     found[n_found, 0] = first
@@ -66,6 +73,24 @@ def pairs(events, lasts, partition, firsts, starts, within_ms, longest_ms, n_ste
                     found[n_found, 2] = key
                     n_found += 1
     return found[:n_found]
+
+
+@njit(cache=True, nogil=True)
+def _all_between(events, inner, inner_starts, key, first, last, longest_ms):
+    """Whether for each component between the ends some row may lie there, of the partition or of all."""
+    for component in range(inner_starts.shape[0]):
+        found = False
+        for group in (key, BROADCAST):
+            start = inner_starts[component, group + 1]
+            end = inner_starts[component, group + 2]
+            at = _first_from(events, inner, start, end, events.lo_ms[first] - longest_ms)
+            while not found and at < end and events.lo_ms[inner[at]] <= events.hi_ms[last]:
+                row = inner[at]
+                at += 1
+                found = events.hi_ms[row] >= events.lo_ms[first] and row not in (first, last)
+        if not found:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -62,20 +62,30 @@ class Masks:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.begin: BoolArray = np.zeros((len(plan.steps), 64), np.bool_)
-        self.take: BoolArray = np.zeros((len(plan.steps), 64), np.bool_)
-        self.negated: BoolArray = np.zeros((len(plan.negations), 64), np.bool_)
+        self._hold(np.zeros((2 * len(plan.steps) + len(plan.negations), 64), np.bool_))
+
+    def _hold(self, table: BoolArray) -> None:
+        n_steps = len(self.plan.steps)
+        self.table = table
+        """begin, take and negated, one below the other."""
+        self.begin: BoolArray = table[:n_steps]
+        self.take: BoolArray = table[n_steps : 2 * n_steps]
+        self.negated: BoolArray = table[2 * n_steps :]
 
     def append(self, survivors: Survivors, start: int) -> None:
         """The rows from `start` on are these."""
         end = start + len(survivors.rows)
+        self.reserve(end)
         for name in ("begin", "take", "negated"):
-            old = getattr(self, name)
-            if old.shape[1] < end:
-                grown = np.zeros((old.shape[0], max(end, 2 * old.shape[1])), np.bool_)
-                grown[:, :start] = old[:, :start]
-                setattr(self, name, grown)
             getattr(self, name)[:, start:end] = getattr(survivors, name)
+
+    def reserve(self, n_rows: int) -> None:
+        """Make room for so many rows."""
+        old = self.table
+        if old.shape[1] < n_rows:
+            grown: BoolArray = np.zeros((old.shape[0], max(n_rows, 2 * old.shape[1])), np.bool_)
+            grown[:, : old.shape[1]] = old
+            self._hold(grown)
 
     def middle(self, n_rows: int) -> BoolArray:
         """Rows that may stand between the first and the last event of a match."""
@@ -91,21 +101,20 @@ class Masks:
 
     def keep(self, kept: BoolArray) -> None:
         """Drop the rows whose mask is False."""
-        n = len(kept)
         rows = np.flatnonzero(kept)
-        for name in ("begin", "take", "negated"):
-            array = getattr(self, name)
-            array[:, : len(rows)] = array[:, :n][:, rows]
+        if len(rows):
+            self.table[:, : len(rows)] = self.table[:, rows]
 
 
 @dataclass(frozen=True)
 class _Role:
-    """One edge: its event type, its local programs [first, last), and what they mean whatever names they use."""
+    """One edge: its event type, its local programs [first, last), and what they mean whatever names they use, as text:
+    its hash is known."""
 
     event_type: str
     first: int
     last: int
-    meaning: tuple[ast.Expression, ...]
+    meaning: str
 
 
 class EarlyFilter:
@@ -120,6 +129,11 @@ class EarlyFilter:
         self._begin = [_role(step.event_type, step.begin) for step in plan.steps]
         self._take = [_role(step.event_type, step.take) if step.kleene else None for step in plan.steps]
         self._negated = [_role(negation.event_type, negation.edge) for negation in plan.negations]
+        kept = () if live else tuple(name for name in plan.key if name not in programs.columns)
+        self._names = (*programs.columns, *kept)
+        first = self._begin[0]
+        key = () if first.event_type in plan.broadcast else plan.key
+        self._firsts = (first.event_type, first.meaning, *key)
         # What a leading negation forbids comes before every event of the match.
         leading = any(negation.after < 0 for negation in plan.negations)
         self._live = LiveStarts(plan) if live and not leading else None
@@ -134,6 +148,35 @@ class EarlyFilter:
     def may_begin(self, stream: StreamColumns) -> dict[int, Int64Array]:
         """The rows that may begin a match, by the component that they would be the first event of."""
         return {number: self._accepted(self._begin[number], stream, None) for number in self._plan.starts}
+
+    def firsts(self, stream: StreamColumns) -> Int64Array:
+        """The rows that may be the first event of a match, shared by the queries that begin alike."""
+        found = stream.chosen.get(self._firsts)
+        if found is None:
+            found = stream.chosen[self._firsts] = self._accepted(self._begin[0], stream, None)
+        return found
+
+    @property
+    def meaning(self) -> tuple[tuple[str, str] | None, ...]:
+        """What each edge accepts, by event type and local predicates: equal filters accept the same events."""
+        roles = (*self._begin, *self._take, *self._negated)
+        return tuple(None if role is None else (role.event_type, role.meaning) for role in roles)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes in `columns`: those that programs read, by number, then those of the key, unless `live`."""
+        return self._names
+
+    @property
+    def constants(self) -> Float64Array:
+        """The constants of the plan's programs, with the interner's codes."""
+        return self._constants
+
+    @property
+    def edges(self) -> list[tuple[str, int, int] | None]:
+        """Begin edges, take edges and negations: event type and local programs [first, last), None for no edge."""
+        roles = (*self._begin, *self._take, *self._negated)
+        return [None if role is None else (role.event_type, role.first, role.last) for role in roles]
 
     def select_near(self, stream: StreamColumns, first: Mapping[int, Int64Array], live: Int64Array | None) -> Survivors:
         """The given rows that may begin a match, and of the rows `live` (None: of all) those that some other edge
@@ -254,8 +297,8 @@ class EarlyFilter:
         return chosen[:n]
 
     def columns(self, stream: StreamColumns) -> Float64Array:
-        """The columns that the plan's programs read, float64 (n_columns, n)."""
-        return stream.stacked(self._plan.programs.columns, self._plan.attribute_types)
+        """The columns of `names`, float64 (n_columns, n)."""
+        return stream.stacked(self._names, self._plan.attribute_types)
 
     def _kind(self, name: str) -> AttributeType:
         return AttributeType.INT if name == TIME_ATTRIBUTE else self._plan.attribute_types[name]
@@ -301,7 +344,7 @@ def _table(roles: list[Int64Array], survivors: Int64Array) -> BoolArray:
 
 def _role(event_type: str, edge: EdgePredicates) -> _Role:
     local = (predicate.conjunct for predicate in edge.predicates if predicate.local)
-    return _Role(event_type, edge.first, edge.rest, tuple(_of_event(conjunct) for conjunct in local))
+    return _Role(event_type, edge.first, edge.rest, repr([_of_event(conjunct) for conjunct in local]))
 
 
 def _of_event(conjunct: ast.Expression) -> ast.Expression:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.gate import keep_live, live_rows
-from engine.matching.early_filter import EarlyFilter, Masks, Survivors
+from engine.kernels.intake import AT, N_FOUND, N_KNOWN, N_NEW, N_STORED, UNTIL_MS, take_in
+from engine.matching.early_filter import EarlyFilter, Masks
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
@@ -24,8 +24,21 @@ class Gate:
     def __init__(self, plan: Plan, early: EarlyFilter) -> None:
         self._plan = plan
         self._early = early
+        self.within_ms = plan.within_ms
+        """The window; several queries may have a longer one together."""
         self._latest_ms: Int64Array = np.full(64, _NEVER, np.int64)
         self._newest_ms = _NEVER
+        self._types = frozenset(plan.types)
+        self._places: dict[tuple[str, ...], Int64Array] = {}
+        self._types_in_order = types = sorted(plan.types)
+        # What a leading negation forbids comes before every event of the match.
+        leading = [False] * (2 * plan.n_steps) + [negation.after < 0 for negation in plan.negations]
+        edges = [(-1, 0, 0) if edge is None else (types.index(edge[0]), *edge[1:]) for edge in early.edges]
+        self._roles = np.array([(*edge, free) for edge, free in zip(edges, leading, strict=True)], np.int64)
+        self._any_free = any(leading)
+        self._broadcast = np.array([name in plan.broadcast for name in types], np.bool_)
+        self._key = np.array([early.names.index(name) for name in plan.key], np.int64)
+        self._adds_all = not plan.key or self._any_free or plan.steps[0].event_type in plan.broadcast
 
     def take_in(self, stream: StreamColumns, store: EventStore, masks: Masks) -> None:
         """Filter a batch and append what is left of it to the store and its masks."""
@@ -34,42 +47,45 @@ class Gate:
             masks.append(survivors, len(store))
             start, end = store.append(stream, survivors.rows)
             self._notice(store, masks, start, end)
-            return
-        starts = self._early.may_begin(stream)
-        firsts = starts[0]
-        live: Int64Array = np.empty(len(stream), np.int64)
-        n_live = live_rows(stream.t_lo_ms, firsts, self._newest_ms, self._plan.within_ms, live)
-        survivors = self._early.select_near(stream, starts, live[:n_live])
-        if not len(survivors.rows):
-            store.append(stream, survivors.rows)
-            return
-        partitions = store.partitions_of(stream, firsts, survivors.rows)
-        survivors, partitions = self._let_pass(stream, survivors, partitions, store.n_partitions)
-        if len(firsts):
-            self._newest_ms = max(self._newest_ms, int(stream.t_lo_ms[firsts[-1]]))
-        masks.append(survivors, len(store))
-        store.append(stream, survivors.rows, partitions)
+        else:
+            self._take_in_at_once(stream, store, masks)
 
     def enter_again(self, store: EventStore, masks: Masks) -> None:
         """The store has dropped rows, and numbers its partitions anew."""
         self._latest_ms = np.full(max(64, 2 * store.n_partitions), _NEVER, np.int64)
         self._notice(store, masks, 0, len(store))
 
-    def _let_pass(
-        self, stream: StreamColumns, survivors: Survivors, partitions: Int64Array, n_partitions: int
-    ) -> tuple[Survivors, Int64Array]:
-        if not self._plan.key:
-            return survivors, partitions
-        self._reserve(n_partitions)
-        leading = [k for k, negation in enumerate(self._plan.negations) if negation.after < 0]
-        kept = np.empty(len(survivors.rows), np.bool_)
-        n_kept = keep_live(
-            stream.t_lo_ms, survivors.rows, partitions, survivors.begin[0], survivors.negated[leading].any(axis=0),
-            self._latest_ms, self._plan.within_ms, kept,
-        )  # fmt: skip
-        if n_kept == len(kept):
-            return survivors, partitions
-        return survivors.where(kept), partitions[kept]
+    def _take_in_at_once(self, stream: StreamColumns, store: EventStore, masks: Masks) -> None:
+        """Precise events alone."""
+        firsts = self._early.firsts(stream)
+        rows, _ = stream.rows_of_types(self._types)
+        within_ms, keys, programs = self.within_ms, store.key_table, self._plan.programs
+        until_ms = self._newest_ms + within_ms
+        if not len(rows) or (not len(firsts) and not self._any_free and stream.t_lo_ms[rows[0]] > until_ms):
+            store.taken(stream, len(store))
+            return
+        cursor = np.array([0, 0, len(store), len(keys), until_ms, 0, 0], np.int64)
+        columns, types = self._early.columns(stream), stream.types_by_row[0]
+        t_ms, codes, source_seq, clocks = stream.integers
+        places = self._places.get(types)
+        if places is None:
+            places = self._places[types] = stream.type_places(self._types_in_order)
+        while True:
+            masks.reserve(len(store.t_lo_ms))
+            self._reserve(len(keys.bits()))
+            take_in(
+                t_ms, codes, source_seq, clocks, columns, rows, firsts, store.n_seen,
+                programs.code, programs.bounds, self._early.constants, self._roles, places, self._broadcast, self._key,
+                self._adds_all, within_ms, self._latest_ms, keys.slots, keys.bits(), store.flat, store.columns,
+                masks.table, cursor,
+            )  # fmt: skip
+            keys.entered(int(cursor[N_KNOWN]))
+            if cursor[AT] == len(rows):
+                break
+            store.reserve(int(cursor[N_STORED]) + int(cursor[N_FOUND]))
+            keys.reserve(int(cursor[N_NEW]))
+        store.taken(stream, int(cursor[N_STORED]))
+        self._newest_ms = int(cursor[UNTIL_MS]) - within_ms
 
     def _notice(self, store: EventStore, masks: Masks, start: int, end: int) -> None:
         firsts = start + np.flatnonzero(masks.begin[0, start:end])

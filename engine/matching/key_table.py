@@ -114,6 +114,20 @@ class KeyTable:
                 return numbers
             self._grow()
 
+    @property
+    def slots(self) -> Int64Array:
+        """The hash table of all keys, see `engine.kernels.keys`."""
+        return self._hashed()
+
+    def reserve(self, n_more: int) -> None:
+        """Make room for so many new keys in `bits` and `slots`."""
+        while self._n + n_more > len(self._bits):
+            self._grow()
+
+    def entered(self, n: int) -> None:
+        """A kernel has entered keys up to this number of them."""
+        self._n = n
+
     def keep(self, numbers: Int64Array) -> None:
         """Forget all but these; they are numbered 0, 1, ... in this order."""
         kept = self._bits[numbers]

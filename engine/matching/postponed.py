@@ -10,7 +10,7 @@ negation waits for first + WITHIN. Events are dropped once nothing undecided can
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,9 @@ from engine.events import FOREVER_MS, Int64Array
 from engine.kernels.postponed_pairs import pairs
 from engine.language import ast
 from engine.matching.base import Limits
-from engine.matching.early_filter import EarlyFilter, Masks
-from engine.matching.gate import Gate
+from engine.matching.early_filter import Masks
 from engine.matching.independent import IndependentPairs
+from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.output import limit
 from engine.matching.postponed_context import Context, Groups, check_weights
@@ -40,10 +40,6 @@ from engine.plan.independent import OtherForm, independent_form
 from engine.plan.model import Plan
 
 _STATE_VERSION = 1
-_LEAST_AT_ONCE = 4096
-"""Rows that chains of pairs do not mind: what is out of the window is never looked at."""
-_COMPACT_AT = 1024
-"""Below this many rows everything unneeded is dropped at once; above, when half of the rows are unneeded."""
 
 
 class PostponedRuntime:
@@ -67,7 +63,8 @@ class PostponedRuntime:
         self.plan = plan
         self.limits = limits or Limits()
         listed = results is not None or selects(plan)
-        self.store = EventStore(plan, interner, placed=listed)
+        self._intake = Intake(plan, interner, placed=listed)
+        self._n_compacted = 0
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
@@ -76,8 +73,6 @@ class PostponedRuntime:
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
         self._independent = None if listed else self._independent_pairs()
-        self._gate = Gate(plan, EarlyFilter(plan, interner, live=False))
-        self._masks = Masks(plan)
         self._watermark_ms = -FOREVER_MS
         self._is_moved = False
         self._ends_ms: dict[int, int] = {}
@@ -93,6 +88,34 @@ class PostponedRuntime:
         self._looks_back = int(trailing and any(negation.after < 0 for negation in plan.negations))
 
     @property
+    def store(self) -> EventStore:
+        """The events kept."""
+        return self._intake.store
+
+    @property
+    def _masks(self) -> Masks:
+        return self._intake.masks
+
+    def keeps(self) -> Hashable | None:
+        """Equal for two runtimes that keep the same events whatever else they ask, so that one may `share` them.
+
+        None for a query that keeps events for a reason of its own.
+        """
+        return None if self._independent is None else self._intake.meaning()
+
+    def share(self, other: PostponedRuntime) -> bool:
+        """Use the events of another runtime, which advances with the same batches; False when it has kept others."""
+        mine, its = self._intake, other._intake
+        same = self._watermark_ms == other._watermark_ms and (
+            len(mine.store) == len(its.store) == 0 or mine.store.save().equals(its.store.save(), check_metadata=True)
+        )
+        if same and mine is not its:
+            its.share(self.plan)
+            self._intake = its
+            self._n_compacted = -1
+        return same
+
+    @property
     def n_rows(self) -> int:
         """Events kept."""
         return len(self.store)
@@ -100,8 +123,10 @@ class PostponedRuntime:
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
-        start = len(self.store)
-        self._gate.take_in(stream, self.store, self._masks)
+        start = self._intake.take_in(stream)
+        if self._independent is not None and self._n_compacted < self._intake.n_compacted:
+            self._independent.enter_again()
+            self._n_compacted = self._intake.n_compacted
         if self._independent is not None and self._is_at_once:
             rows = self._decide_at_once(self._independent, start)
         else:
@@ -113,8 +138,7 @@ class PostponedRuntime:
 
     def move_back(self, by: MovesBack, most: int) -> None:
         """See `engine.matching.base.Movable`."""
-        self.store.move_back(by)
-        self._gate.enter_again(self.store, self._masks)
+        self._intake.move_back(by)
         self._watermark_ms = -most
         self._is_moved = True
 
@@ -169,11 +193,12 @@ class PostponedRuntime:
             ends[:start] = False  # decided before, whatever their times were then
         lasts = np.flatnonzero(ends).astype(np.int64)
         firsts = Groups.of(self._masks.begin[0, :n], self.store)
+        inner, inner_starts = Groups.stacked(self._masks.begin[1:-1, :n], self.store)
 
         def between(of: Int64Array, after: int, before: int) -> list[Pair]:
             found = pairs(
-                context.events, of, self.store.partition, firsts.rows, firsts.starts, self.plan.within_ms,
-                context.longest_ms, len(self.plan.steps), self._holds_back, after, before,
+                context.events, of, self.store.partition, firsts.rows, firsts.starts, inner, inner_starts,
+                self.plan.within_ms, context.longest_ms, len(self.plan.steps), self._holds_back, after, before,
             )  # fmt: skip
             return [(first, last, partition) for first, last, partition in found.tolist()]
 
@@ -239,29 +264,19 @@ class PostponedRuntime:
 
     def _forget(self) -> None:
         """Drop the rows that no undecided or future match can contain, or be denied by."""
-        n = len(self.store)
-        if n == 0:
+        intake, watermark_ms = self._intake, self._watermark_ms
+        n = len(intake.store)
+        if intake.n_members > 1 or n == 0:
+            intake.watermark_ms = watermark_ms  # the others may still need what is there
             return
-        lo, hi = self.store.t_lo_ms[:n], self.store.t_hi_ms[:n]
-        earliest = self._watermark_ms
         if self._holds_back:
-            earliest -= int((hi - lo).max()) + self.plan.within_ms * (self._holds_back - 1 + self._looks_back)
+            longest_ms = int((intake.store.t_hi_ms[:n] - intake.store.t_lo_ms[:n]).max())
+            earliest_ms = watermark_ms - longest_ms - self.plan.within_ms * (self._holds_back - 1 + self._looks_back)
         else:
-            undecided = hi >= self._watermark_ms
-            if undecided.any():
-                earliest = min(earliest, int(lo[undecided].min()))
-        kept = hi + self.plan.within_ms >= earliest
-        n_kept = int(kept.sum())
-        if n_kept == n or (n > _COMPACT_AT and 2 * n_kept > n):
-            return
-        if self._is_at_once and n < _LEAST_AT_ONCE and self._watermark_ms < FOREVER_MS:
-            return
-        self._masks.keep(kept)
-        if self._independent is not None:
-            self._independent.enter_again()
-        _, partitions = self.store.keep(kept)
-        self._gate.enter_again(self.store, self._masks)
-        self._ends_ms = {int(partitions[p]): end for p, end in self._ends_ms.items() if partitions[p] >= 0}
+            earliest_ms = intake.earliest_ms(watermark_ms)
+        partitions = intake.forget(earliest_ms, watermark_ms, in_chains=self._independent is not None)
+        if partitions is not None:
+            self._ends_ms = {int(partitions[p]): end for p, end in self._ends_ms.items() if partitions[p] >= 0}
 
     # ------------------------------------------------------------------ state
 
@@ -296,14 +311,11 @@ class PostponedRuntime:
             raise StateError(
                 f"saved state of {self.plan.name} has version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
             )
-        self.store.restore(state["events"])
+        self._intake = Intake(self.plan, self._interner, placed=self._results is not None)
+        self._intake.restore(state["events"])
+        self._n_compacted = 0
         self._compiled = compile_tables(self.plan, self._interner)
         self._independent = None if self._results is not None else self._independent_pairs()
-        early = EarlyFilter(self.plan, self._interner, live=False)
-        self._gate = Gate(self.plan, early)
-        self._masks = Masks(self.plan)
-        self._masks.append(early.of_store(self.store), 0)
-        self._gate.enter_again(self.store, self._masks)
         self._watermark_ms = int(meta[b"watermark_ms"])
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}

@@ -36,6 +36,17 @@ class Groups:
         bounds = np.arange(BROADCAST, store.n_partitions + 1)
         return cls(rows[order], np.searchsorted(partitions[order], bounds).astype(np.int64))
 
+    @classmethod
+    def stacked(cls, masks: BoolArray, store: EventStore) -> tuple[Int64Array, Int64Array]:
+        """The groups of several masks (n, n_rows): all rows, one mask after the other, and starts (n, n_groups)."""
+        groups = [cls.of(mask, store) for mask in masks]
+        starts = np.empty((len(groups), store.n_partitions + 2), np.int64)
+        n_before = 0
+        for group, into in zip(groups, starts, strict=True):
+            into[:] = group.starts + n_before
+            n_before += len(group.rows)
+        return np.concatenate([group.rows for group in groups]) if groups else np.empty(0, np.int64), starts
+
 
 @dataclass(frozen=True)
 class Neighbourhood:

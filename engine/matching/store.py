@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +25,54 @@ from engine.plan.model import Plan, ReturnValue
 BROADCAST = -1
 """Partition number of events that enter every partition."""
 
-NO_PARTITION = -2
-"""Partition number of events whose key no first event has had."""
-
 MovesBack = Callable[[Float64Array], Int64Array]
 """By how much times become earlier in partitions with these keys, float64 (width, n) -> int64 (n,)."""
 
 _STATE_VERSION = 1
+
+_MOST_BATCHES = 16
+"""Batches whose ids may be held for the sake of a few of their events."""
+
+_NO_ROWS: Int64Array = np.empty(0, np.int64)
+
+
+class _Chosen:
+    """Ids of some rows of a batch that are looked up when they are asked for, once for all that hold them."""
+
+    def __init__(self, ids: pa.Array, rows: Int64Array) -> None:
+        self._of_batch = ids, rows
+        self._n = len(rows)
+        self._found: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return self._n
+
+    def some(self, places: Int64Array) -> pa.Array:
+        """The ids at some places."""
+        if self._found is not None:
+            return self._found.take(pa.array(places))
+        ids, rows = self._of_batch
+        return ids.take(pa.array(rows[places]))
+
+    def array(self) -> pa.Array:
+        """The ids."""
+        found = self._found
+        if found is None:
+            ids, rows = self._of_batch
+            found = self._found = ids.take(pa.array(rows))
+            self._of_batch = found, _NO_ROWS  # the batch is not held any longer
+        return found
 
 
 class IdColumn:
     """Event ids by row, kept as Arrow so that no Python string per event is made until one is asked for."""
 
     def __init__(self, ids: pa.Array | None = None) -> None:
-        self._chunks: list[pa.Array] = [] if ids is None else [ids]
+        self._chunks: list[pa.Array | _Chosen] = [] if ids is None else [ids]
         self._n = 0 if ids is None else len(ids)
+        self._n_chosen = 0
         self._column: pa.ChunkedArray | None = None
+        self._copies: list[ref[IdColumn]] = []
 
     def __len__(self) -> int:
         return self._n
@@ -53,9 +86,14 @@ class IdColumn:
 
     def append(self, ids: pa.Array) -> None:
         """Add the ids of a batch."""
-        self._chunks.append(ids)
-        self._n += len(ids)
-        self._column = None
+        self._add(ids)
+
+    def append_chosen(self, ids: pa.Array, rows: Int64Array) -> None:
+        """Add the ids of these rows of a batch, which are looked up only if they are needed."""
+        if self._n_chosen == _MOST_BATCHES:
+            self._look_up()
+        self._n_chosen += 1
+        self._add(_Chosen(ids, rows))
 
     def take(self, rows: Int64Array) -> IdColumn:
         """The ids of these rows, in their order."""
@@ -65,26 +103,64 @@ class IdColumn:
         """All ids."""
         return self.whole().combine_chunks()
 
+    def as_it_is(self) -> IdColumn:
+        """The same ids; later additions to this column do not change it."""
+        found = IdColumn()
+        found._chunks, found._n, found._n_chosen = self._chunks.copy(), self._n, self._n_chosen
+        found._column = self._column
+        self._copies = [copy for copy in self._copies if copy() is not None]
+        self._copies.append(ref(found))
+        return found
+
+    def keep(self, rows: Int64Array) -> IdColumn:
+        """The ids of these rows, ascending, in place of this column: what nobody needs is not looked up."""
+        if not self._n_chosen or any(copy() is not None for copy in self._copies):
+            return self.take(rows)
+        ends = np.cumsum([len(chunk) for chunk in self._chunks])
+        bounds = [0, *np.searchsorted(rows, ends).tolist()]
+        kept = IdColumn()
+        for chunk, end, first, last in zip(self._chunks, ends.tolist(), bounds, bounds[1:], strict=False):
+            if first < last:
+                own = rows[first:last] - (end - len(chunk))
+                kept.append(chunk.some(own) if isinstance(chunk, _Chosen) else chunk.take(pa.array(own)))
+        return kept
+
     def whole(self) -> pa.ChunkedArray:
         """All ids; later additions do not change it."""
         if self._column is None:
+            self._look_up()
             if len(self._chunks) > 64:
                 self._chunks = [pa.chunked_array(self._chunks).combine_chunks()]
             self._column = pa.chunked_array(self._chunks, pa.string())
         return self._column
+
+    def _add(self, chunk: pa.Array | _Chosen) -> None:
+        self._chunks.append(chunk)
+        self._n += len(chunk)
+        self._column = None
+
+    def _look_up(self) -> None:
+        if self._n_chosen:
+            self._chunks = [chunk.array() if isinstance(chunk, _Chosen) else chunk for chunk in self._chunks]
+            self._n_chosen = 0
 
 
 @dataclass(frozen=True, eq=False)
 class StoredEvents:
     """What rows of output need of a store as it was: it stays so whatever becomes of the store.
 
-    ids: Arrow, by row. keys: int64 (n, width), the bits of the keys by partition.
+    known: the ids by row. keys: int64 (n, width), the bits of the keys by partition.
     """
 
     plan: Plan
     interner: Interner
-    ids: pa.ChunkedArray
+    known: IdColumn
     keys: Int64Array
+
+    @property
+    def ids(self) -> pa.ChunkedArray:
+        """The ids by row."""
+        return self.known.whole()
 
     def texts(self, rows: Int64Array) -> dict[int, str]:
         """The ids of these rows, each once."""
@@ -167,29 +243,33 @@ class EventStore:
         return len(self._keys)
 
     def _allocate(self, capacity: int) -> None:
-        self.t_lo_ms: Int64Array = np.empty(capacity, np.int64)
-        self.t_hi_ms: Int64Array = np.empty(capacity, np.int64)
-        self.source_seq: Int64Array = np.empty(capacity, np.int64)
-        self.partition: Int64Array = np.empty(capacity, np.int64)
-        self.clock: Int64Array = np.empty(capacity, np.int64)
-        self.type_index: Int64Array = np.empty(capacity, np.int64)
-        placed = capacity if "position" in self._flat else 0
-        self.position: Int64Array = np.empty(placed, np.int64)
-        self.previous: Int64Array = np.full(placed, -1, np.int64)
+        self.flat: Int64Array = np.empty((len(self._flat) + 1, capacity), np.int64)
+        """The columns of integers, and last the number that a row had in its batch."""
+        self.t_lo_ms: Int64Array = self.flat[0]
+        self.t_hi_ms: Int64Array = self.flat[1]
+        self.source_seq: Int64Array = self.flat[2]
+        self.partition: Int64Array = self.flat[3]
+        self.clock: Int64Array = self.flat[4]
+        self.type_index: Int64Array = self.flat[5]
+        self.position: Int64Array = _NO_ROWS
+        self.previous: Int64Array = _NO_ROWS
+        if "position" in self._flat:
+            self.position, self.previous = self.flat[6], self.flat[7]
+            self.previous[:] = -1
         self.columns: Float64Array = np.empty((len(self.names), capacity), np.float64)
 
     _FLAT = ("t_lo_ms", "t_hi_ms", "source_seq", "partition", "clock", "type_index")
 
-    def append(self, stream: StreamColumns, rows: Int64Array, partitions: Int64Array | None = None) -> tuple[int, int]:
+    def append(self, stream: StreamColumns, rows: Int64Array) -> tuple[int, int]:
         """Add these rows of a batch, in this order; returns their row range [first, end) here.
 
-        Every row of a keyed type has all key attributes (see `EarlyFilter`). partitions: of these rows, where known.
+        Every row of a keyed type has all key attributes (see `EarlyFilter`).
         """
         n_old, n_new = len(self), len(self) + len(rows)
         if n_new == n_old:
             self._n_seen += len(stream)
             return n_old, n_old
-        self._reserve(n_new)
+        self.reserve(n_new)
         added = slice(n_old, n_new)
         self.t_lo_ms[added] = stream.t_lo_ms[rows]
         self.t_hi_ms[added] = stream.t_hi_ms[rows]
@@ -202,30 +282,29 @@ class EventStore:
         self._n_seen += len(stream)
         for number, name in enumerate(self.names):
             self.columns[number, added] = stream.column(name, self._kind(name))[rows]
-        if partitions is None:
-            partitions = self._partition_numbers(stream, rows)
-        self.partition[added] = partitions
-        weights = stream.weights
-        if weights is not None:
-            for at, row in enumerate(rows.tolist()):
-                given = weights[row].as_py()
-                if given is not None:
-                    self.weights[n_old + at] = np.asarray(given, np.float64)
+        self.partition[added] = self._partition_numbers(stream, rows)
+        self._keep_weights(stream, rows, n_old)
         self.ids.append(stream.ids_of(rows))
         return n_old, n_new
 
-    def partitions_of(self, stream: StreamColumns, starts: Int64Array, rows: Int64Array) -> Int64Array:
-        """The partitions of rows that may be added; one that has no number yet gets one for a first event alone.
+    @property
+    def key_table(self) -> KeyTable:
+        """The partitions by their keys."""
+        return self._keys
 
-        Returns int64 (n,): BROADCAST for the events of every partition, NO_PARTITION where there is none.
-        """
-        if not self.plan.key:
-            self._partition_numbers(stream, rows[:1])
-            return np.zeros(len(rows), np.int64)
-        self._partition_numbers(stream, starts)
-        before_first = any(negation.after < 0 for negation in self.plan.negations)
-        shared_first = self.plan.steps[0].event_type in self.plan.broadcast
-        return self._partition_numbers(stream, rows, known=not (before_first or shared_first))
+    @property
+    def n_seen(self) -> int:
+        """Events of the batches that rows were taken from so far."""
+        return self._n_seen
+
+    def taken(self, stream: StreamColumns, end: int) -> None:
+        """Precise rows of a batch have been written up to `end`, their partitions are known; their ids are added."""
+        self._n_seen += len(stream)
+        start = len(self)
+        if end > start:
+            rows = self.flat[-1, start:end].copy()
+            self._keep_weights(stream, rows, start)
+            self.ids.append_chosen(*stream.ids_and_rows(rows))
 
     def key_of(self, partition: int) -> tuple[tuple[str, int | float | str | None], ...]:
         """The key of a partition as (attribute, value) pairs."""
@@ -254,7 +333,7 @@ class EventStore:
 
     def as_it_is(self) -> StoredEvents:
         """Ids and keys of the rows that are here now, for rows of output."""
-        return StoredEvents(self.plan, self.interner, self.ids.whole(), self._keys.bits())
+        return StoredEvents(self.plan, self.interner, self.ids.as_it_is(), self._keys.bits())
 
     def keep(self, mask: BoolArray) -> tuple[Int64Array, Int64Array]:
         """Drop the rows whose mask (n,) is False, and the partitions without a row.
@@ -262,15 +341,15 @@ class EventStore:
         Returns the new number of each old row and of each old partition, -1 where dropped; one more entry stands at the
         end of both, so that indexing with -1 (no row, BROADCAST) gives -1.
         """
-        renumbered = np.append(np.where(mask, np.cumsum(mask) - 1, -1), -1).astype(np.int64)
         kept = np.flatnonzero(mask)
-        for name in self._flat:
-            array = getattr(self, name)
-            array[: len(kept)] = array[kept]
-        self.columns[:, : len(kept)] = self.columns[:, kept]
+        renumbered = np.full(len(mask) + 1, -1, np.int64)
+        if len(kept):
+            renumbered[kept] = np.arange(len(kept))
+            self.flat[:-1, : len(kept)] = self.flat[:-1, kept]
+            self.columns[:, : len(kept)] = self.columns[:, kept]
         if self.n_imprecise:
             self.n_imprecise = int(np.count_nonzero(self.t_lo_ms[: len(kept)] != self.t_hi_ms[: len(kept)]))
-        self.ids = self.ids.take(kept)
+        self.ids = self.ids.keep(kept)
         self.weights = {int(renumbered[row]): w for row, w in self.weights.items() if mask[row]}
         return renumbered, self._forget_partitions()
 
@@ -308,32 +387,35 @@ class EventStore:
 
     # -------------------------------------------------------------- internals
 
-    def _reserve(self, n_rows: int) -> None:
+    def reserve(self, n_rows: int) -> None:
+        """Make room for so many rows."""
         if n_rows <= len(self.t_lo_ms):
             return
-        n = len(self)
-        old = {name: getattr(self, name)[:n] for name in self._flat}
-        columns = self.columns[:, :n]
-        self._allocate(max(n_rows, 2 * len(self.t_lo_ms)))
-        for name, values in old.items():
-            getattr(self, name)[:n] = values
+        flat, columns = self.flat, self.columns
+        n = flat.shape[1]
+        self._allocate(max(n_rows, 2 * n))
+        self.flat[:, :n] = flat
         self.columns[:, :n] = columns
+
+    def _keep_weights(self, stream: StreamColumns, rows: Int64Array, start: int) -> None:
+        weights = stream.weights
+        if weights is None:
+            return
+        for at, row in enumerate(rows.tolist()):
+            given = weights[row].as_py()
+            if given is not None:
+                self.weights[start + at] = np.asarray(given, np.float64)
 
     def _kind(self, name: str) -> AttributeType:
         return AttributeType.INT if name == TIME_ATTRIBUTE else self.plan.attribute_types[name]
 
-    def _partition_numbers(self, stream: StreamColumns, rows: Int64Array, *, known: bool = False) -> Int64Array:
-        def look_up(keys: Float64Array) -> Int64Array:
-            if known:
-                return self._keys.numbers_where(keys, np.zeros(keys.shape[1], np.bool_), NO_PARTITION)
-            return self._keys.numbers(keys)
-
+    def _partition_numbers(self, stream: StreamColumns, rows: Int64Array) -> Int64Array:
         broadcast = [code for code, name in enumerate(self.types) if name in self.plan.broadcast]
         if not broadcast:
-            return look_up(self._key_columns(stream, rows))
+            return self._keys.numbers(self._key_columns(stream, rows))
         keyed = ~np.isin(stream.type_index(self.types, rows), broadcast)
         numbers = np.full(len(rows), BROADCAST, np.int64)
-        numbers[keyed] = look_up(self._key_columns(stream, rows[keyed]))
+        numbers[keyed] = self._keys.numbers(self._key_columns(stream, rows[keyed]))
         return numbers
 
     def _key_columns(self, stream: StreamColumns, rows: Int64Array) -> Float64Array:

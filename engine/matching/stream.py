@@ -15,7 +15,6 @@ import pyarrow as pa
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
 from engine.kernels.decode import widen
 from engine.kernels.liveness import link_rows
-from engine.language import ast
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
 from engine.matching.texts import Texts
@@ -77,13 +76,15 @@ class StreamColumns:
         self.interner = interner
         self.t_lo_ms: Int64Array = batch.t_lo_ms
         self.t_hi_ms: Int64Array = batch.t_hi_ms
-        self.chosen: dict[tuple[str, tuple[ast.Expression, ...]], Int64Array] = {}
-        """Rows by event type and local predicates, see `engine.matching.early_filter`."""
+        self.chosen: dict[tuple[str, ...], Int64Array] = {}
+        """Rows by event type, local predicates and key, see `engine.matching.early_filter`."""
         self.parts: dict[tuple[tuple[str, ...], int], list[StreamColumns | None]] = {}
         """What so many threads take of it each by a key, see `engine.matching.shares`."""
         self._columns: dict[str, Float64Array] = {}
         self._complete: set[str] = set()
         self._precise: bool | None = None
+        self._integers: tuple[Int64Array, Int64Array, Int64Array, Int64Array] | None = None
+        self._weights: tuple[pa.ChunkedArray | None] | None = None
         self.lock = threading.RLock()
         self._source_seq: Int64Array | None = None
         self._event_ids: pa.Array | None = None
@@ -93,6 +94,7 @@ class StreamColumns:
         self._type_counts: Int64Array = _NO_ROWS
         self._type_texts: Texts | None = None
         self._rows_of_type: dict[str, Int64Array] = {}
+        self._n_of_types: dict[frozenset[str], int] = {}
         self._rows_of_types: dict[frozenset[str], tuple[Int64Array, bool]] = {}
         self._partitions: dict[tuple[str, ...], Partitions] = {}
         self._chains: dict[tuple[tuple[str, ...], frozenset[str]], Chains] = {}
@@ -121,11 +123,17 @@ class StreamColumns:
         """The ids of some rows, in their order."""
         return self.event_ids if len(rows) == len(self) else self.event_ids.take(pa.array(rows, pa.int64()))
 
+    def ids_and_rows(self, rows: Int64Array) -> tuple[pa.Array, Int64Array]:
+        """Ids that are there, and where those of some rows stand among them."""
+        return self.event_ids, rows
+
     @property
     def weights(self) -> pa.ChunkedArray | None:
         """The distributions given with events, None when there is none."""
-        column = self.batch.table.column("weights")
-        return column if column.null_count < len(column) else None
+        if self._weights is None:
+            column = self.batch.table.column("weights")
+            self._weights = (column if column.null_count < len(column) else None,)
+        return self._weights[0]
 
     @property
     @_one_at_a_time
@@ -146,6 +154,14 @@ class StreamColumns:
             return np.full(len(rows), -1, np.int64)
         return self.clocks[rows]
 
+    @property
+    def integers(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        """t_lo_ms, the types' codes, source_seq and clocks, each int64 (n,); clocks are empty when no event has one."""
+        if self._integers is None:
+            clocks = _NO_ROWS if self._clocks is None and self._has_no_clocks() else self.clocks
+            self._integers = self.t_lo_ms, self.types_by_row[1], self.source_seq, clocks
+        return self._integers
+
     def _has_no_clocks(self) -> bool:
         return bool(self.batch.table.column("clock_id").null_count == len(self))
 
@@ -158,8 +174,12 @@ class StreamColumns:
 
     def n_of_types(self, names: Iterable[str]) -> int:
         """Events of these types."""
-        counted = self._counts_of_types()
-        return sum(counted.get(name, 0) for name in names)
+        wanted = frozenset(names)
+        found = self._n_of_types.get(wanted)
+        if found is None:
+            counted = self._counts_of_types()
+            found = self._n_of_types[wanted] = sum(counted.get(name, 0) for name in wanted)
+        return found
 
     def _counts_of_types(self) -> Mapping[str, int]:
         if self._types is None:
@@ -186,11 +206,15 @@ class StreamColumns:
         """Row numbers of the events of some types, in order, and whether all of them are precise."""
         found = self._rows_of_types.get(types)
         if found is None:
-            marked = np.zeros(len(self), np.bool_)
-            for name in types:
-                marked[self.rows_of_type(name)] = True
-            rows = np.flatnonzero(marked)
-            found = rows, bool((self.t_lo_ms[rows] == self.t_hi_ms[rows]).all())
+            there = types.intersection(self._names())
+            if len(there) == 1:
+                rows = self.rows_of_type(*there)
+            else:
+                marked = np.zeros(len(self), np.bool_)
+                for name in there:
+                    marked[self.rows_of_type(name)] = True
+                rows = np.flatnonzero(marked)
+            found = rows, self.is_precise or bool((self.t_lo_ms[rows] == self.t_hi_ms[rows]).all())
             self._rows_of_types[types] = found
         return found
 
@@ -239,9 +263,13 @@ class StreamColumns:
 
     def type_index(self, types: Sequence[str], rows: Int64Array | None = None) -> Int64Array:
         """For each row, or each of `rows`, the place of its type in `types`, -1 for another type."""
-        places = {name: place for place, name in enumerate(types)}
-        of_code = np.array([places.get(name, -1) for name in self._names()], np.int64)
+        of_code = self.type_places(types)
         return of_code[self._type_codes if rows is None else self._type_codes[rows]]
+
+    def type_places(self, types: Sequence[str]) -> Int64Array:
+        """For each code of `types_by_row` the place of that type in `types`, -1 for another type."""
+        places = {name: place for place, name in enumerate(types)}
+        return np.array([places.get(name, -1) for name in self._names()], np.int64)
 
     @property
     def types_by_row(self) -> tuple[tuple[str, ...], Int64Array]:
@@ -327,6 +355,13 @@ class ShardColumns(StreamColumns):
         """See `StreamColumns`."""
         whole = self._whole.event_ids
         return whole.take(pa.array(self._rows[rows], pa.int64()))
+
+    def ids_and_rows(self, rows: Int64Array) -> tuple[pa.Array, Int64Array]:
+        """See `StreamColumns`."""
+        return self._whole.event_ids, self._rows[rows]
+
+    def _has_no_clocks(self) -> bool:
+        return self._whole._has_no_clocks()
 
     @property
     def weights(self) -> pa.ChunkedArray | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -42,6 +42,13 @@ class QueryStatistics:
     n_unfinished: int = 0
     seconds: float = 0.0
     generated: str = "off"
+
+
+@dataclass(slots=True)
+class _Counted:
+    n_events: int = 0
+    n_rows: int = 0
+    seconds: float = 0.0
 
 
 class Engine:
@@ -103,7 +110,8 @@ class Engine:
         self._is_single = threads == 1
         self._generation = Generation(generated)
         self._runtimes = {query.name: self._runtime(query) for query in queries}
-        self._statistics = {query.name: QueryStatistics() for query in queries}
+        self._share_events()
+        self._counted = {query.name: _Counted() for query in queries}
         self._waiting = EventBatch.empty()
         self._late: list[EventBatch] = []
 
@@ -148,14 +156,16 @@ class Engine:
     def statistics(self) -> Mapping[str, QueryStatistics]:
         """Per query, since this engine was made."""
         return {
-            name: replace(
-                counted,
+            name: QueryStatistics(
+                n_events=counted.n_events,
+                n_rows=counted.n_rows,
+                seconds=counted.seconds,
                 n_kept=self._runtimes[name].n_rows,
                 n_rejected=self._runtimes[name].n_rejected,
                 n_unfinished=self._runtimes[name].n_unfinished,
                 generated=self._generation.state_of(name),
             )
-            for name, counted in self._statistics.items()
+            for name, counted in self._counted.items()
         }
 
     def save(self) -> dict[str, pa.Table]:
@@ -203,6 +213,7 @@ class Engine:
                     raise StateError(f"saved state of {name} lacks its feed")
                 self._feeds[name].restore(parts.pop(_FEED))
             self._runtimes[name].restore(parts)
+        self._share_events()
         return frozenset(unknown)
 
     def warm_up(self, names: Collection[str], events: EventBatch) -> None:
@@ -241,6 +252,16 @@ class Engine:
         if isinstance(runtime, PostponedRuntime) and self._is_single and not query.is_silent:
             runtime.sink = None if query.name in self._used else self._sink
         return runtime
+
+    def _share_events(self) -> None:
+        """Let the queries that keep the same events keep them together, where they are given the same batches."""
+        by_meaning: dict[Hashable, list[PostponedRuntime]] = {}
+        for name, runtime in self._runtimes.items():
+            if name in self._feeds or not isinstance(runtime, PostponedRuntime) or runtime.keeps() is None:
+                continue
+            alike = by_meaning.setdefault(runtime.keeps(), [])
+            if not any(runtime.share(other) for other in alike):
+                alike.append(runtime)
 
     def _begin_again(self, query: CompiledQuery) -> None:
         self._runtimes[query.name] = self._runtime(query)
@@ -286,13 +307,10 @@ class Engine:
         n_before = 0 if self._sink is None else self._sink.n_rows
         rows, seconds_before = self._rows(query, stream, watermark_ms)
         n_sunk = 0 if self._sink is None else self._sink.n_rows - n_before
-        counted = self._statistics[query.name]
-        self._statistics[query.name] = replace(
-            counted,
-            n_events=counted.n_events + stream.n_of_types(query.types),
-            n_rows=counted.n_rows + len(rows) + n_sunk,
-            seconds=counted.seconds + seconds_before + self._clock() - started,
-        )
+        counted = self._counted[query.name]
+        counted.n_events += stream.n_of_types(query.types)
+        counted.n_rows += len(rows) + n_sunk
+        counted.seconds += seconds_before + self._clock() - started
         return rows
 
     def _rows(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> tuple[Sequence[MatchRow], float]:
