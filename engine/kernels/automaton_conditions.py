@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from engine.kernels.automaton_tables import (
     AVG,
@@ -41,11 +40,12 @@ from engine.kernels.automaton_tables import (
     VALUE_OF_FIRST,
     VALUE_OF_LAST,
 )
+from engine.kernels.compiling import leaf
 from engine.kernels.opcodes import TRUE
 from engine.kernels.predicates import evaluate
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _is_listed(chain, at, variable, depth):
     """Whether event `at` of the chain is in the list of `variable` in the context at hand."""
     if chain.variables[at] != variable:
@@ -56,7 +56,7 @@ def _is_listed(chain, at, variable, depth):
     return same
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _n_listed(chain, n, variable, depth):
     count = 0
     for at in range(n):
@@ -65,7 +65,7 @@ def _n_listed(chain, n, variable, depth):
     return count
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _aggregate(columns, chain, n, kind, variable, column, depth, most):
     """An aggregate of the first `most` events of a list; NULL values are left out, but by first and last."""
     n_events, n_values = 0, 0
@@ -108,7 +108,7 @@ def _aggregate(columns, chain, n, kind, variable, column, depth, most):
     return value
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _nth(chain, n, variable, depth, number):
     """The row of event `number` (from 1) of a list; -1 without one."""
     count = 0
@@ -120,7 +120,7 @@ def _nth(chain, n, variable, depth, number):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _load_terms(tables, columns, chain, n, condition, i):
     """Find the terms for this i; False when one is about a variable without an event, and not a count."""
     first = tables.conditions[condition, TERMS]
@@ -151,7 +151,7 @@ def _load_terms(tables, columns, chain, n, condition, i):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def value_of(tables, columns, chain, n, condition, i):
     """The value of a condition's program for this i in the context at hand; NaN where it does not apply."""
     if not _load_terms(tables, columns, chain, n, condition, i):
@@ -159,7 +159,7 @@ def value_of(tables, columns, chain, n, condition, i):
     return _run(tables, columns, chain, condition)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _run(tables, columns, chain, condition):
     program = tables.conditions[condition, PROGRAM]
     return evaluate(
@@ -168,7 +168,7 @@ def _run(tables, columns, chain, condition):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _holds_here(tables, columns, chain, n, condition, newest):
     """In the context at hand, for every i or the newest: true, or not applicable."""
     stepping = tables.conditions[condition, STEPPING]
@@ -189,7 +189,7 @@ def _holds_here(tables, columns, chain, n, condition, newest):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def holds(tables, columns, chain, n, condition, depth, newest, counters):
     """Whether a condition is true in every iteration of its context that agrees with `counters` in `depth` groups.
 
@@ -217,7 +217,7 @@ def holds(tables, columns, chain, n, condition, depth, newest, counters):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _is_repeated(tables, chain, condition, at, n_groups):
     """Whether an earlier event of the chain is in the same iteration of the context."""
     for other in range(at):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.kernels.automaton_conditions import holds, value_of
 from engine.kernels.automaton_tables import (
@@ -38,10 +37,11 @@ from engine.kernels.automaton_tables import (
     WITHIN_MS,
     longer_chain,
 )
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.opcodes import TRUE
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _guarded(tables, first, last, counters):
     for g in range(first, last):
         count = counters[tables.guards[g, 0]]
@@ -50,11 +50,12 @@ def _guarded(tables, first, last, counters):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def put(tables, chain, n, edge, row):
     """Write an event as number n of the chain, with the counters after it."""
     before, after = chain.counters[n], chain.counters[n + 1]
-    after[:] = before
+    for k in range(before.shape[0]):
+        after[k] = before[k]
     for a in range(tables.edges[edge, ACTIONS], tables.edges[edge, ACTIONS_END]):
         counter = tables.actions[a, 0]
         after[counter] = 1 if tables.actions[a, 1] else before[counter] + 1
@@ -67,14 +68,14 @@ def put(tables, chain, n, edge, row):
         chain.iterations[n, d] = after[tables.paths[first + d]]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _time_of(tables, store, row):
     """The time that ties are about; t_ms are places in windows of events."""
     column = tables.scalars[TIME_COLUMN]
     return store.t_ms[row] if column < 0 else np.int64(store.columns[column, row])
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _is_tied(tables, store, chain, base, n):
     """Whether event n has the time of an earlier one (from `base` on) that it must follow: TIES STRICT."""
     occurrence = tables.edges[chain.edges[n], OCCURRENCE]
@@ -91,7 +92,7 @@ def _is_tied(tables, store, chain, base, n):
     return False
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def follow(tables, store, chain, base, n, edge, row):
     """Extend a chain of n events by `row` if the formula of `edge` holds; False, with a chain of n events, otherwise.
 
@@ -112,7 +113,7 @@ def follow(tables, store, chain, base, n, edge, row):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def end_in(tables, store, chain, n, state):
     """The exit by which a chain of n events ends in `state`, -1 when there is none."""
     for end in range(tables.state_exits[state], tables.state_exits[state + 1]):
@@ -132,14 +133,14 @@ def end_in(tables, store, chain, n, state):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def passes_having(tables, store, chain, n):
     """Whether HAVING is true of a match of n events."""
     having = tables.scalars[HAVING]
     return having < 0 or value_of(tables, store.columns, chain, n, having, np.int64(0)) == TRUE
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def write_values(tables, store, chain, n, values):
     """The results of RETURN for a match of n events; NaN is NULL."""
     for k in range(tables.returns.shape[0]):
@@ -149,7 +150,7 @@ def write_values(tables, store, chain, n, values):
 # ------------------------------------------------------------------- absence
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def first_since(store, partition, least):
     """The first row of a partition alone whose time is not before `least`; their number when there is none.
 
@@ -166,7 +167,7 @@ def first_since(store, partition, least):
     return store.members[start] if start < stop else store.t_ms.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(store, partition, start_row, end_row, out):
     """Write the rows in [start_row, end_row) that belong to a partition (broadcast ones, too) to `out`, in order.
 
@@ -195,7 +196,7 @@ def gather(store, partition, start_row, end_row, out):
         n += 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _left_of(tables, chain, n_before, negation, counters):
     """Which of the first events of the chain bounds the place of a negated pattern on the left, -1 for none: the
     latest that does not belong to another operand of an AND around it."""
@@ -215,7 +216,7 @@ def _left_of(tables, chain, n_before, negation, counters):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _intrudes(tables, store, chain, n, negation, counters, candidates, m):
     """Whether some of the m candidate rows match a negated pattern beside a match of n events (any match)."""
     room = n + m + 1
@@ -253,7 +254,7 @@ def _intrudes(tables, store, chain, n, negation, counters, candidates, m):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_violated(tables, store, chain, n, partition, negation, left, right, counters):
     """Whether a negated pattern is in its place: after event `left` of the match of n events and before `right`;
     -1: bounded by the window."""
@@ -286,7 +287,7 @@ def _is_violated(tables, store, chain, n, partition, negation, left, right, coun
     return kept > 0 and _intrudes(tables, store, chain, n, negation, counters, candidates, kept)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_free(tables, store, chain, n, partition):
     """Whether no negated pattern is in a place before or between the events of a match of n events."""
     if tables.negations.shape[0] == 0:
@@ -302,7 +303,7 @@ def is_free(tables, store, chain, n, partition):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_free_after(tables, store, chain, n, partition, end):
     """Whether no negated pattern is in a place at the end of a match of n events that ends by the exit `end`.
 
@@ -317,7 +318,7 @@ def is_free_after(tables, store, chain, n, partition, end):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def rewrite_chain(tables, chain, rows, edges):
     """Put a match back onto a chain that has room for it."""
     chain.counters[0, :] = 0

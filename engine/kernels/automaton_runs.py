@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from engine.kernels.automaton_edges import end_in, follow, is_free, passes_having, put
 from engine.kernels.automaton_search import emit, partition_of_match, with_more_events
@@ -26,6 +25,7 @@ from engine.kernels.automaton_tables import (
     longer_chain,
     new_chain,
 )
+from engine.kernels.compiling import kernel, leaf
 
 # Columns of Runs.runs.
 STATE, NODE, FIRST_ROW, FOLLOWING = 0, 1, 2, 3
@@ -51,7 +51,7 @@ class Runs(NamedTuple):
     counts: npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _new_run(state, chain, run_state, node, first_row):
     run = state.counts[FREE]
     if run >= 0:
@@ -66,7 +66,7 @@ def _new_run(state, chain, run_state, node, first_row):
     state.counts[N_LIVE] += 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _free_run(state, chain, run):
     state.runs[run, FOLLOWING] = state.counts[FREE]
     state.counts[FREE] = run
@@ -74,7 +74,7 @@ def _free_run(state, chain, run):
     state.counts[N_LIVE] -= 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _length(nodes, node):
     n = 0
     while node >= 0:
@@ -83,7 +83,7 @@ def _length(nodes, node):
     return n
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _unroll(tables, nodes, node, chain, n):
     """Put the n events that lead to a node onto the chain, which has room for one more."""
     for at in range(n - 1, -1, -1):
@@ -94,7 +94,7 @@ def _unroll(tables, nodes, node, chain, n):
         put(tables, chain, at, chain.edges[at], chain.rows[at])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_told, found):
     """A run has followed an edge: chain of n events, `node` before the newest; False when a match has no room."""
     row, target = chain.rows[n - 1], tables.edges[edge, TARGET]
@@ -112,7 +112,7 @@ def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_t
     return emit(tables, store, chain, n, own, end, found)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _begin_known(state, partition, unbound):
     """A partition seen for the first time has all runs that broadcast events have started so far."""
     state.known[partition] = True
@@ -123,7 +123,7 @@ def _begin_known(state, partition, unbound):
         run = state.runs[run, FOLLOWING]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _n_offers(state, partition, unbound):
     """How many runs one event may be offered to."""
     if partition < 0:
@@ -131,7 +131,7 @@ def _n_offers(state, partition, unbound):
     return state.lengths[partition] + 1 + (0 if state.known[partition] else state.lengths[unbound])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def advance_runs(tables, store, position, previous, state, start, end, found):
     """Offer rows start..end-1 to the runs; returns the first row not processed (end when all are), and the matches.
 

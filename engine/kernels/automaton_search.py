@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from engine.kernels.automaton_edges import end_in, first_since, follow, gather, is_free, passes_having, write_values
 from engine.kernels.automaton_tables import (
@@ -23,6 +22,7 @@ from engine.kernels.automaton_tables import (
     WITHIN_MS,
     new_chain,
 )
+from engine.kernels.compiling import kernel, leaf
 
 DONE, FULL = 0, 1
 
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     counts: npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def emit(tables, store, chain, n, partition, end, found):
     """Add a match of n events; False when there is no room for it."""
     k, m = found.counts[0], found.counts[1]
@@ -60,7 +60,7 @@ def emit(tables, store, chain, n, partition, end, found):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def with_more_events(found):
     """The same matches with twice the room for events."""
     m = found.counts[1]
@@ -73,7 +73,7 @@ def with_more_events(found):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def partition_of_match(tables, store, chain, n, partition):
     """The partition of a match: BROADCAST (-1) when all its events are of broadcast types."""
     if not tables.scalars[MUST_BE_KEYED]:
@@ -84,7 +84,7 @@ def partition_of_match(tables, store, chain, n, partition):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mark(tables, store, candidates, m, following):
     """following[e, j]: the first candidate from j on that edge e may take on the way to the last candidate, m if none.
 
@@ -112,7 +112,7 @@ def _mark(tables, store, candidates, m, following):
     return alive[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _search(tables, store, chain, candidates, m, following, partition, budget, found):
     """Add the matches that end in the last of m candidates; FULL when there is no room for them."""
     states = np.empty(m + 1, np.int64)
@@ -149,7 +149,7 @@ def _search(tables, store, chain, candidates, m, following, partition, budget, f
     return DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_of(chain, candidates, level, m):
     """The first candidate after the newest event of a chain of `level` events."""
     if level == 0:
@@ -157,7 +157,7 @@ def _first_of(chain, candidates, level, m):
     return np.searchsorted(candidates[:m], chain.rows[level - 1]) + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _accept(tables, store, chain, n, partition, end, found):
     """Add a complete chain if it is a match of this partition; False when there is no room."""
     own = partition_of_match(tables, store, chain, n, partition)
@@ -166,7 +166,7 @@ def _accept(tables, store, chain, n, partition, end, found):
     return not is_free(tables, store, chain, n, partition) or emit(tables, store, chain, n, partition, end, found)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_matches(tables, store, lasts, first_last, first_partition, budget, found):
     """Add the matches that end in lasts[first_last], from partition `first_partition` on, and in all later ones.
 

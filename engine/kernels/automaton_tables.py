@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from engine.kernels.compiling import kernel
 
 # Columns of Tables.edges.
 SOURCE, TARGET, OCCURRENCE, VARIABLE, BLOCKS = 0, 1, 2, 3, 4
@@ -113,7 +114,7 @@ class Chain(NamedTuple):
     stack: npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def new_chain(tables, room):
     """An empty chain with room for so many events."""
     n_terms = 1
@@ -133,7 +134,7 @@ def new_chain(tables, room):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def longer_chain(tables, chain, n):
     """The first n events of a chain, with twice the room."""
     longer = new_chain(tables, 2 * chain.rows.shape[0] + 16)

@@ -10,11 +10,11 @@ events ends with one that has ENDS_WINDOW); matches and counters, see `engine.ke
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.kernels.baseline_buffers import ENDS_WINDOW, OFFERED_ROW, OFFERED_TO
 from engine.kernels.baseline_edges import COMPONENT, IS_KLEENE, ROW, begins, completes, starts, takes
 from engine.kernels.baseline_runs import N_CELLS, N_CREATED, N_MATCHES, PEAK_LIVE, _record
+from engine.kernels.compiling import kernel
 from engine.kernels.opcodes import MAX_STACK
 
 # Entries of place.
@@ -23,7 +23,7 @@ FIRST = 1
 DEPTH = 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_windows(
     code, bounds, constants, columns, slots, loops, edges, strict_ties, t_ms, begin, take, offers, n_offers,
     place, cursor, depth_rows, depth_aggregates, chain, match_partition, match_offsets, match_cells, counters,

@@ -7,7 +7,7 @@ again for each event that may end a match.
 
 from __future__ import annotations
 
-from numba import njit
+from engine.kernels.compiling import leaf
 
 AT_ONCE = 0
 WHEN_ALL_BUFFERS_FILL = 1
@@ -19,7 +19,7 @@ OFFERED_TO = 1
 ENDS_WINDOW = 2
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def schedule_offers(
     mode, within, t_ms, partition_of, begin, take, previous_row, newest, offered, latest, offers, start, end
 ):  # fmt: skip
@@ -63,7 +63,7 @@ def schedule_offers(
     return end, n_offers
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _all_filled(within, t_ms, latest, row, q):
     """Each step has an event in the window that ends with this row."""
     for step in range(latest.shape[1]):
@@ -73,7 +73,7 @@ def _all_filled(within, t_ms, latest, row, q):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _waiting(mode, within, t_ms, previous_row, newest, offered, offers, row, q, own, at):
     """How many rows of entry q wait for `row`, itself included; they are written from `at` on unless it is -1."""
     keyed, common = newest[q], newest[0]
@@ -105,7 +105,7 @@ def _waiting(mode, within, t_ms, previous_row, newest, offered, offers, row, q, 
     return n
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def relink_rows(n_rows, partition_of, begin, take, previous_row, newest, latest):
     """Make previous_row, newest and latest anew for the rows that a store has kept."""
     newest[:] = -1

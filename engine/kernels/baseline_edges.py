@@ -14,8 +14,8 @@ What the arrays are, for all `baseline_*` kernels (n steps, k programs, r regist
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import leaf
 from engine.kernels.opcodes import TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
@@ -28,7 +28,7 @@ ROW = 0
 COMPONENT = 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def edge_holds(
     code, bounds, constants, columns, loops, edges, step, edge, chain, n_chain, rows, aggregates, stack
 ):  # fmt: skip
@@ -59,7 +59,7 @@ def edge_holds(
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def starts(code, bounds, constants, columns, slots, loops, edges, row, chain, rows, aggregates, stack):
     """True when the event may be the first of a match; registers and aggregates are then those of that match."""
     rows[:] = -1
@@ -73,7 +73,7 @@ def starts(code, bounds, constants, columns, slots, loops, edges, row, chain, ro
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def begins(
     code, bounds, constants, columns, slots, loops, edges, here, row, chain, n_chain, rows, aggregates, stack
 ):  # fmt: skip
@@ -97,7 +97,7 @@ def begins(
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def takes(
     code, bounds, constants, columns, slots, loops, edges, here, row, chain, n_chain, rows, aggregates, stack
 ):  # fmt: skip
@@ -113,7 +113,7 @@ def takes(
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def completes(code, bounds, constants, columns, loops, edges, chain, n_chain, rows, aggregates, stack):
     """True when a partial match in the last step may end with the event that it has got last."""
     last = edges.shape[0] - 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.opcodes import MAX_STACK, TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def construct_results(
     code, bounds, constants, columns, slots, negations, returns, having, n_steps, within, strict_ties, t_ms,
     partition_of, negated, n_rows, match_partition, match_offsets, match_rows, match_components, kept, values,
@@ -53,7 +53,7 @@ def construct_results(
                 )
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _occurs(
     code, bounds, constants, columns, negations, k, n_steps, within, strict_ties, t_ms, partition_of, negated, n_rows,
     partition, rows, aggregates, stack,

@@ -16,7 +16,6 @@ Beside the arrays of `engine.kernels.baseline_edges`:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.kernels.baseline_buffers import OFFERED_ROW, OFFERED_TO
 from engine.kernels.baseline_edges import (
@@ -30,6 +29,7 @@ from engine.kernels.baseline_edges import (
     starts,
     takes,
 )
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.opcodes import MAX_STACK
 
 # Columns of runs.
@@ -54,7 +54,7 @@ NEEDED_CELLS = 9
 N_COUNTERS = 10
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def start_runs(
     code, bounds, constants, columns, slots, loops, edges, begin, offers, started, n_offers, runs, run_aggregates,
     free, counters,
@@ -73,7 +73,7 @@ def start_runs(
             started[k] = _new_run(runs, run_aggregates, free, counters, -1, 0, 1, row, rows, aggregates)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_runs(
     code, bounds, constants, columns, slots, loops, edges, within, strict_ties, t_ms, begin, take,
     offers, started, start, end, runs, run_aggregates, free, list_head, list_length, chain,
@@ -179,7 +179,7 @@ def match_runs(
     return end
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _room(
     begin, take, row, partition, runs, list_head, list_length, chain, match_partition, match_cells, counters, last
 ):  # fmt: skip
@@ -203,7 +203,7 @@ def _room(
     )
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _looks_back(edges, here, there, move):
     """Whether a predicate of this move ranges over the events of an earlier component."""
     last = edges.shape[0] - 1
@@ -214,7 +214,7 @@ def _looks_back(edges, here, there, move):
     return found or (there == last and edges[last, PROCEED + 2] > edges[last, PROCEED + 1])
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _trace(runs, run, chain):
     """Write the events of a run in time order."""
     while run >= 0:
@@ -224,7 +224,7 @@ def _trace(runs, run, chain):
         run = runs[run, PARENT]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _new_run(runs, run_aggregates, free, counters, parent, state, length, row, rows, aggregates):
     counters[N_FREE] -= 1
     counters[N_CREATED] += 1
@@ -241,7 +241,7 @@ def _new_run(runs, run_aggregates, free, counters, parent, state, length, row, r
     return run
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _record(chain, n_chain, partition, match_partition, match_offsets, match_cells, counters):
     at = counters[N_CELLS]
     for k in range(n_chain):
@@ -253,7 +253,7 @@ def _record(chain, n_chain, partition, match_partition, match_offsets, match_cel
     match_offsets[counters[N_MATCHES]] = counters[N_CELLS]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def drop_expired_runs(t_ms, within, watermark_ms, runs, free, list_head, list_length, counters):
     """Free the runs whose window the watermark has passed."""
     for partition in range(list_head.shape[0]):

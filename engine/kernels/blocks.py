@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.opcodes import (
     ADD,
     AND,
@@ -41,7 +42,7 @@ BLOCK = 1024
 """Events at a time: a few stack slots of so many doubles fit into the first-level cache."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def select_where(code, bounds, first, last, constants, columns, selected):
     """Keep of the row numbers in `selected` those for which all programs first..last-1 are TRUE; returns how many.
 
@@ -69,7 +70,7 @@ def select_where(code, bounds, first, last, constants, columns, selected):
     return n_kept
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def stack_depth(code, bounds, first, last):
     """Stack slots that the deepest of the programs needs."""
     deepest = 1
@@ -85,7 +86,7 @@ def stack_depth(code, bounds, first, last):
     return deepest
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def evaluate_block(code, start, end, constants, columns, block, n, stack):
     """stack[0, :n] becomes the program's value for the events of `block`."""
     top = -1
@@ -116,7 +117,7 @@ def evaluate_block(code, start, end, constants, columns, block, n, stack):
             _binary(op, stack[top], stack[top + 1], n)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _binary(op, left, right, n):
     """left[:n] = left[:n] op right[:n]."""
     if op == AND:
@@ -186,7 +187,7 @@ def remainder(left, right):
     return np.fmod(left, right)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def member(value, constants, first, n):
     if math.isnan(value):
         return UNKNOWN

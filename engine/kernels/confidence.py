@@ -15,14 +15,14 @@ are compensated (Neumaier), so that intervals of many thousand milliseconds keep
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.ordering import both_precise, clock_before, may_precede, one_clock, separated
 
 _FAR = 2**62
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def point_probability(events, row, time_ms):
     """P(the event is at this millisecond), 0 outside its interval."""
     lo = events.lo_ms[row]
@@ -33,7 +33,7 @@ def point_probability(events, row, time_ms):
     return 1.0 / (hi - lo + 1) if at < 0 else events.weights[at + time_ms - lo]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distribution(events, row, factor):
     """factor * P(the event is at each millisecond of its interval), float64 (hi - lo + 1,)."""
     lo = events.lo_ms[row]
@@ -44,7 +44,7 @@ def distribution(events, row, factor):
     return factor * events.weights[at : at + n]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def total(values):
     """Compensated sum."""
     result = 0.0
@@ -59,7 +59,7 @@ def total(values):
     return result + lost
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow(events, i, reached, j):
     """F of row j from F of row i (`reached`, over i's interval): p_j(t) * sum of reached(s) over s < t."""
     lo_i = events.lo_ms[i]
@@ -80,7 +80,7 @@ def follow(events, i, reached, j):
     return following
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lead(events, i, j, ahead):
     """G of row i from G of row j (`ahead`, over j's interval): p_i(s) * sum of ahead(t) over t > s (backwards)."""
     lo_j = events.lo_ms[j]
@@ -100,7 +100,7 @@ def lead(events, i, j, ahead):
     return leading
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_mass(events, rows, start, end):
     """P(rows[start] < ... < rows[end - 1]), the window left aside. 1.0 for a single row."""
     mass = 1.0
@@ -121,7 +121,7 @@ def chain_mass(events, rows, start, end):
     return mass if plain else total(reached)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_end(events, rows, start, end, first_reached):
     """F of rows[end - 1], over its interval, from F of rows[start]."""
     reached = first_reached
@@ -137,7 +137,7 @@ def chain_end(events, rows, start, end, first_reached):
     return reached
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_confidence(events, rows, n, within_ms):
     """P(rows[0] < ... < rows[n - 1] and last - first <= within_ms), both ends inclusive.
 
@@ -181,7 +181,7 @@ def chain_confidence(events, rows, n, within_ms):
     return middle * total(result)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cut_by_window(events, rows, n, within_ms):
     """The joint of first and last where all neighbours overlap: a pass per millisecond s with s + within_ms < hi."""
     first = rows[0]
@@ -206,7 +206,7 @@ def _cut_by_window(events, rows, n, within_ms):
 # ------------------------------------------------------------------ negation
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def cumulative(events, row, time_ms):
     """P(the event is at or before this millisecond)."""
     lo = events.lo_ms[row]
@@ -221,7 +221,7 @@ def cumulative(events, row, time_ms):
     return total(events.weights[at : at + time_ms - lo + 1])
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def earliest_after(events, left, left_ms, row):
     """The earliest millisecond at which `row` comes after `left` at left_ms: -_FAR always, _FAR never."""
     if both_precise(events, left, row):
@@ -231,7 +231,7 @@ def earliest_after(events, left, left_ms, row):
     return left_ms + 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def latest_before(events, row, right, right_ms):
     """The latest millisecond at which `row` comes before `right` at right_ms: _FAR always, -_FAR never."""
     if both_precise(events, row, right):
@@ -241,7 +241,7 @@ def latest_before(events, row, right, right_ms):
     return right_ms - 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def absence(events, rows, n, within_ms, negated, gaps, gap, left_ms, right_ms):
     """P(no negated event of `gap` is in its place), given the times of the two events that bound it.
 
@@ -268,7 +268,7 @@ def absence(events, rows, n, within_ms, negated, gaps, gap, left_ms, right_ms):
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def absent_confidence(events, rows, n, within_ms, negated, gaps):
     """P(the rows are a match and no negated event is in its place) (DESIGN 4: the joint with the neighbours).
 
@@ -307,7 +307,7 @@ def absent_confidence(events, rows, n, within_ms, negated, gaps):
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _chain_without(events, rows, n, within_ms, negated, gaps, between, start):
     """F of the last row from F of the first, each link weighted with the absence of what is negated there."""
     reached = start

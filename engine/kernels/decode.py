@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from engine.kernels.compiling import leaf
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def widen(values, doubles):
     """Write int64 (n,) as float64 (n,); returns the least and the greatest of them and 0."""
     low = np.int64(0)

@@ -102,7 +102,7 @@ def _module_source(module: str, kernels: list[Any], names: Mapping[str, set[str]
             else:
                 lines.add(f"from {module} import {name}")
     functions = [textwrap.dedent(inspect.getsource(_function(kernel))) for kernel in kernels]
-    head = f'"""Copies of kernels of {module}, for one query."""\n\nfrom numba import njit\n'
+    head = f'"""Copies of kernels of {module}, for one query."""\n\nfrom engine.kernels.compiling import kernel, leaf\n'
     return head + "\n".join(sorted(lines)) + "\n\n\n" + "\n\n".join(functions)
 
 

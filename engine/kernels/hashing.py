@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from engine.kernels.compiling import leaf
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def mix(state, value):
     """One round of a multiplicative hash: 31 bits in, 31 bits out, so that no product leaves 62 bits."""
     state = (state ^ (value & 0x7FFFFFFF)) * 0x5BD1E995
@@ -18,7 +19,7 @@ def mix(state, value):
     return state
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def hash_class(a, b, c, d, e):
     """Hash of the five integers that identify a class of confidence."""
     state = mix(np.int64(0x1234567), np.int64(a))
@@ -28,7 +29,7 @@ def hash_class(a, b, c, d, e):
     return mix(state, np.int64(e))
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def hash_label(step, position, of, keys, at):
     """Hash of a label: component, candidate, class, and in keys[at] what later predicates read."""
     state = mix(np.int64(0x7654321), np.int64(step))

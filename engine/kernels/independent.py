@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.opcodes import GT, LE, LT, MAX_STACK, TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
@@ -49,7 +49,7 @@ class IndependentTables(NamedTuple):
     varies: bool
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_pairs(
     t_ms, partition, begin_ok, take_ok, heads, before, kleene, shared_first, shared_member, start, end, within_ms, most
 ):
@@ -106,7 +106,7 @@ def chain_pairs(
     return pairs[:n_pairs], end
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def members_between(before, newest, first, members):
     """Write the rows of a chain after `first`, up to `newest`, ascending; returns their number, or -1 for no room."""
     n = 0
@@ -126,7 +126,7 @@ def members_between(before, newest, first, members):
     return n
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _all_true(programs, code, bounds, constants, columns, registers, stack):
     for program in programs:
         if evaluate(code, bounds[program], bounds[program + 1], constants, columns, registers, stack, stack) != TRUE:
@@ -134,7 +134,7 @@ def _all_true(programs, code, bounds, constants, columns, registers, stack):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def find_limits(tables, columns, registers, stack, limits):
     """Write what the columns of selected events are compared with, float64 (n_properties,); the ends are bound."""
     for k in range(tables.properties.shape[0]):
@@ -143,7 +143,7 @@ def find_limits(tables, columns, registers, stack, limits):
         limits[k] = evaluate(tables.code, start, end, tables.constants, columns, registers, stack, stack)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _properties(properties, columns, limits, row):
     """The properties of an event as bits, -1 when it must not be selected."""
     mask = 0
@@ -168,7 +168,7 @@ def _properties(properties, columns, limits, row):
     return mask
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def bind_ends(tables, first, last, registers):
     """Set the registers of a pair; those of the selected events stay unset unless they are its ends."""
     registers[:] = -1
@@ -182,7 +182,7 @@ def bind_ends(tables, first, last, registers):
         registers[2 * final] = last
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def judge_members(tables, columns, begin_ok, take_ok, members, start, end, registers, stack, limits, roles, masks):
     """For members[start:end] what they can be (bits CAN_BEGIN, CAN_TAKE) and their properties; ends are bound."""
     # Local names: an array that is looked up in a tuple is counted as used, at each look.
@@ -213,7 +213,7 @@ def judge_members(tables, columns, begin_ok, take_ok, members, start, end, regis
             registers[2 * kleene] = was
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def judge_ends(tables, columns, begin_ok, take_ok, first, last, registers, stack, limits):
     """What the ends of a pair contribute: (mask of first, roles of last, mask of last); -1 as first mask: no match.
 
@@ -245,7 +245,7 @@ def judge_ends(tables, columns, begin_ok, take_ok, first, last, registers, stack
     return mask_first, roles[0], masks[0]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def completions(tables, own_last, roles_last, mask_last, start, end, roles, masks, further, ways):
     """How a selection can be completed from each state, for members[start:end] read backwards.
 
@@ -284,7 +284,7 @@ def completions(tables, own_last, roles_last, mask_last, start, end, roles, mask
                         ways[state] = min(ways[state] + ways[to], MOST)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(tables, start, end, roles, masks, further, state, chosen, used):
     """Mark in bool (>= end,) a longest selection and every member of some match; `further` from `completions`."""
     n_masks = 1 << tables.properties.shape[0]
@@ -310,7 +310,7 @@ def _choose(tables, start, end, roles, masks, further, state, chosen, used):
                 state = to
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _in_closed_form(tables, own_last, roles_last, start, end, roles, chosen, used):
     """Number of matches where any selection in order will do; marks a longest one and the members of some."""
     if tables.kleene == 0:
@@ -344,7 +344,7 @@ def _in_closed_form(tables, own_last, roles_last, start, end, roles, chosen, use
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_pairs(tables, columns, begin_ok, take_ok, before, pairs):
     """One row for each of the pairs between which there are matches.
 
@@ -467,7 +467,7 @@ def count_pairs(tables, columns, begin_ok, take_ok, before, pairs):
     return rows[:n], offsets[:, : n + 1], longest[: offsets[0, n]], used_rows[: offsets[1, n]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replay_all(tables, columns, offsets, chain, kleene, programs):
     """The values of `programs` for complete matches: float64 (n, n_programs).
 

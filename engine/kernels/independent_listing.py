@@ -8,8 +8,8 @@ tried in vain: a branch is entered only when some match comes of it (`independen
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.independent import (
     CAN_BEGIN,
     CAN_TAKE,
@@ -26,7 +26,7 @@ PAIR = 0
 DEPTH = 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_pairs(
     tables,
     columns,
@@ -154,7 +154,7 @@ def list_pairs(
     return n_nodes, n_matches
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def longest_path(before, pairs):
     """The most members that any of the pairs may have, and two."""
     longest = 0
@@ -172,7 +172,7 @@ def longest_path(before, pairs):
     return longest + 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_by_rank(members, n, ranks, last, order):
     """order[:n + 1] becomes the members by rank; n stands for the last event, at the end unless it is one of them."""
     size = n + 1 if last >= 0 else n
@@ -186,7 +186,7 @@ def _sort_by_rank(members, n, ranks, last, order):
         order[n] = n
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def spell_out(node_parent, node_row, match_node, match_last, offsets, rows):
     """The events of each match, in order: offsets int64 (n + 1,), and rows when it is not empty.
 

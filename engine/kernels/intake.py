@@ -8,9 +8,9 @@ filters: SASE++ section 5.2).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from engine.kernels.blocks import BLOCK, evaluate_block, stack_depth
+from engine.kernels.compiling import kernel
 from engine.kernels.keys import EMPTY, enter_key, find_key
 from engine.kernels.opcodes import TRUE
 
@@ -28,7 +28,7 @@ BROADCAST = -1
 NO_PARTITION = -2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_in(
     t_ms, type_codes, source_seq, clocks, columns, rows, firsts, n_before, code, bounds, constants, roles, type_places,
     broadcast, key_places, adds_all, within_ms, latest_ms, slots, keys, flat, values, table, cursor,

@@ -6,14 +6,14 @@ Keys of one column that are whole numbers close to each other need none: an arra
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import leaf
 from engine.kernels.hashing import mix
 
 EMPTY = -1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def number_keys(values, slots, keys, n_known, numbers, start):
     """Give each key the number of its partition, a new one in order of arrival if it has none yet.
 
@@ -47,7 +47,7 @@ def number_keys(values, slots, keys, n_known, numbers, start):
     return n, n_known
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def number_known_keys(values, may_add, slots, keys, n_known, numbers, start, absent):
     """As `number_keys`, but only where may_add (bool (n,)) is a new key numbered; elsewhere it gets `absent`."""
     width, n = values.shape
@@ -78,7 +78,7 @@ def number_known_keys(values, may_add, slots, keys, n_known, numbers, start, abs
     return n, n_known
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def fill_slots(keys, n_known, slots):
     """Enter the first `n_known` keys into empty slots."""
     mask = slots.shape[0] - 1
@@ -91,7 +91,7 @@ def fill_slots(keys, n_known, slots):
         slots[slot] = number
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def whole_range(values):
     """The least and the greatest of some doubles as int64, NaN left out, and whether all are whole numbers below 2**53.
 
@@ -111,7 +111,7 @@ def whole_range(values):
     return low, high, True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def number_whole_keys(values, low, places, keys, n_known, numbers):
     """As `number_keys` for one column of whole numbers, -1 for NaN; returns how many keys are known then.
 
@@ -133,7 +133,7 @@ def number_whole_keys(values, low, places, keys, n_known, numbers):
     return n_known
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def find_whole_keys(values, low, places, numbers, absent):
     """The numbers of keys known to `number_whole_keys`, `absent` for others."""
     for at in range(values.shape[0]):
@@ -146,7 +146,7 @@ def find_whole_keys(values, low, places, numbers, absent):
         numbers[at] = number
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def find_key(values, at, slots, keys):
     """The number of one key, column `at` of `values`, or EMPTY."""
     mask = slots.shape[0] - 1
@@ -162,7 +162,7 @@ def find_key(values, at, slots, keys):
     return EMPTY
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def enter_key(values, at, slots, keys, number):
     """Give a key that has none its number; there must be room for it, see `KeyTable.reserve`."""
     mask = slots.shape[0] - 1
@@ -174,7 +174,7 @@ def enter_key(values, at, slots, keys, number):
         keys[number, k] = values[k, at]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _hash(values, at):
     state = np.int64(0x2468ACE)
     for k in range(values.shape[0]):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.nfa_arrays import CHAIN_HEAD, FIRST_REGISTER, NEXT
 
 NEVER_MS = -(2**62)
 """No event that can begin a match yet; with a window added it is still before every time."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def live_rows(rows, starts, partition, lo_ms, hi_ms, within_ms, last_ms, shared_ms):
     """Those of `rows` that a start precedes by at most `within_ms`, and the starts: int64, ascending.
 
@@ -39,7 +39,7 @@ def live_rows(rows, starts, partition, lo_ms, hi_ms, within_ms, last_ms, shared_
     return found[:n_found]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def link_rows(rows, partition, lo_ms, hi_ms, n_partitions):
     """The precise ones of `rows` (int64, ascending), linked by partition (int64 per row, -1 for none).
 
@@ -56,7 +56,7 @@ def link_rows(rows, partition, lo_ms, hi_ms, n_partitions):
     return first, following
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def claim_partitions(rows, partition, own, absent, claimed):
     """The partitions of `rows` that have no number of their own yet, in order of arrival: int64.
 
@@ -73,7 +73,7 @@ def claim_partitions(rows, partition, own, absent, claimed):
     return found[:n_found]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def runs_reach(own, chains, runs, stored_ms, within_ms):
     """How long the newest run of each partition lives, int64 (n,), NEVER_MS without one.
 
@@ -90,7 +90,7 @@ def runs_reach(own, chains, runs, stored_ms, within_ms):
     return until_ms
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def near_starts(starts, others, partition, first, following, t_ms, within_ms, until_ms, own):
     """The rows that runs may select: those of a partition at most `within_ms` after a start, and `others`.
 
@@ -129,7 +129,7 @@ def near_starts(starts, others, partition, first, following, t_ms, within_ms, un
     return rows, partitions
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _mark(marks, row, following, t_ms, until_ms):
     """Mark the rows from `row` on up to a time, or to the next start, which goes on from there; returns how many."""
     n_marked = 0
@@ -140,7 +140,7 @@ def _mark(marks, row, following, t_ms, until_ms):
     return n_marked
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def live_among(marks, n_marked, partition, lo_ms, hi_ms, within_ms, until_ms, own):
     """Of the marked rows those that `near_starts` would return, looked at one after the other, and their partitions.
 
@@ -166,7 +166,7 @@ def live_among(marks, n_marked, partition, lo_ms, hi_ms, within_ms, until_ms, ow
     return rows[:k], partitions[:k]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def mark_found(rows, found, marks):
     """Set marks, bool (k,), of those of `rows`, int64 (k,), that are among `found`; both ascend."""
     at = 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from numba import njit
+from engine.kernels.compiling import leaf
 
 KEYED = 0
 BROADCAST = 1
 NEITHER = 2
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def precede(kind, partition, first_position, last, last_broadcast, previous):
     """Write to previous (int64 (n,)) the position of the event before each one in its partition, -1 for none.
 

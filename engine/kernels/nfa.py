@@ -16,8 +16,8 @@ without the question whether it counts from the end. What the arrays are stands 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.nfa_arrays import (
     AFTER,
     BEGIN,
@@ -92,7 +92,7 @@ _COMPLETE = 3  # leave the last component
 _DONE = 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def advance(
     code, bounds, constants, slots, steps, loops, negations, returns, live, live_states, scalars,
     batch_t, batch_rows, batch_partition, batch_previous, batch_roles, batch_columns,
@@ -440,7 +440,7 @@ def advance(
     return batch_rows.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _only_takes(steps, step):
     """Whether an event that a component may take by itself asks nothing else on its way: no predicate on the take edge,
     and after the last component none over events selected one by one."""
@@ -449,7 +449,7 @@ def _only_takes(steps, step):
     return plain and (step < steps.shape[0] - 1 or steps[step, leave + 1] == steps[step, leave + 2])
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _know(runs, run_aggregates, free, chains, seen, counters, partition, unbound):
     """A partition seen for the first time has all runs that broadcast events have started so far."""
     seen[partition, IS_KNOWN] = 1
@@ -474,7 +474,7 @@ def _know(runs, run_aggregates, free, chains, seen, counters, partition, unbound
         run = runs[run, NEXT]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _fill_run(runs, run_aggregates, run, state, head, partition, rows, aggregates):
     runs[run, STATE] = state
     runs[run, HEAD] = head
@@ -486,7 +486,7 @@ def _fill_run(runs, run_aggregates, run, state, head, partition, rows, aggregate
         run_aggregates[run, k] = aggregates[k]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _unlink(runs, free, chains, counters, chain, before, run):
     """Free a run; `before` is the one that stays before it in the chain, or none."""
     if before >= 0:
@@ -499,7 +499,7 @@ def _unlink(runs, free, chains, counters, chain, before, run):
     chains[chain, CHAIN_LENGTH] -= 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _unlink_merged(runs, free, chains, counters, chain):
     before = _END
     run = chains[chain, CHAIN_HEAD]
@@ -512,7 +512,7 @@ def _unlink_merged(runs, free, chains, counters, chain):
         run = following
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _complete(
     code, bounds, constants, columns, negations, returns, scalars, t_ms, negated_before, newest_negated,
     match_fields, match_rows, match_aggregates, match_values, counters,

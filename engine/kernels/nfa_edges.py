@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from engine.kernels.compiling import leaf
 from engine.kernels.nfa_arrays import (
     AFTER,
     BRANCH,
@@ -21,7 +20,7 @@ from engine.kernels.opcodes import TRUE
 from engine.kernels.predicates import evaluate
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def loops_hold(
     code, bounds, constants, columns, loops, nodes, head, first, last, rows, aggregates, stack
 ):  # fmt: skip
@@ -54,7 +53,7 @@ def loops_hold(
     return holds
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def negation_fails(
     code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
     negation, partition, n_rows, rows, aggregates, stack,
@@ -88,7 +87,7 @@ def negation_fails(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _stands_between(
     code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
     negation, partition, start, end, rows, aggregates, stack,
@@ -122,7 +121,7 @@ def _stands_between(
     return found
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def undisturbed(
     code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
     partitions, n_rows, match_rows, match_aggregates, stack, stands,
@@ -138,7 +137,7 @@ def undisturbed(
                 stands[at] = False
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def append_node(nodes, counters, row, parent, component):
     """A node for an event selected after `parent` (-1: the first); returns its number."""
     node = counters[N_NODES]

@@ -8,8 +8,8 @@ started last, and a match is told for those whose start is still within the wind
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import leaf
 from engine.kernels.hashing import mix
 from engine.kernels.nfa_arrays import (
     BRANCH,
@@ -40,7 +40,7 @@ MERGED_AWAY = -1
 """State of a run that another one has taken in."""
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def merge_equivalent(
     runs, run_aggregates, columns, nodes, live, live_states, changed, n_changed, table, counters, number, bits
 ):  # fmt: skip
@@ -77,7 +77,7 @@ def merge_equivalent(
     return n_merged
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _read(runs, run_aggregates, columns, live, at, run):
     """What entry `at` of `live` stands for in a run, as a double; NaN for NULL."""
     of = live[at, LIVE_OF]
@@ -90,7 +90,7 @@ def _read(runs, run_aggregates, columns, live, at, run):
     return run_aggregates[run, of]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _hash(runs, run_aggregates, columns, live, live_states, run, number, bits):
     state = runs[run, STATE]
     code = mix(np.int64(0x1357924), state)
@@ -101,7 +101,7 @@ def _hash(runs, run_aggregates, columns, live, live_states, run, number, bits):
     return code
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _are_equivalent(runs, run_aggregates, columns, live, live_states, one, other):
     state = runs[one, STATE]
     if runs[other, STATE] != state:
@@ -114,7 +114,7 @@ def _are_equivalent(runs, run_aggregates, columns, live, live_states, one, other
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _merge(runs, run_aggregates, nodes, counters, kept, merged):
     """`kept` goes on with both histories, and otherwise as the one of the two that started last."""
     kept_is_younger = runs[kept, FIRST_REGISTER] >= runs[merged, FIRST_REGISTER]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.nfa_arrays import BRANCH, COMPONENT, PARENT, ROW, UNION
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_histories(nodes, t_ms, heads, earliest_ms, counts):
     """Write to counts int64 (n,) how many histories end in each head whose first event is not before earliest_ms.
 
@@ -34,7 +34,7 @@ def count_histories(nodes, t_ms, heads, earliest_ms, counts):
         counts[at] = n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_rows(nodes, t_ms, heads, earliest_ms, first):
     """Write to first int64 (sum of counts,) the first row of each history, in the order of `spell_out`."""
     ways = np.empty(64, np.int64)
@@ -56,7 +56,7 @@ def first_rows(nodes, t_ms, heads, earliest_ms, first):
             n += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spell_out(nodes, t_ms, heads, earliest_ms, offsets, rows, components):
     """The events of each history that counts, each history from its first event on: rows[offsets[k]:offsets[k + 1]].
 
@@ -95,13 +95,13 @@ def spell_out(nodes, t_ms, heads, earliest_ms, offsets, rows, components):
             n += 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _branch(nodes, node):
     """The nearest union at or below a node, or else the first node of its history."""
     return node if nodes[node, COMPONENT] == UNION else nodes[node, BRANCH]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _longer(array):
     longer = np.empty(2 * array.shape[0], np.int64)
     longer[: array.shape[0]] = array

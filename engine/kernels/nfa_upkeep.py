@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.nfa_arrays import (
     BRANCH,
     CHAIN_HEAD,
@@ -21,7 +21,7 @@ from engine.kernels.nfa_arrays import (
 )
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def expire(t_ms, within_ms, runs, free, chains, counters, watermark_ms):
     """Remove every run that no event at or after the watermark can extend within the window."""
     for chain in range(chains.shape[0]):
@@ -43,7 +43,7 @@ def expire(t_ms, within_ms, runs, free, chains, counters, watermark_ms):
             run = following
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def mark_rows(numbers, marked):
     """Mark in `marked` (bool, per row) every row number of a matrix that is not -1."""
     for i in range(numbers.shape[0]):
@@ -52,7 +52,7 @@ def mark_rows(numbers, marked):
                 marked[numbers[i, k]] = True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def reach(nodes, n_nodes, t_ms, earliest_ms, heads, replaced, reachable, rows):
     """Which nodes and rows the histories of `heads` (int64, overwritten) still need.
 
@@ -78,7 +78,7 @@ def reach(nodes, n_nodes, t_ms, earliest_ms, heads, replaced, reachable, rows):
             rows[nodes[node, ROW]] = True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def renumber_nodes(nodes, n_nodes, replaced, reachable, new_row, kept, new_node):
     """Copy the reachable nodes to `kept`, with rows and nodes under their new numbers; new_node: int64 (n_nodes + 1,),
     -1 for those dropped and at the end."""
@@ -109,7 +109,7 @@ def renumber_nodes(nodes, n_nodes, replaced, reachable, new_row, kept, new_node)
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def live_runs(runs, chains, n_live):
     """The numbers of all runs, chain after chain in their order, and the chain of each."""
     found = np.empty(n_live, np.int64)
@@ -125,7 +125,7 @@ def live_runs(runs, chains, n_live):
     return found, chain_of
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def link_runs(runs, unbound, n_runs, chains):
     """Chain the first `n_runs` runs in their order; `unbound`: bool (n_runs,), those of no partition yet."""
     for run in range(n_runs - 1, -1, -1):
@@ -135,7 +135,7 @@ def link_runs(runs, unbound, n_runs, chains):
         chains[chain, CHAIN_LENGTH] += 1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def link_negated(partition_of, n_rows, negated, negated_before, newest_negated):
     """Chain the first `n_rows` rows by negation and partition; newest_negated: all -1 before."""
     for negation in range(negated.shape[0]):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from engine.kernels.compiling import kernel, leaf
 
 
 class Events(NamedTuple):
@@ -30,19 +31,19 @@ class Events(NamedTuple):
     strict: bool
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def both_precise(events, i, j):
     """True when neither timestamp is an interval."""
     return events.lo_ms[i] == events.hi_ms[i] and events.lo_ms[j] == events.hi_ms[j]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def one_clock(events, i, j):
     """True when the order of the two is known from their clock: one clock, and not both precise."""
     return events.clock[i] >= 0 and events.clock[i] == events.clock[j] and not both_precise(events, i, j)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def clock_before(events, i, j):
     """For two events of one clock: whether i comes before j there, by (nominal time, source_seq, row)."""
     if events.hi_ms[i] != events.hi_ms[j]:
@@ -52,13 +53,13 @@ def clock_before(events, i, j):
     return i < j
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def ties_ordered(events, i, j):
     """For precise i and j at one millisecond: whether i comes before j there (stream order, unless ties are strict)."""
     return both_precise(events, i, j) and i < j and not events.strict
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def may_precede(events, i, j):
     """Whether i comes before j in at least one possible world."""
     if one_clock(events, i, j):
@@ -68,7 +69,7 @@ def may_precede(events, i, j):
     return events.lo_ms[i] == events.hi_ms[j] and ties_ordered(events, i, j)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def separated(events, i, j):
     """Whether i comes before j in every possible world: where j is does not depend on where i is."""
     if one_clock(events, i, j):
@@ -78,7 +79,7 @@ def separated(events, i, j):
     return events.hi_ms[i] == events.lo_ms[j] and ties_ordered(events, i, j)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_order(events, candidates):
     """Sort candidates so that blocks of them can be searched one after the other.
 
@@ -125,7 +126,7 @@ def search_order(events, candidates):
     return rows, blocks, least
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _sorts_before(events, i, j):
     if events.hi_ms[i] != events.hi_ms[j]:
         return events.hi_ms[i] < events.hi_ms[j]

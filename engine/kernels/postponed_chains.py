@@ -9,8 +9,8 @@ candidates times the bound on the count, in additions.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel
 from engine.kernels.confidence import chain_confidence, chain_mass
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
@@ -22,7 +22,7 @@ NOT_THIS_FORM = 5
 MOST = 2**62 - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_chains(
     tables, events, begin_ok, take_ok, candidates, blocks, first, last, threshold, count_slot, most_counted
 ):
@@ -180,7 +180,7 @@ def count_chains(
     return COMPLETE, n_matches, n_work, best_confidence, chain, steps, used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_best(candidates, links, start, end, length, chain):
     """Write a chain of `length` events from `start` to `end` to chain[1 : length + 1]."""
     n = end + 1

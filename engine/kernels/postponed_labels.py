@@ -13,8 +13,8 @@ block is extended. Inside a block of several events, whose order is open, prefix
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.confidence import chain_confidence, chain_mass
 from engine.kernels.hashing import hash_class, hash_label
 from engine.kernels.opcodes import MAX_STACK
@@ -39,7 +39,7 @@ MOST = 2**62 - 1  # counts stop here; the sum of two still fits
 MAX_LINKS = 1 << 23
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count(
     tables,
     events,
@@ -462,21 +462,21 @@ def count(
     return status, n_matches, n_work, best_confidence, chain[:length], steps[:length], used, used_exact
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def copy_from(table, at, values):
     """values = table[at], element by element: no view is made."""
     for k in range(values.shape[0]):
         values[k] = table[at, k]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def copy_to(table, at, values):
     """table[at] = values."""
     for k in range(values.shape[0]):
         table[at, k] = values[k]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _write_chain(fields, candidates, first, label, chain, steps):
     """Write the longest prefix behind a label; returns its length."""
     length = fields[label, 4]
@@ -489,7 +489,7 @@ def _write_chain(fields, candidates, first, label, chain, steps):
     return length
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _in_class(class_keys, of, position):
     """Whether the candidate is in the open segment of this class."""
     while of >= 0:

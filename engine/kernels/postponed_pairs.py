@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.ordering import may_precede, one_clock
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
 BROADCAST = -1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def decided_ms(events, first, last, within_ms, holds_back):
     """The time that the watermark must pass before the matches of a pair are known.
 
@@ -25,7 +25,7 @@ def decided_ms(events, first, last, within_ms, holds_back):
     return events.hi_ms[last] + within_ms
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pairs(
     events, lasts, partition, firsts, starts, inner, inner_starts, within_ms, longest_ms, n_steps, holds_back, after_ms,
     before_ms,
@@ -75,7 +75,7 @@ def pairs(
     return found[:n_found]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _all_between(events, inner, inner_starts, key, first, last, longest_ms):
     """Whether for each component between the ends some row may lie there, of the partition or of all."""
     for component in range(inner_starts.shape[0]):
@@ -93,7 +93,7 @@ def _all_between(events, inner, inner_starts, key, first, last, longest_ms):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def around(events, members, starts, key, first, last, longest_ms, before_ms, after_ms):
     """The rows of a group and of BROADCAST that may lie in [first - before_ms, last + after_ms], without the two."""
     earliest = events.lo_ms[first] - before_ms
@@ -117,7 +117,7 @@ def around(events, members, starts, key, first, last, longest_ms, before_ms, aft
     return found[:n_found]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def inside(events, rows, first, last):
     """Those rows that may come after `first` and before `last`."""
     kept = np.empty(rows.shape[0], np.int64)
@@ -130,7 +130,7 @@ def inside(events, rows, first, last):
     return kept[:n_kept]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _first_from(events, rows, start, end, time_ms):
     """The first place in rows[start:end] whose lo_ms is not before time_ms (rows are in that order)."""
     while start < end:
@@ -142,7 +142,7 @@ def _first_from(events, rows, start, end, time_ms):
     return start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replay(tables, columns, chain, steps, programs, stack):
     """The values of `programs` for a complete match: float64 (n_programs,).
 

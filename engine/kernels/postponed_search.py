@@ -7,8 +7,8 @@ stay false once they are false; a bound on the number of steps ends the search o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.confidence import absent_confidence, chain_confidence, chain_mass
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
@@ -37,7 +37,7 @@ TOLERANCE = 1e-12
 """Confidences are computed to about this; a threshold is met up to it."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search(
     tables,
     events,
@@ -256,7 +256,7 @@ def search(
     )
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _is_new(position, blocks, depth, at):
     """Whether the candidate is not in the chain yet; only events of its own block can come again."""
     for k in range(depth, 0, -1):
@@ -267,7 +267,7 @@ def _is_new(position, blocks, depth, at):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _confidence_of_match(
     tables, events, negated, negated_ok, chain, steps, length, first, last, rows, aggregates, stack
 ):

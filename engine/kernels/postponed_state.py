@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from engine.kernels.compiling import kernel, leaf
 from engine.kernels.opcodes import AGG_COUNT, AGG_COUNT_EVENTS, AGG_LAG, FALSE, TRUE
 from engine.kernels.ordering import both_precise, may_precede, one_clock, separated
 from engine.kernels.predicates import all_hold, evaluate, reset_aggregates, update_aggregates
@@ -71,7 +71,7 @@ class Tables(NamedTuple):
     within_ms: int
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unbound(tables, last):
     """Registers before the first event is bound; the last one is known when it is a single component."""
     n_steps = tables.kleene.shape[0]
@@ -82,7 +82,7 @@ def unbound(tables, last):
     return rows
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def begins(tables, events, step, row, rows, aggregates, stack):
     """Bind `row` as the first (or only) event of `step`; False when a predicate does not hold."""
     current = rows.shape[0] - 1
@@ -110,7 +110,7 @@ def begins(tables, events, step, row, rows, aggregates, stack):
     return _may_still_hold(tables, events, step, rows, aggregates, stack)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def takes(tables, events, step, row, rows, aggregates, stack):
     """Bind `row` as the next event of the Kleene component `step`; False when a predicate does not hold."""
     rows[rows.shape[0] - 1] = row
@@ -135,7 +135,7 @@ def takes(tables, events, step, row, rows, aggregates, stack):
     return _may_still_hold(tables, events, step, rows, aggregates, stack)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def leaves(tables, events, step, rows, aggregates, stack):
     """Whether the predicates on completing `step` hold (loops apart)."""
     first = tables.edges[step, PROCEED, 0]
@@ -143,7 +143,7 @@ def leaves(tables, events, step, rows, aggregates, stack):
     return all_hold(tables.code, tables.bounds, first, last, tables.constants, events.columns, rows, aggregates, stack)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def completes(tables, events, rows, aggregates, stack):
     """Whether the predicates of the complete match (HAVING) hold."""
     for program in tables.finals:
@@ -154,7 +154,7 @@ def completes(tables, events, rows, aggregates, stack):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def loops_hold(tables, events, step, edge, chain, steps, n, rows, aggregates, stack):
     """Whether the loops of one edge hold for each event of the component that they range over.
 
@@ -192,7 +192,7 @@ def loops_hold(tables, events, step, edge, chain, steps, n, rows, aggregates, st
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def negated_between(tables, events, k, row, left, right, first, last, rows, aggregates, stack):
     """Whether the event `row` stands where negation k forbids one: ABSENT, PRESENT or UNCERTAIN.
 
@@ -228,7 +228,7 @@ def negated_between(tables, events, k, row, left, right, first, last, rows, aggr
     return PRESENT if side_left == PRESENT and side_right == PRESENT else UNCERTAIN
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def negations_at(tables, events, negated, negated_ok, decided_at, first, last, rows, aggregates, stack):
     """The worst answer of `negated_between` over the negations decided when `decided_at` is bound.
 
@@ -252,7 +252,7 @@ def negations_at(tables, events, negated, negated_ok, decided_at, first, last, r
     return worst
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _is_before(events, i, j):
     if separated(events, i, j):
         return PRESENT
@@ -261,7 +261,7 @@ def _is_before(events, i, j):
     return UNCERTAIN if may_precede(events, i, j) else ABSENT
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _within(events, i, j, within_ms):
     """Whether j - i <= within_ms: always PRESENT, never ABSENT."""
     if events.hi_ms[j] - events.lo_ms[i] <= within_ms:
@@ -269,7 +269,7 @@ def _within(events, i, j, within_ms):
     return ABSENT if events.lo_ms[j] - events.hi_ms[i] > within_ms else UNCERTAIN
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def count_in(kinds, owners, slot_columns, bases, caps, step, columns, row, aggregates):
     """Add the event of `row` to the aggregates of `step`; counts stop at their caps."""
     update_aggregates(kinds, owners, slot_columns, bases, step, columns, row, aggregates)
@@ -278,7 +278,7 @@ def count_in(kinds, owners, slot_columns, bases, caps, step, columns, row, aggre
             aggregates[slot] = caps[slot]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _hoisted_hold(tables, events, step, has_previous, rows, aggregates, stack):
     for k in range(tables.hoisted.shape[0]):
         if tables.hoisted[k, 0] != step or (tables.hoisted[k, 2] != 0 and not has_previous):
@@ -291,7 +291,7 @@ def _hoisted_hold(tables, events, step, has_previous, rows, aggregates, stack):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _may_still_hold(tables, events, step, rows, aggregates, stack):
     for k in range(tables.falling.shape[0]):
         if tables.falling[k, 0] != step:

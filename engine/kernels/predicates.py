@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from engine.kernels.compiling import leaf
 from engine.kernels.opcodes import (
     ADD,
     AGG_COUNT,
@@ -45,7 +45,7 @@ from engine.kernels.opcodes import (
 )
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def evaluate(code, start, end, constants, columns, rows, aggregates, stack):
     """The value that the program code[start:end] leaves on the stack.
 
@@ -122,7 +122,7 @@ def evaluate(code, start, end, constants, columns, rows, aggregates, stack):
     return stack[0]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def all_hold(code, bounds, first, last, constants, columns, rows, aggregates, stack):
     """True when each of the programs first..last-1 is TRUE; program k is code[bounds[k]:bounds[k + 1]]."""
     for k in range(first, last):
@@ -131,7 +131,7 @@ def all_hold(code, bounds, first, last, constants, columns, rows, aggregates, st
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def reset_aggregates(kinds, components, component, aggregates):
     """Set the slots of one component to the aggregates of no event: counts 0, everything else NULL."""
     for slot in range(kinds.shape[0]):
@@ -140,7 +140,7 @@ def reset_aggregates(kinds, components, component, aggregates):
             aggregates[slot] = 0.0 if kind in (AGG_COUNT_EVENTS, AGG_COUNT) else np.nan
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def update_aggregates(kinds, components, slot_columns, bases, component, columns, row, aggregates):
     """Add the event of `row` to the slots of one component.
 

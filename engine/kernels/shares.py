@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from engine.kernels.compiling import kernel, leaf
 
 BLOCK = 1024
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -12,7 +13,7 @@ _HIGH = np.uint64(33)
 _LOW = np.uint64(2**31 - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rows_of_shard(keys, number, n_shards, rows):
     """Write the rows whose key hashes to a shard, and those without all of a key; returns how many.
 
@@ -53,7 +54,7 @@ def rows_of_shard(keys, number, n_shards, rows):
     return n_rows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_texts(offsets, base, words, masks, rows, slots, firsts, counts, numbers):
     """Give the texts of some rows numbers in order of arrival; returns how many texts there are, -1 for too many.
 
@@ -98,7 +99,7 @@ def number_texts(offsets, base, words, masks, rows, slots, firsts, counts, numbe
     return n_texts
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _word(words, at):
     """The eight bytes from byte `at` on."""
     shift = np.uint64(8 * (at & 7))
@@ -106,7 +107,7 @@ def _word(words, at):
     return (words[at >> 3] >> shift) | (high << (np.uint64(56) - shift))
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def widen_rows(values, rows, doubles):
     """Write some of the numbers, int64, as float64 (m,); returns the least and the greatest of them and 0."""
     low = np.int64(0)

@@ -22,9 +22,9 @@ _HEAD = '''"""Generated from the programs of a checked query; see `engine.plan.g
 import math
 
 import numpy as np
-from numba import njit
 
 from engine.kernels.blocks import member, remainder
+from engine.kernels.compiling import leaf
 '''
 _ARITHMETIC = {op.ADD: "+", op.SUBTRACT: "-", op.MULTIPLY: "*"}
 _COMPARISONS = {op.EQ: "==", op.NE: "!=", op.LT: "<", op.LE: "<=", op.GT: ">", op.GE: ">="}
@@ -48,7 +48,7 @@ def generate(code: Int32Array, bounds: Int32Array) -> str:
 def _dispatch(starts: list[int]) -> str:
     """The choice of a program by where it starts; halving, so that many programs cost little."""
     lines = [
-        "@njit(cache=True, nogil=True)",
+        "@leaf",
         "def evaluate(code, start, end, constants, columns, rows, aggregates, stack):",
         *_choice(starts, "    "),
         "    return np.nan",
@@ -76,7 +76,7 @@ def _choice(starts: list[int], indent: str) -> list[str]:
 
 
 def _function(start: int, program: list[list[int]]) -> str:
-    lines = ["@njit(cache=True, nogil=True)", f"def _program_{start}(constants, columns, rows, aggregates):"]
+    lines = ["@leaf", f"def _program_{start}(constants, columns, rows, aggregates):"]
     stack: list[str] = []
     for at, (operation, arg1, arg2) in enumerate(program):
         result = f"v{at}"
