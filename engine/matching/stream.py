@@ -206,14 +206,13 @@ class StreamColumns:
         """Row numbers of the events of some types, in order, and whether all of them are precise."""
         found = self._rows_of_types.get(types)
         if found is None:
-            there = types.intersection(self._names())
-            if len(there) == 1:
-                rows = self.rows_of_type(*there)
+            is_wanted = [name in types for name in self._names()]
+            if all(is_wanted):
+                rows: Int64Array = np.arange(len(self), dtype=np.int64)
+            elif sum(is_wanted) == 1:
+                rows = self.rows_of_type(self._names()[is_wanted.index(True)])
             else:
-                marked = np.zeros(len(self), np.bool_)
-                for name in there:
-                    marked[self.rows_of_type(name)] = True
-                rows = np.flatnonzero(marked)
+                rows = np.flatnonzero(np.array(is_wanted)[self._type_codes])
             found = rows, self.is_precise or bool((self.t_lo_ms[rows] == self.t_hi_ms[rows]).all())
             self._rows_of_types[types] = found
         return found
