@@ -231,7 +231,11 @@ class EventBatch:
 
     def has(self, name: str) -> bool:
         """True when there is a column of this name."""
-        return name in self.table.column_names
+        return name in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.table.column_names)
 
     def numbers(self, name: str) -> Float64Array:
         """A numeric attribute as doubles, shape (n,); NaN where it is null or the batch has no such column."""

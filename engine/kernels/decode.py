@@ -20,4 +20,19 @@ def widen(values, doubles):
     return low, high
 
 
-__all__ = ["widen"]
+@leaf
+def is_repeated(offsets, text):
+    """Whether strings are all the same: offsets int32 (n + 1,) into text, uint8."""
+    first = offsets[0]
+    length = offsets[1] - first
+    for k in range(1, offsets.shape[0] - 1):
+        start = offsets[k]
+        if offsets[k + 1] - start != length:
+            return False
+        for at in range(length):
+            if text[start + at] != text[first + at]:
+                return False
+    return True
+
+
+__all__ = ["is_repeated", "widen"]

@@ -183,45 +183,40 @@ def bind_ends(tables, first, last, registers):
 
 
 @leaf
-def judge_members(tables, columns, begin_ok, take_ok, members, start, end, registers, stack, limits, roles, masks):
-    """For members[start:end] what they can be (bits CAN_BEGIN, CAN_TAKE) and their properties; ends are bound."""
-    # Local names: an array that is looked up in a tuple is counted as used, at each look.
+def _judge(tables, columns, begin_ok, take_ok, row, registers, stack, limits):
+    """What an event can be as a Kleene event (bits CAN_BEGIN, CAN_TAKE), and its properties; ends are bound."""
     kleene = tables.kleene
-    properties = tables.properties
-    code = tables.code
-    bounds = tables.bounds
-    constants = tables.constants
-    on_each = tables.each
-    on_take = tables.take
-    on_begin = tables.begin
-    current = registers.shape[0] - 1
+    code, bounds, constants = tables.code, tables.bounds, tables.constants
+    registers[registers.shape[0] - 1] = row
+    mask = _properties(tables.properties, columns, limits, row)
+    if mask < 0 or not _all_true(tables.each, code, bounds, constants, columns, registers, stack):
+        return 0, mask
+    role = 0
+    if take_ok[kleene, row] and _all_true(tables.take, code, bounds, constants, columns, registers, stack):
+        role |= CAN_TAKE
+    if kleene > 0 and begin_ok[kleene, row]:
+        was = registers[2 * kleene]
+        registers[2 * kleene] = row
+        if _all_true(tables.begin, code, bounds, constants, columns, registers, stack):
+            role |= CAN_BEGIN
+        registers[2 * kleene] = was
+    return role, mask
+
+
+@leaf
+def judge_members(tables, columns, begin_ok, take_ok, members, start, end, registers, stack, limits, roles, masks):
+    """For members[start:end] what `_judge` says."""
     for j in range(start, end):
-        row = members[j]
-        registers[current] = row
-        roles[j] = 0
-        mask = _properties(properties, columns, limits, row)
-        masks[j] = mask
-        if mask < 0 or not _all_true(on_each, code, bounds, constants, columns, registers, stack):
-            continue
-        if take_ok[kleene, row] and _all_true(on_take, code, bounds, constants, columns, registers, stack):
-            roles[j] |= CAN_TAKE
-        if kleene > 0 and begin_ok[kleene, row]:
-            was = registers[2 * kleene]
-            registers[2 * kleene] = row
-            if _all_true(on_begin, code, bounds, constants, columns, registers, stack):
-                roles[j] |= CAN_BEGIN
-            registers[2 * kleene] = was
+        roles[j], masks[j] = _judge(tables, columns, begin_ok, take_ok, members[j], registers, stack, limits)
 
 
-@kernel
+@leaf
 def judge_ends(tables, columns, begin_ok, take_ok, first, last, registers, stack, limits):
     """What the ends of a pair contribute: (mask of first, roles of last, mask of last); -1 as first mask: no match.
 
     Roles and mask of last are 0 unless it is a Kleene event of its own. Ends are bound, limits found.
     """
-    code = tables.code
-    bounds = tables.bounds
-    constants = tables.constants
+    code, bounds, constants = tables.code, tables.bounds, tables.constants
     current = registers.shape[0] - 1
     registers[current] = first
     if not begin_ok[0, first] or not _all_true(tables.on_first, code, bounds, constants, columns, registers, stack):
@@ -236,13 +231,8 @@ def judge_ends(tables, columns, begin_ok, take_ok, first, last, registers, stack
         return -1, 0, 0
     if tables.kleene != tables.n_steps - 1 or first == last:
         return mask_first, 0, 0
-    roles = np.zeros(1, np.int64)
-    masks = np.zeros(1, np.int64)
-    ends = np.full(1, last, np.int64)
-    judge_members(tables, columns, begin_ok, take_ok, ends, 0, 1, registers, stack, limits, roles, masks)
-    if roles[0] == 0:
-        return -1, 0, 0
-    return mask_first, roles[0], masks[0]
+    role, mask = _judge(tables, columns, begin_ok, take_ok, last, registers, stack, limits)
+    return (mask_first, role, mask) if role else (-1, 0, 0)
 
 
 @leaf
@@ -284,13 +274,16 @@ def completions(tables, own_last, roles_last, mask_last, start, end, roles, mask
                         ways[state] = min(ways[state] + ways[to], MOST)
 
 
-@kernel
-def _choose(tables, start, end, roles, masks, further, state, chosen, used):
-    """Mark in bool (>= end,) a longest selection and every member of some match; `further` from `completions`."""
+@leaf
+def _choose(tables, start, end, roles, masks, further, state, reached, chosen, used):
+    """Mark in bool (>= end,) a longest selection and every member of some match; `further` from `completions`.
+
+    reached: bool (n_states,), scratch.
+    """
     n_masks = 1 << tables.properties.shape[0]
     top = tables.sizes.shape[0] - 1
     n_states = (top + 1) * n_masks
-    reached = np.zeros(n_states, np.bool_)
+    reached[:] = False
     reached[state] = True
     for j in range(end - start):
         member = start + j
@@ -367,6 +360,7 @@ def count_pairs(tables, columns, begin_ok, take_ok, before, pairs):
     n_states = (top + 1) * n_masks
     further = np.empty((1, n_states), np.int32)
     ways = np.empty(n_states, np.int64)
+    reached = np.empty(n_states, np.bool_)
     registers = np.empty(2 * tables.n_steps + 1, np.int64)
     stack = np.empty(MAX_STACK, np.float64)
     limits = np.empty(tables.properties.shape[0], np.float64)
@@ -422,7 +416,7 @@ def count_pairs(tables, columns, begin_ok, take_ok, before, pairs):
             state = n_masks + mask_first if tables.kleene == 0 else 0
             n_matches = ways[state]
             if n_matches > 0:
-                _choose(tables, start, n_members, roles, masks, further, state, chosen, used)
+                _choose(tables, start, n_members, roles, masks, further, state, reached, chosen, used)
         if n_matches == 0:
             continue
         if n == rows.shape[0]:

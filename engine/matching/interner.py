@@ -8,6 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import Float64Array
+from engine.kernels.decode import is_repeated
+
+_NO_TEXT = np.empty(0, np.uint8)
 
 
 class Interner:
@@ -49,10 +52,4 @@ def is_one_text(strings: pa.Array) -> bool:
         return False
     _, offset_buffer, text = strings.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[strings.offset : strings.offset + len(strings) + 1]
-    length = int(offsets[1] - offsets[0])
-    if text is None or length == 0:
-        return int(offsets[-1]) == int(offsets[0])
-    if offsets[-1] - offsets[0] != length * len(strings) or not (np.diff(offsets) == length).all():
-        return False
-    data = np.frombuffer(text, np.uint8)
-    return np.array_equal(data[offsets[0] : offsets[-1] - length], data[offsets[1] : offsets[-1]])
+    return bool(is_repeated(offsets, np.frombuffer(text, np.uint8) if text else _NO_TEXT))
