@@ -1,0 +1,89 @@
+"""Places of events in their partitions against their definition: counted one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.events import AttributeType, EventBatch, EventSchema
+from engine.matching.interner import Interner
+from engine.matching.places import Places
+from engine.matching.stream import StreamColumns
+
+INT = AttributeType.INT
+SCHEMA = EventSchema.of({"Whole": {"k": INT, "j": INT}, "K": {"k": INT}, "J": {"j": INT}, "None": {}})
+HELD = {name: frozenset(has) for name, has in SCHEMA.types.items()}
+Row = tuple[str, int | None, int | None]
+
+rows = st.tuples(st.sampled_from(list(HELD)), st.sampled_from([1, 2, 3, None]), st.sampled_from([1, 2, None]))
+
+
+def columns(drawn: list[Row]) -> StreamColumns:
+    events = []
+    for at, (name, k, j) in enumerate(drawn):
+        held = {x: value for x, value in (("k", k), ("j", j)) if x in HELD[name]}
+        events.append({"event_id": str(at), "type": name, "t_lo_ms": at, "t_hi_ms": at, "source_seq": at, **held})
+    batch = EventBatch.from_rows(events, SCHEMA) if events else EventBatch.empty()
+    return StreamColumns(batch, Interner())
+
+
+def is_member(row: Row, key: tuple[float, ...]) -> bool:
+    values = {"k": row[1], "j": row[2]}
+    return all(x not in HELD[row[0]] or values[x] == own for x, own in zip("kj", key, strict=True))
+
+
+def of_definition(drawn: list[Row], start: int, keys: list[tuple[float, ...]]) -> dict[tuple[int, int], int]:
+    """(row, partition) -> place, of the rows from `start` on."""
+    found = {}
+    for number, key in enumerate(keys):
+        members = [at for at, row in enumerate(drawn) if is_member(row, key)]
+        found |= {(at - start, number): place for place, at in enumerate(members) if at >= start}
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(rows, max_size=14), st.integers(0, 14), st.booleans())
+def test_every_event_counts_in_every_partition_that_agrees(drawn: list[Row], cut: int, needs_whole: bool) -> None:
+    places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+    for start, part in ((0, drawn[:cut]), (cut, drawn[cut:])):
+        stream = columns(part)
+        before, known = places.ends(), len(places.keys)
+        places.begin(stream)
+        at = places.place(stream, np.ones(len(stream), np.bool_), 0, known)
+        found = dict(zip(zip(at.rows.tolist(), at.partition.tolist(), strict=True), at.place.tolist(), strict=True))
+        assert found == of_definition(drawn[: start + len(part)], start, places.keys.all())
+        assert (places.ends()[:known] == before + at.growth[:known]).all()
+        again = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+        again.restore(places.save())
+        places = again
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(rows, max_size=14))
+def test_a_partition_is_an_event_with_the_whole_key_or_every_combination_of_values(drawn: list[Row]) -> None:
+    whole = {(k, j) for name, k, j in drawn if name == "Whole" and k is not None and j is not None}
+    ks = {k for name, k, _ in drawn if k is not None and "k" in HELD[name]}
+    js = {j for name, _, j in drawn if j is not None and "j" in HELD[name]}
+    for needs_whole, expected in ((True, whole), (False, {(k, j) for k in ks for j in js})):
+        places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+        places.begin(columns(drawn))
+        assert set(places.keys.all()) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(rows, max_size=12), st.lists(rows, max_size=6))
+def test_forgotten_partitions_leave_the_others_where_they_were(drawn: list[Row], more: list[Row]) -> None:
+    places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=True)
+    stream = columns(drawn)
+    places.begin(stream)
+    places.place(stream, np.ones(len(stream), np.bool_), 0, 0)
+    kept = np.arange(0, len(places.keys), 2)
+    ends, keys = places.ends()[kept], [places.keys.key(number) for number in kept.tolist()]
+    places.keep(kept)
+    assert (places.ends() == ends).all()
+    stream = columns([row for row in more if row[0] != "Whole"])
+    places.begin(stream)
+    at = places.place(stream, np.ones(len(stream), np.bool_), 0, len(kept))
+    assert places.keys.all() == keys
+    assert (places.ends() == ends + at.growth).all()
