@@ -107,8 +107,11 @@ def test_the_key_of_a_match_is_that_of_all_its_events() -> None:
     assert sorted(row.key for row in found) == [(("j", 1), ("k", "p")), (("j", 2), ("k", "p"))]
 
 
-def test_a_run_that_begins_in_several_partitions_goes_on_in_each() -> None:
-    text = "PATTERN SEQ(P v0, A v1) WHERE skip_till_next_match { [k] AND [j] } WITHIN 10 ms"
+@pytest.mark.parametrize("window", ["10 ms", "10 EVENTS"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_run_that_begins_in_several_partitions_goes_on_in_each(window: str, at_once: bool) -> None:
+    """Also in those that become known later, by an event of a batch to come."""
+    text = f"PATTERN SEQ(P v0, A v1) WHERE skip_till_next_match {{ [k] AND [j] }} WITHIN {window}"
     rows: list[tuple[str, dict[str, object]]] = [
         ("P", {"k": "p"}),
         ("A", {"k": "p", "j": 1}),
@@ -120,8 +123,14 @@ def test_a_run_that_begins_in_several_partitions_goes_on_in_each() -> None:
         {"event_id": f"e{at}", "type": name, "t_lo_ms": at, "t_hi_ms": at, "source_rank": 0, "source_seq": at, **values}
         for at, (name, values) in enumerate(rows)
     ]
-    engine = Engine([compile_query(text, SCHEMA)], SCHEMA)
-    found = [*engine.process(EventBatch.from_rows(events, SCHEMA), FOREVER_MS), *engine.finish()]
+    query = compile_query(text, SCHEMA)
+    engine = Engine([query], SCHEMA)
+    found: list[MatchRow] = []
+    for at, batch in enumerate([events] if at_once else [[event] for event in events]):
+        found += engine.process(EventBatch.from_rows(batch, SCHEMA), FOREVER_MS if at_once else at + 1)
+        state, engine = engine.save(), Engine([query], SCHEMA)
+        engine.restore(state)
+    found += engine.finish()
     assert {row.event_ids: dict(row.key) for row in found} == {
         ("e0", "e1"): {"k": "p", "j": 1},
         ("e0", "e3"): {"k": "p", "j": 2},
