@@ -11,6 +11,7 @@ from engine.events import TIME_ATTRIBUTE, AttributeType
 from engine.language import ast
 from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
+from engine.language.types import context_of
 from engine.plan.automaton_checks import CheckPlacement
 from engine.plan.automaton_model import Automaton, AutomatonEdge, AutomatonPlan, Condition, NegatedPattern, Term
 from engine.plan.automaton_states import StateBuilder
@@ -123,7 +124,9 @@ class _AutomatonPlanner:
                     yield self._equal(right, left, attribute)
         for equivalence in self.query.equivalences:
             if equivalence.variable is not None:
-                yield self._equal(equivalence.variable, equivalence.variable, equivalence.attribute)
+                same = self._equal(equivalence.variable, equivalence.variable, equivalence.attribute)
+                context = context_of(same.expression, self.resolved.variables)
+                yield replace(same, reading=replace(same.reading, context=context), reason="")
 
     def _may_meet(self, left: str, right: str) -> bool:
         """False for variables of two negated patterns."""

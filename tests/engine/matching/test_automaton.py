@@ -63,6 +63,15 @@ def test_bindings_of_a_repeated_group_are_nested_by_iteration() -> None:
     assert bound(running.give("A B B A B C"))[0] == {"a": ("a0", "a3"), "b": (("b1", "b2"), ("b4",)), "c": ("c5",)}
 
 
+def test_one_value_in_the_events_of_a_kleene_component_is_one_in_each_iteration() -> None:
+    pattern = "SEQ((SEQ(A a, B+ b[]))+, C c)"
+    for where in ("[b.x]", "b[i].x = b[1].x"):
+        rows = Running(pattern, "skip_till_next_match", where).give("A B1 B1 A B2 B3 C")
+        assert {"a": ("a0", "a3"), "b": (("b1", "b2"), ("b4",)), "c": ("c6",)} in bound(rows)
+        assert not any(("b4", "b5") in row["b"] for row in bound(rows))  # type: ignore[operator]
+    assert not Running("SEQ((SEQ(A a, B b))+, C c)", "partition_contiguity", "[k] AND [b.x]").give("A B1 A B2 C")[1:]
+
+
 def test_a_variable_that_an_iteration_lacks_is_an_empty_list_there() -> None:
     running = Running("SEQ((OR(A a, B b))+, C c)", "partition_contiguity", "[k]")
     assert {"a": ("a0", ()), "b": ((), "b1"), "c": ("c2",)} in bound(running.give("A B C"))
