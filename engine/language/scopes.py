@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.errors import QueryTypeError, Span
@@ -53,7 +54,7 @@ class Variable:
         return self.path if self.closure else self.path[:-1]
 
 
-Scope = dict[str, Variable]
+Scope = Mapping[str, Variable]
 """Variables by name, in textual order."""
 
 
@@ -105,13 +106,13 @@ class _ScopeBuilder:
                     pattern.span, f"ANY({count}, ...) of {len(parts)} components", f"at most {len(parts)}"
                 )
             case _:
-                scope: Scope = {}
+                scope: dict[str, Variable] = {}
                 for part in pattern.parts:
                     for variable in self.scope(part, place).values():
                         self._merge(scope, variable, exclusive=isinstance(pattern, Alternative))
                 return scope
 
-    def _merge(self, scope: Scope, variable: Variable, *, exclusive: bool) -> None:
+    def _merge(self, scope: dict[str, Variable], variable: Variable, *, exclusive: bool) -> None:
         """Add a variable; parts of an OR may share one, since a match has only one of them."""
         first = scope.setdefault(variable.name, variable)
         if first is variable:
