@@ -1,10 +1,12 @@
 """Queries on generated kernels find what they find on the precompiled ones.
 
-The copies run as plain Python here, which takes no compiler; CLUSTERCEP_EXAMPLES says how many queries.
+The copies run as plain Python here, which takes no compiler; CLUSTERCEP_EXAMPLES says how many queries, and with
+CLUSTERCEP_COMPILED=1 what is written out of each query, its predicates, is compiled: seconds for each.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels import generated as kernels
 from engine.runtime import generated
 
+COMPILED = os.environ.get("CLUSTERCEP_COMPILED") == "1"
 N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "5"))
 SCHEMA = EventSchema.of({t: {"k": AttributeType.INT, "x": AttributeType.INT, "s": AttributeType.STRING} for t in "ABC"})
 TERMS = ("a.x", "b[i].x", "b[i-1].x", "b[1].x", "count(b[..i-1])", "sum(b[..i-1].x)", "avg(b[..i-1].x)", "3", "0", "-1")
@@ -31,6 +34,10 @@ STRATEGIES = ("skip_till_next_match", "partition_contiguity", "strict_contiguity
 @pytest.fixture(autouse=True)
 def _plain_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     def load_plain(folder: Path, entries: tuple[Any, ...]) -> dict[Any, Any]:
+        if COMPILED:
+            kernels.load_package(folder, ())
+            programs = importlib.import_module(f"{folder.name}.programs")
+            assert hasattr(programs.evaluate, "py_func")
         with patch.object(numba.config, "DISABLE_JIT", True):
             return kernels.load_package(folder, entries)
 
