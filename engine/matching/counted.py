@@ -275,7 +275,10 @@ class CountedRuntime:
     ) -> tuple[Matches, Int64Array]:
         """The matches with the times and numbers that their events have in the stream, but for those that were told
         before, and for each the number of the partitions, its own, and the place of the event that it waits for."""
-        at = placed.at(found.events.number)
+        at, is_there = placed.at(found.events.number)
+        if found.n_matches and not is_there.all():  # it begins so far back that it has been told
+            recent = np.logical_and.reduceat(is_there[found.listed.rows], found.listed.offsets[:-1])
+            found = found.chosen(np.flatnonzero(recent))
         times_ms, place = placed.time_ms[at], placed.place[at]
         events = found.events._replace(lo_ms=times_ms, hi_ms=times_ms, number=placed.stream_number[at])
         partition = placed.partition[at[found.last]] if found.n_matches else _NO_ROWS

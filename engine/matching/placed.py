@@ -89,10 +89,10 @@ class PlacedRows:
         for name, column in zip(self._COLUMNS, added, strict=True):
             setattr(self, name, np.concatenate([getattr(self, name), column]))
 
-    def at(self, numbers: Int64Array) -> Int64Array:
-        """Where rows with these numbers stand in the columns."""
-        found: Int64Array = np.searchsorted(self.numbers, numbers)
-        return found
+    def at(self, numbers: Int64Array) -> tuple[Int64Array, BoolArray]:
+        """Where rows with these numbers stand in the columns, and whether they have not been forgotten."""
+        found = np.minimum(np.searchsorted(self.numbers, numbers), max(len(self.numbers) - 1, 0))
+        return found, np.equal(self.numbers[found], numbers)
 
     @property
     def is_to_be_looked_at(self) -> bool:

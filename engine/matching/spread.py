@@ -151,7 +151,7 @@ class SpreadRuntime:
     def _in_stream(self, found: Matches | None) -> Matches:
         """The matches with the numbers that their events have in the stream."""
         assert found is not None
-        at = self._placed.at(found.events.number)
+        at, _ = self._placed.at(found.events.number)
         return replace(found, events=found.events._replace(number=self._placed.stream_number[at]))
 
     def _remember(self, stream: StreamColumns, watermark_ms: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -76,3 +77,25 @@ def test_every_construct(strategy: str) -> None:
         check_against_the_oracle(in_events(case, n_events), data)
 
     check()
+
+
+def test_what_was_told_is_not_told_again_when_another_partition_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runtimes and places keep events of partitions that stand still for different times."""
+    monkeypatch.setattr("engine.matching.intake._COMPACT_AT", 0)
+    monkeypatch.setattr("engine.matching.placed._LEAST_ROWS", 0)
+    query = compile_query("PATTERN SEQ(A a, A b, !B c) WHERE skip_till_any_match { [k] } WITHIN 3 EVENTS", SCHEMA)
+    engine = Engine([query], SCHEMA)
+    chosen = np.random.default_rng(7)
+    share = 0.5 ** np.arange(12)
+    keys = chosen.choice(12, 400, p=share / share.sum()).tolist()
+    found = []
+    for start in range(0, len(keys), 25):
+        rows = [
+            {"event_id": str(n), "type": "A", "t_lo_ms": n, "t_hi_ms": n, "source_seq": n, "k": f"key{keys[n]}"}
+            for n in range(start, start + 25)
+        ]
+        found += engine.process(EventBatch.from_rows(rows, SCHEMA), start + 25)
+    found += engine.finish()
+    of_key = [[n for n, key in enumerate(keys) if key == own] for own in range(12)]
+    pairs = [(a, b) for own in of_key for at, a in enumerate(own) for b in own[at + 1 : at + 3]]
+    assert sorted(row.event_ids for row in found) == sorted((str(a), str(b)) for a, b in pairs)

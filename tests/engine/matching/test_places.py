@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.events import AttributeType, EventBatch, EventSchema
 from engine.matching.interner import Interner
+from engine.matching.placed import PlacedRows
 from engine.matching.places import Places
 from engine.matching.stream import StreamColumns
 
@@ -87,3 +88,13 @@ def test_forgotten_partitions_leave_the_others_where_they_were(drawn: list[Row],
     at = places.place(stream, np.ones(len(stream), np.bool_), 0, len(kept))
     assert places.keys.all() == keys
     assert (places.ends() == ends + at.growth).all()
+
+
+def test_rows_that_were_forgotten_are_not_taken_for_others() -> None:
+    placed = PlacedRows()
+    one = np.arange(4)
+    placed.append(one, one, one, one)
+    placed.keep(np.array([False, True, False, True]))
+    at, is_there = placed.at(np.array([0, 1, 2, 3, 4]))
+    assert is_there.tolist() == [False, True, False, True, False]
+    assert placed.place[at[is_there]].tolist() == [1, 3]
