@@ -255,6 +255,20 @@ class EventBatch:
         column = _whole(self.table.column(name))
         return None if column.null_count or not pa.types.is_int64(column.type) else column.to_numpy()
 
+    def gappy_whole_numbers(self, name: str) -> tuple[Int64Array, npt.NDArray[np.uint8], int] | None:
+        """An attribute of whole numbers with nulls as it is stored, shape (n,), and the bits that say which are none,
+        from the given bit on; None for another."""
+        if not self.has(name):
+            return None
+        column = _whole(self.table.column(name))
+        if not column.null_count or not pa.types.is_int64(column.type):
+            return None
+        bits, values = column.buffers()
+        stored = np.frombuffer(values, np.int64)[column.offset : column.offset + len(column)]
+        given = np.frombuffer(bits, np.uint8)
+        stored.flags.writeable = given.flags.writeable = False  # kernels are compiled for arrays that are not
+        return stored, given, column.offset
+
     def strings(self, name: str) -> pa.Array:
         """A string column as an Arrow array of length n (nulls where the batch has no such column)."""
         if not self.has(name):

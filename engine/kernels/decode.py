@@ -35,4 +35,22 @@ def is_repeated(offsets, text):
     return True
 
 
-__all__ = ["is_repeated", "widen"]
+@leaf
+def widen_given(values, bits, start, doubles):
+    """As `widen`, but NaN where bit `start` + k, the lowest of each byte first, is 0; what stands there does not count.
+
+    bits: uint8.
+    """
+    low = np.int64(0)
+    high = np.int64(0)
+    start = max(start, 0)
+    for k in range(values.shape[0]):
+        given = (bits[(start + k) >> 3] >> ((start + k) & 7)) & 1
+        value = values[k] if given else np.int64(0)
+        low = min(low, value)
+        high = max(high, value)
+        doubles[k] = value if given else np.nan
+    return low, high
+
+
+__all__ = ["is_repeated", "widen", "widen_given"]

@@ -17,6 +17,7 @@ _LEAST_RUNS = 256
 _LEAST_NODES = 1024
 _LEAST_MATCHES = 1024
 _MOST_AHEAD = 8192
+_MANY = 65_536  # arrays of so much grow by three times their length: what is not used of it takes no memory
 _ROOMY = 8  # arrays that are so many times too large are given up
 _MOST_MATCHES = 65_536  # as many are handed over at once, unless one event completes more
 _SINCE_START = (na.N_BEGUN, na.N_MERGED, na.N_OFFERED)
@@ -70,7 +71,7 @@ class RunMemory:
         """The matches completed since the last call."""
         n = self.count(na.N_MATCHES)
         self.counters[na.N_MATCHES] = 0
-        return where(self.matches, np.arange(n))
+        return na.MatchArrays(*(array[:n].copy() for array in self.matches))
 
     # ---------------------------------------------------------------- growth
 
@@ -90,7 +91,7 @@ class RunMemory:
         n_needed = min(n_events, max(_MOST_AHEAD, n_usual))
         n_free = len(self.nodes) - self.n_nodes
         if n_free < n_needed:
-            self.nodes = _longer(self.nodes, max(len(self.nodes), n_needed) - n_free)
+            self.nodes = _longer(self.nodes, max(_further(len(self.nodes)), n_needed) - n_free)
 
     def grow(self) -> None:
         """Make room for whatever one more event may need."""
@@ -98,7 +99,7 @@ class RunMemory:
         if self.counters[na.N_FREE] < n_needed:
             self._grow_runs(max(len(self.runs), n_needed))
         if len(self.nodes) - self.n_nodes < 2 * n_needed:
-            self.nodes = _longer(self.nodes, max(len(self.nodes), 2 * n_needed))
+            self.nodes = _longer(self.nodes, max(_further(len(self.nodes)), 2 * n_needed))
         n_matches = len(self.matches.fields)
         if n_matches < max(n_needed, _MOST_MATCHES):
             self._allocate_matches(max(2 * n_needed, min(2 * n_matches, _MOST_MATCHES)))
@@ -265,6 +266,11 @@ def where(matches: na.MatchArrays, chosen: BoolArray | Int64Array) -> na.MatchAr
     """The matches whose mask (n,) is True, or of these numbers."""
     columns: list[Any] = [array[chosen] for array in matches]
     return na.MatchArrays(*columns)
+
+
+def _further(n: int) -> int:
+    """By how much an array of n entries grows."""
+    return n if n < _MANY else 3 * n
 
 
 def _longer(array: npt.NDArray[Any], extra: int) -> npt.NDArray[Any]:

@@ -19,6 +19,7 @@ from engine.plan.model import Plan
 _STATE_VERSION = 2
 _LEAST = 64
 _MOST_AHEAD = 8192  # rows for which room is made before it is known how many will be kept
+_MANY = 65_536  # from so many on there is room for four times as many: what is not used of it takes no memory
 
 
 class RunStore:
@@ -71,11 +72,11 @@ class RunStore:
         """Make room for so many more rows; of very many for a good part, or for as many as usual."""
         n_needed = n_stored + min(n_more, max(_MOST_AHEAD, n_usual))
         if n_needed > len(self.t_lo_ms):
-            self._grow(n_stored, max(n_needed, 2 * n_stored))
+            self._grow(n_stored, max(n_needed, _roomy(n_stored)))
 
     def grow(self, n_stored: int) -> None:
         """Make room for at least as many rows again as there are, of which `n_stored` have been written."""
-        self._grow(n_stored, 2 * len(self.t_lo_ms))
+        self._grow(n_stored, _roomy(len(self.t_lo_ms)))
 
     def _grow(self, n_stored: int, capacity: int) -> None:
         old = self.__dict__.copy()
@@ -165,6 +166,10 @@ class RunStore:
             self.negated[number, :n] = table.column(name).to_numpy(zero_copy_only=False)
         self.ids = IdColumn(table.column("id").combine_chunks())
         self.keys = KeyTable(len(self.key), keys)
+
+
+def _roomy(n: int) -> int:
+    return 2 * n if n < _MANY else 4 * n
 
 
 def _renumbered(n: int, kept: Int64Array) -> Int64Array:

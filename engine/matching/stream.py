@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
-from engine.kernels.decode import widen
+from engine.kernels.decode import widen, widen_given
 from engine.kernels.liveness import link_rows
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
@@ -314,13 +314,17 @@ class StreamColumns:
             into[:] = self.t_hi_ms
         elif kind is AttributeType.STRING:
             into[:] = self.interner.encode(self.batch.strings(name))
-        elif (values := self.batch.whole_numbers(name)) is None:
-            into[:] = self.batch.numbers(name)
-        else:
+        elif (values := self.batch.whole_numbers(name)) is not None:
             self._complete.add(name)
-            low, high = widen(values, into)
-            if max(-low, high) > MAX_EXACT_INT:
-                self.batch.numbers(name)  # refuses it, with the value
+            self._check(name, *widen(values, into))
+        elif (gappy := self.batch.gappy_whole_numbers(name)) is not None:
+            self._check(name, *widen_given(*gappy, into))
+        else:
+            into[:] = self.batch.numbers(name)
+
+    def _check(self, name: str, low: int, high: int) -> None:
+        if max(-low, high) > MAX_EXACT_INT:
+            self.batch.numbers(name)  # refuses it, with the value
 
 
 class ShardColumns(StreamColumns):

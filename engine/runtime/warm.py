@@ -64,7 +64,7 @@ def warm_kernels() -> None:
 
 
 def _events(n_events: int, width_ms: int) -> EventBatch:
-    """One every 3 ms, half of them with an interval."""
+    """One every 3 ms, half of them with an interval; where there are intervals, the last has no key."""
     kinds = "ABBA"
     rows = [
         {
@@ -72,7 +72,7 @@ def _events(n_events: int, width_ms: int) -> EventBatch:
             "type": kinds[n % 4],
             "t_lo_ms": 3 * n,
             "t_hi_ms": 3 * n + (width_ms if n % 8 < 4 else 0),
-            "k": n // 40,
+            "k": n // 40 if width_ms == 0 or n < n_events - 1 else None,
             "x": n % 4 + 1.0,
         }
         for n in range(n_events)

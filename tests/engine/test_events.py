@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from engine.errors import EventError
 from engine.events import AttributeType, EventBatch, EventSchema
+from engine.matching.interner import Interner
+from engine.matching.stream import StreamColumns
 
 SCHEMA = EventSchema.of(
     {
@@ -80,6 +82,22 @@ def test_integers_that_doubles_cannot_hold_are_refused() -> None:
     batch = EventBatch.from_rows([{"event_id": "1", "type": "A", "t_lo_ms": 1, "x": 2**53 + 1}], SCHEMA)
     with pytest.raises(EventError, match="beyond 2\\^53"):
         batch.numbers("x")
+
+
+def test_whole_numbers_with_gaps_are_read_as_they_are_stored() -> None:
+    rows = [{"event_id": str(k), "type": "A", "t_lo_ms": k, "x": None if k % 3 == 0 else k} for k in range(20)]
+    whole = EventBatch.from_rows(rows, SCHEMA)
+    for part in (whole, EventBatch(whole.table.slice(5, 9)), EventBatch(whole.table.slice(8))):
+        stored = StreamColumns(part, Interner()).column("x", AttributeType.INT)
+        assert np.array_equal(stored, part.numbers("x"), equal_nan=True)
+    assert EventBatch(whole.table.slice(1, 2)).gappy_whole_numbers("x") is None  # no gap there
+    assert whole.gappy_whole_numbers("absent") is None
+
+
+def test_a_number_with_gaps_around_it_that_doubles_cannot_hold_is_refused() -> None:
+    rows = [{"event_id": str(k), "type": "A", "t_lo_ms": k, "x": x} for k, x in enumerate((None, -(2**53) - 1, 1))]
+    with pytest.raises(EventError, match="beyond 2\\^53"):
+        StreamColumns(EventBatch.from_rows(rows, SCHEMA), Interner()).column("x", AttributeType.INT)
 
 
 def test_concat_unites_attribute_columns() -> None:
