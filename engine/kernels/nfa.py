@@ -113,7 +113,7 @@ def advance(
     n_slots = run_aggregates.shape[1]
     n_negations = negations.shape[0]
     within, strict_ties, strategy = scalars[WITHIN], scalars[STRICT_TIES], scalars[STRATEGY]
-    has_broadcast, merges = scalars[HAS_BROADCAST] != 0, scalars[MERGES] != 0
+    has_broadcast, merges, having = scalars[HAS_BROADCAST] != 0, scalars[MERGES] != 0, scalars[HAVING]
     kinds, owners, bases = slots[:, SLOT_KIND], slots[:, SLOT_COMPONENT], slots[:, SLOT_BASE]
     slot_columns = slots[:, SLOT_COLUMN]
     rows = np.empty(n_registers, np.int64)
@@ -214,12 +214,23 @@ def advance(
                     if evaluate(code, bounds[k], bounds[k + 1], constants, columns, rows, aggregates, stack) != TRUE:
                         holds = False
                         break
-                if holds:
-                    _complete(
-                        code, bounds, constants, columns, negations, returns, scalars, t_ms, negated_before,
-                        newest_negated, match_fields, match_rows, match_aggregates, match_values, counters,
-                        n_steps, node, partition, row, rows, aggregates, stack,
-                    )  # fmt: skip
+                if holds and having >= 0:
+                    value = evaluate(
+                        code, bounds[having], bounds[having + 1], constants, columns, rows, aggregates, stack
+                    )
+                    holds = value == TRUE
+                if holds:  # as `_complete`: without negations no match waits
+                    match = max(counters[N_MATCHES], 0)
+                    counters[N_MATCHES] = match + 1
+                    match_fields[match, HEAD] = node
+                    match_fields[match, PARTITION] = partition
+                    match_fields[match, FIRST_ROW] = rows[0]
+                    match_fields[match, LAST_ROW] = row
+                    for k in range(returns.shape[0]):
+                        program = max(returns[k], 0)
+                        match_values[match, k] = evaluate(
+                            code, bounds[program], bounds[program + 1], constants, columns, rows, aggregates, stack
+                        )
             place += 1
         if place == n_events:
             break

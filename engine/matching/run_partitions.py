@@ -96,8 +96,9 @@ class RunPartitions:
     ) -> Offered:
         """What is offered where runs are nearly everywhere: edges are asked first, then runs about what they accept."""
         by_role = self._filter.by_role(stream)
+        asked = {id(found): found for found in by_role}  # several edges may accept the same rows
         marks = np.zeros((len(stream) + 7) // 8 * 8, np.uint8)
-        for found in by_role:
+        for found in asked.values():
             marks[found] = 1
         marks[others] = 3
         marks[starts] = 2
@@ -107,8 +108,13 @@ class RunPartitions:
         )
         self._is_dense = len(rows) > _DENSE * n_marked
         roles: BoolArray = np.zeros((len(by_role), len(rows)), np.bool_)
+        marked: dict[int, BoolArray] = {}
         for found, accepted in zip(by_role, roles, strict=True):
-            mark_found(rows, found, accepted)
+            if id(found) in marked:
+                accepted[:] = marked[id(found)]
+            else:
+                mark_found(rows, found, accepted)
+                marked[id(found)] = accepted
         return Offered(rows, partition, roles)
 
     def _known(self, stream: StreamColumns, chains: Chains, keys: KeyTable) -> Int64Array:
