@@ -71,7 +71,8 @@ class RunMemory:
         """The matches completed since the last call."""
         n = self.count(na.N_MATCHES)
         self.counters[na.N_MATCHES] = 0
-        return na.MatchArrays(*(array[:n].copy() for array in self.matches))
+        columns: list[Any] = [array[:n].copy() for array in self.matches]
+        return na.MatchArrays(*columns)
 
     # ---------------------------------------------------------------- growth
 
