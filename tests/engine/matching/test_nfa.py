@@ -268,3 +268,42 @@ def test_a_key_that_predicates_imply_is_not_seen(how: dict[str, bool]) -> None:
     with_key, without = found_in(Stream(named, **how), events, 3), found_in(Stream(implied, **how), events, 5)
     assert with_key
     assert without == [(bindings, (), *rest) for bindings, _, *rest in with_key]
+
+
+def test_events_that_extend_the_only_run_of_their_partition_by_definition() -> None:
+    text = (
+        "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match { [k] AND b[b.len].x > avg(b[].x) } WITHIN 20 "
+        "RETURN count(b[].x) AS n, sum(b[].x) AS s, min(b[].x) AS low, max(b[].x) AS high, stddev(b[].x) AS spread "
+        "HAVING sum(b[].x) > 6 TIES STRICT"
+    )
+    random = np.random.default_rng(7)
+    keys, times = ("p", "q"), np.sort(random.integers(0, 30, 60)).tolist()
+    values = [None if x == 5 else x for x in random.integers(0, 6, 60).tolist()]
+    kinds = ["A", "A"] + ["B"] * 58
+    rows = [
+        {"event_id": str(n), "type": kinds[n], "t_lo_ms": times[n], "k": keys[n % 2], "x": values[n]} for n in range(60)
+    ]
+    expected: list[tuple[str, tuple[str, ...], tuple[float, ...]]] = []
+    taken: dict[str, list[int]] = {key: [] for key in keys}
+    last_ms = {"p": times[0], "q": times[1]}
+    for n in range(2, 60):
+        key = keys[n % 2]
+        if times[n] - times[n % 2] > 20 or times[n] <= last_ms[key]:
+            continue
+        last_ms[key] = times[n]
+        taken[key].append(n)
+        given = [x for at in taken[key] if (x := values[at]) is not None]
+        x = values[n]
+        if x is not None and x > np.mean(given) and sum(given) > 6:
+            numbers = (len(given), sum(given), min(given), max(given), float(np.std(given)))
+            expected.append((str(n % 2), tuple(map(str, taken[key])), numbers))
+    for cut in (60, 31, 7):
+        stream = Stream(text)
+        found: list[MatchRow] = []
+        for start in range(0, 60, cut):
+            part = rows[start : start + cut]
+            found += stream.advance(EventBatch.from_rows(part, SCHEMA), part[0]["t_lo_ms"])
+        assert [(*row.bindings["a"], row.bindings["b"]) for row in found] == [row[:2] for row in expected]
+        for row, (_, _, numbers) in zip(found, expected, strict=True):
+            assert tuple(row.values.values()) == pytest.approx(numbers)
+    assert len(expected) > 5
