@@ -27,11 +27,13 @@ _ANY = (
     "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 RETURN a.x",
     "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT COUNT",
     "PATTERN SEQ(A a, A c, !B n) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT NON_OVERLAPPING",
-    "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] AND [x] } WITHIN 20",
 )
-_RUNS = tuple(
-    f"PATTERN SEQ(A a, B+ b[], A c, !B n) WHERE {strategy} {{ [k] AND max(b[].x) > 0 }} WITHIN 20 RETURN a.x"
-    for strategy in ("skip_till_next_match", "partition_contiguity")
+_RUNS = (
+    *(
+        f"PATTERN SEQ(A a, B+ b[], A c, !B n) WHERE {strategy} {{ [k] AND max(b[].x) > 0 }} WITHIN 20 RETURN a.x"
+        for strategy in ("skip_till_next_match", "partition_contiguity")
+    ),
+    "PATTERN SEQ(A a, B b) WHERE skip_till_next_match { [k] AND [x] } WITHIN 20",
 )
 _AUTOMATA = (
     *(
