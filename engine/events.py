@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -66,8 +66,6 @@ HEADER = pa.schema(
         pa.field("raw", pa.string()),
     ]
 )
-
-_NO_EVENTS = HEADER.empty_table()  # making one takes as long as filtering a small batch
 
 TIME_ATTRIBUTE = "timestamp"
 """Virtual attribute of every event: t_hi_ms of a precise event; of an imprecise one the latest possible time."""
@@ -132,7 +130,7 @@ class EventBatch:
     @classmethod
     def empty(cls) -> EventBatch:
         """A batch without events and without attributes."""
-        return cls(_NO_EVENTS)
+        return cls(_no_events())
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], schema: EventSchema) -> EventBatch:
@@ -331,6 +329,12 @@ class EventBatch:
         if not pa.types.is_int64(column.type):
             column = column.cast(pa.int64())
         return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+@cache
+def _no_events() -> pa.Table:
+    """Made once, as it takes as long as filtering a small batch, and when it is needed: Arrow imports pandas for it."""
+    return HEADER.empty_table()
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
