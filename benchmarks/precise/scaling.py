@@ -20,6 +20,17 @@ N_KEYS = (1_000, 10_000, 1_000_000)
 STRATEGIES = {"skip_till_any_match": "OUTPUT COLLAPSED", "skip_till_next_match": ""}
 N_QUERIES = (1, 10, 100)
 N_THREADS = (1, 2)
+SHARDED = {
+    "any, little work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] AND b[i].x >= 10 } WITHIN 4000 "
+    "OUTPUT COLLAPSED",
+    "any, much work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] AND b[i].x > a.x "
+    "AND c.x > max(b[].x) } WITHIN 40000 OUTPUT COLLAPSED",
+    "next, little work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match { [k] AND b[i].x >= 10 } "
+    "WITHIN 4000",
+    "next, much work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match { [k] AND b[i].x > avg(b[..i-1].x) "
+    "AND c.x > a.x } WITHIN 20000 RETURN avg(b[].x) AS mean",
+}
+"""Keyed queries whose partitions are divided among threads: what dividing costs is the same for all."""
 
 
 def main(figures: Figures) -> None:
@@ -51,28 +62,31 @@ def _keys(figures: Figures) -> None:
 
 
 def _queries(figures: Figures) -> None:
+    """Variants of a few patterns, whose predicates on one event occur several times, and queries that share none."""
     shown: list[list[object]] = []
-    first_s = None
-    for n_queries in N_QUERIES:
-        arguments = {"n_queries": n_queries, "n_events": scale(300_000)}
-        row = figures.keep(
-            f"{n_queries} queries", "collapsed", measured(f"{__name__}:run_queries", arguments, 90.0), limit_s=90.0
-        )
-        first_s = first_s or row["seconds"]
-        cost = "" if None in (first_s, row["seconds"]) else f"{row['seconds'] / first_s:.2f}"
-        shown.append([n_queries, row.get("rows", ""), rate(row), cost, round(row.get("peak_mb", 0))])
+    for kind in ("variants", "unlike"):
+        first_s = None
+        for n_queries in N_QUERIES:
+            arguments = {"n_queries": n_queries, "n_events": scale(300_000), "unlike": kind == "unlike"}
+            row = figures.keep(
+                f"{n_queries} queries, {kind}", "collapsed", measured(f"{__name__}:run_queries", arguments, 90.0),
+                limit_s=90.0,
+            )  # fmt: skip
+            first_s = first_s or row["seconds"]
+            cost = "" if None in (first_s, row["seconds"]) else f"{row['seconds'] / first_s:.2f}"
+            shown.append([row["workload"], row.get("rows", ""), rate(row), cost, round(row.get("peak_mb", 0))])
     show("queries over one stream, by the whole engine", ("queries", "rows", "events/s", "cost / 1", "MiB"), shown)
 
 
 def _threads(figures: Figures) -> None:
     """Wall-clock seconds whatever the clock of the others: CPU time does not fall by working side by side."""
     shown: list[list[object]] = []
-    for strategy, output in STRATEGIES.items():
+    for name, text in SHARDED.items():
         single_s = None
         for n_threads in N_THREADS:
-            arguments = {"strategy": strategy, "output": output, "n_threads": n_threads, "n_events": scale(4_000_000)}
+            arguments = {"text": text, "n_threads": n_threads, "n_events": scale(1_000_000)}
             row = figures.keep(
-                f"{n_threads} threads, {strategy}", "collapsed" if output else "matches",
+                f"{n_threads} threads, {name}", "collapsed" if "COLLAPSED" in text else "matches",
                 measured(f"{__name__}:run_threads", arguments, 120.0), limit_s=120.0,
             )  # fmt: skip
             single_s = single_s or row["seconds"]
@@ -81,9 +95,8 @@ def _threads(figures: Figures) -> None:
     show("threads, 1,000 keys, by the whole engine", ("threads", "rows", "events/s", "gain", "MiB"), shown)
 
 
-def run_threads(strategy: str, output: str, n_threads: int, n_events: int) -> dict[str, Any]:
+def run_threads(text: str, n_threads: int, n_events: int) -> dict[str, Any]:
     """Wall-clock seconds of an engine with so many threads and one keyed query."""
-    text = f"PATTERN SEQ(A a, B+ b[], C c) WHERE {strategy} {{ [k] AND b[i].x >= 10 }} WITHIN 4000 {output}"
     query = compile_query(text, streams.KEYED)
     batch = streams.keyed_stream(n_events, 1_000)
     return _engine_figures(
@@ -91,13 +104,18 @@ def run_threads(strategy: str, output: str, n_threads: int, n_events: int) -> di
     )
 
 
-def run_queries(n_queries: int, n_events: int, repeats: int = 5) -> dict[str, Any]:
-    """Seconds of an engine with so many queries; they differ in what they take, in the last event and in the window."""
+def run_queries(n_queries: int, n_events: int, repeats: int = 5, *, unlike: bool = False) -> dict[str, Any]:
+    """Seconds of an engine with so many queries; they differ in what they take, in the last event and in the window.
+
+    `unlike`: also in what their first event is.
+    """
     texts = [
         stock_query(f"a[i].price % {5 + number % 10} = 0", ("max", "min")[number // 50], 25 + number // 10 % 5,
                     "OUTPUT COLLAPSED")
         for number in range(n_queries)
     ]  # fmt: skip
+    if unlike:
+        texts = [text.replace("a[1].price % 500", f"a[1].price % {450 + n}") for n, text in enumerate(texts)]
     queries = [compile_query(text, streams.STOCK, name=f"q{number}") for number, text in enumerate(texts)]
     batch = streams.stock_stream(n_events)
     return _engine_figures(lambda: Engine(queries, streams.STOCK), batch, 50_000, repeats, stopwatch())
