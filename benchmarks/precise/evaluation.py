@@ -81,14 +81,19 @@ def evaluate(
         outcomes.append(_once(query, parts, variant, merge))
     seconds = median(outcome.seconds for outcome in outcomes)
     last = outcomes[-1]
-    return asdict(last) | {
-        "events": len(batch),
-        "seconds": seconds,
-        "events_per_second": len(batch) / seconds,
-        "repeats": len(outcomes),
-        "peak_mb": resident_mib(peak=True),
-        "grown_mb": max(0.0, resident_mib(peak=True) - resident),  # pages may be given back meanwhile
-    }
+    counted = {"n_event_cells": _n_event_cells(query, parts, merge)} if _is_listing(query, variant) else {}
+    return (
+        asdict(last)
+        | counted
+        | {
+            "events": len(batch),
+            "seconds": seconds,
+            "events_per_second": len(batch) / seconds,
+            "repeats": len(outcomes),
+            "peak_mb": resident_mib(peak=True),
+            "grown_mb": max(0.0, resident_mib(peak=True) - resident),  # pages may be given back meanwhile
+        }
+    )
 
 
 def compile_kernels() -> dict[str, Any]:
@@ -104,8 +109,12 @@ def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant
     if variant in [kind.value for kind in BaselineKind]:
         return _baseline(make_baseline(BaselineKind(variant), query.plan, interner, clock=stopwatch()), interner, parts)
     limits = Limits(max_rows=2**40, merge_runs=merge)
-    is_listing = query.plan.output is ast.Output.ALL
-    return _planned(make_runtime(query, interner, limits), interner, parts, keep=not is_listing)
+    return _planned(make_runtime(query, interner, limits), interner, parts, keep=not _is_listing(query, variant))
+
+
+def _is_listing(query: CompiledQuery, variant: str) -> bool:
+    """Whether the planner's runtime lists matches; the baselines count their events themselves."""
+    return query.plan.output is ast.Output.ALL and variant not in [kind.value for kind in BaselineKind]
 
 
 def _baseline(runtime: Baseline, interner: Interner, parts: Sequence[tuple[EventBatch, int]]) -> Outcome:
@@ -126,45 +135,47 @@ def _baseline(runtime: Baseline, interner: Interner, parts: Sequence[tuple[Event
     )
 
 
-class _Taker:
-    """Takes blocks of rows, and keeps the newest to look at when the clock does not run."""
-
-    def __init__(self) -> None:
-        self.newest: RowBlock | None = None
-
-    def take(self, block: RowBlock) -> None:
-        self.newest = block
-
-
 def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBatch, int]], keep: bool) -> Outcome:
     """`keep`: rows are few and stand for many matches, so they are kept; else a sink takes them and gives them up."""
     clock = stopwatch()
     found: list[Sequence[MatchRow]] = []
-    taker = _Taker()
-    sink = RowSink(taker.take)
+    sink = RowSink(lambda _block: None)
     if isinstance(runtime, PostponedRuntime) and not keep:
         runtime.sink = sink
-    n_cells = 0
-    seconds = 0.0
+    started = clock()
     for batch, watermark_ms in parts:
-        n_before = sink.n_rows
-        started = clock()
         rows = runtime.advance(StreamColumns(batch, interner), watermark_ms)
         if keep:
             found.append(rows)
         else:
             sink.hand_over(rows)
-        seconds += clock() - started
-        if isinstance(taker.newest, Sequence) and sink.n_rows > n_before:
-            n_cells += round((sink.n_rows - n_before) * _mean_length(taker.newest))
-        taker.newest, rows = None, ()  # what looking at them has made is not given up while the clock runs
+    seconds = clock() - started
     n_rows = sum(map(len, found)) if keep else sink.n_rows
     n_matches = MatchRows(found).n_matches if keep else n_rows
     if not isinstance(runtime, NfaRuntime):
-        return Outcome(seconds, n_matches, n_rows, n_cells)
+        return Outcome(seconds, n_matches, n_rows, 0)
     return Outcome(
-        seconds, n_matches, n_rows, n_cells, runtime.n_begun, merged_runs=runtime.n_merged, offers=runtime.n_offered
+        seconds, n_matches, n_rows, 0, runtime.n_begun, merged_runs=runtime.n_merged, offers=runtime.n_offered
     )
+
+
+def _n_event_cells(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], merge: bool) -> int:
+    """Events of all listed matches, by a sample of each block, in an evaluation that is not timed: rows that are looked
+    at become Python objects."""
+    interner = Interner()
+    n_cells = 0
+
+    def look(block: RowBlock) -> None:
+        nonlocal n_cells
+        n_cells += round(len(block) * _mean_length(block))
+
+    sink = RowSink(look)
+    runtime = make_runtime(query, interner, Limits(max_rows=2**40, merge_runs=merge))
+    if isinstance(runtime, PostponedRuntime):
+        runtime.sink = sink
+    for batch, watermark_ms in parts:
+        sink.hand_over(runtime.advance(StreamColumns(batch, interner), watermark_ms))
+    return n_cells
 
 
 def _mean_length(rows: Sequence[MatchRow]) -> float:
