@@ -54,4 +54,9 @@ leaf: Any = njit(cache=True, nogil=True, _nrt=False, pipeline_class=_LeafCompile
 """A function that makes no array, returns none, and calls leaves alone; another is refused when it is compiled.
 References to its arguments are its caller's."""
 
-__all__ = ["kernel", "leaf"]
+inlined: Any = njit(  # type: ignore[call-overload]
+    cache=True, nogil=True, _nrt=False, forceinline=True, pipeline_class=_LeafCompiler
+)
+"""A small leaf that becomes part of its callers: where it takes many arrays, handing them over costs more than it does."""
+
+__all__ = ["inlined", "kernel", "leaf"]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.compiling import kernel, leaf
+from engine.kernels.compiling import inlined, kernel, leaf
 from engine.kernels.opcodes import GT, LE, LT, MAX_STACK, TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
@@ -126,7 +126,7 @@ def members_between(before, newest, first, members):
     return n
 
 
-@leaf
+@inlined
 def _all_true(programs, code, bounds, constants, columns, registers, stack):
     for program in programs:
         if evaluate(code, bounds[program], bounds[program + 1], constants, columns, registers, stack, stack) != TRUE:
@@ -134,7 +134,7 @@ def _all_true(programs, code, bounds, constants, columns, registers, stack):
     return True
 
 
-@leaf
+@inlined
 def find_limits(tables, columns, registers, stack, limits):
     """Write what the columns of selected events are compared with, float64 (n_properties,); the ends are bound."""
     for k in range(tables.properties.shape[0]):
@@ -143,7 +143,7 @@ def find_limits(tables, columns, registers, stack, limits):
         limits[k] = evaluate(tables.code, start, end, tables.constants, columns, registers, stack, stack)
 
 
-@leaf
+@inlined
 def _properties(properties, columns, limits, row):
     """The properties of an event as bits, -1 when it must not be selected."""
     mask = 0
@@ -168,7 +168,7 @@ def _properties(properties, columns, limits, row):
     return mask
 
 
-@leaf
+@inlined
 def bind_ends(tables, first, last, registers):
     """Set the registers of a pair; those of the selected events stay unset unless they are its ends."""
     registers[:] = -1
@@ -182,7 +182,7 @@ def bind_ends(tables, first, last, registers):
         registers[2 * final] = last
 
 
-@leaf
+@inlined
 def _judge(tables, columns, begin_ok, take_ok, row, registers, stack, limits):
     """What an event can be as a Kleene event (bits CAN_BEGIN, CAN_TAKE), and its properties; ends are bound."""
     kleene = tables.kleene
@@ -210,7 +210,7 @@ def judge_members(tables, columns, begin_ok, take_ok, members, start, end, regis
         roles[j], masks[j] = _judge(tables, columns, begin_ok, take_ok, members[j], registers, stack, limits)
 
 
-@leaf
+@inlined
 def judge_ends(tables, columns, begin_ok, take_ok, first, last, registers, stack, limits):
     """What the ends of a pair contribute: (mask of first, roles of last, mask of last); -1 as first mask: no match.
 
@@ -303,7 +303,7 @@ def _choose(tables, start, end, roles, masks, further, state, reached, chosen, u
                 state = to
 
 
-@leaf
+@inlined
 def _in_closed_form(tables, own_last, roles_last, start, end, roles, chosen, used):
     """Number of matches where any selection in order will do; marks a longest one and the members of some."""
     if tables.kleene == 0:
