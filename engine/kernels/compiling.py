@@ -57,6 +57,6 @@ References to its arguments are its caller's."""
 inlined: Any = njit(  # type: ignore[call-overload]
     cache=True, nogil=True, _nrt=False, forceinline=True, pipeline_class=_LeafCompiler
 )
-"""A small leaf that becomes part of its callers: where it takes many arrays, handing them over costs more than it does."""
+"""A small leaf that becomes part of its callers: handing many arrays over would cost more than what it does."""
 
 __all__ = ["inlined", "kernel", "leaf"]
