@@ -22,17 +22,6 @@ from engine.kernels.ordering import both_precise, clock_before, may_precede, one
 _FAR = 2**62
 
 
-@leaf
-def point_probability(events, row, time_ms):
-    """P(the event is at this millisecond), 0 outside its interval."""
-    lo = events.lo_ms[row]
-    hi = events.hi_ms[row]
-    if time_ms < lo or time_ms > hi:
-        return 0.0
-    at = events.weight_at[row]
-    return 1.0 / (hi - lo + 1) if at < 0 else events.weights[at + time_ms - lo]
-
-
 @kernel
 def distribution(events, row, factor):
     """factor * P(the event is at each millisecond of its interval), float64 (hi - lo + 1,)."""
