@@ -72,32 +72,12 @@ class Context:
         self.n_rows = len(store)
         n = self.n_rows
         self.longest_ms = int((store.t_hi_ms[:n] - store.t_lo_ms[:n]).max()) if n else 0
-        self.events = self._events()
+        self.events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
         self.members = Groups.of(masks.middle(n), store)
         self.negated = Groups.of(np.any(masks.negated[:, :n], axis=0), store)
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._ids: dict[int, str] = {}
         self._programs = np.array([value.program for value in plan.returns], np.int64)
-
-    def _events(self) -> Events:
-        store = self.store
-        weight_at = np.full(len(store.t_lo_ms), -1, np.int64)
-        parts: list[Float64Array] = []
-        n_points = 0
-        for row, weights in store.weights.items():
-            weight_at[row] = n_points
-            parts.append(weights / weights.sum())
-            n_points += len(weights)
-        return Events(
-            lo_ms=store.t_lo_ms,
-            hi_ms=store.t_hi_ms,
-            clock=store.clock,
-            source_seq=store.source_seq,
-            weight_at=weight_at,
-            weights=np.concatenate(parts) if parts else np.empty(0, np.float64),
-            columns=store.columns,
-            strict=self.plan.ties is ast.Ties.STRICT,
-        )
 
     def neighbourhood(self, first: int, last: int, partition: int) -> Neighbourhood:
         """Everything that a match of this pair could contain or must not have around it."""
@@ -130,6 +110,27 @@ class Context:
         return values
 
 
+def events_of(store: EventStore, *, strict: bool) -> Events:
+    """The rows of a store as kernels take them; `strict`: see `Events`."""
+    weight_at = np.full(len(store.t_lo_ms), -1, np.int64)
+    parts: list[Float64Array] = []
+    n_points = 0
+    for row, weights in store.weights.items():
+        weight_at[row] = n_points
+        parts.append(weights / weights.sum())
+        n_points += len(weights)
+    return Events(
+        lo_ms=store.t_lo_ms,
+        hi_ms=store.t_hi_ms,
+        clock=store.clock,
+        source_seq=store.source_seq,
+        weight_at=weight_at,
+        weights=np.concatenate(parts) if parts else np.empty(0, np.float64),
+        columns=store.columns,
+        strict=strict,
+    )
+
+
 def check_weights(stream: StreamColumns, types: Iterable[str]) -> None:
     """Raise EventError for the first event of these types whose `weights` do not fit its interval."""
     column = stream.weights
@@ -159,4 +160,4 @@ def refused_negation(plan: Plan) -> UnsupportedQueryError:
     )
 
 
-__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "refused_negation"]
+__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "events_of", "refused_negation"]
