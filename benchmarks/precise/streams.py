@@ -88,7 +88,10 @@ class StockStream:
                 self._prices[symbol], self._state = int(price), int(state)
 
     def next(self, n_events: int) -> EventBatch:
-        """The next events; times are the numbers of the events, with slack the interval around them."""
+        """The next events; times are the numbers of the events, with slack the interval around them.
+
+        With slack all times are later by it: none is negative.
+        """
         symbols, paid, volumes = (np.empty(n_events, np.int64) for _ in range(3))
         state = np.uint64(self._state)
         with np.errstate(over="ignore"):
@@ -99,8 +102,8 @@ class StockStream:
             {
                 "event_id": pa.array(times).cast(pa.string()),
                 "type": pa.repeat("stock", n_events),
-                "t_lo_ms": times - self.slack_ms,
-                "t_hi_ms": times + self.slack_ms,
+                "t_lo_ms": times,
+                "t_hi_ms": times + 2 * self.slack_ms,
                 "source_seq": times,
                 "symbol": symbols,
                 "price": paid,
