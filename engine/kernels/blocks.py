@@ -41,6 +41,9 @@ from engine.kernels.opcodes import (
 BLOCK = 1024
 """Events at a time: a few stack slots of so many doubles fit into the first-level cache."""
 
+_WITH_CONSTANT = (MODULO, EQ, NE, LT, LE, GT, GE)
+_MAX_EXACT = 9007199254740992.0  # 2^53
+
 
 @kernel
 def select_where(code, bounds, first, last, constants, columns, selected):
@@ -60,9 +63,8 @@ def select_where(code, bounds, first, last, constants, columns, selected):
             evaluate_block(code, bounds[program], bounds[program + 1], constants, columns, block, n, stack)
             left = 0
             for k in range(n):
-                if stack[0, k] == TRUE:
-                    block[left] = block[k]
-                    left += 1
+                block[left] = block[k]
+                left += stack[0, k] == TRUE
             n = left
         for k in range(n):
             selected[n_kept + k] = block[k]
@@ -90,9 +92,15 @@ def stack_depth(code, bounds, first, last):
 def evaluate_block(code, start, end, constants, columns, block, n, stack):
     """stack[0, :n] becomes the program's value for the events of `block`."""
     top = -1
+    joined = False  # with the constant before it
     for at in range(start, end):
         op = code[at, 0]
-        if op == CONST:
+        if joined:
+            joined = False
+        elif op == CONST and top >= 0 and at + 1 < end and code[at + 1, 0] in _WITH_CONSTANT:
+            _with_constant(code[at + 1, 0], stack[top], constants[code[at, 1]], n)
+            joined = True
+        elif op == CONST:
             top += 1
             stack[top, :n] = constants[code[at, 1]]
         elif op == COLUMN:
@@ -115,6 +123,46 @@ def evaluate_block(code, start, end, constants, columns, block, n, stack):
         else:
             top -= 1
             _binary(op, stack[top], stack[top + 1], n)
+
+
+@leaf
+def _with_constant(op, values, constant, n):
+    """values[:n] = values[:n] op constant, an operation of _WITH_CONSTANT: no array is filled with the constant."""
+    if op == MODULO:
+        remainders(values, constant, n)
+    elif op == EQ:
+        for k in range(n):
+            values[k] = _truth(values[k] == constant, values[k], constant)
+    elif op == NE:
+        for k in range(n):
+            values[k] = _truth(values[k] != constant, values[k], constant)
+    elif op == LT:
+        for k in range(n):
+            values[k] = _truth(values[k] < constant, values[k], constant)
+    elif op == LE:
+        for k in range(n):
+            values[k] = _truth(values[k] <= constant, values[k], constant)
+    elif op == GT:
+        for k in range(n):
+            values[k] = _truth(values[k] > constant, values[k], constant)
+    elif op == GE:
+        for k in range(n):
+            values[k] = _truth(values[k] >= constant, values[k], constant)
+
+
+@leaf
+def remainders(values, divisor, n):
+    """`remainder` of values[:n]; without a branch per event where all of them are whole numbers or NULL."""
+    whole = divisor == np.trunc(divisor) and 0.0 < abs(divisor) <= _MAX_EXACT
+    n_other = 0
+    for k in range(n):
+        n_other += abs(values[k]) > _MAX_EXACT or np.trunc(values[k]) < values[k] or np.trunc(values[k]) > values[k]
+    if not whole or n_other > 0:
+        for k in range(n):
+            values[k] = remainder(values[k], divisor)
+        return
+    for k in range(n):
+        values[k] = values[k] - np.trunc(values[k] / divisor) * divisor
 
 
 @leaf
@@ -170,20 +218,14 @@ def _truth(holds, left, right):
 def remainder(left, right):
     """The truncating remainder; NULL when dividing by zero.
 
-    For whole numbers up to 2^53 the quotient is rounded by less than one, so that one correction makes it exact, at a
-    tenth of the cost of `fmod`.
+    The quotient of whole numbers up to 2^53 that is no whole number is further from the next one than it is rounded by,
+    so that its whole part is exact, at a tenth of the cost of `fmod`.
     """
     if right == 0.0:
         return np.nan
-    quotient = np.trunc(left / right)
-    exact = abs(left) <= 9007199254740992.0 and abs(right) <= 9007199254740992.0
+    exact = abs(left) <= _MAX_EXACT and abs(right) <= _MAX_EXACT
     if exact and left == np.trunc(left) and right == np.trunc(right):
-        rest = left - quotient * right
-        if rest != 0.0 and (rest < 0.0) != (left < 0.0):
-            rest += abs(right) if rest < 0.0 else -abs(right)
-        elif abs(rest) >= abs(right):
-            rest -= abs(right) if rest > 0.0 else -abs(right)
-        return rest
+        return left - np.trunc(left / right) * right
     return np.fmod(left, right)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.kernels import opcodes as op
-from engine.kernels.blocks import BLOCK, remainder, select_where
+from engine.kernels.blocks import BLOCK, remainder, remainders, select_where
 from engine.kernels.predicates import evaluate
 from engine.language import ast
 from tests.engine.kernels.test_predicates import NUMBERS, builder, conditions
@@ -68,3 +68,23 @@ def test_the_remainder_is_that_of_fmod(left: float, right: float) -> None:
 def test_the_remainder_of_the_largest_whole_numbers_is_exact(left: int, right: int) -> None:
     assert remainder(float(left), float(right)) == left % abs(right)
     assert remainder(-float(left), float(right)) == -(left % abs(right))
+    block = np.array([left, -left], np.float64)
+    remainders(block, float(right), 2)
+    assert block.tolist() == [left % abs(right), -(left % abs(right))]
+
+
+WHOLE = st.one_of(st.integers(-60, 60), st.integers(-(2**53), 2**53))
+
+
+@given(
+    st.one_of(
+        st.lists(st.one_of(WHOLE, st.just(math.nan)), min_size=1, max_size=9),
+        st.lists(st.one_of(WHOLE, st.floats(allow_infinity=False)), min_size=1, max_size=9),
+    ),
+    st.one_of(WHOLE, st.floats(allow_infinity=False)),
+)
+def test_the_remainders_of_a_block_are_those_of_its_events(values: list[float], divisor: float) -> None:
+    block = np.array(values, np.float64)
+    expected = [remainder(value, float(divisor)) for value in block.tolist()]
+    remainders(block, float(divisor), len(block))
+    np.testing.assert_array_equal(block, expected)
