@@ -27,14 +27,19 @@ if TYPE_CHECKING:
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.warm import warm_kernels
+    from engine.uncertainty.existence import AtLeastOne, Method, at_least_one
+    from engine.uncertainty.possibilities import Possibilities, united
 
 _HOMES = {
+    "AtLeastOne": "engine.uncertainty.existence",
     "BaselineKind": "engine.matching.baselines",
     "CompiledQuery": "engine.runtime.compiled",
     "Engine": "engine.runtime.engine",
     "Limits": "engine.matching.base",
     "Binding": "engine.matching.rows",
     "MatchRow": "engine.matching.rows",
+    "Method": "engine.uncertainty.existence",
+    "Possibilities": "engine.uncertainty.possibilities",
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
     "flat_ids": "engine.matching.rows",
@@ -45,6 +50,7 @@ _HOMES = {
     "ResolvedQuery": "engine.language.resolver",
     "aggregates_of_lists": "engine.matching.aggregates_registry",
     "answer_while_compiling": "engine.runtime.cold",
+    "at_least_one": "engine.uncertainty.existence",
     "ast": "engine.language.ast",
     "compile_queries": "engine.runtime.composition",
     "compile_query": "engine.runtime.compiled",
@@ -59,17 +65,21 @@ _HOMES = {
     "register_aggregate": "engine.matching.aggregates_registry",
     "resolve": "engine.language.resolver",
     "resolve_queries": "engine.runtime.composition",
+    "united": "engine.uncertainty.possibilities",
     "warm_kernels": "engine.runtime.warm",
     "with_consumed": "engine.runtime.composition",
 }
 
 __all__ = [
+    "AtLeastOne",
     "BaselineKind",
     "Binding",
     "CompiledQuery",
     "Engine",
     "Limits",
     "MatchRow",
+    "Method",
+    "Possibilities",
     "QueryStatistics",
     "ReferenceMatch",
     "ReferenceRow",
@@ -79,6 +89,7 @@ __all__ = [
     "aggregates_of_lists",
     "answer_while_compiling",
     "ast",
+    "at_least_one",
     "compile_queries",
     "compile_query",
     "flat_ids",
@@ -94,6 +105,7 @@ __all__ = [
     "register_aggregate",
     "resolve",
     "resolve_queries",
+    "united",
     "warm_kernels",
     "with_consumed",
 ]

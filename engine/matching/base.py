@@ -21,13 +21,15 @@ class Limits:
     `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row
     before its count becomes a lower bound. `max_listed`: matches of one `advance` that an output form is made from
     where it needs them listed. `merge_runs`: runs whose future is the same go on as one (SASE+ section 5.3); the
-    matches are the same without it.
+    matches are the same without it. `possibilities`: rows over imprecise events carry what P(at least one match) is
+    evaluated from (`MatchRow.possible`); it costs time for each of them.
     """
 
     max_rows: int = 100_000
     work_budget: int = 2_000_000
     max_listed: int = 1_000_000
     merge_runs: bool = True
+    possibilities: bool = False
 
 
 class Runtime(Protocol):

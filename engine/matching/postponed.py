@@ -25,6 +25,7 @@ from engine.matching.independent import IndependentPairs
 from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.output import limit
+from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
 from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_overlapping
@@ -212,7 +213,10 @@ class PostponedRuntime:
             return formed
         if not len(lasts) or not len(firsts.rows):
             return []
-        rows = Rows(self.plan, context)
+        possible = None
+        if self.limits.possibilities and self.store.n_imprecise:
+            possible = PossibleRows(context, self._threshold, self.limits.work_budget)
+        rows = Rows(self.plan, context, possible)
         output = self.plan.output
         if output in (ast.Output.COLLAPSED, ast.Output.COUNT):
             return self._counted(context, rows, between(lasts, after_ms, before_ms))

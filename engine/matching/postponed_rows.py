@@ -9,6 +9,7 @@ import numpy as np
 from engine.events import BoolArray, Int64Array
 from engine.matching.base import Limits
 from engine.matching.output import limited
+from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Neighbourhood
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, bound_ids
@@ -19,9 +20,11 @@ from engine.plan.model import Plan
 class Rows:
     """Makes the MatchRows of one context."""
 
-    def __init__(self, plan: Plan, context: Context) -> None:
+    def __init__(self, plan: Plan, context: Context, possible: PossibleRows | None = None) -> None:
+        """`possible`: what rows over imprecise events carry of the matches behind them."""
         self.plan = plan
         self.context = context
+        self._possible = possible
         self._keys: dict[int, tuple[tuple[str, Value], ...]] = {}
 
     def of_matches(self, matches: list[Listed]) -> list[MatchRow]:
@@ -42,6 +45,7 @@ class Rows:
             confidence=match.confidence,
             values=self._values(np.array(match.chain, np.int64), np.array(match.steps, np.int64)),
             count=match.n_orders,
+            possible=None if self._possible is None else self._possible.of_match(match),
         )
 
     def of_pair(self, counted: Counted, collapsed: bool) -> MatchRow:
@@ -61,6 +65,7 @@ class Rows:
             candidates=self._candidates(near, counted.used) if collapsed else None,
             exact=bool(counted.exact) if collapsed else True,
             capped=not counted.count_exact,
+            possible=None if self._possible is None else self._possible.of_pair(counted),
         )
 
     def limited(self, rows: list[MatchRow], limits: Limits, unfinished: bool) -> list[MatchRow]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TypeAlias, overload
 
 import pyarrow as pa
+
+from engine.uncertainty.existence import AtLeastOne, at_least_one
+from engine.uncertainty.possibilities import Possibilities
 
 Value = int | float | str | None
 
@@ -28,7 +31,8 @@ class MatchRow:
     `candidates` (COLLAPSED): ids per variable that occur in a match, or may do so unless `exact`. `capped`: a limit or
     the work budget stopped the listing. `window`: start and end in ms of the window that the row belongs to, where the
     query has windows of its own (SLIDE, OPEN ON). `last_lo_ms`: earliest possible time of the last event, None where it
-    is precise.
+    is precise. `possible`: the matches behind the row by what they demand of a world, where `Limits.possibilities` asks
+    for them and none of them is certain; no part of what makes rows equal.
     """
 
     query: str
@@ -45,11 +49,24 @@ class MatchRow:
     capped: bool = False
     window: tuple[int, int] | None = None
     last_lo_ms: int | None = None
+    possible: Possibilities | None = field(default=None, compare=False, repr=False)
 
     @property
     def event_ids(self) -> tuple[str, ...]:
         """The ids of all events of the match, variable by variable in pattern order."""
         return tuple(event_id for binding in self.bindings.values() for event_id in flat_ids(binding))
+
+    @property
+    def possibilities(self) -> Possibilities:
+        """The matches behind the row, by their confidence alone where nothing more is known of them."""
+        if self.possible is not None:
+            return self.possible
+        is_one = self.count == 1 and self.count_exact
+        return Possibilities.known_by(float(self.confidence), float(self.confidence) if is_one else 1.0)
+
+    def at_least_one(self, seed: int = 0) -> AtLeastOne:
+        """P(at least one of the matches behind the row happened); evaluated anew at each call."""
+        return at_least_one(self.possibilities, seed=seed)
 
 
 def flat_ids(binding: Binding) -> Iterator[str]:

@@ -81,6 +81,18 @@ class Absence:
                 total += share * absent(intruders, others, sequence, demand, world)
         return total
 
+    def test_of(self, bounds: Bounds) -> tuple[list[ObservedEvent], Callable[[World], bool]]:
+        """The events that decide about a match, and whether it is one in a world that gives them their times."""
+        sequence, demand = in_time(bounds), Demand.of(bounds)
+        intruders = list(self._intruders(bounds))
+
+        def stands(world: World) -> bool:
+            if not demand.is_met(world, self.within_ms, strict_ties=self.strict_ties):
+                return False
+            return not any(self._is_in_place(intruder, sequence, demand, world) for intruder in intruders)
+
+        return [*sequence, *(event for intruder in intruders for event in intruder.events)], stands
+
     def _absent_one_by_one(
         self,
         intruders: Sequence[Intruder],

@@ -45,13 +45,17 @@ class ReferenceMatch:
 
 @dataclass(frozen=True)
 class FoundMatch:
-    """A match with its events: `sequence` is all of them in order, `binding` the same by variable, without lists."""
+    """A match with its events: `sequence` is all of them in order, `binding` the same by variable, without lists.
+
+    `branch`: the plain pattern of the query's union that it matches.
+    """
 
     ids: dict[str, tuple[Nested, ...]]
     binding: Binding
     bounds: Bounds
     sequence: tuple[ObservedEvent, ...]
     confidence: Fraction
+    branch: Items
 
 
 def reference_matches(
@@ -126,7 +130,7 @@ class _Evaluation:
             if confidence:
                 ids = {v: nested_ids(v, self.shape.paths[v], bounds, is_list=v in self.shape.lists) for v in variables}
                 binding = {v: tuple(bound.event for bound in bounds if bound.variable == v) for v in variables}
-                yield FoundMatch(ids, binding, bounds, sequence, confidence)
+                yield FoundMatch(ids, binding, bounds, sequence, confidence, branch)
 
     def _absence(
         self,
