@@ -1,7 +1,9 @@
-"""The automaton runtime over precise events: patterns that are no plain sequence, under all selection strategies.
+"""The automaton runtime: patterns that are no plain sequence, under all selection strategies.
 
 Skip till any match lists, for each last event, depth first over the events of its window; the other strategies follow
 runs. A match is decided when its last event arrives, a trailing negation when the watermark has passed its window.
+While an imprecise event is kept, skip till any match goes by `engine.matching.imprecise` instead: a match is decided
+when the watermark has passed its latest end.
 """
 
 from __future__ import annotations
@@ -12,20 +14,23 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import FOREVER_MS, BoolArray, Int64Array
+from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
 from engine.kernels import automaton_runs, automaton_search
 from engine.kernels.automaton_edges import is_free_after, rewrite_chain
 from engine.kernels.automaton_tables import Rows, new_chain
 from engine.language import ast
+from engine.matching.arrangement import Arrangements
 from engine.matching.automaton_arrays import tables
 from engine.matching.automaton_memory import Pending, RunsMemory, grown, room, taken
 from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
+from engine.matching.imprecise import ImpreciseMatching
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.neighbours import Neighbours
-from engine.matching.promise import promised_ms
+from engine.matching.postponed_context import check_weights
+from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches
 from engine.matching.rows import MatchRow
 from engine.matching.store import BROADCAST, EventStore, MovesBack
@@ -42,8 +47,8 @@ _BUDGET_FACTOR = 50
 class AutomatonRuntime:
     """Run state of one query; implements `engine.matching.base.Runtime`.
 
-    Imprecise events are refused and counted in `n_rejected`. `n_unfinished` counts searches that the work budget
-    stopped.
+    But for skip till any match imprecise events are refused and counted in `n_rejected`. `n_unfinished` counts
+    searches that the work budget stopped.
     """
 
     def __init__(
@@ -61,8 +66,8 @@ class AutomatonRuntime:
         self._neighbours = Neighbours(plan) if contiguous else None
         # What starts there are is remembered by time alone: where times move back, or a partition is shown earlier
         # events when it becomes known, that does not hold.
-        live = plan.query.within_events is None and not plan.is_spread
-        self._filter = EarlyFilter(plan, interner, live=live)
+        self._live = plan.query.within_events is None and not plan.is_spread
+        self._filter = EarlyFilter(plan, interner, live=self._live)
         self._masks = Masks(plan)
         self._tables = tables(plan, interner)
         self._memory = RunsMemory()
@@ -74,6 +79,9 @@ class AutomatonRuntime:
         self._pending = taken(room(len(plan.returns), self._depth))
         self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)
         self._compact_at = _LEAST_ROWS
+        self._arrangements = Arrangements(plan.states)
+        self._watermark_ms = -FOREVER_MS
+        self._is_postponed = False
 
     @property
     def n_rows(self) -> int:
@@ -98,13 +106,21 @@ class AutomatonRuntime:
         _, end = self.store.append(stream, survivors.rows)
         if self._neighbours is not None:
             self.store.previous[start:end] = self._neighbours.of(stream)[survivors.rows]
-        found, unfinished = self._find(start, end)
-        if found.n_matches > self.limits.max_listed:
-            found, unfinished = found.chosen(np.arange(self.limits.max_listed)), True
-        decided = self._decided(Pending.joined([self._pending, found]), watermark_ms)
-        rows = self._results.take(self._matches(decided, unfinished=unfinished), stream, watermark_ms)
+        self._is_postponed = not self._by_runs and (self._is_postponed or self.store.n_imprecise > 0)
+        if self._is_postponed:
+            matches = self._postponed(watermark_ms)
+        else:
+            found, unfinished = self._find(start, end)
+            if found.n_matches > self.limits.max_listed:
+                found, unfinished = found.chosen(np.arange(self.limits.max_listed)), True
+            decided = self._decided(Pending.joined([self._pending, found]), watermark_ms)
+            matches = self._matches(decided, unfinished=unfinished)
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
+        longest_ms = 2 * longest_interval_ms(self.store) if self.store.n_imprecise else 0
+        rows = self._results.take(matches, stream, watermark_ms, longest_ms=longest_ms)
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)
+        self._is_postponed = self._is_postponed and self._pending.n_matches > 0
         return rows
 
     def move_back(self, by: MovesBack, most: int) -> None:
@@ -113,12 +129,16 @@ class AutomatonRuntime:
         self.store.move_back(by)
 
     def _survivors(self, stream: StreamColumns) -> Survivors:
-        """The events to be stored: precise, and accepted by some edge or needed to tell what is contiguous."""
+        """The events to be stored: accepted by some edge, or needed to tell what is contiguous. Where runs are followed
+        precise ones alone."""
         survivors = self._filter.select(stream)
         plan = self.plan
         if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY and plan.broadcast:
             keyed = [stream.rows_of_type(name) for name in plan.keyed_types]
             survivors = survivors.with_rows(self._filter.with_key(stream, np.sort(np.concatenate(keyed))))
+        if not self._by_runs:
+            check_weights(stream, plan.types)
+            return survivors
         imprecise = stream.t_lo_ms != stream.t_hi_ms
         if imprecise.any():
             self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in plan.types)
@@ -148,6 +168,25 @@ class AutomatonRuntime:
             if int(found.counts[0]) > self.limits.max_listed:
                 return taken(found), True
             found = grown(found, n_matches, n_events)
+
+    def _postponed(self, watermark_ms: int) -> Matches:
+        """The matches that are decided at this watermark where some events are imprecise."""
+        matching = ImpreciseMatching(self.plan, self.store, self._tables, self._rows(), self._arrangements)
+        budget = self.limits.work_budget * _BUDGET_FACTOR
+        found, unfinished = matching.matches(self._watermark_ms, watermark_ms, budget, self.limits.max_listed)
+        self.n_work_stopped += unfinished
+        found = Pending.joined([self._pending, found])
+        ends = matching.ends(found)
+        if self._waits:
+            first = found.rows[found.offsets[:-1] + ends[:, 0]]
+            due = (self.store.t_hi_ms[first] + self.plan.within_ms < watermark_ms) | ~self._is_waiting(found)
+            self._pending = found.chosen(np.flatnonzero(~due))
+            found, ends = found.chosen(np.flatnonzero(due)), ends[due]
+        confidence = matching.confidences(found)
+        unfinished = unfinished or bool(np.isnan(confidence).any())
+        sure = np.flatnonzero(confidence > 0)
+        found = found.chosen(sure)
+        return self._matches(found, confidence=confidence[sure], ends=ends[sure], unfinished=unfinished)
 
     def _final_variables(self) -> list[int]:
         """Variables whose event may be the last of a match."""
@@ -219,7 +258,15 @@ class AutomatonRuntime:
         partition, end = int(matches.partition[number]), int(matches.exit[number])
         return bool(is_free_after(self._tables, rows, chain, n, partition, end))
 
-    def _matches(self, found: Pending, *, unfinished: bool) -> Matches:
+    def _matches(
+        self,
+        found: Pending,
+        *,
+        unfinished: bool,
+        confidence: Float64Array | None = None,
+        ends: Int64Array | None = None,
+    ) -> Matches:
+        """`confidence` None: certain; `ends` None: the events are in the order of the stream."""
         edges = np.array([edge.occurrence for edge in self.plan.states.edges], np.int64)
         components = self._positive[edges[found.edges]]
         iterations = None
@@ -234,8 +281,9 @@ class AutomatonRuntime:
             rows=found.rows,
             components=components,
             iterations=iterations,
-            confidence=np.ones(found.n_matches),
+            confidence=np.ones(found.n_matches) if confidence is None else confidence,
             values=found.values,
+            ends=ends if self._arrangements.are_sequences is False else None,
         )
         if self.plan.broadcast:
             listed = listed.chosen(_distinct(found))
@@ -252,6 +300,8 @@ class AutomatonRuntime:
         memory.compact(store.t_lo_ms[first_rows] >= earliest_ms, runs, owners)
         if self._by_runs:
             keep = self._kept_by_runs(watermark_ms)
+        elif store.n_imprecise:
+            keep = self._kept_of_intervals(watermark_ms)
         else:
             keep = store.t_lo_ms[:n] >= earliest_ms
             keep[self._pending.rows] = True
@@ -264,6 +314,19 @@ class AutomatonRuntime:
         pending = self._pending
         self._pending = pending._replace(rows=new_row[pending.rows], partition=new_partition[pending.partition])
         self._compact_at = max(_LEAST_ROWS, 2 * len(store))
+
+    def _kept_of_intervals(self, watermark_ms: int) -> BoolArray:
+        """Rows that an undecided match may have, or be denied by: it ends in an event that is not passed; one that
+        waits for a negation at its end begins a window earlier, and what it forbids before it lies further back."""
+        store, n, within_ms = self.store, len(self.store), self.plan.within_ms
+        lo, hi = store.t_lo_ms[:n], store.t_hi_ms[:n]
+        undecided = hi >= watermark_ms
+        earliest_ms = min(watermark_ms, int(lo[undecided].min())) if undecided.any() else watermark_ms
+        if self._waits:
+            earliest_ms -= 2 * within_ms + longest_interval_ms(store)
+        keep: BoolArray = hi + within_ms >= earliest_ms
+        keep[self._pending.rows] = True
+        return keep
 
     def _kept_by_runs(self, watermark_ms: int) -> BoolArray:
         """Rows of runs, of matches that wait, of what may still be negated, and the newest of each partition."""
@@ -283,14 +346,19 @@ class AutomatonRuntime:
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
-        promised = promised_ms(0, watermark_ms, self.plan.within_ms if self._waits else 0)
+        longest_ms = longest_interval_ms(self.store) if self.store.n_imprecise else 0
+        promised = promised_ms(longest_ms, watermark_ms, self.plan.within_ms if self._waits else 0)
         return self._results.held_from_ms(promised)
 
     # ------------------------------------------------------------------ state
 
     def save(self) -> dict[str, pa.Table]:
         """The state: kept events, runs and their nodes, known partitions, matches that wait, results."""
-        meta = {"automaton_version": str(_STATE_VERSION)}
+        meta = {
+            "automaton_version": str(_STATE_VERSION),
+            "watermark_ms": str(self._watermark_ms),
+            "postponed": str(int(self._is_postponed)),
+        }
         if self._neighbours is not None:
             meta["neighbours"] = self._neighbours.save()
         store = self.store.save()
@@ -313,7 +381,12 @@ class AutomatonRuntime:
                 f"expected {_STATE_VERSION}"
             )
         self.store.restore(state["store"])
-        self._filter = EarlyFilter(self.plan, self._interner)
+        n = len(self.store)
+        # Saved before there was a watermark: all events, precise ones, are decided.
+        passed_ms = int(self.store.t_hi_ms[:n].max()) + 1 if n else -FOREVER_MS
+        self._watermark_ms = int(meta.get(b"watermark_ms", str(passed_ms).encode()))
+        self._is_postponed = meta.get(b"postponed") == b"1"
+        self._filter = EarlyFilter(self.plan, self._interner, live=self._live)
         self._tables = tables(self.plan, self._interner)
         self._masks = Masks(self.plan)
         self._masks.append(self._filter.of_store(self.store), 0)

@@ -59,7 +59,7 @@ class FormedRows(ChunkedRows):
         plan, matches, formed = self._spelling.plan, self._matches, self._formed.at(slice(start, start + self.CHUNK))
         shown = matches.listed.chosen(formed.entries.match)
         events = matches.events
-        first, last = shown.rows[shown.offsets[:-1]], shown.rows[shown.offsets[1:] - 1]
+        first, last = shown.first, shown.last
         last_lo_ms = events.lo_ms[last].tolist()
         windows = list(zip(*(column.tolist() for column in formed.entries.windows), strict=True))
         confidence, count = formed.confidence.tolist(), formed.n_behind.tolist()

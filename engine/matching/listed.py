@@ -28,6 +28,8 @@ class ListedMatches(NamedTuple):
     variable among the positive variables of the query in textual order. iterations: int64 (m, depth), for each event
     the number (from 0) of the iteration of every repeated group around its component, outermost first, -1 beyond the
     component's depth; None when no component is in one. confidence: float64 (n,). values: float64 (n, n_returns).
+    ends: int64 (n, 2), which of its events are the first and the last of each match in the stream; None: the first and
+    the last one. Among imprecise events of AND the order of a match is the pattern's, which need not be the stream's.
     """
 
     partition: Int64Array
@@ -37,11 +39,23 @@ class ListedMatches(NamedTuple):
     iterations: Int64Array | None
     confidence: Float64Array
     values: Float64Array
+    ends: Int64Array | None = None
 
     @property
     def n_matches(self) -> int:
         """How many matches these are."""
         return len(self.partition)
+
+    @property
+    def first(self) -> Int64Array:
+        """The row of the first event of each match, (n,)."""
+        begins = self.offsets[:-1]
+        return self.rows[begins if self.ends is None else begins + self.ends[:, 0]]
+
+    @property
+    def last(self) -> Int64Array:
+        """The row of the last event of each match, (n,)."""
+        return self.rows[self.offsets[1:] - 1 if self.ends is None else self.offsets[:-1] + self.ends[:, 1]]
 
     @classmethod
     def none(cls, n_returns: int, depth: int = 0) -> ListedMatches:
@@ -70,7 +84,15 @@ class ListedMatches(NamedTuple):
             iterations=None if self.iterations is None else self.iterations[events],
             confidence=self.confidence[numbers],
             values=self.values[numbers],
+            ends=None if self.ends is None else self.ends[numbers],
         )
+
+    def with_ends(self) -> Int64Array:
+        """`ends`, whether they are given or not."""
+        if self.ends is not None:
+            return self.ends
+        lengths = np.diff(self.offsets)
+        return np.stack([np.zeros_like(lengths), lengths - 1], axis=1)
 
 
 class MatchedEvents(NamedTuple):
@@ -108,12 +130,12 @@ class Matches:
     @property
     def first(self) -> Int64Array:
         """Place in `events` of the first event of each match, (n,)."""
-        return self.listed.rows[self.listed.offsets[:-1]]
+        return self.listed.first
 
     @property
     def last(self) -> Int64Array:
         """Place in `events` of the last event of each match, (n,)."""
-        return self.listed.rows[self.listed.offsets[1:] - 1]
+        return self.listed.last
 
     def ends_from_ms(self, watermark_ms: int) -> int:
         """The earliest t_lo of the last events, `watermark_ms` when that is earlier."""
@@ -197,6 +219,7 @@ class Matches:
             n_events += len(part.events.ids)
             n_rows += len(own.rows)
         iterations = [part.iterations for part in listed if part.iterations is not None]
+        has_ends = any(part.ends is not None for part in listed)
         return cls(
             ListedMatches(
                 partition=np.concatenate([part.partition for part in listed]),
@@ -206,6 +229,7 @@ class Matches:
                 iterations=np.concatenate(iterations) if iterations else None,
                 confidence=np.concatenate([part.confidence for part in listed]),
                 values=np.concatenate([part.values for part in listed]),
+                ends=np.concatenate([part.with_ends() for part in listed]) if has_ends else None,
             ),
             MatchedEvents(
                 pa.concat_arrays([part.events.ids for part in parts]),
@@ -228,6 +252,8 @@ class Matches:
             "confidence": pa.array(own.confidence),
             "values": _lists(own.values.ravel(), np.arange(own.n_matches + 1) * own.values.shape[1]),
         }
+        if own.ends is not None:
+            matches["first"], matches["last"] = pa.array(own.ends[:, 0]), pa.array(own.ends[:, 1])
         if own.iterations is not None:
             matches["iterations"] = _lists(own.iterations.ravel(), own.offsets * own.iterations.shape[1])
         return {"events": pa.table({"ids": self.events.ids, **events}), "matches": pa.table(matches)}
@@ -249,6 +275,7 @@ class Matches:
             iterations=_flat(matches, "iterations", np.int64).reshape(len(rows), depth) if depth else None,
             confidence=matches.column("confidence").to_numpy(),
             values=_flat(matches, "values", np.float64).reshape(len(offsets) - 1, n_returns),
+            ends=_ends(matches),
         )
         return cls(listed, MatchedEvents(events.column("ids").combine_chunks(), **columns), tuple(places))
 
@@ -296,6 +323,12 @@ def _lists(flat: Int64Array | Float64Array, offsets: Int64Array) -> pa.Array:
 def _flat(table: pa.Table, name: str, dtype: type) -> Any:
     chunks = table.column(name).combine_chunks()
     return np.array(chunks.flatten().to_numpy(zero_copy_only=False), dtype)
+
+
+def _ends(table: pa.Table) -> Int64Array | None:
+    if "first" not in table.column_names:
+        return None
+    return np.stack([table.column(name).to_numpy() for name in ("first", "last")], axis=1)
 
 
 def as_key(pairs: Sequence[Sequence[Any]]) -> Key:

@@ -1,0 +1,275 @@
+"""Skip till any match over an automaton among events that are intervals: the arrangements that some world may have.
+
+The search goes along the pattern, not along the stream: the next event is any that may come after those that the
+pattern demands before it. Operands of AND are taken one after the other, so that an arrangement is found once, whatever
+the interleavings of its operands. Bounds on the times of a chain, and what can still be completed with the events of
+later blocks (`engine.kernels.ordering.search_order`), cut it short; confidences are not its business.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.automaton_edges import end_in, follow, passes_having, put, rewrite_chain
+from engine.kernels.automaton_search import DONE, FULL, emit, partition_of_match
+from engine.kernels.automaton_tables import (
+    N_POSITIVE,
+    NEGATION_START,
+    OCCURRENCE,
+    SOURCE,
+    TARGET,
+    VARIABLE,
+    WITHIN_MS,
+    new_chain,
+)
+from engine.kernels.compiling import kernel, leaf
+from engine.kernels.ordering import both_precise, may_precede, one_clock
+
+_ALWAYS = 2**62
+
+
+@leaf
+def _is_unordered(tables, chain, i, j):
+    """Whether two events of a chain are in different operands of one AND, in one iteration of what is around it."""
+    one, other = tables.edges[chain.edges[i], OCCURRENCE], tables.edges[chain.edges[j], OCCURRENCE]
+    depth = tables.parallel[one, other]
+    if depth < 0:
+        return False
+    same = True
+    for d in range(depth):
+        same = same and chain.iterations[i, d] == chain.iterations[j, d]
+    return same
+
+
+@leaf
+def _may_stand(tables, events, chain, base, n, within, earliest):
+    """Whether event n may be in its place with the events base..n - 1; writes its earliest time.
+
+    False as well when an operand of AND is taken before one that stands earlier in the pattern.
+    """
+    row = chain.rows[n]
+    occurrence = tables.edges[chain.edges[n], OCCURRENCE]
+    earliest[n] = events.lo_ms[row]
+    for at in range(n - 1, base - 1, -1):
+        if _is_unordered(tables, chain, at, n):
+            if tables.edges[chain.edges[at], OCCURRENCE] > occurrence:
+                return False
+            continue
+        covered = False
+        for later in range(at + 1, n):
+            if not _is_unordered(tables, chain, later, n) and not _is_unordered(tables, chain, at, later):
+                covered = True
+                break
+        if covered:
+            continue
+        before = chain.rows[at]
+        if not may_precede(events, before, row):
+            return False
+        if not both_precise(events, before, row) and not one_clock(events, before, row):
+            earliest[n] = max(earliest[n], earliest[at] + 1)
+    fits = earliest[n] <= events.hi_ms[row]
+    for at in range(base, n):
+        fits = fits and earliest[n] - events.hi_ms[chain.rows[at]] <= within
+    return fits
+
+
+@leaf
+def _ends_at(tables, events, chain, n):
+    """The latest time of the events that none of the chain must follow."""
+    found = np.int64(-_ALWAYS)
+    for at in range(n - 1, -1, -1):
+        is_last = True
+        for later in range(at + 1, n):
+            if not _is_unordered(tables, chain, at, later):
+                is_last = False
+                break
+        if is_last:
+            found = max(found, events.hi_ms[chain.rows[at]])
+    return found
+
+
+@kernel
+def _completable(tables, store, candidates, m, blocks, is_due, ordered):
+    """bool (n_blocks + 1, n_states, 2): whether events of block b and later ones lead from a state to an end.
+
+    The last index: whether an event that is due is among those before; where the pattern orders all events (`ordered`)
+    the last one must be due.
+    """
+    n_states = tables.state_edges.shape[0] - 1
+    n_edges = tables.edges.shape[0]
+    n_blocks = blocks[m - 1] + 1
+    found = np.zeros((n_blocks + 1, n_states, 2), np.bool_)
+    begins = m
+    for block in range(n_blocks - 1, -1, -1):
+        ends = begins
+        while begins > 0 and blocks[begins - 1] == block:
+            begins -= 1
+        found[block] = found[block + 1]
+        changed = True
+        while changed:
+            changed = False
+            for e in range(n_edges):
+                variable = tables.edges[e, VARIABLE]
+                if variable >= tables.scalars[N_POSITIVE]:
+                    continue
+                source, target = tables.edges[e, SOURCE], tables.edges[e, TARGET]
+                exits = tables.state_exits[target + 1] > tables.state_exits[target]
+                for j in range(begins, ends):
+                    if not store.begin[variable, candidates[j]]:
+                        continue
+                    for before in range(2):
+                        after = is_due[j] or (before == 1 and not ordered)
+                        if found[block, source, before]:
+                            continue
+                        if (after and exits) or found[block, target, 1 if after else 0]:
+                            found[block, source, before] = True
+                            changed = True
+    return found
+
+
+@kernel
+def _accept(tables, store, chain, n, partition, end, found):
+    """Add a complete chain if it is one of this partition and HAVING is true of it; False without room for it."""
+    if partition_of_match(tables, store, chain, n, partition) != partition:
+        return True
+    return not passes_having(tables, store, chain, n) or emit(tables, store, chain, n, partition, end, found)
+
+
+@kernel
+def list_arrangements(
+    tables, store, events, candidates, blocks, ordered, partition, after_ms, before_ms, budget, found
+):
+    """Add the arrangements of m candidates whose latest end is in [after_ms, before_ms); FULL without room for them.
+
+    candidates, blocks: int64 (m,), see `search_order`; blocks are all 0 where AND leaves events unordered, which
+    `ordered` denies. budget: search steps; found.counts[2] counts when they did not suffice.
+    """
+    m = candidates.shape[0]
+    is_due = np.empty(m, np.bool_)
+    for j in range(m):
+        is_due[j] = after_ms <= events.hi_ms[candidates[j]] < before_ms
+    completable = _completable(tables, store, candidates, m, blocks, is_due, ordered)
+    chain = new_chain(tables, m + 2)
+    earliest = np.empty(m + 2, np.int64)
+    states, edges, at = np.empty(m + 2, np.int64), np.empty(m + 2, np.int64), np.empty(m + 2, np.int64)
+    begins, chosen = np.empty(m + 2, np.int64), np.empty(m + 2, np.int64)
+    due = np.zeros(m + 2, np.bool_)
+    used = np.zeros(m, np.bool_)
+    within = tables.scalars[WITHIN_MS]
+    first_of_block = np.zeros(m, np.int64)
+    for j in range(1, m):
+        first_of_block[j] = first_of_block[j - 1] if blocks[j] == blocks[j - 1] else j
+    level, steps = np.int64(0), 0
+    chain.counters[0, :] = 0
+    states[0], edges[0], at[0], begins[0] = 0, tables.state_edges[0], 0, 0
+    if not completable[0, 0, 0]:
+        return DONE
+    while level >= 0:
+        edge = edges[level]
+        if edge >= tables.state_edges[states[level] + 1]:
+            level -= 1
+            if level >= 0:
+                used[chosen[level]] = False
+            continue
+        j = at[level]
+        if j >= m:
+            edges[level] += 1
+            at[level] = begins[level]
+            continue
+        at[level] += 1
+        row, variable = candidates[j], tables.edges[edge, VARIABLE]
+        if used[j] or variable >= tables.scalars[N_POSITIVE] or not store.begin[variable, row]:
+            continue
+        target = tables.edges[edge, TARGET]
+        is_now = is_due[j] or (due[level] and not ordered)
+        goes_on = completable[blocks[j], target, 1 if is_now else 0]
+        ends = is_now and tables.state_exits[target + 1] > tables.state_exits[target]
+        if not goes_on and not ends:
+            continue
+        steps += 1
+        if steps > budget:
+            found.counts[2] += 1
+            return DONE
+        put(tables, chain, level, edge, row)
+        if not _may_stand(tables, events, chain, np.int64(0), level, within, earliest):
+            continue
+        if not follow(tables, store, chain, np.int64(0), level, edge, row):
+            continue
+        if ends and after_ms <= _ends_at(tables, events, chain, level + 1) < before_ms:
+            end = end_in(tables, store, chain, level + 1, target)
+            if end >= 0 and not _accept(tables, store, chain, level + 1, partition, end, found):
+                return FULL
+        if goes_on:
+            used[j], chosen[level], due[level + 1] = True, j, is_now
+            level += 1
+            states[level], edges[level] = target, tables.state_edges[target]
+            begins[level] = first_of_block[j]
+            at[level] = begins[level]
+    return DONE
+
+
+@kernel
+def list_intruders(tables, store, events, match_rows, match_edges, negation, counters, candidates, most, budget):
+    """What of the candidates may match a negated pattern beside a match, in some world.
+
+    counters: int64 (n_counters,), the iterations that its place is in. Returns (offsets, rows, edges), int64 (k + 1,),
+    (m,), (m,), and whether `most` of them or the budget of search steps sufficed.
+    """
+    n, m = match_rows.shape[0], candidates.shape[0]
+    chain = new_chain(tables, n + m + 2)
+    rewrite_chain(tables, chain, match_rows, match_edges)
+    chain.counters[n, :] = counters
+    earliest = np.empty(n + m + 2, np.int64)
+    states, edges, at = np.empty(m + 2, np.int64), np.empty(m + 2, np.int64), np.empty(m + 2, np.int64)
+    chosen = np.empty(m + 2, np.int64)
+    used = np.zeros(m, np.bool_)
+    offsets = np.zeros(most + 1, np.int64)
+    rows, taken = np.empty(64, np.int64), np.empty(64, np.int64)
+    n_found, steps = 0, 0
+    level = np.int64(0)
+    states[0] = tables.negations[negation, NEGATION_START]
+    edges[0], at[0] = tables.state_edges[states[0]], 0
+    while level >= 0:
+        edge = edges[level]
+        if edge >= tables.state_edges[states[level] + 1]:
+            level -= 1
+            if level >= 0:
+                used[chosen[level]] = False
+            continue
+        j = at[level]
+        if j >= m:
+            edges[level] += 1
+            at[level] = 0
+            continue
+        at[level] += 1
+        row, variable = candidates[j], tables.edges[edge, VARIABLE]
+        if used[j] or not store.negated[variable - tables.scalars[N_POSITIVE], row]:
+            continue
+        steps += 1
+        if steps > budget:
+            return offsets[: n_found + 1], rows, taken, False
+        put(tables, chain, n + level, edge, row)
+        if not _may_stand(tables, events, chain, n, n + level, np.int64(_ALWAYS), earliest):
+            continue
+        if not follow(tables, store, chain, n, n + level, edge, row):
+            continue
+        target = tables.edges[edge, TARGET]
+        if end_in(tables, store, chain, n + level + 1, target) >= 0:
+            if n_found == most:
+                return offsets[: n_found + 1], rows, taken, False
+            start = offsets[n_found]
+            end = start + level + 1
+            if end > rows.shape[0]:
+                rows = np.append(rows, np.empty(end + 64, np.int64))
+                taken = np.append(taken, np.empty(end + 64, np.int64))
+            rows[start:end] = chain.rows[n : n + level + 1]
+            taken[start:end] = chain.edges[n : n + level + 1]
+            n_found += 1
+            offsets[n_found] = end
+        used[j], chosen[level] = True, j
+        level += 1
+        states[level], edges[level], at[level] = target, tables.state_edges[target], 0
+    return offsets[: n_found + 1], rows, taken, True
+
+
+__all__ = ["list_arrangements", "list_intruders"]

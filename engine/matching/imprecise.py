@@ -1,0 +1,302 @@
+"""Matches of an automaton among events whose times are intervals (skip till any match): which there are, how sure.
+
+Nothing is decided before the watermark has passed the latest end of a match: all that may be in it, or between its
+events, is there then. A kernel lists the arrangements that some world may have; the confidence of each is the share of
+worlds that have its partial order and its window, and none of what is negated in it: `chain_confidence` where the
+pattern orders all events and nothing is negated near them, `engine.uncertainty.absence` elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
+from engine.kernels import automaton_search
+from engine.kernels.automaton_imprecise import list_arrangements, list_intruders
+from engine.kernels.automaton_tables import STRICT_TIES, Rows, Tables
+from engine.kernels.confidence import chain_confidence, distribution
+from engine.kernels.ordering import Events, search_order
+from engine.language import ast
+from engine.matching.arrangement import Arrangement, Arrangements, Gap
+from engine.matching.automaton_memory import Pending, grown, room, taken
+from engine.matching.postponed_context import events_of
+from engine.matching.store import BROADCAST, EventStore
+from engine.plan.automaton_model import AutomatonPlan
+from engine.uncertainty.absence import joint_probability
+from engine.uncertainty.differences import Difference, Time, TooMuchWorkError
+
+_MOST_PARTS = 5_000
+"""Ways to match the negated patterns around one match; with more, its confidence is not computed."""
+
+Demands = list[Difference]
+
+
+class ImpreciseMatching:
+    """The matches of one automaton plan in a store as it is at one watermark."""
+
+    def __init__(
+        self, plan: AutomatonPlan, store: EventStore, tables: Tables, rows: Rows, arrangements: Arrangements
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        scalars = tables.scalars.copy()
+        scalars[STRICT_TIES] = 0  # the order is what the intervals say, see `Events.strict`
+        self._tables = tables._replace(scalars=scalars)
+        self._rows = rows
+        self._events: Events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
+        self._arrangements = arrangements
+        self._times: dict[int, Time] = {}
+        self._depth = max((len(path) for path in plan.states.paths), default=0)
+
+    # ------------------------------------------------------------------ listing
+
+    def matches(self, after_ms: int, before_ms: int, budget: int, most: int) -> tuple[Pending, bool]:
+        """The arrangements whose latest end is in [after_ms, before_ms), each once, and whether a limit stopped the
+        search: `budget` steps per partition, `most` matches."""
+        n = len(self._store)
+        due = (self._store.t_hi_ms[:n] >= after_ms) & (self._store.t_hi_ms[:n] < before_ms)
+        parts = [taken(room(len(self._plan.returns), self._depth))]
+        n_found, unfinished = 0, False
+        for partition in self._partitions(due):
+            candidates = self._near(self._members(partition), due)
+            if not len(candidates):
+                continue
+            part, stopped = self._of_partition(candidates, partition, after_ms, before_ms, budget, most - n_found)
+            parts.append(part)
+            n_found += part.n_matches
+            unfinished = unfinished or stopped
+            if n_found >= most:
+                unfinished = True
+                break
+        return Pending.joined(parts), unfinished
+
+    def _partitions(self, due: BoolArray) -> Sequence[int]:
+        """The partitions that have an event which is due."""
+        found = np.unique(self._store.partition[np.flatnonzero(due)])
+        return range(BROADCAST, self._store.n_partitions) if BROADCAST in found else found.tolist()
+
+    def _members(self, partition: int) -> Int64Array:
+        """The rows of a partition and those of all, in order."""
+        starts, members = self._rows.starts, self._rows.members
+        shared = members[starts[0] : starts[1]]
+        if partition == BROADCAST:
+            return shared
+        return np.sort(np.concatenate([shared, members[starts[partition + 1] : starts[partition + 2]]]))
+
+    def _near(self, rows: Int64Array, due: BoolArray) -> Int64Array:
+        """Those that may be in a match with one that is due."""
+        lo, hi, within_ms = self._events.lo_ms, self._events.hi_ms, self._plan.within_ms
+        ends = rows[due[rows]]
+        rows = rows[self._rows.begin[:, rows].any(axis=0)]
+        if not len(ends) or not len(rows):
+            return rows[:0]
+        near: BoolArray = (hi[rows] >= lo[ends].min() - within_ms) & (lo[rows] <= hi[ends].max())
+        return rows[near]
+
+    def _of_partition(
+        self, candidates: Int64Array, partition: int, after_ms: int, before_ms: int, budget: int, most: int
+    ) -> tuple[Pending, bool]:
+        ordered = self._arrangements.are_sequences
+        blocks = np.zeros(len(candidates), np.int64)
+        if ordered:
+            candidates, blocks, _ = search_order(self._events, candidates)
+        found = room(len(self._plan.returns), self._depth)
+        while True:
+            status = list_arrangements(
+                self._tables, self._rows, self._events, candidates, blocks, ordered, partition, after_ms,
+                min(before_ms, FOREVER_MS), budget, found,
+            )  # fmt: skip
+            if status == automaton_search.DONE:
+                return self._distinct(taken(found)), bool(found.counts[2])
+            if int(found.counts[0]) > most:
+                return self._distinct(taken(found)).chosen(np.arange(most)), True
+            found = grown(found, 0, 0)
+            found.counts[:] = 0
+
+    def _distinct(self, found: Pending) -> Pending:
+        """Each arrangement of the same events in the same variables and iterations once."""
+        seen: set[tuple[object, ...]] = set()
+        kept = []
+        for number in range(found.n_matches):
+            own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
+            arranged = self._arrangements.of_match(found.edges[own].tolist(), int(found.exit[number]))
+            variables = self._variables(found.edges[own])
+            order = np.argsort(variables, kind="stable")
+            rows = found.rows[own]
+            identity = (
+                variables[order].tobytes(),
+                rows[order].tobytes(),
+                found.iterations[own][order].tobytes(),
+                frozenset((int(rows[i]), int(rows[j])) for i, j in arranged.pairs),
+                arranged.gaps,
+            )
+            if identity not in seen:
+                seen.add(identity)
+                kept.append(number)
+        return found if len(kept) == found.n_matches else found.chosen(np.array(kept, np.int64))
+
+    def _variables(self, edges: Int64Array) -> Int64Array:
+        states = self._plan.states
+        return np.array([states.occurrences[states.edges[e].occurrence].variable for e in edges.tolist()], np.int64)
+
+    # --------------------------------------------------------------- confidence
+
+    def confidences(self, found: Pending) -> Float64Array:
+        """The confidence of each match, NaN where it would be too much work."""
+        result = np.empty(found.n_matches)
+        for number in range(found.n_matches):
+            own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
+            try:
+                result[number] = self._confidence(
+                    found.rows[own], found.edges[own], int(found.exit[number]), int(found.partition[number])
+                )
+            except TooMuchWorkError:
+                result[number] = np.nan
+        return result
+
+    def ends(self, found: Pending) -> Int64Array:
+        """Which of its events are the first and the last of each match, (n, 2): where AND leaves events unordered the
+        last is the one that may end last of those that none must follow, the first that of the others in the stream."""
+        result = np.zeros((found.n_matches, 2), np.int64)
+        result[:, 1] = np.diff(found.offsets) - 1
+        if self._arrangements.are_sequences:
+            return result
+        hi = self._events.hi_ms
+        for number in range(found.n_matches):
+            own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
+            arranged = self._arrangements.of_match(found.edges[own].tolist(), int(found.exit[number]))
+            if not arranged.is_sequence:
+                rows = found.rows[own].tolist()
+                last = max(arranged.lasts, key=lambda k: (hi[rows[k]], rows[k]))
+                result[number] = min((k for k in range(len(rows)) if k != last), key=rows.__getitem__), last
+        return result
+
+    def _confidence(self, rows: Int64Array, edges: Int64Array, end: int, partition: int) -> float:
+        arranged = self._arrangements.of_match(edges.tolist(), end)
+        parts: dict[tuple[Difference, ...], None] = {}
+        numbers = {int(row): number for number, row in enumerate(rows.tolist())}
+        n_match = len(numbers)
+        for gap in arranged.gaps:
+            for demands in self._parts(rows, edges, arranged, gap, partition, numbers):
+                if not demands:
+                    return 0.0
+                parts[tuple(demands)] = None
+        if arranged.is_sequence and not parts:
+            return float(chain_confidence(self._events, rows, len(rows), self._plan.within_ms))
+        demanded = self._demanded(rows, arranged)
+        if demanded is None:
+            return 0.0
+        times = {number: self._time(row) for row, number in numbers.items()}
+        return joint_probability(times, demanded, range(n_match, len(numbers)), list(parts))
+
+    def _demanded(self, rows: Int64Array, arranged: Arrangement) -> Demands | None:
+        """The order and the window of a match; None when it is in order in no world."""
+        numbers = {int(row): number for number, row in enumerate(rows.tolist())}
+        found = self._in_order([(int(rows[i]), int(rows[j])) for i, j in arranged.pairs], numbers)
+        if found is None:
+            return None
+        window = [Difference(j, i, -self._plan.within_ms) for i in arranged.firsts for j in arranged.lasts if i != j]
+        return [*found, *window]
+
+    def _in_order(self, pairs: Sequence[tuple[int, int]], numbers: dict[int, int]) -> Demands | None:
+        """What the times of these rows must satisfy, the first of each pair before the second; None: impossible."""
+        found: Demands = []
+        for before, after in pairs:
+            known = self._known_order(before, after)
+            if known is False:
+                return None
+            if known is None:
+                found.append(Difference(numbers[before], numbers[after], 1))
+        return found
+
+    def _known_order(self, before: int, after: int) -> bool | None:
+        """Whether a row is before another whatever their times; None: as their times say."""
+        events = self._events
+        if events.lo_ms[before] == events.hi_ms[before] and events.lo_ms[after] == events.hi_ms[after]:
+            if events.lo_ms[before] != events.lo_ms[after]:
+                return bool(events.lo_ms[before] < events.lo_ms[after])
+            return not events.strict and before < after
+        if events.clock[before] >= 0 and events.clock[before] == events.clock[after]:
+            one = (events.hi_ms[before], events.source_seq[before], before)
+            return bool(one < (events.hi_ms[after], events.source_seq[after], after))
+        return None
+
+    def _time(self, row: int) -> Time:
+        found = self._times.get(row)
+        if found is None:
+            shares = distribution(self._events, row, 1.0)
+            found = self._times[row] = Time(int(self._events.lo_ms[row]), shares)
+        return found
+
+    # ------------------------------------------------------------------ absence
+
+    def _parts(
+        self,
+        rows: Int64Array,
+        edges: Int64Array,
+        arranged: Arrangement,
+        gap: Gap,
+        partition: int,
+        numbers: dict[int, int],
+    ) -> Iterator[Demands]:
+        """What would have to hold for each match of a negated pattern to be in its place; numbers its events, too."""
+        counters = np.array(gap.counters, np.int64)
+        for candidates in self._around(rows, arranged, gap, partition):
+            offsets, found, taken_edges, complete = list_intruders(
+                self._tables, self._rows, self._events, rows, edges, gap.negation, counters, candidates, _MOST_PARTS,
+                100 * _MOST_PARTS,
+            )  # fmt: skip
+            if not complete:
+                raise TooMuchWorkError
+            for k in range(len(offsets) - 1):
+                own = slice(int(offsets[k]), int(offsets[k + 1]))
+                within = self._arrangements.of_part(taken_edges[own].tolist(), gap.counters)
+                demands = self._in_place(rows, arranged, gap, found[own].tolist(), within, numbers)
+                if demands is not None:
+                    yield demands
+
+    def _around(self, rows: Int64Array, arranged: Arrangement, gap: Gap, partition: int) -> Iterator[Int64Array]:
+        """The rows that may be of a negated pattern in its place, partition by partition of a match of none."""
+        lo, hi, within_ms = self._events.lo_ms, self._events.hi_ms, self._plan.within_ms
+        states = self._plan.states
+        negated = [variable - states.n_positive for variable in states.negations[gap.negation].variables]
+        least = max(lo[rows[k]] for k in gap.left or arranged.lasts) - (0 if gap.left else within_ms)
+        most = min(hi[rows[k]] for k in gap.right or arranged.firsts) + (0 if gap.right else within_ms)
+        partitions = [partition] if partition != BROADCAST else range(BROADCAST, self._store.n_partitions)
+        for each in partitions:
+            members = self._members(each)
+            members = members[self._rows.negated[negated][:, members].any(axis=0)]
+            members = members[(hi[members] >= least) & (lo[members] <= most)]
+            members = members[~np.isin(members, rows)]
+            if len(members):
+                yield members
+
+    def _in_place(
+        self,
+        rows: Int64Array,
+        arranged: Arrangement,
+        gap: Gap,
+        part: Sequence[int],
+        within: Arrangement,
+        numbers: dict[int, int],
+    ) -> Demands | None:
+        """What the times must satisfy for the rows `part` to be a match in the gap; None: they never are."""
+        for row in part:
+            numbers.setdefault(row, len(numbers))
+        pairs = [(part[i], part[j]) for i, j in within.pairs]
+        pairs += [(int(rows[k]), part[i]) for k in gap.left for i in within.firsts]
+        pairs += [(part[j], int(rows[k])) for k in gap.right for j in within.lasts]
+        found = self._in_order(pairs, numbers)
+        if found is None:
+            return None
+        within_ms = self._plan.within_ms
+        if not gap.left:
+            found += [Difference(k, numbers[part[i]], -within_ms) for k in arranged.lasts for i in within.firsts]
+        if not gap.right:
+            found += [Difference(numbers[part[j]], k, -within_ms) for k in arranged.firsts for j in within.lasts]
+        return found
+
+
+__all__ = ["ImpreciseMatching"]
