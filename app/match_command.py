@@ -52,6 +52,8 @@ class RuntimeChoice(StrEnum):
     RUNS = "runs"
     BUFFERS = "buffers"
     BACKTRACKING = "backtracking"
+    ENUMERATION = "enumeration"
+    EXTENSION = "extension"
 
 
 class SchemaChoice(StrEnum):
@@ -101,7 +103,7 @@ def match(
     events: Annotated[str, typer.Argument(metavar="EVENTS", help="JSON lines, CSV or Parquet; - is standard input.")],
     runtime: Annotated[
         RuntimeChoice,
-        typer.Option(help="auto: compiled, and the oracle for what that refuses. The last three: baselines."),
+        typer.Option(help="auto: compiled, and the oracle for what that refuses. The others: baselines."),
     ] = RuntimeChoice.AUTO,
     confidence: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Least confidence, in place of the query's.")

@@ -33,6 +33,9 @@ def test_a_threshold_keeps_a_part_of_the_matches() -> None:
     assert some["matches"] == some["rows"]
     assert some["events"] == N_EVENTS
     assert not some["capped"]
+    for method in ("enumeration", "extension"):
+        other = evaluate_stock(15, "CONFIDENCE >= 0.7", N_EVENTS, repeats=1, baseline=method)
+        assert other["rows"] == evaluate_stock(15, "CONFIDENCE >= 0.7", N_EVENTS, repeats=1)["rows"]
 
 
 def test_a_cell_that_a_limit_cut_says_so() -> None:

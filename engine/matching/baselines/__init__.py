@@ -1,4 +1,4 @@
-"""The papers' baselines: what skip till any match costs without postponing.
+"""The papers' baselines: what skip till any match costs without postponing, and confidence by possible worlds.
 
 For benchmarks and as second opinions in tests, behind the interface of every runtime; the planner never chooses them.
 """
@@ -12,6 +12,7 @@ from enum import StrEnum
 from engine.matching.base import Limits
 from engine.matching.baselines.backtracking import Backtracking
 from engine.matching.baselines.base import Baseline, BaselineStatistics
+from engine.matching.baselines.enumeration import Enumeration, Extension
 from engine.matching.baselines.runs import Buffers, Runs
 from engine.matching.interner import Interner
 from engine.plan.model import Plan
@@ -23,12 +24,20 @@ class BaselineKind(StrEnum):
     RUNS = "runs"  # one run per partial match: SASE+'s own evaluation
     BUFFERS = "buffers"  # a buffer per component, matches assembled when a last event comes: ZStream
     BACKTRACKING = "backtracking"  # depth first over the raw window of each last event
+    ENUMERATION = "enumeration"  # the confidence of each match from its possible worlds: SASE++ section 4
+    EXTENSION = "extension"  # the same for each partial match, against the threshold: SASE++ Algorithm 1
+
+
+OVER_INTERVALS = frozenset({BaselineKind.ENUMERATION, BaselineKind.EXTENSION})
+"""Those that evaluate imprecise events; the others reject these."""
 
 
 _KINDS: dict[BaselineKind, type[Baseline]] = {
     BaselineKind.RUNS: Runs,
     BaselineKind.BUFFERS: Buffers,
     BaselineKind.BACKTRACKING: Backtracking,
+    BaselineKind.ENUMERATION: Enumeration,
+    BaselineKind.EXTENSION: Extension,
 }
 
 
@@ -44,4 +53,15 @@ def make_baseline(
     return _KINDS[kind](plan, interner, limits, clock=clock)
 
 
-__all__ = ["Backtracking", "Baseline", "BaselineKind", "BaselineStatistics", "Buffers", "Runs", "make_baseline"]
+__all__ = [
+    "OVER_INTERVALS",
+    "Backtracking",
+    "Baseline",
+    "BaselineKind",
+    "BaselineStatistics",
+    "Buffers",
+    "Enumeration",
+    "Extension",
+    "Runs",
+    "make_baseline",
+]

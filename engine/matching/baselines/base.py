@@ -307,12 +307,16 @@ class Baseline(ABC):
         self.masks.append(self._select_stored(), 0)
         self._watermark_ms = int(marks[b"watermark_ms"])
         self.n_rejected = int(state["head"].column("n_rejected")[0].as_py())
+        self._make_again()
+        self.statistics = BaselineStatistics()
+        self.counters[[N_CREATED, PEAK_LIVE]] = 0, self.counters[N_LIVE]
+
+    def _make_again(self) -> None:
+        """The partial matches of the events in the store."""
         self._widen()
         for matches in self._found(0, len(self.store)):
             if self._trailing:  # the others were decided before
                 self._decide(matches, self._watermark_ms, lambda _: None)
-        self.statistics = BaselineStatistics()
-        self.counters[[N_CREATED, PEAK_LIVE]] = 0, self.counters[N_LIVE]
 
 
 def _joined(first: ListedMatches, second: ListedMatches) -> ListedMatches:

@@ -1,4 +1,4 @@
-"""The rows of listed matches of precise events."""
+"""The rows of listed matches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows_of(plan: Plan, store: EventStore, matches: ListedMatches) -> list[Match
                 first_lo_ms=int(store.t_lo_ms[matches.rows[start]]),
                 last_hi_ms=int(store.t_hi_ms[matches.rows[end - 1]]),
                 bindings={s.variable: ids[bounds[s.position] : bounds[s.position + 1]] for s in plan.steps},
-                confidence=1.0,
+                confidence=float(matches.confidence[at]),
                 values={r.name: store.value(v, r.type) for v, r in zip(matches.values[at], plan.returns, strict=True)},
             )
         )

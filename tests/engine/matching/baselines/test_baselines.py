@@ -13,14 +13,14 @@ from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
 from engine.matching.base import Limits
-from engine.matching.baselines import Backtracking, Baseline, BaselineKind, Buffers, Runs, make_baseline
+from engine.matching.baselines import OVER_INTERVALS, Backtracking, Baseline, BaselineKind, Buffers, Runs, make_baseline
 from engine.matching.interner import Interner
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from tests.engine.strategies import ANY, PRECISE, SCHEMA, Case, Delivery, QueryScope, cases, deliveries
 
 SCOPE = QueryScope(strategies=(ANY,), having=True)
-KINDS = tuple(BaselineKind)
+KINDS = tuple(kind for kind in BaselineKind if kind not in OVER_INTERVALS)
 
 
 def make(kind: BaselineKind, text: str, limits: Limits | None = None) -> Baseline:
