@@ -1,0 +1,361 @@
+"""Pairs of a first and a last event over imprecise events whose Kleene events are selected each by itself.
+
+For each pair the number of its matches, the most confident and of these longest one, and the events that are in a
+match: what a collapsed or counted row says. The last events of one first event share their candidates and one count
+(`possible_orders`). A match is no more confident than the pair of its ends alone; events that certainly stand between
+these and apart from each other cost no confidence, so that the longest match of those that reach the bound is found by
+taking whichever ends first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.compiling import kernel, leaf
+from engine.kernels.confidence import chain_confidence
+from engine.kernels.independent import (
+    CAN_BEGIN,
+    CAN_TAKE,
+    bind_ends,
+    find_limits,
+    judge_ends,
+    judge_members,
+)
+from engine.kernels.opcodes import MAX_STACK
+from engine.kernels.ordering import both_precise, may_precede, one_clock, separated
+from engine.kernels.possible_orders import count_orders, gapless, step_to
+from engine.kernels.postponed_pairs import first_from
+from engine.kernels.postponed_search import TOLERANCE
+
+NO_MATCH = 0
+COUNTED = 1
+OTHER_FORM = 2
+"""What became of a pair; OTHER_FORM: it has to be counted otherwise."""
+
+BROADCAST = -1
+
+
+@kernel
+def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, longest_ms, per_pair, budget):
+    """Count the pairs, int64 (n, 3): first, last, partition, those of one first event and partition together.
+
+    tables: `independent.IndependentTables`. members, starts: rows that may be Kleene events, grouped by partition
+    (`postponed_context.Groups`), each group in stream order. longest_ms: of any interval. per_pair: candidates depend
+    on the last event. budget: steps for one first event.
+
+    Returns (status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), bounds int64 (n, 4),
+    longest int64, used int64): of pair k the longest of the most confident matches is longest[bounds[k, 0] :
+    bounds[k, 1]], and its candidates, without the ends and in stream order, are used[bounds[k, 2] : bounds[k, 3]].
+    A count that is not complete is a lower bound.
+    """
+    n_pairs = pairs.shape[0]
+    status = np.full(n_pairs, NO_MATCH, np.int8)
+    counts = np.zeros(n_pairs, np.int64)
+    complete = np.ones(n_pairs, np.bool_)
+    confidences = np.zeros(n_pairs, np.float64)
+    bounds = np.zeros((n_pairs, 4), np.int64)
+    longest = np.empty(256, np.int64)
+    used = np.empty(1024, np.int64)
+    n_longest = 0
+    n_used = 0
+    registers = np.empty(2 * tables.n_steps + 1, np.int64)
+    stack = np.empty(MAX_STACK, np.float64)
+    limits = np.empty(tables.properties.shape[0], np.float64)
+    some = tables.kleene > 0 and tables.kleene < tables.n_steps - 1
+    n_masks = 1 << tables.properties.shape[0]
+    sizes_free = tables.sizes.shape[0] == 2 and tables.sizes[1]
+    roles_needed = CAN_TAKE if tables.kleene == 0 else CAN_BEGIN | CAN_TAKE
+    kleene_last = tables.kleene == tables.n_steps - 1
+    p = 0
+    while p < n_pairs:
+        first = pairs[p, 0]
+        key = pairs[p, 2]
+        end = p + 1
+        while not per_pair and end < n_pairs and pairs[end, 0] == first and pairs[end, 2] == key:
+            end += 1
+        # The pairs whose ends fulfil the conditions.
+        n_lasts = 0
+        latest_ms = events.lo_ms[first]
+        simple = gapless(events, first)
+        for q in range(p, end):
+            last = pairs[q, 1]
+            bind_ends(tables, first, last, registers)
+            find_limits(tables, events.columns, registers, stack, limits)
+            mask_first, roles_last, mask_last = judge_ends(
+                tables, events.columns, begin_ok, take_ok, first, last, registers, stack, limits
+            )
+            if mask_first < 0:
+                continue
+            own_last = kleene_last and first != last
+            fixed = mask_first | mask_last if tables.kleene == 0 or own_last else 0
+            if not sizes_free or fixed != n_masks - 1 or (own_last and roles_last & roles_needed != roles_needed):
+                status[q] = OTHER_FORM
+                continue
+            status[q] = COUNTED
+            if first == last:
+                continue
+            simple = simple and gapless(events, last)
+            latest_ms = max(latest_ms, events.hi_ms[last])
+            n_lasts += 1
+        # The candidates.
+        rows = _members_after(events, members, starts, key, first, latest_ms, longest_ms)
+        roles = np.empty(rows.shape[0], np.int64)
+        masks = np.empty(rows.shape[0], np.int64)
+        bind_ends(tables, first, pairs[p, 1], registers)
+        find_limits(tables, events.columns, registers, stack, limits)
+        judge_members(
+            tables, events.columns, begin_ok, take_ok, rows, 0, rows.shape[0], registers, stack, limits, roles, masks
+        )
+        n = 0
+        for k in range(rows.shape[0]):
+            if roles[k] & roles_needed == 0:
+                continue
+            simple = simple and roles[k] & roles_needed == roles_needed and gapless(events, rows[k])
+            rows[n] = rows[k]
+            n += 1
+        rows = rows[:n]
+        simple = simple and not _clocks_overlap(events, first, rows, pairs, status, p, end)
+        if not simple:
+            for q in range(p, end):
+                if status[q] == COUNTED and pairs[q, 1] != first:
+                    status[q] = OTHER_FORM
+        elif n_lasts > 0:
+            _count_lasts(events, rows, pairs, status, p, end, tables.within_ms, not some, budget, counts, complete)
+        chain = _greedy(events, first, rows) if simple else rows[:0]
+        for q in range(p, end):
+            if status[q] != COUNTED:
+                continue
+            last = pairs[q, 1]
+            if n_longest + n + 2 > longest.shape[0]:
+                longest = np.concatenate((longest, np.empty(longest.shape[0] + n + 2, np.int64)))
+            if n_used + n > used.shape[0]:
+                used = np.concatenate((used, np.empty(used.shape[0] + n, np.int64)))
+            bounds[q, 0] = n_longest
+            bounds[q, 2] = n_used
+            longest[n_longest] = first
+            if first == last:
+                counts[q] = 1
+                confidences[q] = 1.0
+                n_longest += 1
+            else:
+                n_used = _write_used(events, first, last, rows, tables.within_ms, used, n_used)
+                confidences[q], n_between = _best(
+                    events, first, last, rows, chain, some, tables.within_ms, longest, n_longest + 1
+                )
+                n_longest += n_between + 1
+                longest[n_longest] = last
+                n_longest += 1
+                if confidences[q] <= 0.0:
+                    status[q] = NO_MATCH
+            bounds[q, 1] = n_longest
+            bounds[q, 3] = n_used
+        p = end
+    return status, counts, complete, confidences, bounds, longest[:n_longest], used[:n_used]
+
+
+@kernel
+def _members_after(events, members, starts, key, first, latest_ms, longest_ms):
+    """The rows of a partition and of all that may follow `first` and begin by latest_ms, in stream order."""
+    found = np.empty(64, np.int64)
+    n = 0
+    for shared in range(2):
+        group = BROADCAST if shared else key
+        end = starts[group + 2]
+        at = first_from(events, members, starts[group + 1], end, events.lo_ms[first] - longest_ms)
+        n_own = n
+        while at < end and events.lo_ms[members[at]] <= latest_ms:
+            row = members[at]
+            at += 1
+            if row == first or not may_precede(events, first, row):
+                continue
+            if n == found.shape[0]:
+                found = np.concatenate((found, np.empty_like(found)))
+            found[n] = row
+            n += 1
+        if shared and n > n_own and n_own > 0:
+            found[:n] = np.sort(found[:n])
+    return found[:n]
+
+
+@leaf
+def _clocks_overlap(events, first, rows, pairs, status, start, end):
+    """Whether two of the events are of one clock and their intervals overlap: then their order is no matter of time."""
+    n = rows.shape[0]
+    latest_ms = events.hi_ms[first]
+    for k in range(n):
+        row = rows[k]
+        if events.clock[row] < 0:
+            continue
+        if one_clock(events, first, row) and events.lo_ms[row] <= events.hi_ms[first]:
+            return True
+        for other in range(k + 1, n):
+            if events.lo_ms[rows[other]] > events.hi_ms[row]:
+                break
+            if one_clock(events, row, rows[other]):
+                return True
+    for q in range(start, end):
+        last = pairs[q, 1]
+        if status[q] != 1 or events.clock[last] < 0 or last == first:
+            continue
+        if one_clock(events, first, last) and events.lo_ms[last] <= latest_ms:
+            return True
+        for k in range(n):
+            row = rows[k]
+            if row != last and one_clock(events, row, last):
+                if events.lo_ms[row] <= events.hi_ms[last] and events.lo_ms[last] <= events.hi_ms[row]:
+                    return True
+    return False
+
+
+@kernel
+def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, budget, counts, complete):
+    """Write the counts of the pairs start..end-1, which have one first event; rows: their candidates."""
+    first = pairs[start, 0]
+    n_rows = rows.shape[0]
+    room = n_rows + end - start
+    lo = np.empty(room, np.int64)
+    hi = np.empty(room, np.int64)
+    member = np.zeros(room, np.bool_)
+    last_of = np.full(room, -1, np.int64)
+    zero_ms = events.lo_ms[first]
+    n = 0
+    at = 0
+    q = start
+    cut = False
+    while at < n_rows or q < end:
+        if q < end and (status[q] != 1 or pairs[q, 1] == first):
+            q += 1
+            continue
+        row = rows[at] if at < n_rows else pairs[q, 1]
+        if q < end:
+            row = min(row, pairs[q, 1])
+        lo[n] = events.lo_ms[row] - zero_ms
+        hi[n] = events.hi_ms[row] - zero_ms
+        if at < n_rows and rows[at] == row:
+            member[n] = True
+            at += 1
+        if q < end and pairs[q, 1] == row:
+            last_of[n] = q - start
+            cut = cut or hi[n] > within_ms
+            q += 1
+        n += 1
+    tie_first = events.lo_ms[first] == events.hi_ms[first]
+    count_orders(
+        lo[:n], hi[:n], member[:n], last_of[:n], events.hi_ms[first] - zero_ms, tie_first, within_ms, cut, direct,
+        budget, counts[start:end], complete[start:end],
+    )  # fmt: skip
+
+
+@kernel
+def _greedy(events, first, rows):
+    """Most rows that certainly come one after the other, the first of them after `first`: whichever ends first.
+
+    Its beginning is the most that does so before any later event.
+    """
+    order = rows[np.argsort(events.hi_ms[rows], kind="mergesort")]
+    found = np.empty(rows.shape[0], np.int64)
+    n = 0
+    before = first
+    for k in range(order.shape[0]):
+        # Of those that end together precise ones come first: others of that millisecond may follow them.
+        for precise in (True, False):
+            j = k
+            if k > 0 and events.hi_ms[order[k - 1]] == events.hi_ms[order[k]]:
+                break
+            while j < order.shape[0] and events.hi_ms[order[j]] == events.hi_ms[order[k]]:
+                row = order[j]
+                if (events.lo_ms[row] == events.hi_ms[row]) == precise and separated(events, before, row):
+                    found[n] = row
+                    n += 1
+                    before = row
+                j += 1
+    return found[:n]
+
+
+@leaf
+def _is_used(events, first, row, last, within_ms):
+    """Whether first, row, last can be in order and in the window."""
+    if separated(events, first, row) and separated(events, row, last):
+        return True
+    zero_ms = events.lo_ms[first]
+    most_bound = events.hi_ms[first] - zero_ms
+    tied = both_precise(events, first, row) and events.lo_ms[row] == zero_ms
+    floor, pushed, bound, earliest = step_to(
+        0, 0, most_bound, tied, events.lo_ms[row] - zero_ms, events.hi_ms[row] - zero_ms, within_ms
+    )
+    if earliest < 0:
+        return False
+    tied = both_precise(events, row, last) and events.lo_ms[row] == events.lo_ms[last]
+    if tied and last < row:
+        return False
+    floor, pushed, bound, earliest = step_to(
+        floor, pushed, bound, tied, events.lo_ms[last] - zero_ms, events.hi_ms[last] - zero_ms, within_ms
+    )
+    return earliest >= 0
+
+
+@leaf
+def _write_used(events, first, last, rows, within_ms, used, n):
+    """Write the rows that are in a match of the pair from used[n] on; returns the end."""
+    after_ms = events.hi_ms[first]
+    before_ms = events.lo_ms[last]
+    latest_ms = events.hi_ms[last]
+    for k in range(rows.shape[0]):
+        row = rows[k]
+        lo_ms = events.lo_ms[row]
+        if lo_ms > latest_ms:
+            break
+        if lo_ms > after_ms and events.hi_ms[row] < before_ms:
+            used[n] = row
+            n += 1
+        elif row != last and _is_used(events, first, row, last, within_ms):
+            used[n] = row
+            n += 1
+    return n
+
+
+@kernel
+def _best(events, first, last, rows, chain, some, within_ms, longest, n):
+    """Confidence of the best match of a pair, whose events between the ends are written from longest[n] on: their
+    number. chain: `_greedy`. some: there has to be one."""
+    certain = separated(events, first, last) and events.hi_ms[last] - events.lo_ms[first] <= within_ms
+    ends = np.array([first, last])
+    confidence = 1.0 if certain else chain_confidence(events, ends, 2, within_ms)
+    n_apart = 0
+    while n_apart < chain.shape[0] and separated(events, chain[n_apart], last):
+        longest[n + n_apart] = chain[n_apart]
+        n_apart += 1
+    if not some or n_apart > 0 or confidence <= 0.0:
+        return confidence, n_apart
+    trio = np.array([first, first, last])
+    confidence = 0.0
+    n_between = 0
+    for k in range(rows.shape[0]):
+        row = rows[k]
+        if events.lo_ms[row] > events.hi_ms[last]:
+            break
+        if row == last or not may_precede(events, row, last):
+            continue
+        trio[1] = row
+        found = chain_confidence(events, trio, 3, within_ms)
+        if found <= 0.0 or found <= confidence - TOLERANCE:
+            continue
+        # What certainly stands on one side of it costs nothing.
+        before = _greedy(events, first, rows[may_stand(events, rows, row, last)])
+        after = _greedy(events, row, rows)
+        n_before = 0
+        while n_before < before.shape[0] and separated(events, before[n_before], row):
+            n_before += 1
+        n_after = 0
+        while n_after < after.shape[0] and separated(events, after[n_after], last):
+            n_after += 1
+        if found > confidence + TOLERANCE or n_before + 1 + n_after > n_between:
+            n_between = n_before + 1 + n_after
+            longest[n : n + n_before] = before[:n_before]
+            longest[n + n_before] = row
+            longest[n + n_before + 1 : n + n_between] = after[:n_after]
+        confidence = max(confidence, found)
+    return confidence, n_between
+
+
+__all__ = ["COUNTED", "NO_MATCH", "OTHER_FORM", "count_possible"]
