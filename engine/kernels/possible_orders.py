@@ -243,8 +243,8 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
     events of its millisecond. cut: the window may cut some sequence short. direct: a last event may follow the first
     one without a member between.
 
-    Writes counts int64 (n_lasts,), at most MOST, and complete bool (n_lasts,): False where `budget` (steps from one event
-    to another) ended the count, which is then a lower bound. Returns the steps.
+    Writes counts int64 (n_lasts,), at most MOST, and complete bool (n_lasts,): False where `budget` (steps from one to
+    the next event) ended the count, which is then a lower bound. Returns the steps.
     """
     n = lo.shape[0]
     starts, overlaps = overlapping(lo, hi)
@@ -304,7 +304,7 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
             if n_work > budget and not narrow:
                 narrow = True
                 for j in range(n):
-                    if last_of[j] >= 0 and hi[j] > now:
+                    if last_of[j] >= 0 and hi[j] >= now:
                         complete[last_of[j]] = False
             if sizes[0] + starts[i + 1] - starts[i] + 2 > room:
                 labels, heap, table = _grown(labels, heap, table, sizes[0] + starts[i + 1] - starts[i])
@@ -379,9 +379,7 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
             if last_of[j] >= 0 and (k > 0 or direct):
                 counts[last_of[j]] = min(counts[last_of[j]] + pool[k, 2], MOST)
             if member[j]:
-                _enter(
-                    labels, table, heap, sizes, heads, j, now, np.int64(-1), pool[k, 0], pool[k, 1], pool[k, 2], now
-                )
+                _enter(labels, table, heap, sizes, heads, j, now, np.int64(-1), pool[k, 0], pool[k, 1], pool[k, 2], now)
             is_most = is_most or (k > 0 and pool[k, 0] == most_bound and pool[k, 1] == 0 and pool[k, 2] == MOST)
         if is_most:
             # So it is for all later last events; labels go on to those that were reached.

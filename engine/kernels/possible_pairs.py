@@ -147,6 +147,8 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
                 n_longest += 1
                 if confidences[q] <= 0.0:
                     status[q] = NO_MATCH
+                    n_longest = bounds[q, 0]
+                    n_used = bounds[q, 2]
             bounds[q, 1] = n_longest
             bounds[q, 3] = n_used
         p = end
@@ -195,15 +197,15 @@ def _clocks_overlap(events, first, rows, pairs, status, start, end):
                 return True
     for q in range(start, end):
         last = pairs[q, 1]
-        if status[q] != 1 or events.clock[last] < 0 or last == first:
+        if status[q] != COUNTED or events.clock[last] < 0 or last == first:
             continue
         if one_clock(events, first, last) and events.lo_ms[last] <= latest_ms:
             return True
         for k in range(n):
             row = rows[k]
-            if row != last and one_clock(events, row, last):
-                if events.lo_ms[row] <= events.hi_ms[last] and events.lo_ms[last] <= events.hi_ms[row]:
-                    return True
+            share = events.lo_ms[row] <= events.hi_ms[last] and events.lo_ms[last] <= events.hi_ms[row]
+            if share and row != last and one_clock(events, row, last):
+                return True
     return False
 
 
@@ -223,7 +225,7 @@ def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, bud
     q = start
     cut = False
     while at < n_rows or q < end:
-        if q < end and (status[q] != 1 or pairs[q, 1] == first):
+        if q < end and (status[q] != COUNTED or pairs[q, 1] == first):
             q += 1
             continue
         row = rows[at] if at < n_rows else pairs[q, 1]
@@ -252,23 +254,16 @@ def _greedy(events, first, rows):
 
     Its beginning is the most that does so before any later event.
     """
-    order = rows[np.argsort(events.hi_ms[rows], kind="mergesort")]
+    # Of those that end together precise ones come first: others of that millisecond may follow them.
+    keys = 2 * events.hi_ms[rows] + (events.lo_ms[rows] < events.hi_ms[rows])
     found = np.empty(rows.shape[0], np.int64)
     n = 0
     before = first
-    for k in range(order.shape[0]):
-        # Of those that end together precise ones come first: others of that millisecond may follow them.
-        for precise in (True, False):
-            j = k
-            if k > 0 and events.hi_ms[order[k - 1]] == events.hi_ms[order[k]]:
-                break
-            while j < order.shape[0] and events.hi_ms[order[j]] == events.hi_ms[order[k]]:
-                row = order[j]
-                if (events.lo_ms[row] == events.hi_ms[row]) == precise and separated(events, before, row):
-                    found[n] = row
-                    n += 1
-                    before = row
-                j += 1
+    for k in np.argsort(keys, kind="mergesort"):
+        if separated(events, before, rows[k]):
+            before = rows[k]
+            found[n] = before
+            n += 1
     return found[:n]
 
 
@@ -305,10 +300,9 @@ def _write_used(events, first, last, rows, within_ms, used, n):
         lo_ms = events.lo_ms[row]
         if lo_ms > latest_ms:
             break
-        if lo_ms > after_ms and events.hi_ms[row] < before_ms:
-            used[n] = row
-            n += 1
-        elif row != last and _is_used(events, first, row, last, within_ms):
+        if (lo_ms > after_ms and events.hi_ms[row] < before_ms) or (
+            row != last and _is_used(events, first, row, last, within_ms)
+        ):
             used[n] = row
             n += 1
     return n
@@ -341,17 +335,16 @@ def _best(events, first, last, rows, chain, some, within_ms, longest, n):
         if found <= 0.0 or found <= confidence - TOLERANCE:
             continue
         # What certainly stands on one side of it costs nothing.
-        before = _greedy(events, first, rows[may_stand(events, rows, row, last)])
         after = _greedy(events, row, rows)
         n_before = 0
-        while n_before < before.shape[0] and separated(events, before[n_before], row):
+        while n_before < chain.shape[0] and separated(events, chain[n_before], row):
             n_before += 1
         n_after = 0
         while n_after < after.shape[0] and separated(events, after[n_after], last):
             n_after += 1
         if found > confidence + TOLERANCE or n_before + 1 + n_after > n_between:
             n_between = n_before + 1 + n_after
-            longest[n : n + n_before] = before[:n_before]
+            longest[n : n + n_before] = chain[:n_before]
             longest[n + n_before] = row
             longest[n + n_before + 1 : n + n_between] = after[:n_after]
         confidence = max(confidence, found)

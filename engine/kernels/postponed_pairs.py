@@ -50,7 +50,7 @@ def pairs(
                 group = BROADCAST if shared else key
                 start = starts[group + 1]
                 end = starts[group + 2]
-                at = _first_from(events, firsts, start, end, events.lo_ms[last] - within_ms - longest_ms)
+                at = first_from(events, firsts, start, end, events.lo_ms[last] - within_ms - longest_ms)
                 while at < end and events.lo_ms[firsts[at]] <= events.hi_ms[last]:
                     first = firsts[at]
                     at += 1
@@ -83,7 +83,7 @@ def _all_between(events, inner, inner_starts, key, first, last, longest_ms):
         for group in (key, BROADCAST):
             start = inner_starts[component, group + 1]
             end = inner_starts[component, group + 2]
-            at = _first_from(events, inner, start, end, events.lo_ms[first] - longest_ms)
+            at = first_from(events, inner, start, end, events.lo_ms[first] - longest_ms)
             while not found and at < end and events.lo_ms[inner[at]] <= events.hi_ms[last]:
                 row = inner[at]
                 at += 1
@@ -104,7 +104,7 @@ def around(events, members, starts, key, first, last, longest_ms, before_ms, aft
         group = BROADCAST if shared else key
         start = starts[group + 1]
         end = starts[group + 2]
-        at = _first_from(events, members, start, end, earliest - longest_ms)
+        at = first_from(events, members, start, end, earliest - longest_ms)
         while at < end and events.lo_ms[members[at]] <= latest:
             row = members[at]
             at += 1
@@ -131,7 +131,7 @@ def inside(events, rows, first, last):
 
 
 @leaf
-def _first_from(events, rows, start, end, time_ms):
+def first_from(events, rows, start, end, time_ms):
     """The first place in rows[start:end] whose lo_ms is not before time_ms (rows are in that order)."""
     while start < end:
         middle = (start + end) // 2
@@ -171,4 +171,4 @@ def replay(tables, columns, chain, steps, programs, stack):
     return values
 
 
-__all__ = ["BROADCAST", "around", "decided_ms", "inside", "pairs", "replay"]
+__all__ = ["BROADCAST", "around", "decided_ms", "first_from", "inside", "pairs", "replay"]

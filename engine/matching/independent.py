@@ -37,7 +37,7 @@ class IndependentPairs:
     def __init__(self, plan: Plan, form: IndependentForm, compiled: PostponedTables) -> None:
         self.plan = plan
         self.form = form
-        self._tables = _tables(plan, form, compiled)
+        self._tables = independent_tables(plan, form, compiled)
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._programs = np.array([value.program for value in plan.returns], np.int64)
         self._shared_first = plan.steps[0].event_type in plan.broadcast
@@ -149,7 +149,9 @@ def _grown(table: Int64Array, least: int) -> Int64Array:
     return grown
 
 
-def _tables(plan: Plan, form: IndependentForm, compiled: PostponedTables) -> IndependentTables:
+def independent_tables(plan: Plan, form: IndependentForm, compiled: PostponedTables) -> IndependentTables:
+    """The form as the kernels take it."""
+
     def numbers(programs: tuple[int, ...]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         return np.array(programs, np.int32)
 
@@ -171,4 +173,4 @@ def _tables(plan: Plan, form: IndependentForm, compiled: PostponedTables) -> Ind
     )
 
 
-__all__ = ["BLOCK_MATCHES", "IndependentPairs"]
+__all__ = ["BLOCK_MATCHES", "IndependentPairs", "independent_tables"]

@@ -69,7 +69,7 @@ class PairBlock(RowBlock):
             if step == 1:
                 return replace(self, start=self.start + start, end=self.start + max(start, stop))
             return [self[number] for number in range(start, stop, step)]
-        return self._row(self.start + _place(at, len(self)))
+        return self._row(self.start + place_of(at, len(self)))
 
     @property
     def n_matches(self) -> int:
@@ -88,15 +88,15 @@ class PairBlock(RowBlock):
         if self.collapsed:
             used = c.used[c.offsets[1, k] : c.offsets[1, k + 1]]
             ends = [first] if first == last else [first, last]
-            candidates = _bound(self.plan, self.kleene, self._ids(np.array([ends[0], *used, *ends[1:]])), n_after)
+            candidates = bound_ids_of(self.plan, self.kleene, self._ids(np.array([ends[0], *used, *ends[1:]])), n_after)
         return MatchRow(
             query=self.plan.name,
             key=source.key_of(partition),
             first_lo_ms=int(c.first_lo_ms[k]),
             last_hi_ms=int(c.last_hi_ms[k]),
-            bindings=_bound(self.plan, self.kleene, longest, n_after),
+            bindings=bound_ids_of(self.plan, self.kleene, longest, n_after),
             confidence=1.0,
-            values=_values(self.plan, source, c.values[k]),
+            values=values_of(self.plan, source, c.values[k]),
             count=count,
             count_exact=count < self.most,
             candidates=candidates,
@@ -153,7 +153,7 @@ class MatchBlock(RowBlock):
 
     def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
         if not isinstance(at, slice):
-            return self._row(_place(at, len(self)))
+            return self._row(place_of(at, len(self)))
         chosen = range(*at.indices(len(self)))
         if chosen.step != 1:
             return [self._row(k) for k in chosen]
@@ -225,9 +225,9 @@ class MatchBlock(RowBlock):
             key=self.source.key_of(partition),
             first_lo_ms=int(self.pair_lo_ms[pair]),
             last_hi_ms=int(self.pair_hi_ms[pair]),
-            bindings=_bound(self.plan, self.kleene, ids, self.plan.n_steps - 1 - self.kleene),
+            bindings=bound_ids_of(self.plan, self.kleene, ids, self.plan.n_steps - 1 - self.kleene),
             confidence=1.0,
-            values=_values(self.plan, self.source, self.values[k]),
+            values=values_of(self.plan, self.source, self.values[k]),
         )
 
     @cached_property
@@ -237,14 +237,15 @@ class MatchBlock(RowBlock):
         return self.source.texts(np.concatenate((self.node_row, lasts)))
 
 
-def _place(at: int, n: int) -> int:
+def place_of(at: int, n: int) -> int:
+    """A row's number from 0 on, negative ones counted from the end; raises IndexError beyond them."""
     number = at + n if at < 0 else at
     if not 0 <= number < n:
         raise IndexError(f"row {at} of {n}")
     return number
 
 
-def _bound(plan: Plan, kleene: int, ids: tuple[str, ...], n_after: int) -> dict[str, tuple[str, ...]]:
+def bound_ids_of(plan: Plan, kleene: int, ids: tuple[str, ...], n_after: int) -> dict[str, tuple[str, ...]]:
     """Ids by variable, of a match whose other components are single."""
     bound: dict[str, tuple[str, ...]] = {}
     for step in plan.steps:
@@ -257,8 +258,9 @@ def _bound(plan: Plan, kleene: int, ids: tuple[str, ...], n_after: int) -> dict[
     return bound
 
 
-def _values(plan: Plan, source: StoredEvents, numbers: Float64Array) -> dict[str, Value]:
+def values_of(plan: Plan, source: StoredEvents, numbers: Float64Array) -> dict[str, Value]:
+    """RETURN values by name, from their doubles, float64 (n_returns,)."""
     return {r.name: source.value(float(v), r.type) for r, v in zip(plan.returns, numbers, strict=True)}
 
 
-__all__ = ["MatchBlock", "PairBlock", "PairColumns"]
+__all__ = ["MatchBlock", "PairBlock", "PairColumns", "bound_ids_of", "place_of", "values_of"]

@@ -11,6 +11,7 @@ negation waits for first + WITHIN. Events are dropped once nothing undecided can
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from engine.matching.independent import IndependentPairs
 from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.output import limit
+from engine.matching.possible_pairs import PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
@@ -37,7 +39,7 @@ from engine.matching.results import Results, TakesMatches, bound_variables, sele
 from engine.matching.rows import MatchRow, RowSink, first_rows, joined_rows
 from engine.matching.store import EventStore, MovesBack
 from engine.matching.stream import StreamColumns
-from engine.plan.independent import OtherForm, independent_form
+from engine.plan.independent import IndependentForm, OtherForm, independent_form
 from engine.plan.model import Plan
 
 _STATE_VERSION = 1
@@ -73,7 +75,8 @@ class PostponedRuntime:
         """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
-        self._independent = None if listed else self._independent_pairs()
+        self._form = None if listed else _form_of(plan)
+        self._independent = self._independent_pairs()
         self._watermark_ms = -FOREVER_MS
         self._is_moved = False
         self._ends_ms: dict[int, int] = {}
@@ -172,10 +175,7 @@ class PostponedRuntime:
         return first_rows(joined_rows(blocks), most)
 
     def _independent_pairs(self) -> IndependentPairs | None:
-        form = independent_form(self.plan)
-        if isinstance(form, OtherForm):
-            return None
-        return IndependentPairs(self.plan, form, self._compiled)
+        return None if self._form is None else IndependentPairs(self.plan, self._form, self._compiled)
 
     @property
     def _is_at_once(self) -> bool:
@@ -196,12 +196,15 @@ class PostponedRuntime:
         firsts = Groups.of(self._masks.begin[0, :n], self.store)
         inner, inner_starts = Groups.stacked(self._masks.begin[1:-1, :n], self.store)
 
-        def between(of: Int64Array, after: int, before: int) -> list[Pair]:
-            found = pairs(
+        def found_between(of: Int64Array, after: int, before: int) -> Int64Array:
+            found: Int64Array = pairs(
                 context.events, of, self.store.partition, firsts.rows, firsts.starts, inner, inner_starts,
                 self.plan.within_ms, context.longest_ms, len(self.plan.steps), self._holds_back, after, before,
             )  # fmt: skip
-            return [(first, last, partition) for first, last, partition in found.tolist()]
+            return found
+
+        def between(of: Int64Array, after: int, before: int) -> list[Pair]:
+            return _as_pairs(found_between(of, after, before))
 
         if self._results is not None:
             threshold = 0.0 if self.plan.output is ast.Output.SETS else self._threshold
@@ -219,7 +222,7 @@ class PostponedRuntime:
         rows = Rows(self.plan, context, possible)
         output = self.plan.output
         if output in (ast.Output.COLLAPSED, ast.Output.COUNT):
-            return self._counted(context, rows, between(lasts, after_ms, before_ms))
+            return self._counted(context, rows, possible, found_between(lasts, after_ms, before_ms))
         threshold = 0.0 if output is ast.Output.SETS else self._threshold
         listing = Listing(context, threshold, self.limits.max_rows + 1, self.limits.work_budget)
         if output in (ast.Output.SETS, ast.Output.NON_OVERLAPPING):
@@ -242,17 +245,38 @@ class PostponedRuntime:
         self.n_unfinished += listing.unfinished and not kept  # else the last row says so
         return kept
 
-    def _counted(self, context: Context, rows: Rows, decided: list[Pair]) -> list[MatchRow]:
+    def _counted(
+        self, context: Context, rows: Rows, possible: PossibleRows | None, decided: Int64Array
+    ) -> Sequence[MatchRow]:
+        collapsed = self.plan.output is ast.Output.COLLAPSED
+        if self._form is None or self._threshold > 0.0:
+            counted = [row for _, row in self._one_by_one(context, rows, decided, np.arange(len(decided)))]
+            return rows.limited(counted, self.limits, False)
+        pairs_of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget)
+        block, others = pairs_of_form.counted(context, decided, collapsed)
+        most = limit(self.plan, self.limits)
+        if not len(others) and possible is None:
+            return first_rows(block, most)
+        numbered = list(zip(block.order.tolist(), block, strict=True))
+        if possible is not None:
+            numbered = [(k, replace(row, possible=possible.of_pair(block.counted(context, k)))) for k, row in numbered]
+        numbered += self._one_by_one(context, rows, decided, others)
+        return first_rows([row for _, row in sorted(numbered, key=lambda item: item[0])], most)
+
+    def _one_by_one(
+        self, context: Context, rows: Rows, decided: Int64Array, numbers: Int64Array
+    ) -> list[tuple[int, MatchRow]]:
+        """The rows of those pairs that have matches, by their numbers."""
         collapsed = self.plan.output is ast.Output.COLLAPSED
         counting = Counting(context, self._threshold, self.limits.work_budget, collapsed)
-        result: list[MatchRow] = []
-        for pair in decided:
+        result: list[tuple[int, MatchRow]] = []
+        for number, pair in zip(numbers.tolist(), _as_pairs(decided[numbers]), strict=True):
             counted = counting.of_pair(pair)
             if counted is not None:
-                result.append(rows.of_pair(counted, collapsed))
+                result.append((number, rows.of_pair(counted, collapsed)))
         self.n_unfinished += counting.n_unfinished
         self.n_work += counting.n_work
-        return rows.limited(result, self.limits, False)
+        return result
 
     def _top(self, found: list[MatchRow]) -> list[MatchRow]:
         """The matches among the k most confident of the stream so far, most confident first."""
@@ -319,13 +343,22 @@ class PostponedRuntime:
         self._intake.restore(state["events"])
         self._n_compacted = 0
         self._compiled = compile_tables(self.plan, self._interner)
-        self._independent = None if self._results is not None else self._independent_pairs()
+        self._independent = self._independent_pairs()
         self._watermark_ms = int(meta[b"watermark_ms"])
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}
         self._best = state["best"].column("confidence").to_pylist()
         if self._results is not None:
             self._results.restore(state)
+
+
+def _form_of(plan: Plan) -> IndependentForm | None:
+    form = independent_form(plan)
+    return None if isinstance(form, OtherForm) else form
+
+
+def _as_pairs(found: Int64Array) -> list[Pair]:
+    return [(first, last, partition) for first, last, partition in found.tolist()]
 
 
 __all__ = ["PostponedRuntime"]

@@ -75,7 +75,7 @@ class Context:
         self.events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
         self.members = Groups.of(masks.middle(n), store)
         self.negated = Groups.of(np.any(masks.negated[:, :n], axis=0), store)
-        self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
+        self.replayed = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._ids: dict[int, str] = {}
         self._programs = np.array([value.program for value in plan.returns], np.int64)
 
@@ -106,7 +106,7 @@ class Context:
     def returned(self, chain: Int64Array, steps: Int64Array) -> Float64Array:
         """The results of the RETURN programs for one match, (n_returns,)."""
         stack = np.empty(MAX_STACK, np.float64)
-        values: Float64Array = replay(self._replay, self.store.columns, chain, steps, self._programs, stack)
+        values: Float64Array = replay(self.replayed, self.store.columns, chain, steps, self._programs, stack)
         return values
 
 

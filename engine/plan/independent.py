@@ -43,7 +43,7 @@ class IndependentForm:
     drops): one selected event must fulfil `value of program, operation, its own column`, where the program reads the
     ends of the pair; `drops`: an event for which that is FALSE must not be selected. sizes: whether a selection of k
     events may be a match, k from 0; the last entry stands for all greater k. varies: whether candidates are judged by
-    the first event too.
+    the first event too; reads_last: by the last one.
     """
 
     kleene: int
@@ -58,6 +58,7 @@ class IndependentForm:
     properties: tuple[tuple[int, int, int, bool], ...]
     sizes: tuple[bool, ...]
     varies: bool
+    reads_last: bool
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,8 @@ class _Analysis:
             bounds = np.append(bounds, len(code)).astype(np.int32)
         judged = [*begin, *take, *each, *range(n_programs, n_programs + len(self.properties))]
         first_registers = {first_register(0)} if plan.n_steps == 1 else {first_register(0), last_register(0)}
+        end = plan.n_steps - 1
+        last_registers = {last_register(end)} if last.kleene else {first_register(end), last_register(end)}
         return IndependentForm(
             kleene=kleene.position,
             n_steps=plan.n_steps,
@@ -136,6 +139,7 @@ class _Analysis:
             properties=tuple((n_programs + k, a, b, drops) for k, (_, a, b, drops) in enumerate(self.properties)),
             sizes=self._sizes(kleene),
             varies=any(self._registers(code[bounds[p] : bounds[p + 1]]) & first_registers for p in judged),
+            reads_last=any(self._registers(code[bounds[p] : bounds[p + 1]]) & last_registers for p in judged),
         )
 
     def _kleene(self) -> Step:

@@ -13,7 +13,7 @@ from engine.language.resolver import ResolvedQuery
 from engine.reference.absence import has_absence
 from engine.reference.arrangements import Arranger
 from engine.reference.conditions import Keys
-from engine.reference.demands import confidence_of_any, in_time, is_sequence
+from engine.reference.demands import confidence_of_any, confidence_of_match, in_time, is_sequence
 from engine.reference.matches import FoundMatch, listing_order
 from engine.reference.observed import ObservedEvent
 from engine.reference.places import Bounds
@@ -110,7 +110,8 @@ def _candidates(group: Sequence[FoundMatch]) -> dict[str, list[ObservedEvent]]:
 def _n_in_order(
     resolved: ResolvedQuery, candidates: Mapping[str, Sequence[ObservedEvent]], ends: tuple[str, str]
 ) -> int:
-    """How many arrangements of the candidates have these ends and a possible order, whatever the conditions."""
+    """How many arrangements of the candidates have these ends and are in order and inside the window in some world,
+    whatever the conditions."""
     no_keys = Keys(ast.Query(resolved.query.pattern, None), EventSchema.of({}))
     strict_ties = resolved.query.ties is ast.Ties.STRICT
     events = list({event.event_id: event for chosen in candidates.values() for event in chosen}.values())
@@ -118,7 +119,7 @@ def _n_in_order(
     for branch in shape_of(resolved.query.pattern).branches:
         if {slot.variable for slot in slots_of(branch)} <= candidates.keys():
             found.update(_arranged(branch, Arranger(events, no_keys, strict_ties, (), candidates), ends))
-    return len(found)
+    return sum(confidence_of_match(bounds, resolved.within_ms, strict_ties=strict_ties) > 0 for bounds in found)
 
 
 def _arranged(branch: Items, arranger: Arranger, ends: tuple[str, str]) -> set[Bounds]:

@@ -1,0 +1,204 @@
+"""Pairs over imprecise events whose Kleene events are selected each by itself: counted by one kernel call for all.
+
+The part of `PostponedRuntime` that serves collapsed and counted rows of plans of `engine.plan.independent` without a
+threshold, beside `IndependentPairs` for precise events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, overload
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.independent import replay_all
+from engine.kernels.possible_orders import MOST
+from engine.kernels.possible_pairs import COUNTED, OTHER_FORM, count_possible
+from engine.matching.independent import independent_tables
+from engine.matching.match_blocks import bound_ids_of, place_of, values_of
+from engine.matching.postponed_context import Context
+from engine.matching.postponed_counting import Counted
+from engine.matching.rows import MatchRow, RowBlock, rows_table
+from engine.matching.store import StoredEvents
+from engine.plan.independent import IndependentForm
+from engine.plan.model import Plan
+
+
+class PossibleColumns(NamedTuple):
+    """What `count_possible` found of n pairs.
+
+    pairs: int64 (n, 3): first, last, partition. first_lo_ms, last_lo_ms, last_hi_ms: int64 (n,). counts: int64 (n,), a
+    lower bound unless complete, bool (n,). confidences: float64 (n,). bounds: int64 (n, 4) into `longest` and `used`.
+    values: float64 (n, n_returns).
+    """
+
+    pairs: Int64Array
+    first_lo_ms: Int64Array
+    last_lo_ms: Int64Array
+    last_hi_ms: Int64Array
+    counts: Int64Array
+    complete: BoolArray
+    confidences: Float64Array
+    bounds: Int64Array
+    longest: Int64Array
+    used: Int64Array
+    values: Float64Array
+
+
+@dataclass(frozen=True, eq=False)
+class PossibleBlock(RowBlock):
+    """Rows of COLLAPSED or COUNT over imprecise events; `order`: int64 (n,), the pairs that are its rows."""
+
+    plan: Plan
+    source: StoredEvents
+    kleene: int
+    columns: PossibleColumns
+    collapsed: bool
+    order: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @overload
+    def __getitem__(self, at: int) -> MatchRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
+
+    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
+        if isinstance(at, slice):
+            return replace(self, order=self.order[at])
+        return self._row(int(self.order[place_of(at, len(self))]))
+
+    @property
+    def n_matches(self) -> int:
+        """Matches behind all rows (at least, where one of them is a lower bound)."""
+        return sum(self.columns.counts[self.order].tolist())
+
+    def to_arrow(self) -> pa.Table:
+        """See `rows.rows_table`."""
+        return rows_table(self)
+
+    def _row(self, k: int) -> MatchRow:
+        c, n_after = self.columns, self.plan.n_steps - 1 - self.kleene
+        first, last, partition = c.pairs[k].tolist()
+        candidates = None
+        if self.collapsed:
+            used = c.used[c.bounds[k, 2] : c.bounds[k, 3]].tolist()
+            ends = [first] if first == last else [first, last]
+            rows = self._in_components(ends[:1], used, ends[1:])
+            candidates = bound_ids_of(self.plan, self.kleene, self._ids(rows), n_after)
+        count, exact = int(c.counts[k]), bool(c.complete[k]) and int(c.counts[k]) < MOST
+        lo_ms, hi_ms = int(c.last_lo_ms[k]), int(c.last_hi_ms[k])
+        longest = c.longest[c.bounds[k, 0] : c.bounds[k, 1]].tolist()
+        return MatchRow(
+            query=self.plan.name,
+            key=self.source.key_of(partition),
+            first_lo_ms=int(c.first_lo_ms[k]),
+            last_hi_ms=hi_ms,
+            last_lo_ms=None if lo_ms == hi_ms else lo_ms,
+            bindings=bound_ids_of(self.plan, self.kleene, self._ids(longest), n_after),
+            confidence=float(c.confidences[k]),
+            values=values_of(self.plan, self.source, c.values[k]),
+            count=count,
+            count_exact=exact,
+            candidates=candidates,
+            exact=True,
+            capped=not exact,
+        )
+
+    def counted(self, context: Context, k: int) -> Counted:
+        """What is known of pair k, as one that is counted by itself has it."""
+        c = self.columns
+        near = context.neighbourhood(*c.pairs[k].tolist())
+        used = np.zeros((self.plan.n_steps, len(near.candidates)), np.bool_)
+        used[self.kleene] = np.isin(near.candidates, c.used[c.bounds[k, 2] : c.bounds[k, 3]])
+        chain = c.longest[c.bounds[k, 0] : c.bounds[k, 1]]
+        steps = np.full(len(chain), self.kleene, np.int64)
+        if self.kleene > 0:
+            steps[0] = 0
+        if self.kleene < self.plan.n_steps - 1:
+            steps[-1] = self.plan.n_steps - 1
+        count_exact = bool(c.complete[k]) and int(c.counts[k]) < MOST
+        return Counted(near, int(c.counts[k]), count_exact, float(c.confidences[k]), chain, steps, used, exact=True)
+
+    def _in_components(self, first: list[int], used: list[int], last: list[int]) -> list[int]:
+        """Candidates in the order of the components, in stream order each."""
+        before = [] if self.kleene == 0 else first
+        after = [] if self.kleene == self.plan.n_steps - 1 else last
+        own = sorted([*([] if before else first), *used, *([] if after else last)])
+        return [*before, *own, *after]
+
+    def _ids(self, rows: Sequence[int]) -> tuple[str, ...]:
+        return tuple([self._texts[row] for row in rows])
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """The ids of all events of the rows."""
+        c = self.columns
+        own = c.pairs[self.order, :2].ravel()
+        parts = [own]
+        for k in self.order.tolist():
+            parts += [c.longest[c.bounds[k, 0] : c.bounds[k, 1]], c.used[c.bounds[k, 2] : c.bounds[k, 3]]]
+        return self.source.texts(np.concatenate(parts))
+
+
+class PossiblePairs:
+    """Counts the pairs of one plan."""
+
+    def __init__(self, plan: Plan, form: IndependentForm, work_budget: int) -> None:
+        self.plan = plan
+        self.form = form
+        self.work_budget = work_budget
+
+    def counted(self, context: Context, pairs: Int64Array, collapsed: bool) -> tuple[PossibleBlock, Int64Array]:
+        """A row for each pair (first, last, partition) that has matches; the numbers of the pairs of another form.
+
+        `order` of the block are numbers of pairs, ascending.
+        """
+        store = context.store
+        by_first = np.lexsort((pairs[:, 1], pairs[:, 2], pairs[:, 0]))
+        sorted_pairs = pairs[by_first]
+        tables = independent_tables(self.plan, self.form, context.compiled)
+        status, counts, complete, confidences, bounds, longest, used = count_possible(
+            tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
+            context.members.starts, sorted_pairs, context.longest_ms, self.form.reads_last, self.work_budget,
+        )  # fmt: skip
+        place = np.empty(len(pairs), np.int64)
+        place[by_first] = np.arange(len(pairs))
+        first, last = pairs[:, 0], pairs[:, 1]
+        columns = PossibleColumns(
+            pairs=pairs,
+            first_lo_ms=store.t_lo_ms[first],
+            last_lo_ms=store.t_lo_ms[last],
+            last_hi_ms=store.t_hi_ms[last],
+            counts=counts[place],
+            complete=complete[place],
+            confidences=confidences[place],
+            bounds=bounds[place],
+            longest=longest,
+            used=used,
+            values=self._values(context, status, bounds, longest)[place],
+        )
+        status = status[place]
+        order = np.flatnonzero(status == COUNTED)
+        block = PossibleBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, order)
+        return block, np.flatnonzero(status == OTHER_FORM)
+
+    def _values(self, context: Context, status: Int64Array, bounds: Int64Array, longest: Int64Array) -> Float64Array:
+        values = np.full((len(status), len(self.plan.returns)), np.nan)
+        counted = np.flatnonzero(status == COUNTED)
+        if len(self.plan.returns) and len(counted):
+            programs = np.array([value.program for value in self.plan.returns], np.int64)
+            offsets = np.append(bounds[counted, 0], bounds[counted[-1], 1])
+            values[counted] = replay_all(
+                context.replayed, context.store.columns, offsets, longest, self.form.kleene, programs
+            )
+        return values
+
+
+__all__ = ["PossibleBlock", "PossibleColumns", "PossiblePairs"]

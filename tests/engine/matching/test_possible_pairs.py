@@ -1,0 +1,82 @@
+"""Collapsed and counted rows over imprecise events, all last events of a first one together, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import Engine, compile_query
+from engine.events import EventBatch
+from engine.matching.postponed_counting import Counted, Counting
+from engine.matching.postponed_listing import Pair
+from engine.matching.rows import MatchRow
+from engine.reference.output import ReferenceRow, reference_output
+from tests.conformance.comparison import Tally, compare
+from tests.engine.strategies import IMPRECISE, SCHEMA, WEIGHTED, Case, StreamScope, deliveries, streams
+
+PATTERNS = (
+    "SEQ(A+ a[], B b) WHERE skip_till_any_match { a[1].x < 3 }",
+    "SEQ(A+ a[], B b) WHERE skip_till_any_match { [k] }",
+    "SEQ(A a, B+ b[]) WHERE skip_till_any_match { b[i].x != 2 }",
+    "SEQ(A a, B+ b[]) WHERE skip_till_any_match { b[i].x >= a.x }",
+    "SEQ(B+ b[]) WHERE skip_till_any_match { b[i].x < 4 }",
+    "SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] AND b[i].x > 0 }",
+    "SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { b[i].x <= c.x }",
+    "SEQ(A a, B+ b[], C c) WHERE skip_till_any_match",
+    "SEQ(A+ a[], B b) WHERE skip_till_any_match { b.x >= max(a[].x) }",
+    "SEQ(A a, B+ b[], B c) WHERE skip_till_any_match { count(b[]) >= 2 }",
+)
+FORMS = ("OUTPUT COLLAPSED", "OUTPUT COUNT")
+TYPES = (("A", "B"), ("A", "B", "B", "C"), ("A", "A", "B"))
+
+
+@pytest.mark.parametrize("scope", [replace(IMPRECISE, max_events=6), WEIGHTED], ids=["uniform", "weighted"])
+def test_the_rows_of_the_oracle(scope: StreamScope) -> None:
+    tally = Tally()
+
+    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        pattern = data.draw(st.sampled_from(PATTERNS))
+        form = data.draw(st.sampled_from(FORMS))
+        types = data.draw(st.sampled_from(TYPES))
+        stream = data.draw(streams(scope, types, types))
+        case = Case(f"PATTERN {pattern} WITHIN {data.draw(st.integers(0, 16))} {form}", stream)
+        parts = data.draw(deliveries(stream))
+        compare(case, parts, data.draw(st.frozensets(st.integers(0, len(parts) - 1))), tally)
+
+    check()
+    assert tally.n_with_rows > 30
+
+
+def extent(row: MatchRow | ReferenceRow) -> tuple[int, int, int]:
+    """When the row begins and ends, and the number of events it shows."""
+    return row.first_lo_ms, row.last_hi_ms, sum(len(ids) for ids in row.bindings.values())
+
+
+def test_rows_are_exact_and_name_the_longest_of_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pair is counted by itself; where orders are open the row still says all."""
+    calls: list[Pair] = []
+
+    def of_pair(counting: Counting, pair: Pair) -> Counted | None:
+        calls.append(pair)
+        raise AssertionError("counted by itself")
+
+    monkeypatch.setattr(Counting, "of_pair", of_pair)
+
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(streams(replace(IMPRECISE, max_events=6), ("A", "B"), ("A", "B", "B", "C")), st.integers(0, 16), st.data())
+    def check(stream: EventBatch, within: int, data: st.DataObject) -> None:
+        text = f"PATTERN {data.draw(st.sampled_from(PATTERNS[2:8]))} WITHIN {within} OUTPUT COLLAPSED"
+        compiled = compile_query(text, SCHEMA)
+        engine = Engine([compiled], SCHEMA)
+        rows = [*engine.process(stream, 40), *engine.finish()]
+        expected = reference_output(compiled.resolved, stream)
+        assert all(row.exact and row.count_exact for row in rows)
+        assert all(row.exact for row in expected)
+        assert sorted(map(extent, rows)) == sorted(map(extent, expected))
+
+    check()
