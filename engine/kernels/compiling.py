@@ -7,14 +7,17 @@ columns wait for each other's counters. A function that neither makes nor return
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.errors import TypingError
-from numba.core.typed_passes import NopythonTypeInference
-from numba.core.types import Buffer  # type: ignore[attr-defined]
+from numba.core.lowering import Lower
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering, NopythonTypeInference
+from numba.core.types import Buffer, unliteral  # type: ignore[attr-defined]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
@@ -42,9 +45,51 @@ class _LeafCompiler(CompilerBase):
         return [passes]
 
 
+class _LowerApart(Lower):
+    """Numba's own lowering to a function that LLVM does not copy into its callers."""
+
+    def pre_lower(self) -> None:
+        super().pre_lower()  # type: ignore[no-untyped-call]
+        self.builder.function.attributes.add("noinline")
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+class _LoweringApart(BaseNativeLowering):
+    _name = "lowering_apart"  # type: ignore[assignment]
+
+    @property
+    def lowering_class(self) -> type[Lower]:
+        return _LowerApart
+
+
+class _ApartCompiler(CompilerBase):
+    """`_LeafCompiler` with `_LoweringApart`."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)  # type: ignore[no-untyped-call]
+        passes.add_pass_after(_ReturnsNoArray, NopythonTypeInference)
+        passes.passes = [
+            (_LoweringApart, why) if pass_ is NativeLowering else (pass_, why) for pass_, why in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
 def _has_array(type_: Any) -> bool:
     parts = getattr(type_, "types", ())
     return isinstance(type_, Buffer) or any(map(_has_array, parts))
+
+
+def apart(function: Callable[..., Any]) -> Any:
+    """A large leaf that several call: compiled once, not copied into its callers.
+
+    A call with a constant compiles other functions for this constant; this one takes it as any number.
+    """
+    compiled = njit(cache=True, nogil=True, _nrt=False, pipeline_class=_ApartCompiler)(function)  # type: ignore[call-overload]
+    if isinstance(compiled, CPUDispatcher):
+        of_types = compiled.get_call_template
+        compiled.get_call_template = lambda args, kws: of_types(tuple(map(unliteral, args)), kws)  # type: ignore[method-assign]
+    return compiled
 
 
 kernel: Any = njit(cache=True, nogil=True, _nrt=True)  # type: ignore[call-overload]
@@ -59,4 +104,4 @@ inlined: Any = njit(  # type: ignore[call-overload]
 )
 """A small leaf that becomes part of its callers: handing many arrays over would cost more than what it does."""
 
-__all__ = ["inlined", "kernel", "leaf"]
+__all__ = ["apart", "inlined", "kernel", "leaf"]

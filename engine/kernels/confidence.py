@@ -7,141 +7,80 @@ before the next and last - first <= WITHIN. With F_k(t) = P(e1 < ... < ek, ek at
 
     F_1 = p_1;    F_k+1(t) = p_k+1(t) * sum of F_k(s) over s < t
 
-and where the order of two neighbours is known, F_k+1(t) = p_k+1(t) * (sum of F_k): constant work, and no array.
-Rows are int64 row numbers into `Events`; distributions are float64 arrays over the milliseconds of one interval. Sums
-are compensated (Neumaier), so that intervals of many thousand milliseconds keep about 1e-14.
+and where the order of two neighbours is known, F_k+1(t) = p_k+1(t) * (sum of F_k): constant work, and nothing to keep.
+F is a piecewise polynomial (`engine.kernels.pieces`), so the work depends on the end points that overlapping events
+share, not on milliseconds; distributions given as weights go by milliseconds. `engine.kernels.window` has the window.
+
+Rows are int64 row numbers into `Events`. Two forms:
+
+- Of one sequence: `chain_mass` (without the window), `chain_confidence`.
+- Event by event along a depth first search: `new_chain` (once); `begin_chain(chain, row)`; for a chain of depth + 1
+  events, `extend_chain(chain, events, depth, row)` returns the probability of the chain with `row` behind it and
+  keeps it as depth + 1, so that another row can be tried at the same depth, or the search can go on from there or back;
+  `confidence_of_chain(chain, events, depth, within_ms)` adds the window. Both leaves return NO_CHAIN_ROOM (-1.0) when
+  the arrays are too short: `chain = wider_chain(chain)` and call again. An extension costs what the new event overlaps;
+  where the window is not certain, the events up to the first known order are looked at once for all that follow.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
-from engine.kernels.compiling import kernel, leaf
-from engine.kernels.ordering import both_precise, clock_before, may_precede, one_clock, separated
+from engine.kernels.absence import absent_confidence
+from engine.kernels.compiling import apart, kernel, leaf
+from engine.kernels.ordering import may_precede, separated
+from engine.kernels.pieces import NO_ROOM, POLYNOMIAL, advance_to, alone, run
+from engine.kernels.window import cut, joint
 
-_FAR = 2**62
+NO_CHAIN_ROOM = -1.0
 
-
-@kernel
-def distribution(events, row, factor):
-    """factor * P(the event is at each millisecond of its interval), float64 (hi - lo + 1,)."""
-    lo = events.lo_ms[row]
-    n = events.hi_ms[row] - lo + 1
-    at = events.weight_at[row]
-    if at < 0:
-        return np.full(n, factor / n)
-    return factor * events.weights[at : at + n]
-
-
-@leaf
-def total(values):
-    """Compensated sum."""
-    result = 0.0
-    lost = 0.0
-    for value in values:
-        raised = result + value
-        if abs(result) >= abs(value):
-            lost += (result - raised) + value
-        else:
-            lost += (value - raised) + result
-        result = raised
-    return result + lost
-
-
-@kernel
-def follow(events, i, reached, j):
-    """F of row j from F of row i (`reached`, over i's interval): p_j(t) * sum of reached(s) over s < t."""
-    lo_i = events.lo_ms[i]
-    n_i = reached.shape[0]
-    lo_j = events.lo_ms[j]
-    following = distribution(events, j, 1.0)
-    summed = 0.0
-    lost = 0.0
-    s = 0
-    for k in range(following.shape[0]):
-        while s < n_i and lo_i + s < lo_j + k:
-            value = reached[s]
-            raised = summed + value
-            lost += (summed - raised) + value if summed >= value else (value - raised) + summed
-            summed = raised
-            s += 1
-        following[k] *= summed + lost
-    return following
-
-
-@kernel
-def lead(events, i, j, ahead):
-    """G of row i from G of row j (`ahead`, over j's interval): p_i(s) * sum of ahead(t) over t > s (backwards)."""
-    lo_j = events.lo_ms[j]
-    lo_i = events.lo_ms[i]
-    leading = distribution(events, i, 1.0)
-    summed = 0.0
-    lost = 0.0
-    t = ahead.shape[0] - 1
-    for k in range(leading.shape[0] - 1, -1, -1):
-        while t >= 0 and lo_j + t > lo_i + k:
-            value = ahead[t]
-            raised = summed + value
-            lost += (summed - raised) + value if summed >= value else (value - raised) + summed
-            summed = raised
-            t -= 1
-        leading[k] *= summed + lost
-    return leading
+_FIRST_ROOM = 32
+"""Cells, and half of the coefficients, that most chains do with; arrays that are too short give way to longer ones."""
 
 
 @kernel
 def chain_mass(events, rows, start, end):
     """P(rows[start] < ... < rows[end - 1]), the window left aside. 1.0 for a single row."""
-    mass = 1.0
-    plain = True  # F of the current row is mass * its distribution
-    reached = np.empty(0, np.float64)
-    for k in range(start + 1, end):
-        i = rows[k - 1]
-        j = rows[k]
-        if separated(events, i, j):
-            if not plain:
-                mass = total(reached)
-                plain = True
-        elif not may_precede(events, i, j):
-            return 0.0
-        else:
-            reached = follow(events, i, distribution(events, i, mass) if plain else reached, j)
-            plain = False
-    return mass if plain else total(reached)
-
-
-@kernel
-def chain_end(events, rows, start, end, first_reached):
-    """F of rows[end - 1], over its interval, from F of rows[start]."""
-    reached = first_reached
-    for k in range(start + 1, end):
-        i = rows[k - 1]
-        j = rows[k]
-        if separated(events, i, j):
-            reached = distribution(events, j, total(reached))
-        elif may_precede(events, i, j):
-            reached = follow(events, i, reached, j)
-        else:
-            reached = distribution(events, j, 0.0)
-    return reached
+    k = start + 1
+    while k < end and separated(events, rows[k - 1], rows[k]):
+        k += 1
+    if k >= end:
+        return 1.0
+    room = _FIRST_ROOM
+    while True:
+        cells = np.empty((room, 2), np.int64)
+        coefs = np.empty(2 * room, np.float64)
+        _, n_cells, _, mass = run(cells, coefs, events, rows, k - 1, end, False, 0, 0)
+        if n_cells != NO_ROOM:
+            return mass
+        room *= 4
 
 
 @kernel
 def chain_confidence(events, rows, n, within_ms):
-    """P(rows[0] < ... < rows[n - 1] and last - first <= within_ms), both ends inclusive.
-
-    Where the window is certain this is `chain_mass`. Where it is not, the joint distribution of first and last: the
-    sum of lengths when the order of some neighbours is known (what is before them and what is after are independent),
-    else one pass per millisecond of the first event that the window cuts.
-    """
-    first = rows[0]
-    last = rows[n - 1]
+    """P(rows[0] < ... < rows[n - 1] and last - first <= within_ms), both ends inclusive."""
     if n == 1:
         return 1.0
-    if events.lo_ms[last] - events.hi_ms[first] > within_ms:
+    if events.lo_ms[rows[n - 1]] - events.hi_ms[rows[0]] > within_ms:
         return 0.0
-    if events.hi_ms[last] - events.lo_ms[first] <= within_ms:
+    if events.hi_ms[rows[n - 1]] - events.lo_ms[rows[0]] <= within_ms:
         return chain_mass(events, rows, 0, n)
+    room = _FIRST_ROOM
+    while True:
+        cells = np.empty((room, 2), np.int64)
+        coefs = np.empty(2 * room, np.float64)
+        confidence = _with_window(cells, coefs, events, rows, n, within_ms)
+        if confidence != NO_CHAIN_ROOM:
+            return confidence
+        room *= 4
+
+
+@leaf
+def _with_window(cells, coefs, events, rows, n, within_ms):
+    """`chain_confidence` where the window is not certain."""
     first_cut = -1
     last_cut = -1
     for k in range(n - 1):
@@ -152,169 +91,247 @@ def chain_confidence(events, rows, n, within_ms):
         elif not may_precede(events, rows[k], rows[k + 1]):
             return 0.0
     if first_cut < 0:
-        return _cut_by_window(events, rows, n, within_ms)
-    head = distribution(events, rows[first_cut], 1.0)
-    for k in range(first_cut - 1, -1, -1):
-        head = lead(events, rows[k], rows[k + 1], head)
-    middle = chain_mass(events, rows, first_cut + 1, last_cut + 1) if last_cut > first_cut else 1.0
-    start = last_cut + 1
-    tail = chain_end(events, rows, start, n, distribution(events, rows[start], 1.0))
-    result = np.empty(head.shape[0], np.float64)
-    summed = 0.0
-    t = 0
-    for k in range(head.shape[0]):
-        while t < tail.shape[0] and events.lo_ms[last] + t <= events.lo_ms[first] + k + within_ms:
-            summed += tail[t]
-            t += 1
-        result[k] = head[k] * summed
-    return middle * total(result)
-
-
-@kernel
-def _cut_by_window(events, rows, n, within_ms):
-    """The joint of first and last where all neighbours overlap: a pass per millisecond s with s + within_ms < hi."""
-    first = rows[0]
-    last = rows[n - 1]
-    start = distribution(events, first, 1.0)
-    free = start.copy()  # from here on the window cuts nothing
-    result = 0.0
-    for k in range(start.shape[0]):
-        latest = events.lo_ms[first] + k + within_ms
-        if latest >= events.hi_ms[last]:
-            break
-        free[k] = 0.0
-        if latest < events.lo_ms[last] or start[k] == 0.0:
-            continue
-        point = np.zeros(start.shape[0], np.float64)
-        point[k] = start[k]
-        end = chain_end(events, rows, 0, n, point)
-        result += total(end[: latest - events.lo_ms[last] + 1])
-    return result + total(chain_end(events, rows, 0, n, free))
-
-
-# ------------------------------------------------------------------ negation
-
-
-@leaf
-def cumulative(events, row, time_ms):
-    """P(the event is at or before this millisecond)."""
-    lo = events.lo_ms[row]
-    hi = events.hi_ms[row]
-    if time_ms < lo:
+        return cut(cells, coefs, events, rows, n, within_ms, 0, 0)
+    head_form, n_head, coef, head_mass = POLYNOMIAL, 0, 0, 1.0
+    if first_cut > 0:
+        head_form, n_head, coef, head_mass = _head_of(cells, coefs, events, rows, first_cut)
+    if n_head == NO_ROOM:
+        return NO_CHAIN_ROOM
+    above = n_head + 1
+    form, n_cells, mass, middle = POLYNOMIAL, 0, head_mass, 1.0
+    for part in range(2):
+        start = first_cut + 1 if part == 0 else last_cut + 1
+        if mass <= 0.0:
+            return 0.0
+        middle = mass
+        end = n if part else last_cut + 1
+        form, n_cells, _, mass = run(cells, coefs, events, rows, start, end, False, above, coef)
+        if n_cells == NO_ROOM:
+            return NO_CHAIN_ROOM
+    if n_cells == 0 and mass > 0.0:
+        form, n_cells, _, _ = alone(cells, coefs, events, rows[n - 1], False, 1.0, above, coef)
+        if n_cells == NO_ROOM:
+            return NO_CHAIN_ROOM
+    if mass <= 0.0:
         return 0.0
-    if time_ms >= hi:
-        return 1.0
-    at = events.weight_at[row]
-    if at < 0:
-        return (time_ms - lo + 1) / (hi - lo + 1)
-    return total(events.weights[at : at + time_ms - lo + 1])
+    share = joint(
+        cells,
+        coefs,
+        form,
+        above,
+        n_cells,
+        mass,
+        cells,
+        coefs,
+        head_form,
+        n_head,
+        head_mass,
+        events,
+        rows[0],
+        within_ms,
+    )
+    return share if share < 0.0 else middle * share
 
 
-@leaf
-def earliest_after(events, left, left_ms, row):
-    """The earliest millisecond at which `row` comes after `left` at left_ms: -_FAR always, _FAR never."""
-    if both_precise(events, left, row):
-        return -_FAR if may_precede(events, left, row) else _FAR
-    if one_clock(events, left, row):
-        return -_FAR if clock_before(events, left, row) else _FAR
-    return left_ms + 1
+@apart
+def _head_of(heads, head_coefs, events, rows, last):
+    """The distribution of rows[1] before rows[2] < ... < rows[last] in mirrored time, as `run` returns it."""
+    form, n_cells, coef_end, mass = run(heads, head_coefs, events, rows, 1, last + 1, True, 0, 0)
+    if n_cells == 0 and mass > 0.0:
+        form, n_cells, coef_end, mass = alone(heads, head_coefs, events, rows[1], True, mass, 0, 0)
+    return form, n_cells, coef_end, mass
 
 
-@leaf
-def latest_before(events, row, right, right_ms):
-    """The latest millisecond at which `row` comes before `right` at right_ms: _FAR always, -_FAR never."""
-    if both_precise(events, row, right):
-        return _FAR if may_precede(events, row, right) else -_FAR
-    if one_clock(events, row, right):
-        return _FAR if clock_before(events, row, right) else -_FAR
-    return right_ms - 1
+# ------------------------------------------------------------------ event by event
 
 
-@leaf
-def absence(events, rows, n, within_ms, negated, gaps, gap, left_ms, right_ms):
-    """P(no negated event of `gap` is in its place), given the times of the two events that bound it.
+class Chain(NamedTuple):
+    """A chain of events with what is known of each of its prefixes: index d is the prefix of d + 1 events.
 
-    gap g in 0..n - 2 is between rows[g] and rows[g + 1]; -1 is [last - WITHIN, first) and n - 1 is (last,
-    first + WITHIN], for which left_ms is the time of the first and right_ms that of the last event of the match.
-    negated, gaps: int64 (k,), rows of negated events (each once per gap) and their gaps.
+    rows: int64 (n_depths,). mass: float64 (n_depths,), the prefix's probability without the window. places: int64
+    (n_depths, 6), columns below. cells, coefs: distributions of last events (`engine.kernels.pieces`), one above the
+    other. heads, head_coefs, head: see `confidence_of_chain`; head: int64 (4,): stamp, form, number of cells; last
+    stamp given. head_mass: float64 (1,).
     """
-    result = 1.0
-    for k in range(negated.shape[0]):
-        if gaps[k] != gap:
-            continue
-        row = negated[k]
-        if gap == -1:
-            earliest = right_ms - within_ms
-            latest = latest_before(events, row, rows[0], left_ms)
-        elif gap == n - 1:
-            earliest = earliest_after(events, rows[n - 1], right_ms, row)
-            latest = left_ms + within_ms
-        else:
-            earliest = earliest_after(events, rows[gap], left_ms, row)
-            latest = latest_before(events, row, rows[gap + 1], right_ms)
-        if earliest <= latest:
-            result *= 1.0 - (cumulative(events, row, latest) - cumulative(events, row, earliest - 1))
-    return result
+
+    rows: npt.NDArray[np.int64]
+    mass: npt.NDArray[np.float64]
+    places: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.int64]
+    coefs: npt.NDArray[np.float64]
+    heads: npt.NDArray[np.int64]
+    head_coefs: npt.NDArray[np.float64]
+    head: npt.NDArray[np.int64]
+    head_mass: npt.NDArray[np.float64]
+
+
+_FORM = 0
+_CELL = 1  # where its cells begin, or may
+_N_CELLS = 2  # 0: the last event's own distribution times the mass, not written down
+_COEF = 3  # where coefficients of the next depth may begin
+_CUT = 4  # the depth of the event before the first known order, -1: all overlap
+_STAMP = 5  # a number no other prefix has had
 
 
 @kernel
-def absent_confidence(events, rows, n, within_ms, negated, gaps):
-    """P(the rows are a match and no negated event is in its place) (DESIGN 4: the joint with the neighbours).
-
-    Negated events are independent of each other once the times of the match are given; one event may stand in one gap
-    only. A pass over the chain costs the product of neighbours' lengths where something negated is between them; there
-    is one pass, or one per millisecond of the first event when the window or a negation at an end needs the joint.
-    """
-    first = rows[0]
-    last = rows[n - 1]
-    at_ends = False
-    between = np.zeros(n + 1, np.bool_)
-    for gap in gaps:
-        if gap == -1 or gap == n - 1:
-            at_ends = True
-        else:
-            between[gap] = True
-    start = distribution(events, first, 1.0)
-    if not at_ends and events.hi_ms[last] - events.lo_ms[first] <= within_ms:
-        return total(_chain_without(events, rows, n, within_ms, negated, gaps, between, start))
-    result = 0.0
-    for k in range(start.shape[0]):
-        if start[k] == 0.0:
-            continue
-        first_ms = events.lo_ms[first] + k
-        point = np.zeros(start.shape[0], np.float64)
-        point[k] = start[k]
-        end = _chain_without(events, rows, n, within_ms, negated, gaps, between, point)
-        for t in range(end.shape[0]):
-            last_ms = events.lo_ms[last] + t
-            if end[t] > 0.0 and last_ms - first_ms <= within_ms:
-                value = end[t]
-                if at_ends:
-                    value *= absence(events, rows, n, within_ms, negated, gaps, -1, first_ms, last_ms)
-                    value *= absence(events, rows, n, within_ms, negated, gaps, n - 1, first_ms, last_ms)
-                result += value
-    return result
+def new_chain(n_depths):
+    """Room for a chain of up to n_depths events."""
+    head = np.zeros(4, np.int64)
+    return Chain(
+        np.empty(n_depths, np.int64),
+        np.empty(n_depths, np.float64),
+        np.empty((n_depths, 6), np.int64),
+        np.empty((_FIRST_ROOM, 2), np.int64),
+        np.empty(2 * _FIRST_ROOM, np.float64),
+        np.empty((_FIRST_ROOM, 2), np.int64),
+        np.empty(2 * _FIRST_ROOM, np.float64),
+        head,
+        np.empty(1, np.float64),
+    )
 
 
 @kernel
-def _chain_without(events, rows, n, within_ms, negated, gaps, between, start):
-    """F of the last row from F of the first, each link weighted with the absence of what is negated there."""
-    reached = start
-    for k in range(n - 1):
-        if not between[k]:
-            reached = chain_end(events, rows, k, k + 2, reached)
-            continue
-        i = rows[k]
-        j = rows[k + 1]
-        known = separated(events, i, j)
-        following = distribution(events, j, 1.0)
-        for t in range(following.shape[0]):
-            right_ms = events.lo_ms[j] + t
-            summed = 0.0
-            for s in range(reached.shape[0]):
-                left_ms = events.lo_ms[i] + s
-                if reached[s] > 0.0 and (known or left_ms < right_ms):
-                    summed += reached[s] * absence(events, rows, n, within_ms, negated, gaps, k, left_ms, right_ms)
-            following[t] *= summed
-        reached = following
-    return reached
+def wider_chain(chain):
+    """The same chain in arrays of four times the length."""
+    n = chain.cells.shape[0]
+    cells = np.empty((4 * n, 2), np.int64)
+    cells[:n] = chain.cells
+    heads = np.empty((4 * n, 2), np.int64)
+    heads[:n] = chain.heads
+    coefs = np.empty(8 * n, np.float64)
+    coefs[: 2 * n] = chain.coefs
+    head_coefs = np.empty(8 * n, np.float64)
+    head_coefs[: 2 * n] = chain.head_coefs
+    return Chain(chain.rows, chain.mass, chain.places, cells, coefs, heads, head_coefs, chain.head, chain.head_mass)
+
+
+@leaf
+def _place(chain, depth, row, mass, form, cell, n_cells, coef, first_cut):
+    chain.rows[depth] = row
+    chain.mass[depth] = mass
+    chain.head[3] += 1
+    chain.places[depth, _FORM] = form
+    chain.places[depth, _CELL] = cell
+    chain.places[depth, _N_CELLS] = n_cells
+    chain.places[depth, _COEF] = coef
+    chain.places[depth, _CUT] = first_cut
+    chain.places[depth, _STAMP] = chain.head[3]
+
+
+@leaf
+def begin_chain(chain, row):
+    """The chain is this row."""
+    _place(chain, 0, row, 1.0, POLYNOMIAL, 0, 0, 0, -1)
+
+
+@leaf
+def extend_chain(chain, events, depth, row):
+    """P(the events 0..depth of the chain are in order, and then `row`), the window left aside; kept as depth + 1.
+
+    0.0 (nothing is kept) where that cannot be; NO_CHAIN_ROOM when the arrays are too short.
+    """
+    last = chain.rows[depth]
+    mass = chain.mass[depth]
+    cell = chain.places[depth, _CELL]
+    n_cells = chain.places[depth, _N_CELLS]
+    coef = chain.places[depth, _COEF]
+    first_cut = chain.places[depth, _CUT]
+    above = cell if n_cells == 0 else cell + n_cells + 1
+    if separated(events, last, row):
+        _place(chain, depth + 1, row, mass, POLYNOMIAL, above, 0, coef, depth if first_cut < 0 else first_cut)
+        return mass
+    if not may_precede(events, last, row):
+        return 0.0
+    form = chain.places[depth, _FORM]
+    if n_cells == 0:
+        form, n_cells, coef, mass = alone(chain.cells, chain.coefs, events, last, False, mass, cell, coef)
+        if n_cells == NO_ROOM:
+            return NO_CHAIN_ROOM
+        chain.places[depth, _FORM] = form
+        chain.places[depth, _N_CELLS] = n_cells
+        chain.places[depth, _COEF] = coef
+        above = cell + n_cells + 1
+    form, n_cells, coef, mass = advance_to(
+        chain.cells, chain.coefs, form, cell, n_cells, mass, events, row, False, above, coef
+    )
+    if n_cells == NO_ROOM:
+        return NO_CHAIN_ROOM
+    if mass > 0.0:
+        _place(chain, depth + 1, row, mass, form, above, n_cells, coef, first_cut)
+    return mass
+
+
+@leaf
+def confidence_of_chain(chain, events, depth, within_ms):
+    """`chain_confidence` of the events 0..depth; NO_CHAIN_ROOM when the arrays are too short.
+
+    Where the window is not certain and the order of some neighbours is known, the distribution of the second event in
+    mirrored time, before what follows it up to the first known order, is kept for all chains that begin alike. Where
+    all neighbours overlap, the window is evaluated for this chain alone.
+    """
+    first = chain.rows[0]
+    last = chain.rows[depth]
+    if depth == 0 or events.hi_ms[last] - events.lo_ms[first] <= within_ms:
+        return chain.mass[depth]
+    if events.lo_ms[last] - events.hi_ms[first] > within_ms:
+        return 0.0
+    cell = chain.places[depth, _CELL]
+    n_cells = chain.places[depth, _N_CELLS]
+    coef = chain.places[depth, _COEF]
+    first_cut = chain.places[depth, _CUT]
+    if first_cut < 0:
+        above = cell if n_cells == 0 else cell + n_cells + 1
+        return cut(chain.cells, chain.coefs, events, chain.rows, depth + 1, within_ms, above, coef)
+    mass = chain.mass[depth]
+    form = chain.places[depth, _FORM]
+    if n_cells == 0:
+        form, n_cells, coef, mass = alone(chain.cells, chain.coefs, events, last, False, mass, cell, coef)
+        if n_cells == NO_ROOM:
+            return NO_CHAIN_ROOM
+        chain.places[depth, _FORM] = form
+        chain.places[depth, _N_CELLS] = n_cells
+        chain.places[depth, _COEF] = coef
+    if chain.head[0] != chain.places[first_cut, _STAMP]:
+        chain.head[0] = chain.places[first_cut, _STAMP]
+        chain.head[1] = POLYNOMIAL
+        chain.head[2] = 0
+        chain.head_mass[0] = 1.0
+        if first_cut > 0:
+            head_form, n_head, _, head_mass = _head_of(chain.heads, chain.head_coefs, events, chain.rows, first_cut)
+            if n_head == NO_ROOM:
+                chain.head[0] = 0
+                return NO_CHAIN_ROOM
+            chain.head[1] = head_form
+            chain.head[2] = n_head
+            chain.head_mass[0] = head_mass
+    share = joint(
+        chain.cells,
+        chain.coefs,
+        form,
+        cell,
+        n_cells,
+        mass,
+        chain.heads,
+        chain.head_coefs,
+        chain.head[1],
+        chain.head[2],
+        chain.head_mass[0],
+        events,
+        first,
+        within_ms,
+    )
+    return share if share < 0.0 else min(share / chain.mass[first_cut], mass)
+
+
+__all__ = [
+    "NO_CHAIN_ROOM",
+    "Chain",
+    "absent_confidence",
+    "begin_chain",
+    "chain_confidence",
+    "chain_mass",
+    "confidence_of_chain",
+    "extend_chain",
+    "new_chain",
+    "wider_chain",
+]

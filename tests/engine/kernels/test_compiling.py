@@ -15,7 +15,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 
 import engine.kernels
-from engine.kernels.compiling import kernel, leaf
+from engine.kernels.compiling import apart, kernel, leaf
 
 needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="kernels run as Python")  # type: ignore[attr-defined]
 
@@ -75,6 +75,32 @@ def returns_a_part_in_a_tuple(values: Any, n: int) -> Any:
 def test_what_needs_counting_is_refused(function: Callable[..., Any], arguments: tuple[int, ...]) -> None:
     with pytest.raises(NumbaError, match=r"Only accept returning|returns an array"):
         uncached(leaf, function)(np.arange(3), *arguments)
+
+
+def least_of(values: Any, start: int) -> int:
+    least = start
+    for k in range(start, values.shape[0]):
+        if values[k] < values[least]:
+            least = k
+    return least
+
+
+@needs_compiler
+@pytest.mark.parametrize(("compile_", "n_signatures"), [(apart, 1), (leaf, 2)])
+def test_what_is_apart_is_compiled_once_for_all_constants(compile_: Callable[[Any], Any], n_signatures: int) -> None:
+    found = uncached(compile_, least_of)
+
+    def calls_twice(values: Any) -> Any:
+        return found(values, 0) + found(values, 2)
+
+    assert numba.njit(calls_twice)(np.array([4, 1, 3, 2])) == 1 + 3
+    assert len(found.signatures) == n_signatures
+
+
+@needs_compiler
+def test_what_is_apart_makes_no_array() -> None:
+    with pytest.raises(NumbaError, match=r"Only accept returning|returns an array"):
+        uncached(apart, makes_an_array)(np.arange(3))
 
 
 @needs_compiler

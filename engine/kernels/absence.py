@@ -1,0 +1,204 @@
+"""Confidence of a sequence with negated events that may be in their place (DESIGN 4: the joint with the neighbours).
+
+By milliseconds: F_k (`engine.kernels.confidence`) is an array over the milliseconds of an interval.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.compiling import kernel, leaf
+from engine.kernels.ordering import both_precise, clock_before, may_precede, one_clock, separated
+
+_FAR = 2**62
+
+
+@kernel
+def distribution(events, row, factor):
+    """factor * P(the event is at each millisecond of its interval), float64 (hi - lo + 1,)."""
+    lo = events.lo_ms[row]
+    n = events.hi_ms[row] - lo + 1
+    at = events.weight_at[row]
+    if at < 0:
+        return np.full(n, factor / n)
+    return factor * events.weights[at : at + n]
+
+
+@leaf
+def total(values):
+    """Compensated sum."""
+    result = 0.0
+    lost = 0.0
+    for value in values:
+        raised = result + value
+        if abs(result) >= abs(value):
+            lost += (result - raised) + value
+        else:
+            lost += (value - raised) + result
+        result = raised
+    return result + lost
+
+
+@kernel
+def follow(events, i, reached, j):
+    """F of row j from F of row i (`reached`, over i's interval): p_j(t) * sum of reached(s) over s < t."""
+    lo_i = events.lo_ms[i]
+    n_i = reached.shape[0]
+    lo_j = events.lo_ms[j]
+    following = distribution(events, j, 1.0)
+    summed = 0.0
+    lost = 0.0
+    s = 0
+    for k in range(following.shape[0]):
+        while s < n_i and lo_i + s < lo_j + k:
+            value = reached[s]
+            raised = summed + value
+            lost += (summed - raised) + value if summed >= value else (value - raised) + summed
+            summed = raised
+            s += 1
+        following[k] *= summed + lost
+    return following
+
+
+@kernel
+def chain_end(events, rows, start, end, first_reached):
+    """F of rows[end - 1], over its interval, from F of rows[start]."""
+    reached = first_reached
+    for k in range(start + 1, end):
+        i = rows[k - 1]
+        j = rows[k]
+        if separated(events, i, j):
+            reached = distribution(events, j, total(reached))
+        elif may_precede(events, i, j):
+            reached = follow(events, i, reached, j)
+        else:
+            reached = distribution(events, j, 0.0)
+    return reached
+
+
+@leaf
+def cumulative(events, row, time_ms):
+    """P(the event is at or before this millisecond)."""
+    lo = events.lo_ms[row]
+    hi = events.hi_ms[row]
+    if time_ms < lo:
+        return 0.0
+    if time_ms >= hi:
+        return 1.0
+    at = events.weight_at[row]
+    if at < 0:
+        return (time_ms - lo + 1) / (hi - lo + 1)
+    return total(events.weights[at : at + time_ms - lo + 1])
+
+
+@leaf
+def earliest_after(events, left, left_ms, row):
+    """The earliest millisecond at which `row` comes after `left` at left_ms: -_FAR always, _FAR never."""
+    if both_precise(events, left, row):
+        return -_FAR if may_precede(events, left, row) else _FAR
+    if one_clock(events, left, row):
+        return -_FAR if clock_before(events, left, row) else _FAR
+    return left_ms + 1
+
+
+@leaf
+def latest_before(events, row, right, right_ms):
+    """The latest millisecond at which `row` comes before `right` at right_ms: _FAR always, -_FAR never."""
+    if both_precise(events, row, right):
+        return _FAR if may_precede(events, row, right) else -_FAR
+    if one_clock(events, row, right):
+        return _FAR if clock_before(events, row, right) else -_FAR
+    return right_ms - 1
+
+
+@leaf
+def absence(events, rows, n, within_ms, negated, gaps, gap, left_ms, right_ms):
+    """P(no negated event of `gap` is in its place), given the times of the two events that bound it.
+
+    gap g in 0..n - 2 is between rows[g] and rows[g + 1]; -1 is [last - WITHIN, first) and n - 1 is (last,
+    first + WITHIN], for which left_ms is the time of the first and right_ms that of the last event of the match.
+    negated, gaps: int64 (k,), rows of negated events (each once per gap) and their gaps.
+    """
+    result = 1.0
+    for k in range(negated.shape[0]):
+        if gaps[k] != gap:
+            continue
+        row = negated[k]
+        if gap == -1:
+            earliest = right_ms - within_ms
+            latest = latest_before(events, row, rows[0], left_ms)
+        elif gap == n - 1:
+            earliest = earliest_after(events, rows[n - 1], right_ms, row)
+            latest = left_ms + within_ms
+        else:
+            earliest = earliest_after(events, rows[gap], left_ms, row)
+            latest = latest_before(events, row, rows[gap + 1], right_ms)
+        if earliest <= latest:
+            result *= 1.0 - (cumulative(events, row, latest) - cumulative(events, row, earliest - 1))
+    return result
+
+
+@kernel
+def absent_confidence(events, rows, n, within_ms, negated, gaps):
+    """P(the rows are a match and no negated event is in its place) (DESIGN 4: the joint with the neighbours).
+
+    Negated events are independent of each other once the times of the match are given; one event may stand in one gap
+    only. A pass over the chain costs the product of neighbours' lengths where something negated is between them; there
+    is one pass, or one per millisecond of the first event when the window or a negation at an end needs the joint.
+    """
+    first = rows[0]
+    last = rows[n - 1]
+    at_ends = False
+    between = np.zeros(n + 1, np.bool_)
+    for gap in gaps:
+        if gap == -1 or gap == n - 1:
+            at_ends = True
+        else:
+            between[gap] = True
+    start = distribution(events, first, 1.0)
+    if not at_ends and events.hi_ms[last] - events.lo_ms[first] <= within_ms:
+        return total(_chain_without(events, rows, n, within_ms, negated, gaps, between, start))
+    result = 0.0
+    for k in range(start.shape[0]):
+        if start[k] == 0.0:
+            continue
+        first_ms = events.lo_ms[first] + k
+        point = np.zeros(start.shape[0], np.float64)
+        point[k] = start[k]
+        end = _chain_without(events, rows, n, within_ms, negated, gaps, between, point)
+        for t in range(end.shape[0]):
+            last_ms = events.lo_ms[last] + t
+            if end[t] > 0.0 and last_ms - first_ms <= within_ms:
+                value = end[t]
+                if at_ends:
+                    value *= absence(events, rows, n, within_ms, negated, gaps, -1, first_ms, last_ms)
+                    value *= absence(events, rows, n, within_ms, negated, gaps, n - 1, first_ms, last_ms)
+                result += value
+    return result
+
+
+@kernel
+def _chain_without(events, rows, n, within_ms, negated, gaps, between, start):
+    """F of the last row from F of the first, each link weighted with the absence of what is negated there."""
+    reached = start
+    for k in range(n - 1):
+        if not between[k]:
+            reached = chain_end(events, rows, k, k + 2, reached)
+            continue
+        i = rows[k]
+        j = rows[k + 1]
+        known = separated(events, i, j)
+        following = distribution(events, j, 1.0)
+        for t in range(following.shape[0]):
+            right_ms = events.lo_ms[j] + t
+            summed = 0.0
+            for s in range(reached.shape[0]):
+                left_ms = events.lo_ms[i] + s
+                if reached[s] > 0.0 and (known or left_ms < right_ms):
+                    summed += reached[s] * absence(events, rows, n, within_ms, negated, gaps, k, left_ms, right_ms)
+            following[t] *= summed
+        reached = following
+    return reached
+
+
+__all__ = ["absent_confidence"]
