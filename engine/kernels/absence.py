@@ -201,4 +201,4 @@ def _chain_without(events, rows, n, within_ms, negated, gaps, between, start):
     return reached
 
 
-__all__ = ["absent_confidence"]
+__all__ = ["absent_confidence", "distribution"]

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.absence import absent_confidence
+from engine.kernels.absence import absent_confidence, distribution
 from engine.kernels.compiling import apart, kernel, leaf
 from engine.kernels.ordering import may_precede, separated
 from engine.kernels.pieces import NO_ROOM, POLYNOMIAL, advance_to, alone, run
@@ -331,6 +331,7 @@ __all__ = [
     "chain_confidence",
     "chain_mass",
     "confidence_of_chain",
+    "distribution",
     "extend_chain",
     "new_chain",
     "wider_chain",
