@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.alerting.lifecycle import State
-from app.alerting.text import iso, plain
+from app.alerting.text import at_least_one_text, iso, plain
 from app.alerts_operations import acknowledge, resend, silence, silences, unsilence
 from app.alerts_options import (
     AlertArgument,
@@ -78,7 +78,7 @@ def list_alerts(
     if format_ is Format.JSON:
         print_json([alert_json(alert) for alert in alerts])
         return
-    table = Table("id", "state", "severity", "query", "from", "lasted", "matches", "confidence", "summary")
+    table = Table("id", "state", "severity", "query", "from", "lasted", "matches", "at least one", "summary")
     for alert in alerts:
         table.add_row(
             alert.id[:8],
@@ -88,7 +88,7 @@ def list_alerts(
             iso(alert.start_ms)[:19],
             format_duration(alert.end_ms - alert.start_ms),
             _n_matches(alert),
-            f"{alert.best_confidence:.3g}",
+            at_least_one_text(alert),
             Text(plain(alert.summary)),
         )
     console = table_console()
@@ -125,6 +125,13 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
         "matches": alert.n_matches,
         "matches_exact": alert.n_matches_exact,
         "confidence": alert.best_confidence,
+        "at_least_one": {
+            "low": alert.at_least_one_lower,
+            "high": alert.at_least_one_upper,
+            "method": alert.at_least_one_method,
+            "estimate": alert.at_least_one_estimate,
+            "standard_error": alert.at_least_one_error,
+        },
         "values": alert.values,
         "summary": alert.summary,
         "lane": alert.lane,
@@ -182,7 +189,9 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     console.print(Text(f"{alert.query} ({alert.severity}, {alert.state})", style="bold"))
     console.print(Text(alert.summary))
     span = f"{iso(alert.start_ms)} to {iso(alert.end_ms)}, {_n_matches(alert)} matches"
-    console.print(Text(f"{span}, confidence {alert.best_confidence:.3g}, id {alert.id}"))
+    console.print(Text(f"{span}, id {alert.id}"))
+    sure = at_least_one_text(alert)
+    console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
     if alert.merged_into:
         console.print(Text(f"It became part of {alert.merged_into}."))
     evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")

@@ -109,7 +109,9 @@ def assemble(
 ) -> Live:
     """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError."""
     sources = build_sources(settings)
-    limits = engine.Limits(max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget)
+    limits = engine.Limits(
+        max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
+    )
     schema, watch = load_event_types(), EngineWatch()
     infos = queries.infos.values()
 

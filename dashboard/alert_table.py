@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links, times
-from dashboard.alert_words import n_matches, percent
+from dashboard.alert_words import at_least_one, n_matches
 from dashboard.looks import signed, styled
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Cursor, Store
 from dashboard.text import inert
@@ -30,7 +30,7 @@ _COLUMNS = {
     "job": st.column_config.TextColumn("Job", width=190),
     "host": st.column_config.TextColumn("Host", width=90),
     "matches": st.column_config.TextColumn("Matches", width=90),
-    "confidence": st.column_config.TextColumn("Confidence", width=90),
+    "confidence": st.column_config.TextColumn("At least one match", width=130),
 }
 
 
@@ -56,7 +56,7 @@ def frame(alerts: Sequence[AlertRow]) -> pd.DataFrame:
             "job": inert(alert.job_id or ""),
             "host": inert(alert.host or ""),
             "matches": n_matches(alert),
-            "confidence": percent(alert.best_confidence),
+            "confidence": at_least_one(alert),
         }
         for alert in alerts
     ]

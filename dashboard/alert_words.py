@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.alerting.text import at_least_one_text, percent_text
 from dashboard.store import AlertRow
 
 
@@ -19,30 +20,54 @@ def n_alerts(n: int, exact: bool) -> str:
 
 def percent(confidence: float) -> str:
     """`certain`, `87.3 %`; never 100 % for what is not certain, never 0 % for what is possible."""
-    if confidence >= 1:
-        return "certain"
-    if confidence > 0.999:
-        return "> 99.9 %"
-    if confidence < 0.001:
-        return "< 0.1 %"
-    return f"{min(confidence * 100, 99.9):.3g} %"
+    return "certain" if confidence >= 1 else percent_text(confidence)
+
+
+def at_least_one(alert: AlertRow) -> str:
+    """P(at least one match) for a narrow column: `certain`, `93 %`, `81 to 97 %`, `at least 81 %`, `about 93 %`."""
+    told = at_least_one_text(alert).split(" (")[0]
+    return told.removeprefix("between ").replace(" and ", " to ")
 
 
 def meaning(alert: AlertRow) -> str:
-    """What the confidence says, for somebody who never read of possible worlds."""
-    if alert.best_confidence >= 1:
+    """What the probability says, for somebody who never read of possible worlds."""
+    if alert.at_least_one_method == "certain":
+        if alert.best_confidence >= 1:
+            return (
+                "Certain: whatever the true times of its events are within what their sources tell, they happened in "
+                "this order and within the query's window."
+            )
         return (
-            "Certain: whatever the true times of its events are within what their sources tell, they happened in this "
-            "order and within the query's window."
+            "Certain: no match is one whatever the true times of its events are, but whatever they are, one of the "
+            "matches is."
         )
-    best = (
-        f"Some of its events are known to an interval of time only. Over all their possible times, the events of the "
-        f"best match happened in this order and within the window with a probability of "
-        f"{percent(alert.best_confidence)}."
-    )
+    why = "Some events are known to an interval of time only; whether they fit the pattern depends on their true times."
     if alert.n_matches == 1 and alert.n_matches_exact:
-        return best
-    return f"{best} That at least one of its matches is real is at least as likely."
+        return f"{why} For {_share(alert)} of all times that they may have had, they do."
+    best = f"The best single match is real in {percent(alert.best_confidence)}."
+    return f"{why} For {_share(alert)} of all times that they may have had, at least one match is real. {best}{_how(alert)}"
+
+
+def _share(alert: AlertRow) -> str:
+    """The share of possible times, within a sentence."""
+    told = at_least_one_text(alert)
+    return "a share that is not known" if told == "unknown" else told.split(" (")[0]
+
+
+def _how(alert: AlertRow) -> str:
+    """Why the number is not exact, where it is not."""
+    match alert.at_least_one_method:
+        case "bounds":
+            return (
+                " The exact number would take too long, or the matches were not all looked at: the true one lies "
+                "within these bounds."
+            )
+        case "estimate":
+            return (
+                " The number is an estimate from a sample of possible times; behind ± stand two standard errors, which "
+                "it keeps within 19 times out of 20."
+            )
+    return ""
 
 
 def matches_meaning(alert: AlertRow) -> str:

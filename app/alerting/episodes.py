@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import engine
+from app.alerting import certainty
 from app.alerting.catalog import QueryInfo
 from app.alerting.match import Match
 
@@ -30,6 +31,8 @@ class Episode:
     """False when `n_matches` is a lower bound."""
     best: Match
     """The evidence: the match of highest confidence, of these the one with the most events."""
+    possible: engine.Possibilities
+    """What its matches demand of uncertain times."""
 
     @property
     def key_text(self) -> str:
@@ -59,7 +62,23 @@ def n_events(match: Match) -> int:
 
 def episode_of(match: Match, key: Key) -> Episode:
     """One match alone, with the key of its alert."""
-    return Episode(match.query, key, match.first_lo_ms, match.last_hi_ms, match.count, is_exact(match), match)
+    return Episode(
+        match.query,
+        key,
+        match.first_lo_ms,
+        match.last_hi_ms,
+        match.count,
+        is_exact(match),
+        match,
+        possible_matches(match),
+    )
+
+
+def possible_matches(match: Match) -> engine.Possibilities:
+    """The matches behind a row; where a limit cut the listing off there may be any others beside them."""
+    if not match.capped:
+        return match.possibilities
+    return certainty.joined((match.possibilities, engine.Possibilities.known_by(0.0, 1.0)))
 
 
 def is_exact(match: Match) -> bool:
@@ -76,6 +95,7 @@ def join(earlier: Episode, later: Episode) -> Episode:
         n_matches=earlier.n_matches + later.n_matches,
         n_matches_exact=earlier.n_matches_exact and later.n_matches_exact,
         best=min(earlier.best, later.best, key=_evidence_order),
+        possible=certainty.joined((earlier.possible, later.possible)),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from engine import Binding
+    from engine import Binding, Possibilities
 
 
 class Match(Protocol):
@@ -60,6 +60,11 @@ class Match(Protocol):
     @property
     def count_exact(self) -> bool:
         """False: `count` is a lower bound."""
+        ...
+
+    @property
+    def possibilities(self) -> Possibilities:
+        """What the matches behind this row demand of uncertain times."""
         ...
 
     @property

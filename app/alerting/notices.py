@@ -28,6 +28,12 @@ class Snapshot:
     n_matches: int
     n_matches_exact: bool
     best_confidence: float
+    at_least_one_lower: float = 0.0
+    at_least_one_upper: float = 1.0
+    at_least_one_method: str = "bounds"
+    at_least_one_estimate: float | None = None
+    at_least_one_error: float | None = None
+    """P(at least one match), see AlertRow; the defaults are for messages that were written before it was known."""
 
     def as_json(self) -> dict[str, Any]:
         """For the outbox."""

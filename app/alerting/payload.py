@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.alerting.notices import Snapshot
-from app.alerting.text import fill, iso, plain
+from app.alerting.text import at_least_one_text, fill, iso, plain
 from app.errors import ConfigError, ConfigProblem
 
 NEVER = "0001-01-01T00:00:00Z"
@@ -60,6 +60,10 @@ def annotations_of(snapshot: Snapshot) -> dict[str, str]:
         "runbook": snapshot.runbook,
         "matches": matches,
         "confidence": plain(snapshot.best_confidence),
+        "at_least_one": at_least_one_text(snapshot),
+        "at_least_one_low": plain(snapshot.at_least_one_lower),
+        "at_least_one_high": plain(snapshot.at_least_one_upper),
+        "at_least_one_method": snapshot.at_least_one_method,
         "alert_id": snapshot.alert_id,
     }
 

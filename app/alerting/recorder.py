@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import engine
-from app.alerting import lifecycle
+from app.alerting import certainty, lifecycle
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import Episode, alert_id, canonical_key, group, is_exact, n_events, report_id
 from app.alerting.lifecycle import Change, State
@@ -196,6 +196,7 @@ class Recorder:
             resolved_ms=None,
         )
         self._writer.add_alert(alert)
+        certainty.put(alert, episode.possible)
         self._keep_best(alert, episode.best)
         self._change(alert, lifecycle.on_new(self._silenced(alert)))
         self.outcome.n_new_alerts += 1
@@ -206,6 +207,7 @@ class Recorder:
         alert.end_ms = max(alert.end_ms, episode.end_ms)
         alert.n_matches += episode.n_matches
         alert.n_matches_exact = alert.n_matches_exact and episode.n_matches_exact
+        certainty.add(alert, episode.possible)
         alert.updated_ms = self._now_ms
         best = episode.best
         if (best.confidence, n_events(best)) > (alert.best_confidence, alert.best_n_events):
@@ -216,6 +218,7 @@ class Recorder:
         alert.start_ms, alert.end_ms = min(alert.start_ms, other.start_ms), max(alert.end_ms, other.end_ms)
         alert.n_matches += other.n_matches
         alert.n_matches_exact = alert.n_matches_exact and other.n_matches_exact
+        certainty.add(alert, certainty.kept(other))
         if State(other.state) is not State.RESOLVED:
             self._change(other, Change(State.RESOLVED, f"joined {alert.id}: a match bridges both"))
         other.open, other.merged_into, other.updated_ms = False, alert.id, self._now_ms
@@ -366,6 +369,11 @@ def snapshot_of(alert: AlertRow) -> Snapshot:
         n_matches=alert.n_matches,
         n_matches_exact=alert.n_matches_exact,
         best_confidence=alert.best_confidence,
+        at_least_one_lower=alert.at_least_one_lower,
+        at_least_one_upper=alert.at_least_one_upper,
+        at_least_one_method=alert.at_least_one_method,
+        at_least_one_estimate=alert.at_least_one_estimate,
+        at_least_one_error=alert.at_least_one_error,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Protocol
 
 MAX_VALUE_CHARS = 200
 MAX_SUMMARY_CHARS = 1_000
@@ -39,6 +40,63 @@ def plain(value: object, max_chars: int = MAX_VALUE_CHARS) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return cut(one_line(str(value)), max_chars)
+
+
+class AtLeastOneMatch(Protocol):
+    """P(at least one match) as alerts and their snapshots have it."""
+
+    @property
+    def at_least_one_lower(self) -> float:
+        """Lower bound."""
+        ...
+
+    @property
+    def at_least_one_upper(self) -> float:
+        """Upper bound."""
+        ...
+
+    @property
+    def at_least_one_method(self) -> str:
+        """certain, exact, bounds or estimate."""
+        ...
+
+    @property
+    def at_least_one_estimate(self) -> float | None:
+        """From drawn worlds."""
+        ...
+
+    @property
+    def at_least_one_error(self) -> float | None:
+        """The estimate's standard error."""
+        ...
+
+
+def at_least_one_text(known: AtLeastOneMatch) -> str:
+    """`certain`, `93 % (exact)`, `between 81 and 97 %`, `about 93 % (estimated, +- 0.4)`.
+
+    Never 100 % for what is not certain, never 0 % for what is possible.
+    """
+    match known.at_least_one_method:
+        case "certain":
+            return "certain"
+        case "exact":
+            return f"{percent_text(known.at_least_one_lower)} (exact)"
+        case "estimate" if known.at_least_one_estimate is not None and known.at_least_one_error is not None:
+            error = f"{200 * known.at_least_one_error:.1g}"
+            return f"about {percent_text(known.at_least_one_estimate)} (estimated, ± {error})"
+    if known.at_least_one_lower <= 0:
+        return "unknown" if known.at_least_one_upper >= 1 else f"at most {percent_text(known.at_least_one_upper)}"
+    if known.at_least_one_upper >= 1:
+        return f"at least {percent_text(known.at_least_one_lower)}"
+    lower, upper = (f"{100 * p:.3g}" for p in (known.at_least_one_lower, known.at_least_one_upper))
+    return f"between {lower} and {upper} %"
+
+
+def percent_text(probability: float) -> str:
+    """`87.3 %` of what is neither certain nor impossible."""
+    if probability > 0.999:
+        return "> 99.9 %"
+    return "< 0.1 %" if probability < 0.001 else f"{min(probability * 100, 99.9):.3g} %"
 
 
 def one_line(text: str) -> str:

@@ -66,6 +66,16 @@ class AlertRow(Base):
     n_matches: Mapped[int]
     n_matches_exact: Mapped[bool]
     best_confidence: Mapped[float]
+    at_least_one_lower: Mapped[float] = mapped_column(server_default="0")
+    """P(at least one match) is between this and `at_least_one_upper`; both are equal where it is known exactly."""
+    at_least_one_upper: Mapped[float] = mapped_column(server_default="1")
+    at_least_one_method: Mapped[str] = mapped_column(String(16), server_default="bounds")
+    """certain, exact, bounds or estimate."""
+    at_least_one_estimate: Mapped[float | None]
+    at_least_one_error: Mapped[float | None]
+    """The standard error of the estimate."""
+    possible: Mapped[str | None]
+    """What the matches demand of uncertain times, so that later ones join exactly; null where that is not kept."""
     values: Mapped[dict[str, Any]]
     summary: Mapped[str]
     runbook: Mapped[str]

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.alerting.text import at_least_one_text
 from dashboard import alert_actions, alert_evidence, alert_table, links, times
-from dashboard.alert_words import matches_meaning, meaning, n_matches, percent
+from dashboard.alert_words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS, OPEN_STATES
 from dashboard.runbook import runbook_md
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
@@ -81,7 +82,7 @@ def _facts(alert: AlertRow) -> None:
         "Ended" if over else "Last seen": times.shown(alert.end_ms),
         "Lasted" if over else "Lasts for": times.duration(alert.end_ms - alert.start_ms),
         "Matches": n_matches(alert),
-        "Confidence": percent(alert.best_confidence),
+        "At least one match": at_least_one_text(alert),
     }
     with st.container(border=True):
         with st.container(horizontal=True, gap="medium"):
@@ -89,7 +90,7 @@ def _facts(alert: AlertRow) -> None:
                 with st.container(width="content", gap=None):
                     st.caption(label)
                     st.text(value)
-        st.caption(f"**Confidence.** {meaning(alert)} **Matches.** {matches_meaning(alert)}")
+        st.caption(f"**At least one match.** {meaning(alert)} **Matches.** {matches_meaning(alert)}")
 
 
 def _what_to_do(alert: AlertRow) -> None:

@@ -170,7 +170,7 @@ def alerts_frame(alerts: tuple[AlertRow, ...]) -> pd.DataFrame:
                 "To": local(alert.end_ms).replace(tzinfo=None),
                 "Summary": inert(alert.summary, 300),
                 "Matches": f"{'' if alert.n_matches_exact else 'at least '}{alert.n_matches:,}",
-                "Confidence": alert.best_confidence,
+                "At least one match": at_least_one(alert),
             }
             for alert in alerts
         ]

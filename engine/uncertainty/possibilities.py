@@ -160,7 +160,7 @@ class Possibilities:
 
 
 def united(several: Iterable[Possibilities]) -> Possibilities:
-    """The matches of all of them."""
+    """The matches of all of them; parts become one, for whose bounds that makes no difference."""
     times: dict[str, Distribution] = {}
     matches: set[PossibleMatch] = set()
     parts: list[Part] = []
@@ -170,6 +170,8 @@ def united(several: Iterable[Possibilities]) -> Possibilities:
         times |= one.times
         matches |= one.matches
         parts += one.parts
+    if len(parts) > 1:
+        parts = [Part(max(part.lower for part in parts), min(1.0, sum(part.upper for part in parts)))]
     return Possibilities(times, frozenset(matches), tuple(parts))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from app.alerting.catalog import QueryInfo
 from app.alerting.recorder import AlertingOptions
 from app.settings import Receiver, Severity
+from engine import Possibilities
 
 GAP_MS = 10
 
@@ -28,6 +29,12 @@ class FakeMatch:
     count_exact: bool = True
     capped: bool = False
     window: tuple[int, int] | None = None
+    possible: Possibilities | None = None
+
+    @property
+    def possibilities(self) -> Possibilities:
+        """As the engine's rows have it."""
+        return self.possible or Possibilities.known_by(self.confidence, self.confidence if self.count == 1 else 1.0)
 
 
 def options(**receivers: Receiver) -> AlertingOptions:

@@ -1,0 +1,57 @@
+"""How sure it is that at least one match of an episode happened: evaluated, joined, and kept with the alert.
+
+What is kept is what the matches demand of the times of uncertain events, as long as it is not too much: a match that
+comes later, in another step or after a restart, then joins exactly. Beyond that the bounds alone go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import engine
+from app.store.models import AlertRow
+
+MAX_MATCHES = 500
+"""Possible matches of one episode that are kept; more are kept as their bounds."""
+
+WORK_LIMIT = 1_000
+"""Of one evaluation, see `engine.at_least_one`: an episode is evaluated in each step that brings matches."""
+
+
+def joined(several: Iterable[engine.Possibilities]) -> engine.Possibilities:
+    """The possible matches of all of them."""
+    together = engine.united(several)
+    return together if len(together.matches) <= MAX_MATCHES else bounds_of(assessed(together))
+
+
+def assessed(possible: engine.Possibilities) -> engine.AtLeastOne:
+    """How sure it is that one of them happened; the same matches give the same result in every process."""
+    return engine.at_least_one(possible, work_limit=WORK_LIMIT)
+
+
+def bounds_of(result: engine.AtLeastOne) -> engine.Possibilities:
+    """What is left of matches when only the result is kept."""
+    return engine.Possibilities.known_by(result.lower, result.upper)
+
+
+def put(alert: AlertRow, possible: engine.Possibilities) -> None:
+    """Evaluate the possible matches of an alert and keep them with it."""
+    result = assessed(possible)
+    alert.at_least_one_lower, alert.at_least_one_upper = result.lower, result.upper
+    alert.at_least_one_method = result.method.value
+    alert.at_least_one_estimate, alert.at_least_one_error = result.estimate, result.standard_error
+    alert.possible = None if result.method is engine.Method.CERTAIN else possible.to_json()
+
+
+def add(alert: AlertRow, more: engine.Possibilities) -> None:
+    """Further matches join the alert."""
+    if alert.at_least_one_method == engine.Method.CERTAIN.value:
+        return
+    put(alert, joined((kept(alert), more)))
+
+
+def kept(alert: AlertRow) -> engine.Possibilities:
+    """The possible matches of an alert so far."""
+    if alert.possible is None:
+        return engine.Possibilities.known_by(alert.at_least_one_lower, alert.at_least_one_upper)
+    return engine.Possibilities.from_json(alert.possible)
