@@ -290,11 +290,17 @@ def _by_engine(
     if len(job.events.batch) <= MAX_UNCOMPILED_EVENTS:
         engine.answer_while_compiling()
     at_once = baseline is None and _is_listed_at_once(queries)
-    running = engine.Engine(queries, job.schema, baseline=baseline, sink=sink if at_once else None)
+    limits = engine.Limits(possibilities=any(q.name == job.name and _stands_for_several(q) for q in queries))
+    running = engine.Engine(queries, job.schema, limits=limits, baseline=baseline, sink=sink if at_once else None)
     rows = engine.joined_rows([running.process(job.events.batch, FOREVER_MS), running.finish()])
     for compiled in queries:
         _check_finished(compiled, running.statistics[compiled.name], baseline)
     return rows if len(queries) == 1 else [row for row in rows if row.query == job.name]
+
+
+def _stands_for_several(query: engine.CompiledQuery) -> bool:
+    """Whether a row may stand for several matches, whose common probability is then printed."""
+    return query.resolved.query.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
 
 
 def _is_listed_at_once(queries: Sequence[engine.CompiledQuery]) -> bool:

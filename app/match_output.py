@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -13,9 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 import engine
+from engine.errors import UnsupportedQueryError
 
 if TYPE_CHECKING:
     from engine import ReferenceRow
+
+
+_SAME = 1e-12
 
 
 class OutputFormat(StrEnum):
@@ -36,12 +41,47 @@ def _as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
         printed = {"window_start": row.window[0], "window_end": row.window[1], **printed}
     if row.count != 1 or not row.count_exact or row.candidates is not None:
         printed |= {"count": row.count, "count_exact": row.count_exact}
+    printed |= _at_least_one(row)
     if row.candidates is not None:
         candidates = {variable: list(ids) for variable, ids in row.candidates.items()}
         printed |= {"candidates": candidates, "exact": row.exact}
     if row.capped:
         printed["capped"] = True
     return printed
+
+
+def _at_least_one(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
+    """P(at least one match) of a row that stands for several, where it is not the confidence of the best one."""
+    result = at_least_one_of(row)
+    if result is None:
+        return {}
+    printed: dict[str, Any] = {"at_least_one_low": result.lower, "at_least_one_high": result.upper}
+    if result.method is engine.Method.ESTIMATE:
+        printed["at_least_one_estimate"] = result.estimate
+        printed["at_least_one_standard_error"] = result.standard_error
+    return printed
+
+
+def at_least_one_of(row: engine.MatchRow | ReferenceRow) -> engine.AtLeastOne | None:
+    """How sure it is that one of the matches behind a row happened; None where its confidence says that already."""
+    confidence = float(row.confidence)
+    if (row.count == 1 and row.count_exact) or confidence >= 1.0:
+        return None
+    if isinstance(row, engine.MatchRow):
+        result = row.at_least_one()
+    elif row.share_with_any is None:
+        return None
+    else:
+        result = _listed(row.share_with_any, confidence)
+    return None if abs(result.lower - confidence) + abs(result.upper - confidence) <= _SAME else result
+
+
+def _listed(share_with_any: Callable[[], Fraction], confidence: float) -> engine.AtLeastOne:
+    try:
+        share = float(share_with_any())
+    except UnsupportedQueryError:  # too many worlds to list
+        return engine.AtLeastOne.between(confidence, 1.0)
+    return engine.AtLeastOne.between(share, share)
 
 
 def _printable(value: object) -> object:
@@ -68,20 +108,33 @@ def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row.values))
     has_counts = any(row.count != 1 or row.candidates is not None for row in rows)
     has_windows = any(row.window is not None for row in rows)
+    sure = [at_least_one_of(row) for row in rows]
     table = Table()
     for name in (*(("window_start", "window_end") if has_windows else ()), *variables, "confidence", *names):
         table.add_column(Text(shown_plain(name)))
     if has_counts:
         table.add_column("matches", justify="right")
-    for row in rows:
+    if any(sure):
+        table.add_column("at least one match")
+    for row, result in zip(rows, sure, strict=True):
         bound = row.candidates or row.bindings
         cells = [str(bound_ms) for bound_ms in row.window or ()]
         cells += [" ".join(engine.flat_ids(bound.get(variable, ()))) for variable in variables]
         cells.append(f"{float(row.confidence):.6g}")
         cells += ["" if row.values.get(name) is None else str(row.values[name]) for name in names]
         cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []
+        cells += [_short(result, float(row.confidence))] if any(sure) else []
         table.add_row(*[Text(shown_plain(cell)) for cell in cells])
     Console(highlight=False).print(table)
+
+
+def _short(result: engine.AtLeastOne | None, confidence: float) -> str:
+    if result is None:
+        return f"{confidence:.6g}"
+    if result.method is engine.Method.ESTIMATE:
+        return f"about {result.estimate:.3g} (standard error {result.standard_error:.1g})"
+    exact = result.lower == result.upper
+    return f"{result.lower:.6g}" if exact else f"{result.lower:.6g} to {result.upper:.6g}"
 
 
 def shown_plain(text: str) -> str:

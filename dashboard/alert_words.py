@@ -45,7 +45,8 @@ def meaning(alert: AlertRow) -> str:
     if alert.n_matches == 1 and alert.n_matches_exact:
         return f"{why} For {_share(alert)} of all times that they may have had, they do."
     best = f"The best single match is real in {percent(alert.best_confidence)}."
-    return f"{why} For {_share(alert)} of all times that they may have had, at least one match is real. {best}{_how(alert)}"
+    some = f"For {_share(alert)} of all times that they may have had, at least one match is real."
+    return f"{why} {some} {best}{_how(alert)}"
 
 
 def _share(alert: AlertRow) -> str:

@@ -88,8 +88,8 @@ def at_least_one_text(known: AtLeastOneMatch) -> str:
         return "unknown" if known.at_least_one_upper >= 1 else f"at most {percent_text(known.at_least_one_upper)}"
     if known.at_least_one_upper >= 1:
         return f"at least {percent_text(known.at_least_one_lower)}"
-    lower, upper = (f"{100 * p:.3g}" for p in (known.at_least_one_lower, known.at_least_one_upper))
-    return f"between {lower} and {upper} %"
+    lower, upper = percent_text(known.at_least_one_lower), percent_text(known.at_least_one_upper)
+    return f"between {lower.removesuffix(' %')} and {upper}"
 
 
 def percent_text(probability: float) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links
+from dashboard.alert_words import at_least_one
 from dashboard.query_figures import Figures, query_figures
 from dashboard.query_list import KnownQuery, QueryState, loaded_queries
 from dashboard.query_results import job_id_of
@@ -146,7 +147,6 @@ def _alerts(name: str) -> None:
         height="content",
         on_select="rerun",
         selection_mode="single-row",
-        column_config={"Confidence": st.column_config.NumberColumn(format="%.3f")},
         key=f"query-alerts-{after}-{before}",
     )
     _pager(

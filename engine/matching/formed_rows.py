@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import AttributeType
+from engine.language import ast
 from engine.matching.bindings import BoundVariable, bindings
 from engine.matching.collapsed_candidates import Candidates, Collapsing, candidates_of
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.output_forms import NO_WINDOW, Formed
 from engine.matching.rows import Binding, ChunkedRows, MatchRow, Value, rows_table
 from engine.plan.model import Plan
+from engine.uncertainty.possibilities import Possibilities
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class FormedRows(ChunkedRows):
         partition, values = shown.partition.tolist(), shown.values.tolist()
         bound = self._bindings(shown)
         candidates, exact = self._candidates(formed)
+        possible = self._possible(formed)
         return [
             MatchRow(
                 query=plan.name,
@@ -83,9 +86,25 @@ class FormedRows(ChunkedRows):
                 candidates=candidates[at],
                 exact=exact[at],
                 last_lo_ms=None if last_lo_ms[at] == last_ms[at] else last_lo_ms[at],
+                possible=possible[at],
                 window=None if windows[at] == NO_WINDOW else windows[at][:2],
             )
             for at in range(len(count))
+        ]
+
+    def _possible(self, formed: Formed) -> list[Possibilities | None]:
+        """P(at least one match) of rows that stand for several: no less than the best one's, no more than the sum."""
+        n = len(formed.n_behind)
+        if self._spelling.plan.output is ast.Output.SETS:
+            return [None if c >= 1.0 else Possibilities.known_by(c, c) for c in formed.confidence.tolist()]
+        several = (formed.n_behind > 1) & (formed.confidence < 1.0)
+        if not several.any() or not len(formed.groups):
+            return [None] * n
+        starts = np.append(0, np.cumsum(formed.n_behind)[:-1])
+        sums = np.add.reduceat(self._matches.listed.confidence[formed.behind()], starts)
+        return [
+            Possibilities.known_by(lower, min(upper, 1.0)) if one else None
+            for one, lower, upper in zip(several.tolist(), formed.confidence.tolist(), sums.tolist(), strict=True)
         ]
 
     def _bindings(self, shown: ListedMatches) -> list[dict[str, Binding]]:
@@ -137,7 +156,8 @@ def bindings_of(variables: Sequence[BoundVariable], matches: Matches, shown: Lis
 
 def capped(rows: Sequence[MatchRow], *, count_exact: bool) -> list[Sequence[MatchRow]]:
     """The rows in parts, the last one saying that a bound stopped the listing; there is at least one."""
-    return [rows[:-1], [replace(rows[-1], capped=True, count_exact=count_exact)]]
+    last = rows[-1] if count_exact else replace(rows[-1], possible=None)  # what was not listed may have happened too
+    return [rows[:-1], [replace(last, capped=True, count_exact=count_exact)]]
 
 
 __all__ = ["FormedRows", "Spelling", "bindings_of", "capped"]

@@ -15,6 +15,7 @@ from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, bound_ids
 from engine.matching.rows import MatchRow, Value
 from engine.plan.model import Plan
+from engine.uncertainty.possibilities import Possibilities
 
 
 class Rows:
@@ -45,8 +46,15 @@ class Rows:
             confidence=match.confidence,
             values=self._values(np.array(match.chain, np.int64), np.array(match.steps, np.int64)),
             count=match.n_orders,
-            possible=None if self._possible is None else self._possible.of_match(match),
+            possible=self._possible_match(match),
         )
+
+    def _possible_match(self, match: Listed) -> Possibilities | None:
+        if self._possible is not None:
+            return self._possible.of_match(match)
+        # The orders of a set share no world: their sum says how sure it is that one of them happened.
+        known = match.n_orders > 1 and match.confidence < 1.0
+        return Possibilities.known_by(match.confidence, match.confidence) if known else None
 
     def of_pair(self, counted: Counted, collapsed: bool) -> MatchRow:
         """The row of all matches between one first and one last event."""

@@ -22,13 +22,17 @@ from engine.reference.shape import Items, shape_of, slots_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row to be: the match that stands for it, how many it stands for, and what COLLAPSED says about them."""
+    """A row to be: the match that stands for it, how many it stands for, and what COLLAPSED says about them.
+
+    `behind`: the matches that it stands for, where that says more than `confidence`.
+    """
 
     match: FoundMatch
     confidence: Fraction
     count: int = 1
     candidates: dict[str, tuple[str, ...]] | None = None
     exact: bool = True
+    behind: Sequence[FoundMatch] = ()
 
 
 def _all(_: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
@@ -69,13 +73,13 @@ def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Out
         ids = {variable: tuple(event.event_id for event in events) for variable, events in candidates.items()}
         best = _best(group)
         exact = _n_in_order(resolved, candidates, _ends(best)) == len(group)
-        outcomes.append(Outcome(best, best.confidence, len(group), ids, exact))
+        outcomes.append(Outcome(best, best.confidence, len(group), ids, exact, group))
     return outcomes
 
 
 def _counted(_: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
     groups = _groups(found, _ends)
-    return [Outcome(_best(group), _best(group).confidence, len(group)) for group in groups]
+    return [Outcome(_best(group), _best(group).confidence, len(group), behind=group) for group in groups]
 
 
 def _ends(match: FoundMatch) -> tuple[str, str]:

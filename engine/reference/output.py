@@ -5,15 +5,17 @@ The rows have the fields of the engine's MatchRow, so that any runtime can be co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.reference.conditions import Keys
+from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
 from engine.reference.forms import FORMS, Outcome
 from engine.reference.matches import FoundMatch, find_matches, listing_order
@@ -29,7 +31,9 @@ class ReferenceRow:
     """One row of output; the fields mean what the engine's MatchRow says.
 
     For COLLAPSED and COUNT a row stands for all matches with its first and last event: `bindings`, `confidence` and
-    `values` are those of the most confident one (the longest of these, then the first listed), `count` is exact.
+    `values` are those of the most confident one (the longest of these, then the first listed), `count` is exact;
+    `share_with_any` then lists the worlds in which at least one of them is a match. It is None where `confidence` is
+    already that.
     """
 
     query: str
@@ -45,6 +49,7 @@ class ReferenceRow:
     exact: bool = True
     capped: bool = False
     window: tuple[int, int] | None = None
+    share_with_any: Callable[[], Fraction] | None = field(default=None, compare=False, repr=False)
 
 
 def reference_output(
@@ -63,7 +68,10 @@ def rows_with_ends(
 ) -> list[tuple[ReferenceRow, ObservedEvent]]:
     """As `reference_output` from events in stream order, each row with the last event of its match."""
     outcomes = reference_outcomes(resolved, events, aggregates)
-    rows = [(_row(resolved, outcome, window, aggregates), outcome.match.sequence[-1]) for window, outcome in outcomes]
+    rows = [
+        (_row(resolved, outcome, window, aggregates, events), outcome.match.sequence[-1])
+        for window, outcome in outcomes
+    ]
     limit = resolved.query.limit
     if limit is not None and len(rows) > limit:
         *kept, (row, last) = rows[:limit]
@@ -127,8 +135,15 @@ def key_of(resolved: ResolvedQuery, match: FoundMatch) -> tuple[tuple[str, objec
     return tuple((name, event.raw[name]) for name, event in owners.items())
 
 
-def _row(resolved: ResolvedQuery, outcome: Outcome, window: Window | None, aggregates: Aggregates) -> ReferenceRow:
+def _row(
+    resolved: ResolvedQuery,
+    outcome: Outcome,
+    window: Window | None,
+    aggregates: Aggregates,
+    events: Sequence[ObservedEvent],
+) -> ReferenceRow:
     match = outcome.match
+    behind = outcome.behind
     return ReferenceRow(
         query=resolved.name,
         key=key_of(resolved, match),
@@ -141,6 +156,7 @@ def _row(resolved: ResolvedQuery, outcome: Outcome, window: Window | None, aggre
         candidates=outcome.candidates,
         exact=outcome.exact,
         window=None if window is None else (window.start_ms, window.end_ms),
+        share_with_any=partial(share_with_any, resolved, events, behind, aggregates) if len(behind) > 1 else None,
     )
 
 

@@ -55,6 +55,26 @@ def test_a_store_of_the_first_version_is_migrated_with_its_content(empty_url: st
         assert (len(epoch), number) == (16, 7)
 
 
+def test_alerts_of_earlier_versions_are_as_sure_as_their_best_match(empty_url: str) -> None:
+    engine = at_revision(empty_url, "0006")
+    names = [*ALERT, "id"]
+    alerts = table("alerts", *map(column, names), column("key", JSON()), column("values", JSON()))
+    rows = [(1.0, 3, True), (0.5, 1, True), (0.5, 1, False), (0.5, 2, True)]
+    with engine.begin() as connection:
+        for i, (confidence, n_matches, is_exact) in enumerate(rows):
+            values = {"best_confidence": confidence, "n_matches": n_matches, "n_matches_exact": is_exact}
+            connection.execute(insert(alerts), {**ALERT, **values, "id": f"{i:032x}", "key": {}, "values": {}})
+    engine.dispose()
+    with open_store(empty_url) as store:
+        found = sorted(store.alerts(), key=lambda alert: alert.id)
+        assert [(a.at_least_one_lower, a.at_least_one_upper, a.at_least_one_method) for a in found] == [
+            (1.0, 1.0, "certain"),
+            (0.5, 0.5, "exact"),
+            (0.5, 1.0, "bounds"),
+            (0.5, 1.0, "bounds"),
+        ]
+
+
 def test_migrations_can_be_taken_back(empty_url: str) -> None:
     open_store(empty_url).close()
     engine = create_engine(empty_url)

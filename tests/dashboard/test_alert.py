@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from app.store.api import AlertFilter
 from app.store.models import AlertRow
 from app.store.writer import Writer
-from dashboard.alert_words import matches_meaning, meaning
+from dashboard.alert_words import at_least_one, matches_meaning, meaning
 from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, evidence, match
 from tests.dashboard.query_fixtures import in_address, rerun, texts, view
@@ -37,11 +37,11 @@ def test_it_tells_what_it_is_and_what_to_do(raised: Raised) -> None:
     test = view("alert", id=alert.id)
     assert test.title[0].value == "t3 took 61000"
     shown = texts(test)
-    assert "with a probability of 87 %" in shown
+    assert "For at least 87 % of all times" in shown
     assert "Counting stopped" in shown
     assert "Look at `host`; **then**:" in shown.replace("\\", "")
     facts = [found.value for found in test.text]
-    assert facts[:6] == ["slow", "2023-11-14 22:15:01", "2023-11-14 22:15:02", "1 s", "at least 12", "87 %"]
+    assert facts[:6] == ["slow", "2023-11-14 22:15:01", "2023-11-14 22:15:02", "1 s", "at least 12", "at least 87 %"]
 
 
 def test_the_runbook_does_nothing_that_it_should_not(raised: Raised) -> None:
@@ -165,15 +165,37 @@ def test_hostile_texts_stay_texts(empty: Raised, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("known", "changes", "short", "expected"),
     [
-        ({"best_confidence": 1.0}, "Certain: whatever"),
-        ({"best_confidence": 0.5, "n_matches": 1, "n_matches_exact": True}, "with a probability of 50 %."),
-        ({"best_confidence": 0.5, "n_matches": 2, "n_matches_exact": True}, "at least as likely"),
+        (("certain", 1.0, 1.0), {"best_confidence": 1.0}, "certain", "Certain: whatever"),
+        (("certain", 1.0, 1.0), {"best_confidence": 0.6, "n_matches": 2}, "certain", "one of the matches is."),
+        (
+            ("exact", 0.5, 0.5),
+            {"best_confidence": 0.5},
+            "50 %",
+            "For 50 % of all times that they may have had, they do.",
+        ),
+        (
+            ("exact", 0.75, 0.75),
+            {"n_matches": 2},
+            "75 %",
+            "The best single match is real in 50 %.",
+        ),
+        (("bounds", 0.81, 0.972), {"n_matches": 9}, "81 to 97.2 %", "For between 81 and 97.2 % of all times"),
+        (("bounds", 0.5, 1.0), {"n_matches": 9}, "at least 50 %", "the true one lies within these bounds."),
+        (("bounds", 0.0, 1.0), {"n_matches": 9}, "unknown", "a share that is not known"),
+        (("estimate", 0.5, 1.0), {"n_matches": 9}, "about 93 %", "two standard errors"),
     ],
 )
-def test_confidence_in_words(changes: dict[str, Any], expected: str) -> None:
-    alert = AlertRow(**{"n_matches": 1, "n_matches_exact": True, **changes})
+def test_confidence_in_words(
+    known: tuple[str, float, float], changes: dict[str, Any], short: str, expected: str
+) -> None:
+    method, lower, upper = known
+    estimate = (0.93, 0.002) if method == "estimate" else (None, None)
+    sure = {"at_least_one_method": method, "at_least_one_lower": lower, "at_least_one_upper": upper}
+    sure |= {"at_least_one_estimate": estimate[0], "at_least_one_error": estimate[1]}
+    alert = AlertRow(**{"n_matches": 1, "n_matches_exact": True, "best_confidence": 0.5, **sure, **changes})
+    assert at_least_one(alert) == short
     assert expected in meaning(alert)
     assert matches_meaning(alert)
 

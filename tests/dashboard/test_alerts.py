@@ -69,7 +69,7 @@ def test_a_row_tells_what_matters(raised: Raised) -> None:
         "job": "job_1_0003",
         "host": "node3",
         "matches": "at least 12",
-        "confidence": "87 %",
+        "confidence": "at least 87 %",
     }
 
 
