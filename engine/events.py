@@ -67,6 +67,14 @@ HEADER = pa.schema(
     ]
 )
 
+SKEW = pa.field("skew_ms", pa.int64())
+"""A further header column of batches with events whose clock may be off: the clock's time differs from the true one by
+an unknown offset, the same for all its events, between -skew_ms and skew_ms (null: 0). t_lo_ms..t_hi_ms then holds all
+times that are possible: the nominal interval, skew_ms wider on both sides; `weights` are those of the nominal times."""
+
+HEADER_NAMES: tuple[str, ...] = (*HEADER.names, SKEW.name)
+"""Names of columns that are no attributes."""
+
 TIME_ATTRIBUTE = "timestamp"
 """Virtual attribute of every event: t_hi_ms of a precise event; of an imprecise one the latest possible time."""
 
@@ -91,7 +99,7 @@ class EventSchema:
         seen: dict[str, tuple[str, AttributeType]] = {}
         for type_name, attributes in types.items():
             for attribute, attribute_type in attributes.items():
-                if attribute in HEADER.names or attribute == TIME_ATTRIBUTE:
+                if attribute in HEADER_NAMES or attribute == TIME_ATTRIBUTE:
                     raise EventError(f"event type {type_name}: attribute {attribute} is reserved; rename it")
                 first_type, known = seen.setdefault(attribute, (type_name, attribute_type))
                 if known is not attribute_type:
@@ -118,8 +126,8 @@ class EventSchema:
 class EventBatch:
     """Events as columns.
 
-    `table` has the HEADER columns in order, then attribute columns (int64, double or string; null = absent or
-    unknown). Rows need not be ordered; `sorted()` gives stream order.
+    `table` has the HEADER columns in order, then, in any order, SKEW if some event has it, and attribute columns
+    (int64, double or string; null = absent or unknown). Rows need not be ordered; `sorted()` gives stream order.
     """
 
     table: pa.Table
@@ -159,6 +167,12 @@ class EventBatch:
         for name, values in columns.items():
             if name in HEADER.names:
                 continue
+            if name == SKEW.name:
+                skews = _column(name, values, SKEW.type)
+                if pc.any(pc.not_equal(skews, 0)).as_py():
+                    arrays.append(skews)
+                    fields.append(SKEW)
+                continue
             if name not in known:
                 raise EventError(f"no event type has the attribute {name!r}; known: {', '.join(sorted(known))}")
             arrays.append(_column(name, values, known[name].arrow))
@@ -172,7 +186,7 @@ class EventBatch:
         """Build from one mapping per event (for parsers of small files and for tests, not for hot paths)."""
         if not rows:
             return cls.empty()
-        names = [n for n in (*HEADER.names, *schema.attributes) if any(n in row for row in rows)]
+        names = [n for n in (*HEADER_NAMES, *schema.attributes) if any(n in row for row in rows)]
         unknown = {n for row in rows for n in row} - set(names)
         if unknown:
             raise EventError(f"no event type has the attribute(s) {sorted(unknown)}")
@@ -194,7 +208,8 @@ class EventBatch:
         return cls(joined if len(tables) <= _FEW and _n_pieces(joined) <= _FEW else joined.combine_chunks())
 
     def validate(self) -> None:
-        """Raise EventError for the first event whose interval is reversed or whose header is null."""
+        """Raise EventError for the first event whose interval is reversed or narrower than its skew, whose header is
+        null, or whose clock has two bounds of skew."""
         for name in ("event_id", "type", "t_lo_ms", "t_hi_ms"):
             if self.table.column(name).null_count:
                 row = int(np.flatnonzero(self.table.column(name).is_null().to_numpy())[0])
@@ -206,6 +221,43 @@ class EventBatch:
                 f"event {self.table.column('event_id')[row]}: its interval starts at {self.t_lo_ms[row]} ms, after its "
                 f"end at {self.t_hi_ms[row]} ms"
             )
+        self._validate_skew()
+
+    def _validate_skew(self) -> None:
+        skew_ms = self.skew_ms
+        if skew_ms is None:
+            return
+        ids = self.table.column("event_id")
+        bad = np.flatnonzero((skew_ms < 0) | (skew_ms > (self.t_hi_ms - self.t_lo_ms) // 2))
+        if len(bad):
+            row = int(bad[0])
+            raise EventError(
+                f"event {ids[row]}: its skew of {skew_ms[row]} ms does not fit its interval "
+                f"[{self.t_lo_ms[row]}, {self.t_hi_ms[row]}]; expected a number from 0 to half of the interval's "
+                "length: the interval has room for the skew on both sides of the nominal time"
+            )
+        self.check_bounds({})
+
+    def check_bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """The bound of the skew of each clock, in ms, 0 for none; raises EventError for the first event with another
+        one than its clock has in `known`, or has here before."""
+        clocks = self.strings("clock_id").dictionary_encode()
+        names = clocks.dictionary.to_pylist()
+        codes = clocks.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        skew_ms = np.zeros(len(self), np.int64) if self.skew_ms is None else self.skew_ms
+        present, first_rows = np.unique(codes, return_index=True)
+        of_code = np.full(len(names) + 1, -1, np.int64)
+        of_code[present] = skew_ms[first_rows]
+        for code, name in enumerate(names):
+            of_code[code] = known.get(name, of_code[code])
+        differs = np.flatnonzero((of_code[codes] != skew_ms) & (codes < len(names)))
+        if len(differs):
+            row = int(differs[0])
+            raise EventError(
+                f"event {self.table.column('event_id')[row]}: its clock {names[codes[row]]} has a skew of "
+                f"{skew_ms[row]} ms here, but of {of_code[codes[row]]} ms before; expected one bound per clock"
+            )
+        return {name: int(bound) for name, bound in zip(names, of_code[:-1].tolist(), strict=True) if bound >= 0}
 
     @cached_property
     def t_lo_ms(self) -> Int64Array:
@@ -216,6 +268,14 @@ class EventBatch:
     def t_hi_ms(self) -> Int64Array:
         """Latest possible times, inclusive, shape (n,)."""
         return self._int64("t_hi_ms")
+
+    @cached_property
+    def skew_ms(self) -> Int64Array | None:
+        """Bounds of the clocks' offsets, shape (n,); None when no event has any."""
+        if not self.has(SKEW.name) or self.table.column(SKEW.name).null_count == len(self):
+            return None
+        skew_ms = np.asarray(_whole(self.table.column(SKEW.name)).fill_null(0).to_numpy(zero_copy_only=False))
+        return skew_ms if skew_ms.any() else None
 
     @property
     def source_seq(self) -> Int64Array:
@@ -360,7 +420,9 @@ def _column(name: str, values: Any, arrow_type: pa.DataType) -> pa.Array:
 __all__ = [
     "FOREVER_MS",
     "HEADER",
+    "HEADER_NAMES",
     "MAX_EXACT_INT",
+    "SKEW",
     "TIME_ATTRIBUTE",
     "AttributeType",
     "BoolArray",

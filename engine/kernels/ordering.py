@@ -13,12 +13,17 @@ import numpy.typing as npt
 from engine.kernels.compiling import kernel, leaf
 
 
+_NO_SKEW: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+
 class Events(NamedTuple):
     """Columns of a store, each (n_rows,) or longer; times in milliseconds, both ends of an interval inclusive.
 
     clock, source_seq: int64; clock -1 is a clock of its own. weight_at: int64, where in `weights` the probabilities of
     lo_ms..hi_ms of this row begin, -1: uniform. columns: float64 (n_columns, n_rows). `strict`: precise events of one
-    millisecond are not ordered (TIES STRICT); otherwise by row number.
+    millisecond are not ordered (TIES STRICT); otherwise by row number. skew: int64, by how much the offset of the row's
+    clock has widened lo_ms..hi_ms on both sides; no entries: no row has any. Of a row with skew the probabilities, if
+    given, are those of its nominal times, and begin at -2 - weight_at (see `engine.kernels.skew`).
     """
 
     lo_ms: npt.NDArray[np.int64]
@@ -29,6 +34,7 @@ class Events(NamedTuple):
     weights: npt.NDArray[np.float64]
     columns: npt.NDArray[np.float64]
     strict: bool
+    skew: npt.NDArray[np.int64] = _NO_SKEW
 
 
 @leaf
@@ -45,9 +51,19 @@ def one_clock(events, i, j):
 
 @leaf
 def clock_before(events, i, j):
-    """For two events of one clock: whether i comes before j there, by (nominal time, source_seq, row)."""
-    if events.hi_ms[i] != events.hi_ms[j]:
-        return events.hi_ms[i] < events.hi_ms[j]
+    """For two events of one clock: whether i comes before j there, by (nominal time, source_seq, row).
+
+    Where their clock alone makes them imprecise they are ordered as precise events are.
+    """
+    hi_i = events.hi_ms[i]
+    hi_j = events.hi_ms[j]
+    if events.skew.shape[0] > 0:
+        hi_i -= events.skew[i]
+        hi_j -= events.skew[j]
+        if hi_i == hi_j and hi_i == events.lo_ms[i] + events.skew[i] and hi_j == events.lo_ms[j] + events.skew[j]:
+            return i < j and not events.strict
+    if hi_i != hi_j:
+        return hi_i < hi_j
     if events.source_seq[i] != events.source_seq[j]:
         return events.source_seq[i] < events.source_seq[j]
     return i < j

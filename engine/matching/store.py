@@ -30,6 +30,8 @@ MovesBack = Callable[[Float64Array], Int64Array]
 
 _STATE_VERSION = 1
 
+_SKEW = "skew_ms"
+
 _MOST_BATCHES = 16
 """Batches whose ids may be held for the sake of a few of their events."""
 
@@ -216,6 +218,7 @@ class EventStore:
     Arrays are capacity-sized; the first `len(store)` entries are in use: t_lo_ms, t_hi_ms, partition, clock int64 (n,),
     type_index int64 (n,) into `types`, columns float64 (n_columns, n). `partition` is BROADCAST (-1) for broadcast
     types; clock is -1 for an event with a clock of its own. `weights` maps rows with a given distribution to it.
+    `skew_ms` is as long as the other arrays once a row has skew, and empty before.
     """
 
     def __init__(self, plan: Plan, interner: Interner, *, placed: bool = False) -> None:
@@ -230,6 +233,7 @@ class EventStore:
         self.n_imprecise = 0
         """Rows whose time is an interval."""
         self.weights: dict[int, Float64Array] = {}
+        self.skew_ms: Int64Array = _NO_ROWS
         self._n_seen = 0
         self._keys = KeyTable(len(plan.key))
         self._allocate(64)
@@ -284,6 +288,7 @@ class EventStore:
             self.columns[number, added] = stream.column(name, self._kind(name))[rows]
         self.partition[added] = self._partition_numbers(stream, rows)
         self._keep_weights(stream, rows, n_old)
+        self._keep_skew(stream, rows, added)
         self.ids.append(stream.ids_of(rows))
         return n_old, n_new
 
@@ -349,6 +354,9 @@ class EventStore:
             self.columns[:, : len(kept)] = self.columns[:, kept]
         if self.n_imprecise:
             self.n_imprecise = int(np.count_nonzero(self.t_lo_ms[: len(kept)] != self.t_hi_ms[: len(kept)]))
+        if len(self.skew_ms):
+            skews = self.skew_ms[kept]
+            self._allocate_skew(skews if skews.any() else _NO_ROWS)
         self.ids = self.ids.keep(kept)
         self.weights = {int(renumbered[row]): w for row, w in self.weights.items() if mask[row]}
         return renumbered, self._forget_partitions()
@@ -361,6 +369,8 @@ class EventStore:
         data["weights"] = pa.array([self.weights.get(row) for row in range(n)], pa.list_(pa.float64()))
         for number, name in enumerate(self.names):
             data[f"column.{name}"] = pa.array(self.columns[number, :n])
+        if len(self.skew_ms):
+            data[_SKEW] = pa.array(self.skew_ms[:n])
         metadata = {"version": str(_STATE_VERSION), "keys": json.dumps(self._keys.all()), "n_seen": str(self._n_seen)}
         return pa.table(data).replace_schema_metadata(metadata)
 
@@ -370,7 +380,7 @@ class EventStore:
         if metadata.get(b"version") != str(_STATE_VERSION).encode():
             raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
         expected = {*self._flat, "id", "weights", *(f"column.{name}" for name in self.names)}
-        if set(table.column_names) != expected:
+        if set(table.column_names) - {_SKEW} != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows
         self._n_seen = int(metadata.get(b"n_seen", b"0"))
@@ -380,6 +390,7 @@ class EventStore:
         self.n_imprecise = int(np.count_nonzero(self.t_lo_ms[:n] != self.t_hi_ms[:n]))
         for number, name in enumerate(self.names):
             self.columns[number, :n] = table.column(f"column.{name}").to_numpy()
+        self._allocate_skew(table.column(_SKEW).to_numpy() if _SKEW in table.column_names else _NO_ROWS)
         self.ids = IdColumn(table.column("id").combine_chunks())
         given = table.column("weights").to_pylist()
         self.weights = {row: np.asarray(w, np.float64) for row, w in enumerate(given) if w is not None}
@@ -396,6 +407,7 @@ class EventStore:
         self._allocate(max(n_rows, 2 * n))
         self.flat[:, :n] = flat
         self.columns[:, :n] = columns
+        self._allocate_skew(self.skew_ms)
 
     def _keep_weights(self, stream: StreamColumns, rows: Int64Array, start: int) -> None:
         weights = stream.weights
@@ -405,6 +417,19 @@ class EventStore:
             given = weights[row].as_py()
             if given is not None:
                 self.weights[start + at] = np.asarray(given, np.float64)
+
+    def _keep_skew(self, stream: StreamColumns, rows: Int64Array, added: slice) -> None:
+        given = stream.skew_ms
+        if given is None or not given[rows].any():
+            return
+        if not len(self.skew_ms):
+            self.skew_ms = np.zeros(self.flat.shape[1], np.int64)
+        self.skew_ms[added] = given[rows]
+
+    def _allocate_skew(self, known: Int64Array) -> None:
+        """Room for the skew of as many rows as for the rest, none if nothing has any; the first ones are known."""
+        self.skew_ms = np.zeros(self.flat.shape[1], np.int64) if len(known) else _NO_ROWS
+        self.skew_ms[: len(known)] = known
 
     def _kind(self, name: str) -> AttributeType:
         return AttributeType.INT if name == TIME_ATTRIBUTE else self.plan.attribute_types[name]

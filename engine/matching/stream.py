@@ -136,6 +136,11 @@ class StreamColumns:
         return self._weights[0]
 
     @property
+    def skew_ms(self) -> Int64Array | None:
+        """Bounds of the clocks' offsets, (n,), None when there is none; see `engine.events.SKEW`."""
+        return self.batch.skew_ms
+
+    @property
     @_one_at_a_time
     def clocks(self) -> Int64Array:
         """Codes of the clocks, -1 for an event with a clock of its own, (n,)."""
@@ -371,6 +376,12 @@ class ShardColumns(StreamColumns):
         """See `StreamColumns`."""
         weights = self._whole.weights
         return None if weights is None else weights.take(pa.array(self._rows, pa.int64()))
+
+    @property
+    def skew_ms(self) -> Int64Array | None:
+        """See `StreamColumns`."""
+        skew_ms = self._whole.skew_ms
+        return None if skew_ms is None else skew_ms[self._rows]
 
     @property
     def clocks(self) -> Int64Array:

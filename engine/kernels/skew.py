@@ -1,0 +1,549 @@
+"""Confidence of a match whose clocks have a skew bound: one unknown offset shared by all events of a clock (DESIGN 2).
+
+An event of a clock with bound s is at its nominal time plus the clock's offset, which is uniform over -s..s and
+independent of other clocks. lo_ms..hi_ms is the hull: the nominal interval, s wider on both sides. So whatever hulls
+say of order and window is certain, and between events of one clock the offset makes no difference.
+
+A match falls into parts where the order of neighbours is certain: a part of one event always holds. Parts of several
+events, and the two at the ends where the window is open, are the chains that matter. An offset that one event of them
+has is part of that event's distribution. On one that several have the confidence conditions: it is the mean, over the
+offset, of the product of the chains' confidences (`chain_confidence`), which are independent once it is given. Chains
+without a common offset are independent to begin with. As only differences of times matter, chains of one clock alone
+need no condition, and chains of two clocks alone need the difference of two offsets.
+
+As a function of one offset a chain's confidence is a polynomial between walls: the worlds of a match are the integer
+points of a polytope whose sides move with the offset; its constraints are differences of times, hence totally
+unimodular, and its number of points is a polynomial while no two of its vertices meet. The sum over many offsets then
+needs one evaluation more than the degree (`_nodes`). Distributions given by weights have walls everywhere; there, and
+for all offsets but one, the sum is taken offset by offset.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.compiling import kernel, leaf
+from engine.kernels.confidence import chain_confidence, chain_mass, total
+from engine.kernels.ordering import Events, may_precede, separated
+
+TOO_MUCH = -2.0
+"""In place of a confidence: more combinations of offsets than are evaluated."""
+
+MAX_EVALUATIONS = 200_000
+"""Combinations of offsets that one confidence may take."""
+
+_BOUND_EVALUATIONS = 2_000
+"""As many for a prefix, where a bound will do."""
+
+_FAR = 2**60
+_MAX_DEGREE = 20
+
+
+@leaf
+def has_skew(events, rows, n):
+    """Whether one of the events has a clock with a skew bound."""
+    if events.skew.shape[0] == 0:
+        return False
+    for k in range(n):
+        if events.skew[rows[k]] > 0:
+            return True
+    return False
+
+
+@leaf
+def one_offset(events, i, j):
+    """Whether two events are shifted by one offset. Where a clock's bound was changed, that before is another one."""
+    return events.skew[i] > 0 and events.clock[i] >= 0 and events.clock[i] == events.clock[j] and (
+        events.skew[i] == events.skew[j]
+    )  # fmt: skip
+
+
+@kernel
+def match_confidence(events, rows, n, within_ms):
+    """P(rows[0] < ... < rows[n - 1] and last - first <= within_ms) as `chain_confidence`, whatever the clocks' bounds.
+
+    TOO_MUCH where it would take more than MAX_EVALUATIONS.
+    """
+    if not has_skew(events, rows, n):
+        return chain_confidence(events, rows, n, within_ms)
+    return _conditioned(events, rows, n, within_ms, MAX_EVALUATIONS)
+
+
+@kernel
+def prefix_mass(events, rows, segment, n, before, mass):
+    """A bound of P(rows[0] < ... < rows[n - 1]) that no longer match exceeds; without skew that probability itself.
+
+    before: P(the rows before `segment` are in order), rows[segment - 1] being certainly before rows[segment]. mass: the
+    bound for the rows without the last one.
+    """
+    if not has_skew(events, rows, n):
+        return before * chain_mass(events, rows, segment, n)
+    found = _conditioned(events, rows, n, _FAR, _BOUND_EVALUATIONS)
+    return mass if found == TOO_MUCH else min(found, mass)
+
+
+@kernel
+def order_is_certain(events, candidates, first, last, within_ms):
+    """Whether first, last and any of the candidates between are in one certain order, inside the window.
+
+    candidates: int64 (n,), in the order of `ordering.search_order`.
+    """
+    n = candidates.shape[0]
+    if events.hi_ms[last] - events.lo_ms[first] > within_ms:
+        return False
+    if first != last and not separated(events, first, last):
+        return False
+    for j in range(n):
+        row = candidates[j]
+        if not separated(events, first, row) or not separated(events, row, last):
+            return False
+        for i in range(j):
+            if not separated(events, candidates[i], row) and (
+                may_precede(events, candidates[i], row) or may_precede(events, row, candidates[i])
+            ):
+                return False
+    return True
+
+
+# ------------------------------------------------------------------- matches
+
+
+@kernel
+def _conditioned(events, rows, n, within_ms, budget):
+    """The confidence of rows of which some have skew; TOO_MUCH beyond `budget` combinations of offsets."""
+    if n == 1:
+        return 1.0
+    first = rows[0]
+    last = rows[n - 1]
+    known = 2 * events.skew[first] if one_offset(events, first, last) else 0
+    if events.lo_ms[last] - events.hi_ms[first] + known > within_ms:
+        return 0.0
+    is_open = events.hi_ms[last] - events.lo_ms[first] - known > within_ms
+    part = np.zeros(n, np.int64)
+    for k in range(1, n):
+        cut = separated(events, rows[k - 1], rows[k])
+        if not cut and not may_precede(events, rows[k - 1], rows[k]):
+            return 0.0
+        part[k] = part[k - 1] + 1 if cut else part[k - 1]
+    # Chains by position, -1 for what does not matter; the ends are one chain (number 0) where the window is open.
+    chain = np.full(n, -1, np.int64)
+    n_chains = 1 if is_open else 0
+    k = 0
+    while k < n:
+        end = k + 1
+        while end < n and part[end] == part[k]:
+            end += 1
+        if is_open and (k == 0 or end == n):
+            chain[k:end] = 0
+        elif end - k > 1:
+            chain[k:end] = n_chains
+            n_chains += 1
+        k = end
+    shared, group = _groups(events, rows, n, chain, n_chains)
+    result = 1.0
+    for number in range(n_chains):
+        if group[number] != number:
+            continue
+        value = _group_confidence(
+            events, rows, n, within_ms, is_open, part, chain, shared, group, number, n_chains, budget
+        )
+        if value == TOO_MUCH or value <= 0.0:
+            return value
+        result *= value
+    return min(result, 1.0)
+
+
+@kernel
+def _groups(events, rows, n, chain, n_chains):
+    """Which positions share their offset with another that matters, bool (n,); per chain the least of its group."""
+    shared = np.zeros(n, np.bool_)
+    group = np.arange(n_chains)
+    for k in range(n):
+        if chain[k] < 0:
+            continue
+        for j in range(k):
+            if chain[j] >= 0 and one_offset(events, rows[k], rows[j]):
+                shared[k] = True
+                shared[j] = True
+                low = min(group[chain[k]], group[chain[j]])
+                high = max(group[chain[k]], group[chain[j]])
+                for c in range(n_chains):
+                    if group[c] == high:
+                        group[c] = low
+    return shared, group
+
+
+@kernel
+def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, group, number, n_chains, budget):
+    """P(the chains of one group hold): the mean over the offsets that their events share."""
+    at = np.empty(n, np.int64)  # positions, chain by chain
+    starts = np.empty(n_chains + 1, np.int64)
+    windows = np.full(n_chains, _FAR)
+    n_rows = 0
+    n_own = 0
+    later = np.int64(0)  # the last part comes so much later: then its order after the first one is certain
+    for c in range(n_chains):
+        if group[c] != number:
+            continue
+        starts[n_own] = n_rows
+        for k in range(n):
+            if chain[k] == c:
+                at[n_rows] = k
+                n_rows += 1
+        if c == 0 and is_open:
+            windows[n_own] = within_ms
+            for r in range(1, n_rows):
+                if part[at[r]] != part[at[r - 1]]:
+                    later = max(0, events.hi_ms[rows[at[r - 1]]] - events.lo_ms[rows[at[r]]] + 1)
+            windows[n_own] += later
+        n_own += 1
+    starts[n_own] = n_rows
+    variable, skews, n_variables = _variables(events, rows, at, n_rows, shared)
+    lo = np.empty(n_rows, np.int64)
+    hi = np.empty(n_rows, np.int64)
+    for r in range(n_rows):
+        row = rows[at[r]]
+        inner = events.skew[row] if shared[at[r]] else 0
+        added = later if part[at[r]] > 0 and chain[at[r]] == 0 and is_open else 0
+        lo[r] = events.lo_ms[row] + inner + added
+        hi[r] = events.hi_ms[row] - inner + added
+    knots = np.empty((n_rows, 4), np.int64)
+    degrees = np.zeros(n_rows, np.int64)  # what each event adds to the degree; -1: given weights
+    weight_at, weights = _weights(events, rows, at, n_rows, shared, lo, hi, knots, degrees)
+    gathered = Events(
+        lo.copy(),
+        hi.copy(),
+        np.full(n_rows, -1, np.int64),
+        np.zeros(n_rows, np.int64),
+        weight_at,
+        weights,
+        np.empty((0, n_rows), np.float64),
+        True,  # an event that has skew is not precise, whatever the offset: equal times are not in order
+        np.empty(0, np.int64),
+    )
+    # Chains of the events of two clocks alone depend on the difference of their offsets, of one clock on none.
+    alone = n_variables > 0
+    for r in range(n_rows):
+        alone = alone and variable[r] >= 0
+    reference = np.int64(-1)
+    if alone and n_variables <= 2:
+        reference = skews[0]
+        n_variables -= 1
+        for r in range(n_rows):
+            variable[r] -= 1
+        skews[0] = skews[1]
+    if n_variables == 0:
+        return _product(gathered, starts, windows, n_own)
+    inmost = 0
+    n_outer = 1
+    for v in range(n_variables):
+        if skews[v] > skews[inmost]:
+            inmost = v
+    for v in range(n_variables):
+        if v != inmost:
+            n_outer *= 2 * skews[v] + 1
+            if n_outer > budget:
+                return TOO_MUCH
+    offsets = -skews[:n_variables]
+    values = np.empty(n_outer, np.float64)
+    n_left = budget
+    for combination in range(n_outer):
+        for r in range(n_rows):
+            shift = offsets[variable[r]] if variable[r] >= 0 else 0
+            gathered.lo_ms[r] = lo[r] + shift
+            gathered.hi_ms[r] = hi[r] + shift
+        value, n_used = _over_offset(
+            gathered, starts, windows, n_own, lo, hi, variable, inmost, skews[inmost], reference, knots, degrees, n_left
+        )
+        n_left -= n_used
+        if value == TOO_MUCH:
+            return TOO_MUCH
+        values[combination] = value / n_outer
+        for v in range(n_variables):
+            if v == inmost:
+                continue
+            offsets[v] += 1
+            if offsets[v] <= skews[v]:
+                break
+            offsets[v] = -skews[v]
+    return total(values)
+
+
+@kernel
+def _variables(events, rows, at, n_rows, shared):
+    """The shared offsets of some positions: per row the number of its own or -1, int64 (n_rows,); the bounds."""
+    variable = np.full(n_rows, -1, np.int64)
+    skews = np.zeros(n_rows + 1, np.int64)
+    n_variables = 0
+    for r in range(n_rows):
+        if not shared[at[r]]:
+            continue
+        for q in range(r):
+            if shared[at[q]] and one_offset(events, rows[at[q]], rows[at[r]]):
+                variable[r] = variable[q]
+        if variable[r] < 0:
+            variable[r] = n_variables
+            skews[n_variables] = events.skew[rows[at[r]]]
+            n_variables += 1
+    return variable, skews, n_variables
+
+
+@kernel
+def _weights(events, rows, at, n_rows, shared, lo, hi, knots, degrees):
+    """Distributions as `Events` has them: of a skewed event whose offset nobody shares that of the sum of both.
+
+    Writes where each one is no single polynomial, and what the event adds to the degree.
+    """
+    weight_at = np.full(n_rows, -1, np.int64)
+    n_points = 0
+    for r in range(n_rows):
+        n_points += hi[r] - lo[r] + 1
+    weights = np.empty(n_points, np.float64)
+    n_points = 0
+    for r in range(n_rows):
+        row = rows[at[r]]
+        length = hi[r] - lo[r] + 1
+        knots[r, 0] = lo[r]
+        knots[r, 1] = hi[r]
+        knots[r, 2] = lo[r]
+        knots[r, 3] = hi[r]
+        degrees[r] = 1 if length > 1 else 0
+        skew = 0 if shared[at[r]] else events.skew[row]
+        n_nominal = length - 2 * skew
+        given = _given_at(events, row)
+        if given < 0 and (skew == 0 or n_nominal == 1):
+            continue
+        weight_at[r] = n_points
+        if given < 0:
+            shorter = min(n_nominal - 1, 2 * skew)
+            knots[r, 2] = lo[r] + shorter
+            knots[r, 3] = hi[r] - shorter
+            degrees[r] = 2
+            for t in range(length):
+                n_ways = min(min(t, length - 1 - t), shorter) + 1
+                weights[n_points + t] = n_ways / (n_nominal * (2.0 * skew + 1.0))
+        else:
+            degrees[r] = -1
+            _sum_of_both(events.weights[given : given + n_nominal], skew, weights[n_points : n_points + length])
+        n_points += length
+    return weight_at, weights[:n_points]
+
+
+@leaf
+def _given_at(events, row):
+    """Where the nominal distribution of a row begins in `weights`, -1: uniform."""
+    at = events.weight_at[row]
+    return -2 - at if at < -1 else at
+
+
+@kernel
+def _sum_of_both(nominal, skew, into):
+    """The distribution of nominal time + offset, where the offset is uniform over -skew..skew."""
+    n = nominal.shape[0]
+    upto = np.zeros(n + 1, np.float64)
+    for k in range(n):
+        upto[k + 1] = upto[k] + nominal[k]
+    for t in range(into.shape[0]):
+        if skew == 0:
+            into[t] = nominal[t]
+        else:
+            into[t] = (upto[min(t + 1, n)] - upto[max(t - 2 * skew, 0)]) / (2.0 * skew + 1.0)
+
+
+@kernel
+def _product(gathered, starts, windows, n_chains):
+    """P(all chains hold), given the offsets."""
+    result = 1.0
+    for c in range(n_chains):
+        chain = np.arange(starts[c], starts[c + 1])
+        result *= chain_confidence(gathered, chain, chain.shape[0], windows[c])
+        if result <= 0.0:
+            return 0.0
+    return result
+
+
+# ---------------------------------------------------------------- one offset
+
+
+@kernel
+def _over_offset(
+    gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, knots, degrees, n_allowed
+):
+    """The mean over one offset, and the evaluations it took; TOO_MUCH when these are more than n_allowed.
+
+    reference: -1, or the bound of the clock from whose offset this one is told: then it is the difference of two.
+    """
+    reach = skew + max(reference, 0)
+    n_offsets = 2 * reach + 1
+    walls, degree = _walls(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, knots, degrees)
+    if degree < 0 or walls.shape[0] * (degree + 2) >= n_offsets:
+        if n_offsets > n_allowed:
+            return TOO_MUCH, 0
+        values = np.empty(n_offsets, np.float64)
+        for k in range(n_offsets):
+            values[k] = _at_offset(
+                gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, k - reach
+            )
+        return total(values), n_offsets
+    n_pieces = walls.shape[0] - 1
+    values = np.empty(1 + n_pieces * (degree + 2), np.float64)
+    n_values = 0
+    for piece in range(n_pieces):
+        at_wall = _at_offset(
+            gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, walls[piece]
+        )
+        values[n_values] = at_wall
+        n_values += 1
+        start = walls[piece] + 1
+        n_inside = walls[piece + 1] - start
+        nodes, shares = _nodes(n_inside, degree + 1)
+        if n_values + nodes.shape[0] > n_allowed:
+            return TOO_MUCH, n_values
+        if n_values + nodes.shape[0] >= values.shape[0]:
+            values = np.concatenate((values, np.empty(nodes.shape[0] + values.shape[0], np.float64)))
+        for k in range(nodes.shape[0]):
+            values[n_values] = shares[k] * _at_offset(
+                gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, start + nodes[k]
+            )
+            n_values += 1
+    values[n_values] = _at_offset(
+        gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, walls[n_pieces]
+    )
+    return total(values[: n_values + 1]), n_values + 1
+
+
+@kernel
+def _at_offset(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, offset):
+    """P(this offset) * P(all chains hold, given it)."""
+    for r in range(lo.shape[0]):
+        if variable[r] == own:
+            gathered.lo_ms[r] = lo[r] + offset
+            gathered.hi_ms[r] = hi[r] + offset
+    share = 1.0 / (2.0 * skew + 1.0)
+    if reference >= 0:
+        n_ways = min(2 * min(skew, reference) + 1, skew + reference + 1 - abs(offset))
+        share *= n_ways / (2.0 * reference + 1.0)
+    return share * _product(gathered, starts, windows, n_chains)
+
+
+@kernel
+def _walls(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, knots, degrees):
+    """The offsets between which the confidence is one polynomial, ascending with both ends; its degree, -1: none.
+
+    In a chain the k-th event less k is to be at or after the one before less k - 1: two bounds meet where their
+    difference is that of their places, by way of the window too. A wall belongs to neither side.
+    """
+    reach = skew + max(reference, 0)
+    n_rows = lo.shape[0]
+    found = np.empty(6 + 48 * n_rows * n_rows, np.int64)
+    found[0] = -reach
+    found[1] = reach
+    n_found = 2
+    degree = 0
+    if reference >= 0:
+        degree = 1
+        found[2] = 0
+        found[3] = skew - reference
+        found[4] = reference - skew
+        n_found = 5
+    for c in range(n_chains):
+        moves = False
+        for r in range(starts[c], starts[c + 1]):
+            moves = moves or variable[r] == own
+        if not moves:
+            continue
+        n = starts[c + 1] - starts[c]
+        for r in range(starts[c], starts[c + 1]):
+            if degrees[r] < 0:
+                return found[:0], -1
+            degree += degrees[r]
+            if variable[r] != own:
+                continue
+            for q in range(starts[c], starts[c + 1]):
+                if variable[q] == own:
+                    continue
+                moved = gathered.lo_ms[q] - lo[q]
+                for a in range(4):
+                    for b in range(4):
+                        met = knots[q, a] + moved - q - (knots[r, b] - r)
+                        for side in range(-1, 2):
+                            if side != 0 and windows[c] >= _FAR:
+                                continue
+                            wall = met + side * (windows[c] - n + 1) if side != 0 else met
+                            if -reach < wall < reach:
+                                found[n_found] = wall
+                                n_found += 1
+    if degree > _MAX_DEGREE:
+        return found[:0], -1
+    found = np.sort(found[:n_found])
+    n_kept = 1
+    for k in range(1, n_found):
+        if found[k] != found[n_kept - 1]:
+            found[n_kept] = found[k]
+            n_kept += 1
+    return found[:n_kept], degree
+
+
+@kernel
+def _nodes(n_points, n_needed):
+    """Points of 0..n_points - 1 and their shares, such that the sum of a polynomial of a degree below n_needed over all
+    of them is that of the nodes alone. Shares are positive: nothing cancels. Where there are too few points: all.
+    """
+    if n_points < 2 * n_needed:
+        return np.arange(n_points), np.ones(n_points, np.float64)
+    nodes = np.empty(n_needed, np.int64)
+    for k in range(n_needed):
+        # Roots of the Chebyshev polynomial, as quadrature on an interval has them, on the points there are.
+        nodes[k] = np.int64(np.round((n_points - 1) * (1.0 - np.cos(np.pi * (k + 0.5) / n_needed)) / 2.0))
+    # Discrete Legendre polynomials are orthogonal to 1 over the points, but for the first one.
+    matrix = np.empty((n_needed, n_needed + 1), np.float64)
+    for k in range(n_needed):
+        x = (2.0 * nodes[k] - n_points + 1.0) / n_points
+        before = 0.0
+        value = 1.0
+        for j in range(n_needed):
+            matrix[j, k] = value
+            narrow = j * (1.0 - (j / n_points) ** 2)
+            value, before = ((2.0 * j + 1.0) * x * value - narrow * before) / (j + 1.0), value
+    matrix[:, n_needed] = 0.0
+    matrix[0, n_needed] = n_points
+    _solve(matrix)
+    shares = matrix[:, n_needed].copy()
+    for k in range(n_needed):
+        if not shares[k] > 0.0 or (k > 0 and nodes[k] <= nodes[k - 1]):
+            return np.arange(n_points), np.ones(n_points, np.float64)
+    return nodes, shares
+
+
+@leaf
+def _solve(matrix):
+    """Solve in place: the last column becomes the solution (Gauss and Jordan, with pivots by rows)."""
+    n = matrix.shape[0]
+    for k in range(n):
+        pivot = k
+        for i in range(k + 1, n):
+            if abs(matrix[i, k]) > abs(matrix[pivot, k]):
+                pivot = i
+        if matrix[pivot, k] == 0.0:
+            matrix[k, n] = -1.0
+            return
+        for j in range(n + 1):
+            matrix[k, j], matrix[pivot, j] = matrix[pivot, j], matrix[k, j]
+        for i in range(n):
+            if i != k:
+                factor = matrix[i, k] / matrix[k, k]
+                for j in range(k, n + 1):
+                    matrix[i, j] -= factor * matrix[k, j]
+    for k in range(n):
+        matrix[k, n] /= matrix[k, k]
+
+
+__all__ = [
+    "MAX_EVALUATIONS",
+    "TOO_MUCH",
+    "has_skew",
+    "match_confidence",
+    "one_offset",
+    "order_is_certain",
+    "prefix_mass",
+]
