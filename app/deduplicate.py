@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.remembered_ids import OPEN, PANE_IDS, SEALED, RememberedIds
-from engine.events import FOREVER_MS, HEADER, BoolArray, EventBatch, Int64Array
+from engine.events import FOREVER_MS, HEADER_NAMES, BoolArray, EventBatch, Int64Array
 
 PRECEDENCE = "precedence__"
 """Column of waiting events: rank of the source the row came from, 0 first. Attributes have no such name."""
@@ -174,7 +174,7 @@ def _merge(waiting: pa.Table, new: pa.Table) -> tuple[pa.Table, list[str]]:
 def _enrich(merged: pa.Table, table: pa.Table, order: Int64Array, starts: Int64Array) -> pa.Table:
     """Fill attributes that the preferred copy lacks; its header stays: interval and clock belong together."""
     counts = np.diff(np.r_[starts, len(order)])
-    attributes = [name for name in table.column_names if name not in HEADER.names and name != PRECEDENCE]
+    attributes = [name for name in table.column_names if name not in HEADER_NAMES and name != PRECEDENCE]
     for nth in range(1, int(counts.max())):
         has_nth = counts > nth
         places = order[np.where(has_nth, starts + nth, 0)]

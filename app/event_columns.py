@@ -10,12 +10,13 @@ from typing import Any
 
 from app.event_file import Problems, RawEvents, shown
 from engine.errors import EventError
-from engine.events import HEADER, MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, EventSchema
+from engine.events import HEADER_NAMES, MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, EventSchema
 
 _POINT_NAMES = ("t", "ts", "t_ms")
 _INTERVAL_NAMES = (("t_lo", "t_hi"), ("t_lo_ms", "t_hi_ms"), ("lo", "hi"))
 _ID_NAMES = ("id", "event_id")
-_CARRIED = ("clock_id", "weights", "source_rank", "source_seq", "origin", "raw")
+_CARRIED = ("clock_id", "weights", "skew_ms", "source_rank", "source_seq", "origin", "raw")
+_ENDS = {"source_rank": 2**31, "source_seq": 2**63, "skew_ms": MAX_EXACT_INT}
 _INT = re.compile(r"[+-]?[0-9]{1,400}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE)
 
@@ -38,8 +39,10 @@ def load_events(raw: RawEvents, problems: Problems, schema: EventSchema | None =
     """Build the batch; attribute types are those of `schema`, or inferred when it is None.
 
     Every event needs `type` and `t`, or `t_lo` and `t_hi` (integer milliseconds; `ts` and `lo`, `hi` mean the same);
-    `id` defaults to the row number (from 1). Inferred: an attribute belongs to every type that has it in some row; it
-    is text, or a number (real when any is), in all of them. Raises EventFileError with the rows that do not fit.
+    `id` defaults to the row number (from 1). A `t` with `skew_ms` is the time by the event's own clock and becomes the
+    interval of all times that are possible, as `t_lo` and `t_hi` give it themselves. Inferred: an attribute belongs to
+    every type that has it in some row; it is text, or a number (real when any is), in all of them. Raises
+    EventFileError with the rows that do not fit.
     """
     header = _Header.of(raw)
     reader = _Reader(raw, problems)
@@ -60,6 +63,7 @@ def load_events(raw: RawEvents, problems: Problems, schema: EventSchema | None =
         kinds = reader.declared(attributes, schema)
     columns: dict[str, Any] = {"event_id": ids, "type": types, "t_lo_ms": lows, "t_hi_ms": highs}
     columns |= reader.carried()
+    reader.widen_points(header, columns)
     columns |= {name: reader.typed(name, kind) for name, kind in kinds.items()}
     problems.check()
     try:
@@ -158,6 +162,13 @@ class _Reader:
         self._problem(row, "no time; expected t, or t_lo and t_hi, in milliseconds")
         return 0, 0
 
+    def widen_points(self, header: _Header, columns: dict[str, Any]) -> None:
+        """Points in time by a clock with skew, as the intervals of all times that are possible."""
+        for row, skew_ms in enumerate(columns.get("skew_ms", [])):
+            if not any(self._value(name, row) is not None for pair in header.interval_names for name in pair):
+                columns["t_lo_ms"][row] -= skew_ms
+                columns["t_hi_ms"][row] += skew_ms
+
     def _milliseconds(self, row: int, name: str, value: Any) -> int:
         number = parse_number(value) if self.raw.is_text else value
         if isinstance(number, float) and number.is_integer():
@@ -169,7 +180,7 @@ class _Reader:
 
     def infer(self, name: str) -> AttributeType | None:
         """The type of an attribute by its values; None when it has none."""
-        if name in HEADER.names or name == TIME_ATTRIBUTE:
+        if name in HEADER_NAMES or name == TIME_ATTRIBUTE:
             self.problems.add("", f"the column {shown(name)} is reserved; name the time t (ms), the rest otherwise")
             return None
         first: dict[bool, int] = {}
@@ -234,7 +245,7 @@ class _Reader:
             found[name] = [
                 default if value is None else self._carried(row, name, value)
                 for row, value in enumerate(self.raw.columns[name])
-                for default in [{"source_rank": 0, "source_seq": row}.get(name)]
+                for default in [{"source_rank": 0, "source_seq": row, "skew_ms": 0}.get(name)]
             ]
         return found
 
@@ -245,9 +256,9 @@ class _Reader:
                 self._problem(row, f"weights is {shown(value)}; expected one number >= 0 per millisecond, not all 0")
                 return None
             return value
-        if name in ("source_rank", "source_seq"):
+        if name in _ENDS:
             number = parse_number(value) if self.raw.is_text else value
-            end = 2**31 if name == "source_rank" else 2**63
+            end = _ENDS[name]
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < end:
                 self._problem(row, f"{name} is {shown(value)}; expected a whole number from 0, below {end}")
                 return 0

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pyarrow.compute as pc
 
 from app.alerting.match import Match
+from app.clock_skew import apart
 from app.recent import lookup
 from collectors.base import FinishedHistory
 from collectors.schema import AttributeRow
@@ -50,7 +51,7 @@ class HistoryReplay:
 
     def replay(self, history: FinishedHistory, seen: EventBatch) -> Replayed:
         """All matches of one finished job; `seen`: events that other sources gave, of this job and of others."""
-        events = whole_job(history, seen)
+        events = apart(whole_job(history, seen))
         matcher = self.new_matcher()
         matches = () if matcher is None else matcher.process(events, FOREVER_MS)
         return Replayed(matches, events)

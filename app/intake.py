@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import structlog
 
+from app.clock_skew import EXACT_CLOCKS, ClockSkewBounds
 from collectors.base import Collected, Collector, CollectorError, FinishedHistory, PositionError, Problem
 from engine.events import EventBatch
 
@@ -49,8 +50,11 @@ class Intake:
 class Source:
     """A collector, with what is derived from its events."""
 
-    def __init__(self, collector: Collector, deriver: Deriver | None = None) -> None:
+    def __init__(
+        self, collector: Collector, deriver: Deriver | None = None, clock_skew: ClockSkewBounds = EXACT_CLOCKS
+    ) -> None:
         self.name = collector.name
+        self._clock_skew = clock_skew
         self._collector = collector
         self._deriver = deriver
         self._lock = threading.Lock()
@@ -61,7 +65,7 @@ class Source:
         with self._lock:
             try:
                 collected = self._collector.poll(now_ms)
-                events = self._with_derived(collected)
+                collected = self._clock_skew.applied(replace(collected, events=self._with_derived(collected)))
             except CollectorError as error:
                 problem = Problem(self.name, self.name, "unavailable", str(error))
                 return Intake(self.name, now_ms, problems=(problem,))
@@ -74,7 +78,7 @@ class Source:
             return Intake(
                 self.name,
                 now_ms,
-                events,
+                collected.events,
                 collected.watermark_ms,
                 collected.problems,
                 collected.finished,

@@ -17,7 +17,7 @@ from app.store.writer import NewProblem
 from app.watermarks import NEVER_MS, Watermarks
 from collectors.base import FinishedHistory
 from engine.errors import EngineError
-from engine.events import HEADER, EventBatch
+from engine.events import HEADER_NAMES, EventBatch
 
 JOB_HISTORY = "job_history"
 
@@ -192,7 +192,7 @@ def _late_rows(late: EventBatch, source: str, watermark_ms: int, now_ms: int) ->
             t_lo_ms=row["t_lo_ms"],
             t_hi_ms=row["t_hi_ms"],
             watermark_ms=watermark_ms,
-            attributes=storable_values({name: value for name, value in row.items() if name not in HEADER.names}),
+            attributes=storable_values({name: value for name, value in row.items() if name not in HEADER_NAMES}),
             origin=row.get("origin"),
             seen_ms=now_ms,
         )

@@ -18,6 +18,7 @@ from app.alerting.match import Match
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import HISTORY, LIVE, AlertingOptions, Outcome, Recorder
 from app.checkpoint import Checkpoint, CheckpointFolder
+from app.clock_skew import apart
 from app.errors import CheckpointError
 from app.event_log import EventLog
 from app.histories import HistoryReplay, Replayed
@@ -124,7 +125,7 @@ class Pipeline:
         ordered = release()
         self.recent.add(ordered.events, ordered.watermark_ms)
         self.boundary("match")
-        matches = self.matcher.process(ordered.events, ordered.watermark_ms)
+        matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
         from_histories = [self.histories.replay(history, self.recent.events) for history in ordered.histories]
         complaints = self.complaints()
         self.boundary("checkpoint")
@@ -199,12 +200,12 @@ class Pipeline:
         try:
             if new := self.matcher.restore(matcher):
                 log.info("new or changed queries begin with the recent events that are kept", queries=sorted(new))
-                self.matcher.warm_up(new, self.recent.events)
+                self.matcher.warm_up(new, apart(self.recent.events))
         except StateError as error:
             if self.rewind is None:
                 raise CheckpointError(f"checkpoint {row.number} cannot be restored: {error}") from error
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
-            self.matcher = self.rewind(self.recent.events, int(checkpoint.state["watermark_ms"]))
+            self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
         self.number = row.number
         self.checkpoints.tidy(row.number)
         return positions

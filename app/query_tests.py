@@ -21,7 +21,7 @@ from app.durations import parse_duration_ms
 from app.queries import MAX_QUERY_BYTES, read_query
 from app.yaml_text import load_yaml
 from engine.errors import EngineError
-from engine.events import FOREVER_MS, HEADER, EventBatch, EventSchema
+from engine.events import FOREVER_MS, HEADER_NAMES, EventBatch, EventSchema
 
 CASE_KEYS = frozenset({"name", "parameters", "events", "expect"})
 ROW_KEYS = ("key", "bindings", "values", "confidence", "count")
@@ -215,7 +215,7 @@ def _event(row: Any, number: int, place: str, schema: EventSchema) -> dict[str, 
         t_lo_ms, t_hi_ms = _time_ms(row.pop("t_lo"), place), _time_ms(row.pop("t_hi"), place)
     else:
         raise CasesError(f"{place}: no time; expected t, or t_lo and t_hi")
-    header = {name: row.pop(name) for name in HEADER.names if name in row}
+    header = {name: row.pop(name) for name in HEADER_NAMES if name in row}
     unknown = sorted(map(str, set(row) - set(attributes)))
     if unknown:
         raise CasesError(f"{place}: {event_type} has no {', '.join(unknown)}; it has {', '.join(attributes)}")

@@ -30,6 +30,9 @@ ENV_PREFIX = "CLUSTERCEP__"
 base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
 """Relative paths in the file start here: the folder of the configuration file."""
 
+MAX_SKEW_MS = 3_600_000
+"""A clock that is further off is set, not bounded."""
+
 SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
 
 
@@ -114,6 +117,13 @@ class YarnRestSource(Source):
     certificates: AnchoredPath | None = None
 
 
+class ClockSkew(Section):
+    """By how much clocks may be off: one unknown offset per clock, shared by all its events."""
+
+    default_ms: DurationMs = Field(default=0, ge=0, le=MAX_SKEW_MS)
+    clocks: dict[str, Annotated[DurationMs, Field(ge=0, le=MAX_SKEW_MS)]] = Field(default_factory=dict)
+
+
 class Sources(Section):
     """Where events come from."""
 
@@ -121,6 +131,7 @@ class Sources(Section):
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
     precedence: tuple[SourceName, ...] = ("job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd")
     hosts: dict[str, str] = Field(default_factory=dict)
+    clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
     job_history: JobHistorySource = Field(default_factory=JobHistorySource)
     container_log: ContainerLogSource = Field(default_factory=ContainerLogSource)

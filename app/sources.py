@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from app.clock_skew import ClockSkewBounds
 from app.errors import ConfigError, ConfigProblem
 from app.intake import Source
 from app.settings import Settings
@@ -53,6 +54,11 @@ def source_ranks(settings: Settings) -> dict[str, int]:
     return {name: rank for rank, name in enumerate([*named, *rest])}
 
 
+def _clock_skew(settings: Settings) -> ClockSkewBounds:
+    section = settings.sources.clock_skew
+    return ClockSkewBounds(section.default_ms, section.clocks)
+
+
 class _MissingError(Exception):
     """A key that an enabled source needs."""
 
@@ -68,7 +74,7 @@ def _job_history(settings: Settings, rank: int) -> Source:
         quiet_ms=section.quiet_ms,
         hold_future=section.hold_future,
     )
-    return Source(JobHistoryCollector(options))
+    return Source(JobHistoryCollector(options), clock_skew=_clock_skew(settings))
 
 
 def _ganglia_rrd(settings: Settings, rank: int) -> Source:
@@ -93,7 +99,7 @@ def _ganglia_rrd(settings: Settings, rank: int) -> Source:
             source_rank=rank,
         )
     )
-    return Source(GangliaRrdCollector(options), deriver)
+    return Source(GangliaRrdCollector(options), deriver, _clock_skew(settings))
 
 
 def _container_log(settings: Settings, rank: int) -> Source:
@@ -113,7 +119,7 @@ def _container_log(settings: Settings, rank: int) -> Source:
         abandon_ms=section.abandon_ms,
         hold_future=section.hold_future,
     )
-    return Source(ContainerLogCollector(options))
+    return Source(ContainerLogCollector(options), clock_skew=_clock_skew(settings))
 
 
 def _daemon_log(settings: Settings, rank: int) -> Source:
@@ -130,7 +136,7 @@ def _daemon_log(settings: Settings, rank: int) -> Source:
     )
     if section.name_pattern is not None:
         options = replace(options, name_pattern=section.name_pattern)
-    return Source(DaemonLogCollector(options))
+    return Source(DaemonLogCollector(options), clock_skew=_clock_skew(settings))
 
 
 def _yarn_rest(settings: Settings, rank: int) -> Source:
@@ -152,7 +158,7 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
             verify_tls=verify,
         ),
     )
-    return Source(YarnRestCollector(options))
+    return Source(YarnRestCollector(options), clock_skew=_clock_skew(settings))
 
 
 _BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.text import inert
 from dashboard.times import exactly
-from engine.events import HEADER, EventBatch
+from engine.events import HEADER_NAMES, EventBatch
 
 OWN_COLUMNS = ("Variable", "Event", "From", "To", "Event id")
 
@@ -38,7 +38,7 @@ def _line(variable: str, event_id: str, event: Mapping[str, Any] | None, absent:
         return {**line, "Event": absent, "From": None, "To": None}
     line |= {"Event": inert(event["type"]), "From": exactly(event["t_lo_ms"]), "To": exactly(event["t_hi_ms"])}
     for name, value in event.items():
-        if name not in HEADER.names:
+        if name not in HEADER_NAMES:
             line[name] = inert(value) if isinstance(value, str) else value
     for name, label in (("origin", "From where"), ("raw", "Record")):
         if event.get(name) is not None:

@@ -236,28 +236,23 @@ class EventBatch:
                 f"[{self.t_lo_ms[row]}, {self.t_hi_ms[row]}]; expected a number from 0 to half of the interval's "
                 "length: the interval has room for the skew on both sides of the nominal time"
             )
-        self.check_bounds({})
-
-    def check_bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """The bound of the skew of each clock, in ms, 0 for none; raises EventError for the first event with another
-        one than its clock has in `known`, or has here before."""
-        clocks = self.strings("clock_id").dictionary_encode()
-        names = clocks.dictionary.to_pylist()
-        codes = clocks.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-        skew_ms = np.zeros(len(self), np.int64) if self.skew_ms is None else self.skew_ms
-        present, first_rows = np.unique(codes, return_index=True)
-        of_code = np.full(len(names) + 1, -1, np.int64)
-        of_code[present] = skew_ms[first_rows]
-        for code, name in enumerate(names):
-            of_code[code] = known.get(name, of_code[code])
-        differs = np.flatnonzero((of_code[codes] != skew_ms) & (codes < len(names)))
+        expected = self._first_bounds(skew_ms)
+        differs = np.flatnonzero(expected != skew_ms)
         if len(differs):
             row = int(differs[0])
             raise EventError(
-                f"event {self.table.column('event_id')[row]}: its clock {names[codes[row]]} has a skew of "
-                f"{skew_ms[row]} ms here, but of {of_code[codes[row]]} ms before; expected one bound per clock"
+                f"event {ids[row]}: its clock {self.table.column('clock_id')[row]} has a skew of {skew_ms[row]} ms "
+                f"here, but of {expected[row]} ms before in the batch; expected one bound per clock"
             )
-        return {name: int(bound) for name, bound in zip(names, of_code[:-1].tolist(), strict=True) if bound >= 0}
+
+    def _first_bounds(self, skew_ms: Int64Array) -> Int64Array:
+        """For each row the bound that the first row of its clock has, its own without a clock, (n,)."""
+        clocks = self.strings("clock_id").dictionary_encode().indices
+        given = np.flatnonzero(clocks.is_valid().to_numpy(zero_copy_only=False))
+        _, first, of_row = np.unique(clocks.drop_null().to_numpy(), return_index=True, return_inverse=True)
+        bounds = skew_ms.copy()
+        bounds[given] = skew_ms[given[first[of_row]]]
+        return bounds
 
     @cached_property
     def t_lo_ms(self) -> Int64Array:

@@ -31,7 +31,19 @@ EvidenceLookup = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
 
 _NOT_ATTRIBUTES = frozenset(
-    {"event_id", "type", "t_lo_ms", "t_hi_ms", "origin", "raw", "source_rank", "source_seq", "clock_id", "weights"}
+    {
+        "event_id",
+        "type",
+        "t_lo_ms",
+        "t_hi_ms",
+        "origin",
+        "raw",
+        "source_rank",
+        "source_seq",
+        "clock_id",
+        "weights",
+        "skew_ms",
+    }
 )
 
 

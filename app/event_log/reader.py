@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import structlog
 
+from app.clock_skew import apart
 from app.errors import EventLogError
 from app.event_log import layout
 from app.event_log.duplicates import SeenIds, first_of_each_id, in_order
@@ -150,7 +151,7 @@ class EventLogReader:
         if where is not None:
             found = _filtered(found, where)
         if columns is None:
-            return EventBatch(found)
+            return apart(EventBatch(found))
         return _with_columns(found, columns).select(list(columns))
 
     def batches(
@@ -183,7 +184,7 @@ class EventLogReader:
                 horizon = len(ordered) if last else _before(ordered, parts[i + 1].group.min_lo_ms)
                 ready = seen.first_only(ordered.slice(0, horizon))
                 for start in range(0, ready.num_rows, rows):
-                    yield EventBatch(ready.slice(start, rows).combine_chunks())
+                    yield apart(EventBatch(ready.slice(start, rows).combine_chunks()))
                 rest = ordered.slice(horizon).combine_chunks()
                 waiting, n_waiting = [rest], rest.num_rows
                 enough = rows + 2 * n_waiting  # so that what waits for long is not sorted again and again

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from engine.kernels.compiling import kernel, leaf
 
-
 _NO_SKEW: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.compiling import kernel, leaf
-from engine.kernels.confidence import absent_confidence, chain_confidence, chain_mass
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
 from engine.kernels.postponed_state import (
@@ -27,11 +26,15 @@ from engine.kernels.postponed_state import (
     takes,
     unbound,
 )
+from engine.kernels.skew import TOO_MUCH, absent_match_confidence, match_confidence, prefix_mass
 
 COMPLETE = 0
 OUT_OF_ROOM = 1
 OUT_OF_BUDGET = 2
 REFUSED = 3  # one imprecise event is negated in two gaps at once
+REFUSED_SKEW = 4  # too many combinations of the offsets of clocks, see `engine.kernels.skew`
+
+IN_TWO_GAPS = -3.0
 
 TOLERANCE = 1e-12
 """Confidences are computed to about this; a threshold is met up to it."""
@@ -170,7 +173,7 @@ def search(
             if known:
                 new_mass = mass[depth]
             else:
-                new_mass = before_segment[depth] * chain_mass(events, chain, segment[depth], depth + 2)
+                new_mass = prefix_mass(events, chain, segment[depth], depth + 2, before_segment[depth], mass[depth])
             if new_mass <= 0.0 or new_mass < least:
                 continue
             scratch[:] = rows[depth]
@@ -210,8 +213,8 @@ def search(
         confidence = _confidence_of_match(
             tables, events, negated, negated_ok, chain, steps, length, first, last, scratch, scratch_aggregates, stack
         )
-        if confidence == -2.0:
-            status = REFUSED
+        if confidence <= TOO_MUCH:
+            status = REFUSED if confidence == IN_TWO_GAPS else REFUSED_SKEW
             break
         if confidence <= 0.0 or confidence < least:
             continue
@@ -271,7 +274,7 @@ def _is_new(position, blocks, depth, at):
 def _confidence_of_match(
     tables, events, negated, negated_ok, chain, steps, length, first, last, rows, aggregates, stack
 ):
-    """The confidence of a chain that ends in `last`; -1 when it is no match, -2 when it is refused (REFUSED)."""
+    """The confidence of a chain that ends in `last`; -1 when it is no match, IN_TWO_GAPS or TOO_MUCH when refused."""
     n_steps = tables.kleene.shape[0]
     if not leaves(tables, events, n_steps - 1, rows, aggregates, stack):
         return -1.0
@@ -288,7 +291,7 @@ def _confidence_of_match(
     if found == PRESENT:
         return -1.0
     if found == ABSENT:
-        return chain_confidence(events, chain, length, tables.within_ms)
+        return match_confidence(events, chain, length, tables.within_ms)
     # Which imprecise events stand in which gap, each once per gap.
     uncertain = np.empty(negated.shape[0], np.int64)
     gaps = np.empty(negated.shape[0], np.int64)
@@ -314,13 +317,13 @@ def _confidence_of_match(
                 if steps[at] == after:
                     gap = at
             if gap_of_row not in (-2, gap):
-                return -2.0
+                return IN_TWO_GAPS
             if gap_of_row == -2:
                 uncertain[n_uncertain] = row
                 gaps[n_uncertain] = gap
                 n_uncertain += 1
             gap_of_row = gap
-    return absent_confidence(events, chain, length, tables.within_ms, uncertain[:n_uncertain], gaps[:n_uncertain])
+    return absent_match_confidence(events, chain, length, tables.within_ms, uncertain[:n_uncertain], gaps[:n_uncertain])
 
 
-__all__ = ["COMPLETE", "OUT_OF_BUDGET", "OUT_OF_ROOM", "REFUSED", "TOLERANCE", "search"]
+__all__ = ["COMPLETE", "OUT_OF_BUDGET", "OUT_OF_ROOM", "REFUSED", "REFUSED_SKEW", "TOLERANCE", "search"]

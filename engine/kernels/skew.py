@@ -20,10 +20,13 @@ for all offsets but one, the sum is taken offset by offset.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from engine.kernels.compiling import kernel, leaf
-from engine.kernels.confidence import chain_confidence, chain_mass, total
+from engine.kernels.confidence import absent_confidence, chain_confidence, chain_mass, total
 from engine.kernels.ordering import Events, may_precede, separated
 
 TOO_MUCH = -2.0
@@ -35,8 +38,30 @@ MAX_EVALUATIONS = 200_000
 _BOUND_EVALUATIONS = 2_000
 """As many for a prefix, where a bound will do."""
 
+Int64 = npt.NDArray[np.int64]
+
 _FAR = 2**60
-_MAX_DEGREE = 20
+_MAX_DEGREE = 17
+
+
+class _Chains(NamedTuple):
+    """Chains whose confidences depend on one another by shared offsets; rows are those of `events`, chain by chain.
+
+    starts: int64 (n_chains + 1,), where each chain begins. windows: int64 (n_chains,), last - first is at most that.
+    lo_ms: int64 (n_rows,), the times in `events` by the clock itself, for an event with a shared offset; variable:
+    int64 (n_rows,), the number of that offset, else -1. length_ms: int64 (n_rows,), hi - lo. knots_ms: int64
+    (n_rows, 4), the times at which an event's distribution is no single polynomial. degrees: int64 (n_rows,), what the
+    event adds to the degree of the chain's confidence; -1: given weights, there is none.
+    """
+
+    events: Events
+    starts: Int64
+    windows: Int64
+    lo_ms: Int64
+    length_ms: Int64
+    variable: Int64
+    knots_ms: Int64
+    degrees: Int64
 
 
 @leaf
@@ -44,10 +69,10 @@ def has_skew(events, rows, n):
     """Whether one of the events has a clock with a skew bound."""
     if events.skew.shape[0] == 0:
         return False
+    found = False
     for k in range(n):
-        if events.skew[rows[k]] > 0:
-            return True
-    return False
+        found = found or events.skew[rows[k]] > 0
+    return found
 
 
 @leaf
@@ -232,8 +257,9 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
         for r in range(n_rows):
             variable[r] -= 1
         skews[0] = skews[1]
+    chains = _Chains(gathered, starts[: n_own + 1], windows[:n_own], lo, hi - lo, variable, knots, degrees)
     if n_variables == 0:
-        return _product(gathered, starts, windows, n_own)
+        return _product(chains)
     inmost = 0
     n_outer = 1
     for v in range(n_variables):
@@ -248,13 +274,9 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
     values = np.empty(n_outer, np.float64)
     n_left = budget
     for combination in range(n_outer):
-        for r in range(n_rows):
-            shift = offsets[variable[r]] if variable[r] >= 0 else 0
-            gathered.lo_ms[r] = lo[r] + shift
-            gathered.hi_ms[r] = hi[r] + shift
-        value, n_used = _over_offset(
-            gathered, starts, windows, n_own, lo, hi, variable, inmost, skews[inmost], reference, knots, degrees, n_left
-        )
+        for v in range(n_variables):
+            _shift(chains, v, offsets[v])
+        value, n_used = _over_offset(chains, inmost, skews[inmost], reference, n_left)
         n_left -= n_used
         if value == TOO_MUCH:
             return TOO_MUCH
@@ -320,7 +342,7 @@ def _weights(events, rows, at, n_rows, shared, lo, hi, knots, degrees):
             knots[r, 3] = hi[r] - shorter
             degrees[r] = 2
             for t in range(length):
-                n_ways = min(min(t, length - 1 - t), shorter) + 1
+                n_ways = min(t, length - 1 - t, shorter) + 1
                 weights[n_points + t] = n_ways / (n_nominal * (2.0 * skew + 1.0))
         else:
             degrees[r] = -1
@@ -350,92 +372,157 @@ def _sum_of_both(nominal, skew, into):
             into[t] = (upto[min(t + 1, n)] - upto[max(t - 2 * skew, 0)]) / (2.0 * skew + 1.0)
 
 
+@leaf
+def _shift(chains, own, offset_ms):
+    """Give one shared offset a value."""
+    for r in range(chains.lo_ms.shape[0]):
+        if chains.variable[r] == own:
+            chains.events.lo_ms[r] = chains.lo_ms[r] + offset_ms
+            chains.events.hi_ms[r] = chains.lo_ms[r] + offset_ms + chains.length_ms[r]
+
+
 @kernel
-def _product(gathered, starts, windows, n_chains):
+def _product(chains):
     """P(all chains hold), given the offsets."""
     result = 1.0
-    for c in range(n_chains):
-        chain = np.arange(starts[c], starts[c + 1])
-        result *= chain_confidence(gathered, chain, chain.shape[0], windows[c])
+    for c in range(chains.windows.shape[0]):
+        rows = np.arange(chains.starts[c], chains.starts[c + 1])
+        result *= chain_confidence(chains.events, rows, rows.shape[0], chains.windows[c])
         if result <= 0.0:
             return 0.0
     return result
+
+
+# ------------------------------------------------------------------ negation
+
+
+@kernel
+def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
+    """P(the rows are a match and no negated event is in its place) as `absent_confidence`, whatever the bounds.
+
+    All offsets that two of the events share are gone through. TOO_MUCH beyond MAX_EVALUATIONS.
+    """
+    n_all = n + negated.shape[0]
+    every = np.empty(n_all, np.int64)
+    every[:n] = rows[:n]
+    every[n:] = negated
+    if not has_skew(events, every, n_all):
+        return absent_confidence(events, rows, n, within_ms, negated, gaps)
+    at = np.argsort(every)  # where a clock gives two events one place, their row numbers decide
+    places = np.empty(n_all, np.int64)
+    for r in range(n_all):
+        places[at[r]] = r
+    shared, _ = _groups(events, every, n_all, np.zeros(n_all, np.int64), 1)
+    variable, skews, n_variables = _variables(events, every, at, n_all, shared)
+    lo = np.empty(n_all, np.int64)
+    hi = np.empty(n_all, np.int64)
+    for r in range(n_all):
+        inner = events.skew[every[at[r]]] if shared[at[r]] else 0
+        lo[r] = events.lo_ms[every[at[r]]] + inner
+        hi[r] = events.hi_ms[every[at[r]]] - inner
+    knots = np.empty((n_all, 4), np.int64)
+    degrees = np.zeros(n_all, np.int64)
+    weight_at, weights = _weights(events, every, at, n_all, shared, lo, hi, knots, degrees)
+    clock = np.empty(n_all, np.int64)
+    source_seq = np.empty(n_all, np.int64)
+    for r in range(n_all):
+        row = every[at[r]]
+        clock[r] = events.clock[row]
+        source_seq[r] = events.source_seq[row]
+        if lo[r] == hi[r] and events.skew[row] > 0:
+            # Not precise, as its offset is not known: at this time, and never a millisecond later.
+            hi[r] += 1
+            weight_at[r] = weights.shape[0]
+            weights = np.append(weights, np.array([1.0, 0.0]))
+    gathered = Events(
+        lo.copy(),
+        hi.copy(),
+        clock,
+        source_seq,
+        weight_at,
+        weights,
+        np.empty((0, n_all), np.float64),
+        events.strict,
+        np.empty(0, np.int64),
+    )
+    n_combinations = 1
+    for v in range(n_variables):
+        n_combinations *= 2 * skews[v] + 1
+        if n_combinations > MAX_EVALUATIONS:
+            return TOO_MUCH
+    offsets = -skews[:n_variables]
+    values = np.empty(n_combinations, np.float64)
+    for combination in range(n_combinations):
+        for r in range(n_all):
+            shift = offsets[variable[r]] if variable[r] >= 0 else 0
+            gathered.lo_ms[r] = lo[r] + shift
+            gathered.hi_ms[r] = hi[r] + shift
+        values[combination] = absent_confidence(gathered, places[:n], n, within_ms, places[n:], gaps)
+        for v in range(n_variables):
+            offsets[v] += 1
+            if offsets[v] <= skews[v]:
+                break
+            offsets[v] = -skews[v]
+    return min(total(values) / n_combinations, 1.0)
 
 
 # ---------------------------------------------------------------- one offset
 
 
 @kernel
-def _over_offset(
-    gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, knots, degrees, n_allowed
-):
+def _over_offset(chains, own, skew, reference, n_allowed):
     """The mean over one offset, and the evaluations it took; TOO_MUCH when these are more than n_allowed.
 
     reference: -1, or the bound of the clock from whose offset this one is told: then it is the difference of two.
     """
     reach = skew + max(reference, 0)
     n_offsets = 2 * reach + 1
-    walls, degree = _walls(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, knots, degrees)
+    walls, degree = _walls(chains, own, skew, reference)
     if degree < 0 or walls.shape[0] * (degree + 2) >= n_offsets:
         if n_offsets > n_allowed:
             return TOO_MUCH, 0
         values = np.empty(n_offsets, np.float64)
         for k in range(n_offsets):
-            values[k] = _at_offset(
-                gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, k - reach
-            )
+            values[k] = _at_offset(chains, own, skew, reference, k - reach)
         return total(values), n_offsets
     n_pieces = walls.shape[0] - 1
-    values = np.empty(1 + n_pieces * (degree + 2), np.float64)
+    values = np.empty(walls.shape[0] * (2 * degree + 4), np.float64)  # `_nodes` gives at most twice what is needed
     n_values = 0
     for piece in range(n_pieces):
-        at_wall = _at_offset(
-            gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, walls[piece]
-        )
-        values[n_values] = at_wall
-        n_values += 1
         start = walls[piece] + 1
-        n_inside = walls[piece + 1] - start
-        nodes, shares = _nodes(n_inside, degree + 1)
-        if n_values + nodes.shape[0] > n_allowed:
+        nodes, shares = _nodes(walls[piece + 1] - start, degree + 1)
+        if n_values + nodes.shape[0] + 2 > n_allowed:
             return TOO_MUCH, n_values
-        if n_values + nodes.shape[0] >= values.shape[0]:
-            values = np.concatenate((values, np.empty(nodes.shape[0] + values.shape[0], np.float64)))
+        values[n_values] = _at_offset(chains, own, skew, reference, walls[piece])
+        n_values += 1
         for k in range(nodes.shape[0]):
-            values[n_values] = shares[k] * _at_offset(
-                gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, start + nodes[k]
-            )
+            values[n_values] = shares[k] * _at_offset(chains, own, skew, reference, start + nodes[k])
             n_values += 1
-    values[n_values] = _at_offset(
-        gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, walls[n_pieces]
-    )
+    values[n_values] = _at_offset(chains, own, skew, reference, walls[n_pieces])
     return total(values[: n_values + 1]), n_values + 1
 
 
 @kernel
-def _at_offset(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, offset):
+def _at_offset(chains, own, skew, reference, offset_ms):
     """P(this offset) * P(all chains hold, given it)."""
-    for r in range(lo.shape[0]):
-        if variable[r] == own:
-            gathered.lo_ms[r] = lo[r] + offset
-            gathered.hi_ms[r] = hi[r] + offset
+    _shift(chains, own, offset_ms)
     share = 1.0 / (2.0 * skew + 1.0)
     if reference >= 0:
-        n_ways = min(2 * min(skew, reference) + 1, skew + reference + 1 - abs(offset))
+        n_ways = min(2 * min(skew, reference) + 1, skew + reference + 1 - abs(offset_ms))
         share *= n_ways / (2.0 * reference + 1.0)
-    return share * _product(gathered, starts, windows, n_chains)
+    return share * _product(chains)
 
 
 @kernel
-def _walls(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, reference, knots, degrees):
+def _walls(chains, own, skew, reference):
     """The offsets between which the confidence is one polynomial, ascending with both ends; its degree, -1: none.
 
     In a chain the k-th event less k is to be at or after the one before less k - 1: two bounds meet where their
     difference is that of their places, by way of the window too. A wall belongs to neither side.
     """
     reach = skew + max(reference, 0)
-    n_rows = lo.shape[0]
-    found = np.empty(6 + 48 * n_rows * n_rows, np.int64)
+    n_rows = chains.lo_ms.shape[0]
+    found = np.empty(5 + 48 * n_rows * n_rows, np.int64)
     found[0] = -reach
     found[1] = reach
     n_found = 2
@@ -446,30 +533,30 @@ def _walls(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, ref
         found[3] = skew - reference
         found[4] = reference - skew
         n_found = 5
-    for c in range(n_chains):
+    for c in range(chains.windows.shape[0]):
+        start = chains.starts[c]
+        end = chains.starts[c + 1]
         moves = False
-        for r in range(starts[c], starts[c + 1]):
-            moves = moves or variable[r] == own
+        for r in range(start, end):
+            moves = moves or chains.variable[r] == own
         if not moves:
             continue
-        n = starts[c + 1] - starts[c]
-        for r in range(starts[c], starts[c + 1]):
-            if degrees[r] < 0:
+        spare = chains.windows[c] - (end - start - 1)
+        for r in range(start, end):
+            if chains.degrees[r] < 0:
                 return found[:0], -1
-            degree += degrees[r]
-            if variable[r] != own:
+            degree += chains.degrees[r]
+            if chains.variable[r] != own:
                 continue
-            for q in range(starts[c], starts[c + 1]):
-                if variable[q] == own:
+            for q in range(start, end):
+                if chains.variable[q] == own:
                     continue
-                moved = gathered.lo_ms[q] - lo[q]
+                moved = chains.events.lo_ms[q] - chains.lo_ms[q]
                 for a in range(4):
                     for b in range(4):
-                        met = knots[q, a] + moved - q - (knots[r, b] - r)
+                        met = chains.knots_ms[q, a] + moved - q - (chains.knots_ms[r, b] - r)
                         for side in range(-1, 2):
-                            if side != 0 and windows[c] >= _FAR:
-                                continue
-                            wall = met + side * (windows[c] - n + 1) if side != 0 else met
+                            wall = met + side * spare
                             if -reach < wall < reach:
                                 found[n_found] = wall
                                 n_found += 1
@@ -487,7 +574,8 @@ def _walls(gathered, starts, windows, n_chains, lo, hi, variable, own, skew, ref
 @kernel
 def _nodes(n_points, n_needed):
     """Points of 0..n_points - 1 and their shares, such that the sum of a polynomial of a degree below n_needed over all
-    of them is that of the nodes alone. Shares are positive: nothing cancels. Where there are too few points: all.
+    of them is that of the nodes alone. Shares are positive for any number of points, n_needed being at most
+    _MAX_DEGREE + 1: nothing cancels. Where there are few points: all of them.
     """
     if n_points < 2 * n_needed:
         return np.arange(n_points), np.ones(n_points, np.float64)
@@ -508,11 +596,7 @@ def _nodes(n_points, n_needed):
     matrix[:, n_needed] = 0.0
     matrix[0, n_needed] = n_points
     _solve(matrix)
-    shares = matrix[:, n_needed].copy()
-    for k in range(n_needed):
-        if not shares[k] > 0.0 or (k > 0 and nodes[k] <= nodes[k - 1]):
-            return np.arange(n_points), np.ones(n_points, np.float64)
-    return nodes, shares
+    return nodes, matrix[:, n_needed].copy()
 
 
 @leaf
@@ -524,9 +608,6 @@ def _solve(matrix):
         for i in range(k + 1, n):
             if abs(matrix[i, k]) > abs(matrix[pivot, k]):
                 pivot = i
-        if matrix[pivot, k] == 0.0:
-            matrix[k, n] = -1.0
-            return
         for j in range(n + 1):
             matrix[k, j], matrix[pivot, j] = matrix[pivot, j], matrix[k, j]
         for i in range(n):
@@ -541,6 +622,7 @@ def _solve(matrix):
 __all__ = [
     "MAX_EVALUATIONS",
     "TOO_MUCH",
+    "absent_match_confidence",
     "has_skew",
     "match_confidence",
     "one_offset",

@@ -12,6 +12,7 @@ from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import Events, search_order
 from engine.kernels.postponed_pairs import around, inside, replay
+from engine.kernels.skew import MAX_EVALUATIONS
 from engine.language import ast
 from engine.matching.early_filter import Masks
 from engine.matching.postponed_tables import PostponedTables
@@ -116,7 +117,8 @@ def events_of(store: EventStore, *, strict: bool) -> Events:
     parts: list[Float64Array] = []
     n_points = 0
     for row, weights in store.weights.items():
-        weight_at[row] = n_points
+        # Those of nominal times are for the kernels that know of skew.
+        weight_at[row] = -2 - n_points if len(store.skew_ms) and store.skew_ms[row] > 0 else n_points
         parts.append(weights / weights.sum())
         n_points += len(weights)
     return Events(
@@ -128,6 +130,7 @@ def events_of(store: EventStore, *, strict: bool) -> Events:
         weights=np.concatenate(parts) if parts else np.empty(0, np.float64),
         columns=store.columns,
         strict=strict,
+        skew=store.skew_ms,
     )
 
 
@@ -136,18 +139,30 @@ def check_weights(stream: StreamColumns, types: Iterable[str]) -> None:
     column = stream.weights
     if column is None:
         return
-    lo, hi = stream.t_lo_ms, stream.t_hi_ms
+    lo, hi, skew_ms = stream.t_lo_ms, stream.t_hi_ms, stream.skew_ms
     for row in sorted(int(row) for name in types for row in stream.rows_of_type(name)):
         weights = column[row].as_py()
         if weights is None:
             continue
         given = np.array([np.nan if w is None else w for w in weights], np.float64)
-        n_points = hi[row] - lo[row] + 1
+        inner_ms = 0 if skew_ms is None else skew_ms[row]
+        n_points = hi[row] - lo[row] + 1 - 2 * inner_ms
         if len(given) != n_points or not (np.isfinite(given) & (given >= 0)).all() or not given.any():
             raise EventError(
                 f"event {stream.event_ids[row]}: its {len(given)} weights do not fit the {n_points} ms "
-                f"of [{lo[row]}, {hi[row]}]; expected one finite number >= 0 per millisecond, not all 0"
+                f"of [{lo[row] + inner_ms}, {hi[row] - inner_ms}]; expected one finite number >= 0 per millisecond, "
+                "not all 0"
             )
+
+
+def refused_skew(plan: Plan) -> UnsupportedQueryError:
+    """The offsets of several clocks bear upon one match, in more combinations than are evaluated."""
+    return UnsupportedQueryError(
+        f"the confidence of a match takes more than {MAX_EVALUATIONS} combinations of its clocks' unknown offsets",
+        plan.query.span,
+        "fewer clocks with a skew bound in one match, or smaller bounds",
+        "lower the skew bounds of clocks that are well synchronised, or shorten WITHIN",
+    )
 
 
 def refused_negation(plan: Plan) -> UnsupportedQueryError:
@@ -160,4 +175,4 @@ def refused_negation(plan: Plan) -> UnsupportedQueryError:
     )
 
 
-__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "events_of", "refused_negation"]
+__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "events_of", "refused_negation", "refused_skew"]

@@ -9,9 +9,10 @@ import numpy as np
 from engine.events import BoolArray, Int64Array
 from engine.kernels.postponed_chains import NOT_THIS_FORM, count_chains
 from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
-from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, search
+from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
+from engine.kernels.skew import order_is_certain
 from engine.language import ast
-from engine.matching.postponed_context import Context, Neighbourhood, refused_negation
+from engine.matching.postponed_context import Context, Neighbourhood, refused_negation, refused_skew
 from engine.matching.postponed_listing import Pair
 
 _LABELS_PER_TRIPLE = 16
@@ -56,15 +57,28 @@ class Counting:
         A pair whose work ends before its first match is found counts in `n_unfinished`.
         """
         near = self.context.neighbourhood(*pair)
-        counted = self._by_chains(near) if self.context.compiled.chains else None
-        if counted is None and self.context.compiled.countable:
-            counted = self._by_labels(near)
+        counted = None
+        if self._is_independent(near):
+            counted = self._by_chains(near) if self.context.compiled.chains else None
+            if counted is None and self.context.compiled.countable:
+                counted = self._by_labels(near)
         if counted is None or (counted.n_matches == 0 and not counted.count_exact):
             counted = self._by_search(near)
         if counted.n_matches == 0:
             self.n_unfinished += not counted.count_exact
             return None
         return counted
+
+    def _is_independent(self, near: Neighbourhood) -> bool:
+        """Whether times are independent of each other, or do not matter: else prefixes have no classes of confidence
+        that continue alike."""
+        skew_ms = self.context.events.skew
+        if not len(skew_ms):
+            return True
+        rows = np.concatenate(([near.first, near.last], near.candidates))
+        return not skew_ms[rows].any() or bool(
+            order_is_certain(self.context.events, near.candidates, near.first, near.last, self.context.plan.within_ms)
+        )
 
     def _by_chains(self, near: Neighbourhood) -> Counted | None:
         context, form = self.context, self.context.compiled.chains
@@ -118,6 +132,8 @@ class Counting:
         self.n_work += work
         if status == REFUSED:
             raise refused_negation(context.plan)
+        if status == REFUSED_SKEW:
+            raise refused_skew(context.plan)
         finished = status == COMPLETE
         if status == OUT_OF_BUDGET:
             used = self._acceptable(near)

@@ -9,8 +9,8 @@ import numpy as np
 
 from engine.events import Int64Array
 from engine.kernels.ordering import may_precede
-from engine.kernels.postponed_search import COMPLETE, REFUSED, TOLERANCE, search
-from engine.matching.postponed_context import Context, refused_negation
+from engine.kernels.postponed_search import COMPLETE, REFUSED, REFUSED_SKEW, TOLERANCE, search
+from engine.matching.postponed_context import Context, refused_negation, refused_skew
 
 _BUDGET_FACTOR = 50
 """Listing may take this many times the steps of counting one pair before it stops and says so."""
@@ -72,6 +72,8 @@ class Listing:
         )  # fmt: skip
         if status == REFUSED:
             raise refused_negation(context.plan)
+        if status == REFUSED_SKEW:
+            raise refused_skew(context.plan)
         self.unfinished |= status != COMPLETE
         bounds, rows, parts = offsets.tolist(), chain.tolist(), steps.tolist()
         return [

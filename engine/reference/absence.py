@@ -20,7 +20,7 @@ from engine.reference.demands import Demand, check_worlds, in_time
 from engine.reference.observed import ObservedEvent
 from engine.reference.places import Bound, Bounds, Kind, Place, Step, earliest_after, latest_before
 from engine.reference.shape import Absent, Group, Items, Shuffle, slots_of
-from engine.reference.worlds import World, is_before, n_worlds, worlds_of
+from engine.reference.worlds import Offsets, World, is_before, n_worlds, offsets_of, worlds_given
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,12 @@ class Absence:
         independent = all(len(intruder.events) == 1 for intruder in intruders)
         n_listed = n_worlds(sequence) * (sum(map(n_worlds, ([e] for e in others))) if independent else n_worlds(others))
         check_worlds(n_listed, "a match and what is negated around it")
+        absent = self._absent_one_by_one if independent else self._absent_jointly
         total = Fraction(0)
-        for world, share in worlds_of(sequence):
-            if demand.is_met(world, self.within_ms, strict_ties=self.strict_ties):
-                absent = self._absent_one_by_one if independent else self._absent_jointly
-                total += share * absent(intruders, others, sequence, demand, world)
+        for offsets, probability in offsets_of([*sequence, *others]):
+            for world, share in worlds_given(sequence, offsets):
+                if demand.is_met(world, self.within_ms, strict_ties=self.strict_ties):
+                    total += probability * share * absent(intruders, others, sequence, demand, world, offsets)
         return total
 
     def test_of(self, bounds: Bounds) -> tuple[list[ObservedEvent], Callable[[World], bool]]:
@@ -100,12 +101,13 @@ class Absence:
         sequence: Sequence[ObservedEvent],
         demand: Demand,
         world: World,
+        offsets: Offsets,
     ) -> Fraction:
-        """Single negated events are independent of each other once the match's times are given."""
+        """Single negated events are independent of each other once the match's times and all offsets are given."""
         shares = []
         for other in others:
             own = [intruder for intruder in intruders if intruder.events[0] is other]
-            shares.append(self._absent_jointly(own, [other], sequence, demand, world))
+            shares.append(self._absent_jointly(own, [other], sequence, demand, world, offsets))
         return math.prod(shares, start=Fraction(1))
 
     def _absent_jointly(
@@ -115,9 +117,10 @@ class Absence:
         sequence: Sequence[ObservedEvent],
         demand: Demand,
         world: World,
+        offsets: Offsets,
     ) -> Fraction:
         total = Fraction(0)
-        for other_world, share in worlds_of(others):
+        for other_world, share in worlds_given(others, offsets):
             merged = {**world, **other_world}
             if not any(self._is_in_place(intruder, sequence, demand, merged) for intruder in intruders):
                 total += share

@@ -4,6 +4,9 @@ A world gives every event one millisecond, independently, by its distribution (S
 before another when its time is smaller, with two exceptions (DESIGN 2): two precise events at one millisecond are
 ordered as they are read, unless ties are strict; two events of one clock, one of them imprecise, have the order of
 (nominal time, source_seq) in every world, whatever times it gives them.
+Where clocks have a skew bound a world gives each of them one offset, uniform over the milliseconds up to the bound, and
+its events their times by that clock; an event's time is both added up. Between events of one clock the offset changes
+nothing. Such an event is never precise to others.
 A sequence is a match in a world when each of its events is before the next and last - first <= WITHIN.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from engine.reference.observed import ObservedEvent
@@ -22,14 +26,20 @@ MAX_LISTED_WORLDS = 4_000
 World = Mapping[str, int]
 """Event id -> its millisecond."""
 
+Offsets = Mapping[str, int]
+"""Clock -> by how much its events are later than it says, in ms."""
+
 
 def certain_order(first: ObservedEvent, second: ObservedEvent, *, strict_ties: bool) -> bool | None:
     """Whether `first` is before `second` in every world (True), in none (False), or as their times say (None)."""
-    if first.is_precise and second.is_precise:
+    by_one_clock = first.clock == second.clock
+    if (first.is_precise and second.is_precise) or (
+        by_one_clock and first.is_nominally_precise and second.is_nominally_precise
+    ):
         if strict_ties:
             return first.lo_ms < second.lo_ms
         return first.stream_order < second.stream_order
-    if first.clock_id is not None and first.clock_id == second.clock_id:
+    if by_one_clock:
         return (first.hi_ms, first.source_seq) < (second.hi_ms, second.source_seq)
     return None
 
@@ -46,19 +56,42 @@ def can_be_before(first: ObservedEvent, second: ObservedEvent, *, strict_ties: b
     return min(first.times) < max(second.times) if certain is None else certain
 
 
-def worlds_of(events: Sequence[ObservedEvent]) -> Iterator[tuple[World, Fraction]]:
-    """Every world of these events with its probability."""
+def offsets_of(events: Sequence[ObservedEvent]) -> Iterator[tuple[Offsets, Fraction]]:
+    """All offsets of the clocks of these events, with their probability."""
+    bounds = {event.clock: event.skew_ms for event in events if event.skew_ms}
+    n_combinations = math.prod(2 * bound + 1 for bound in bounds.values())
+    for offsets in itertools.product(*(range(-bound, bound + 1) for bound in bounds.values())):
+        yield dict(zip(bounds, offsets, strict=True)), Fraction(1, n_combinations)
+
+
+def worlds_given(events: Sequence[ObservedEvent], offsets: Offsets) -> Iterator[tuple[World, Fraction]]:
+    """Every world of these events in which their clocks have these offsets, with its probability given them."""
+    points_of = [
+        [(time_ms + offsets[event.clock], share) for time_ms, share in event.nominal.items()]
+        if event.skew_ms
+        else list(event.times.items())
+        for event in events
+    ]
     ids = [event.event_id for event in events]
-    for points in itertools.product(*(event.times.items() for event in events)):
+    for points in itertools.product(*points_of):
         yield (
             dict(zip(ids, (time_ms for time_ms, _ in points), strict=True)),
             math.prod((share for _, share in points), start=Fraction(1)),
         )
 
 
+def worlds_of(events: Sequence[ObservedEvent]) -> Iterator[tuple[World, Fraction]]:
+    """Every world of these events with its probability."""
+    for offsets, probability in offsets_of(events):
+        for world, share in worlds_given(events, offsets):
+            yield world, probability * share
+
+
 def n_worlds(events: Sequence[ObservedEvent]) -> int:
     """How many worlds these events have."""
-    return math.prod(len(event.times) for event in events)
+    bounds = {event.clock: event.skew_ms for event in events if event.skew_ms}
+    n_offsets = math.prod(2 * bound + 1 for bound in bounds.values())
+    return n_offsets * math.prod(len(event.nominal if event.skew_ms else event.times) for event in events)
 
 
 def is_match_in(sequence: Sequence[ObservedEvent], world: World, within_ms: int | None, *, strict_ties: bool) -> bool:
@@ -86,6 +119,23 @@ def confidence_by_worlds(sequence: Sequence[ObservedEvent], within_ms: int | Non
 
 def confidence_by_steps(sequence: Sequence[ObservedEvent], within_ms: int | None, *, strict_ties: bool) -> Fraction:
     """The same sum, event by event for each time of the first (the chain rule; no world is listed)."""
+    return sum(
+        (
+            probability * _by_steps([_shifted(event, offsets) for event in sequence], within_ms, strict_ties)
+            for offsets, probability in offsets_of(sequence)
+        ),
+        start=Fraction(0),
+    )
+
+
+def _shifted(event: ObservedEvent, offsets: Offsets) -> ObservedEvent:
+    """The event given the offset of its clock; what is certain of its order stays so."""
+    if not event.skew_ms:
+        return event
+    return replace(event, times={time_ms + offsets[event.clock]: share for time_ms, share in event.nominal.items()})
+
+
+def _by_steps(sequence: Sequence[ObservedEvent], within_ms: int | None, strict_ties: bool) -> Fraction:
     first, last = sequence[0], sequence[-1]
     window_is_certain = within_ms is None or max(last.times) - min(first.times) <= within_ms
     if window_is_certain or len(sequence) == 1:
@@ -128,6 +178,7 @@ def _chain(
 
 __all__ = [
     "MAX_LISTED_WORLDS",
+    "Offsets",
     "World",
     "can_be_before",
     "certain_order",
@@ -137,5 +188,7 @@ __all__ = [
     "is_before",
     "is_match_in",
     "n_worlds",
+    "offsets_of",
+    "worlds_given",
     "worlds_of",
 ]

@@ -26,6 +26,7 @@ from tests.engine.strategies import (
     NEXT,
     PARTITION,
     PRECISE,
+    SKEWED,
     STRICT,
     WEIGHTED,
     Case,
@@ -157,7 +158,7 @@ def test_precise_events(group: str, strategy: str) -> None:
 @pytest.mark.parametrize("group", SCOPES)
 def test_imprecise_events(group: str) -> None:
     query = replace(SCOPES[group], strategies=(ANY,), confidence=True, within_events=False)
-    run_cases(query, (IMPRECISE, WEIGHTED), 6)
+    run_cases(query, (IMPRECISE, WEIGHTED, SKEWED), 6)
 
 
 def test_an_empty_stream_has_no_rows() -> None:

@@ -6,7 +6,7 @@ Streams are small: the oracle lists every sequence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,19 +31,24 @@ from tests.engine.query_strategies import (
 
 @dataclass(frozen=True)
 class StreamScope:
-    """What streams to draw: `width_ms` is the most points that an interval has, 1 for precise events alone."""
+    """What streams to draw: `width_ms` is the most points that an interval has, 1 for precise events alone; `skew_ms`
+    the greatest bound of a clock's offset."""
 
     max_events: int = 8
     horizon_ms: int = 12
     width_ms: int = 1
     clocks: bool = False
     weights: bool = False
+    skew_ms: int = 0
     null_share: int = 12  # one value in so many is NULL
 
 
 PRECISE = StreamScope()
 IMPRECISE = StreamScope(max_events=5, width_ms=8, clocks=True)
 WEIGHTED = replace(IMPRECISE, weights=True)
+SKEWED = replace(WEIGHTED, max_events=4, width_ms=3, skew_ms=2)
+
+CLOCKS = ("h1", "h2")
 
 
 # ------------------------------------------------------------------- streams
@@ -65,6 +70,8 @@ def streams(
     for number, row in enumerate(rows):
         row |= {"event_id": f"e{number}", "source_seq": number}
     _separate_clocks(rows)
+    if scope.skew_ms:
+        _skew(rows, {clock: draw(st.integers(0, scope.skew_ms)) for clock in (None, *CLOCKS)}, scope.skew_ms)
     return EventBatch.from_rows(draw(st.permutations(rows)), SCHEMA)
 
 
@@ -100,6 +107,15 @@ def _separate_clocks(rows: Sequence[dict[str, Any]]) -> None:
             before[clock] = row
 
 
+def _skew(rows: Sequence[dict[str, Any]], bounds_ms: Mapping[str | None, int], later_ms: int) -> None:
+    """Give clocks their bounds; everything comes so much later that no time is below 0."""
+    for row in rows:
+        skew_ms = bounds_ms[row.get("clock_id")]
+        row["skew_ms"] = skew_ms
+        row["t_lo_ms"] += later_ms - skew_ms
+        row["t_hi_ms"] += later_ms + skew_ms
+
+
 @st.composite
 def _rows(draw: st.DrawFn, scope: StreamScope, favoured: tuple[str, ...]) -> dict[str, Any]:
     is_favoured = bool(favoured) and draw(st.integers(0, 3)) > 0
@@ -114,7 +130,7 @@ def _rows(draw: st.DrawFn, scope: StreamScope, favoured: tuple[str, ...]) -> dic
         "source_rank": draw(st.integers(0, 1)),
     }
     if scope.clocks:
-        row["clock_id"] = draw(st.sampled_from([None, "h1", "h2"]))
+        row["clock_id"] = draw(st.sampled_from([None, *CLOCKS]))
     if scope.weights and draw(st.booleans()):
         row["weights"] = draw(st.lists(st.integers(0, 3), min_size=width_ms, max_size=width_ms).filter(any))
     values = {
@@ -186,6 +202,7 @@ __all__ = [
     "PARTITION",
     "PRECISE",
     "SCHEMA",
+    "SKEWED",
     "STRICT",
     "WEIGHTED",
     "Case",

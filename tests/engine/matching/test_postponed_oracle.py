@@ -26,6 +26,7 @@ from tests.engine.strategies import (
     IMPRECISE,
     PRECISE,
     SCHEMA,
+    SKEWED,
     WEIGHTED,
     QueryScope,
     StreamScope,
@@ -63,8 +64,9 @@ def comparable(row: MatchRow | ReferenceRow, merged: bool) -> Comparable:
         (QUERIES, PRECISE),
         (replace(QUERIES, negation=False), replace(IMPRECISE, clocks=False)),
         (QUERIES, replace(WEIGHTED, clocks=False, max_events=4, width_ms=5)),
+        (QUERIES, SKEWED),
     ],
-    ids=["precise", "imprecise", "weighted with negation"],
+    ids=["precise", "imprecise", "weighted with negation", "skewed with negation"],
 )
 def test_the_rows_of_the_oracle_whatever_the_delivery(queries: QueryScope, streams: StreamScope) -> None:
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
