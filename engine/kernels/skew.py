@@ -219,7 +219,7 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
             windows[n_own] = within_ms
             for r in range(1, n_rows):
                 if part[at[r]] != part[at[r - 1]]:
-                    later = max(0, events.hi_ms[rows[at[r - 1]]] - events.lo_ms[rows[at[r]]] + 1)
+                    later = max(later, events.hi_ms[rows[at[r - 1]]] - events.lo_ms[rows[at[r]]] + 1)
             windows[n_own] += later
         n_own += 1
     starts[n_own] = n_rows
