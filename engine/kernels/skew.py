@@ -351,6 +351,22 @@ def _weights(events, rows, at, n_rows, shared, lo, hi, knots, degrees):
     return weight_at, weights[:n_points]
 
 
+@kernel
+def time_distribution(events, row, with_offset):
+    """P(the event is at each millisecond): of its hull, or by its own clock of its nominal interval."""
+    skew = events.skew[row] if events.skew.shape[0] > 0 else 0
+    n_nominal = events.hi_ms[row] - events.lo_ms[row] + 1 - 2 * skew
+    given = _given_at(events, row)
+    nominal = np.full(n_nominal, 1.0 / n_nominal)
+    if given >= 0:
+        nominal[:] = events.weights[given : given + n_nominal]
+    if not with_offset or skew == 0:
+        return nominal
+    times = np.empty(n_nominal + 2 * skew, np.float64)
+    _sum_of_both(nominal, skew, times)
+    return times
+
+
 @leaf
 def _given_at(events, row):
     """Where the nominal distribution of a row begins in `weights`, -1: uniform."""
@@ -628,4 +644,5 @@ __all__ = [
     "one_offset",
     "order_is_certain",
     "prefix_mass",
+    "time_distribution",
 ]

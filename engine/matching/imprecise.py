@@ -2,13 +2,16 @@
 
 Nothing is decided before the watermark has passed the latest end of a match: all that may be in it, or between its
 events, is there then. A kernel lists the arrangements that some world may have; the confidence of each is the share of
-worlds that have its partial order and its window, and none of what is negated in it: `chain_confidence` where the
-pattern orders all events and nothing is negated near them, `engine.uncertainty.absence` elsewhere.
+worlds that have its partial order and its window, and none of what is negated in it: `match_confidence` where the
+pattern orders all events and nothing is negated near them, `engine.uncertainty.absence` elsewhere. There the offset of
+a clock with skew is gone through, value by value, where several of its events matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -16,8 +19,8 @@ from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
 from engine.kernels import automaton_search
 from engine.kernels.automaton_imprecise import list_arrangements, list_intruders
 from engine.kernels.automaton_tables import STRICT_TIES, Rows, Tables
-from engine.kernels.confidence import chain_confidence, distribution
-from engine.kernels.ordering import Events, search_order
+from engine.kernels.ordering import Events, clock_before, search_order
+from engine.kernels.skew import TOO_MUCH, match_confidence, time_distribution
 from engine.language import ast
 from engine.matching.arrangement import Arrangement, Arrangements, Gap
 from engine.matching.automaton_memory import Pending, grown, room, taken
@@ -25,7 +28,10 @@ from engine.matching.postponed_context import events_of
 from engine.matching.store import BROADCAST, EventStore
 from engine.plan.automaton_model import AutomatonPlan
 from engine.uncertainty.absence import joint_probability
-from engine.uncertainty.differences import Difference, Time, TooMuchWorkError
+from engine.uncertainty.differences import Budget, Difference, Time, TooMuchWorkError, undecided
+
+_MOST_OFFSETS = 20_000
+"""Combinations of clocks' offsets that one confidence may go through."""
 
 _MOST_PARTS = 5_000
 """Ways to match the negated patterns around one match; with more, its confidence is not computed."""
@@ -48,6 +54,7 @@ class ImpreciseMatching:
         self._events: Events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
         self._arrangements = arrangements
         self._times: dict[int, Time] = {}
+        self._nominal: dict[int, Time] = {}
         self._depth = max((len(path) for path in plan.states.paths), default=0)
 
     # ------------------------------------------------------------------ listing
@@ -184,12 +191,44 @@ class ImpreciseMatching:
                     return 0.0
                 parts[tuple(demands)] = None
         if arranged.is_sequence and not parts:
-            return float(chain_confidence(self._events, rows, len(rows), self._plan.within_ms))
+            confidence = float(match_confidence(self._events, rows, len(rows), self._plan.within_ms))
+            if confidence == TOO_MUCH:
+                raise TooMuchWorkError
+            return confidence
         demanded = self._demanded(rows, arranged)
         if demanded is None:
             return 0.0
+        return self._joint(numbers, demanded, range(n_match, len(numbers)), list(parts))
+
+    def _joint(
+        self,
+        numbers: Mapping[int, int],
+        demanded: Demands,
+        negated: Collection[int],
+        parts: Sequence[Sequence[Difference]],
+    ) -> float:
+        """P(all demands hold and of each part one does not); the mean over the offsets that several times share."""
         times = {number: self._time(row) for row, number in numbers.items()}
-        return joint_probability(times, demanded, range(n_match, len(numbers)), list(parts))
+        open_demands = undecided(demanded, times)
+        if open_demands is None:
+            return 0.0
+        matter = {number for d in (*open_demands, *(d for part in parts for d in part)) for number in d[:2]}
+        by_offset: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for row, number in numbers.items():
+            if number in matter and (skew_ms := self._skew_ms(row)) and self._events.clock[row] >= 0:
+                by_offset.setdefault((int(self._events.clock[row]), skew_ms), []).append((row, number))
+        shared = {offset: members for offset, members in by_offset.items() if len(members) > 1}
+        if not shared:
+            return joint_probability(times, demanded, negated, parts)
+        n_combinations = math.prod(2 * skew_ms + 1 for _, skew_ms in shared)
+        if n_combinations > _MOST_OFFSETS:
+            raise TooMuchWorkError
+        total, budget = 0.0, Budget()
+        for offsets in product(*(range(-skew_ms, skew_ms + 1) for _, skew_ms in shared)):
+            for offset_ms, members in zip(offsets, shared.values(), strict=True):
+                times |= {number: self._time_given(row, offset_ms) for row, number in members}
+            total += joint_probability(times, demanded, negated, parts, budget)
+        return total / n_combinations
 
     def _demanded(self, rows: Int64Array, arranged: Arrangement) -> Demands | None:
         """The order and the window of a match; None when it is in order in no world."""
@@ -219,16 +258,26 @@ class ImpreciseMatching:
                 return bool(events.lo_ms[before] < events.lo_ms[after])
             return not events.strict and before < after
         if events.clock[before] >= 0 and events.clock[before] == events.clock[after]:
-            one = (events.hi_ms[before], events.source_seq[before], before)
-            return bool(one < (events.hi_ms[after], events.source_seq[after], after))
+            return bool(clock_before(events, before, after))
         return None
 
     def _time(self, row: int) -> Time:
         found = self._times.get(row)
         if found is None:
-            shares = distribution(self._events, row, 1.0)
+            shares = time_distribution(self._events, row, True)
             found = self._times[row] = Time(int(self._events.lo_ms[row]), shares)
         return found
+
+    def _time_given(self, row: int, offset_ms: int) -> Time:
+        """The time of an event of a clock with skew, given the clock's offset."""
+        nominal = self._nominal.get(row)
+        if nominal is None:
+            shares = time_distribution(self._events, row, False)
+            nominal = self._nominal[row] = Time(int(self._events.lo_ms[row]) + self._skew_ms(row), shares)
+        return nominal._replace(lo_ms=nominal.lo_ms + offset_ms)
+
+    def _skew_ms(self, row: int) -> int:
+        return int(self._events.skew[row]) if len(self._events.skew) else 0
 
     # ------------------------------------------------------------------ absence
 

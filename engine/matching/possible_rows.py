@@ -12,11 +12,19 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from engine.kernels.skew import time_distribution
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, Listing
 from engine.uncertainty.existence import at_least_one
-from engine.uncertainty.possibilities import Conditions, Negated, Possibilities, PossibleMatch, TimedEvent
+from engine.uncertainty.possibilities import (
+    Conditions,
+    Negated,
+    Possibilities,
+    PossibleMatch,
+    TimedEvent,
+    UnknownConditionsError,
+)
 
 _MAX_LISTED = 200
 """Matches of one row that are listed."""
@@ -111,7 +119,10 @@ class PossibleRows:
             self._left -= len(negated)
             if self._left <= 0 or (negated and self._has_related_negation):
                 return None
-            found.append(conditions.of_match([self._event(row) for row in match.chain], negated))
+            try:
+                found.append(conditions.of_match([self._event(row) for row in match.chain], negated))
+            except UnknownConditionsError:
+                return None
         return conditions.possibilities(found)
 
     def _negated(self, match: Listed) -> Iterator[Negated]:
@@ -130,6 +141,9 @@ class PossibleRows:
             store, events = self._context.store, self._context.events
             weights = store.weights.get(row)
             clock = int(events.clock[row])
+            skew_ms = int(events.skew[row]) if len(events.skew) else 0
+            if skew_ms and clock < 0:  # nobody shares its offset
+                weights = time_distribution(events, row, True)
             event = self._events[row] = TimedEvent(
                 event_id=self._context.event_id(row),
                 lo_ms=int(events.lo_ms[row]),
@@ -138,6 +152,7 @@ class PossibleRows:
                 clock=None if clock < 0 else str(clock),
                 source_seq=int(events.source_seq[row]),
                 weights=None if weights is None else tuple(weights.tolist()),
+                skew_ms=skew_ms,
             )
         return event
 

@@ -47,6 +47,11 @@ class TimedEvent:
         """Whether its time is known to the millisecond."""
         return self.lo_ms == self.hi_ms
 
+    @property
+    def is_nominally_precise(self) -> bool:
+        """Whether its time by its own clock is."""
+        return self.hi_ms - self.lo_ms == 2 * self.skew_ms
+
 
 class Condition(NamedTuple):
     """t[x] - t[y] <= at_most_ms."""
@@ -265,6 +270,8 @@ class Conditions:
                 return first.lo_ms < second.lo_ms
             return (first.lo_ms, first.number) < (second.lo_ms, second.number)
         if first.clock is not None and first.clock == second.clock:
+            if first.is_nominally_precise and second.is_nominally_precise and first.hi_ms == second.hi_ms:
+                return first.number < second.number and not self._strict_ties
             return (first.hi_ms, first.source_seq, first.number) < (second.hi_ms, second.source_seq, second.number)
         return None
 
