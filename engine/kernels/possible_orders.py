@@ -41,7 +41,9 @@ _FREE = -1
 
 @leaf
 def gapless(events, row):
-    """Whether an event can be at each millisecond of its interval."""
+    """Whether an event can be at each millisecond of its interval, wherever others are: not where clocks have skew."""
+    if events.skew.shape[0] > 0 and events.skew[row] > 0:
+        return False
     at = events.weight_at[row]
     if at >= 0:
         for k in range(at, at + events.hi_ms[row] - events.lo_ms[row] + 1):

@@ -25,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from engine.kernels.absence import absent_confidence, total
 from engine.kernels.compiling import kernel, leaf
-from engine.kernels.confidence import absent_confidence, chain_confidence, chain_mass, total
+from engine.kernels.confidence import chain_confidence, chain_mass
 from engine.kernels.ordering import Events, may_precede, separated
 
 TOO_MUCH = -2.0

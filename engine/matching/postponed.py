@@ -189,7 +189,9 @@ class PostponedRuntime:
         n = context.n_rows
         hi = self.store.t_hi_ms[:n]
         reach_ms = self.plan.within_ms if self._holds_back else 0
-        ends = self._masks.ends(n) & (hi < before_ms) & (hi + reach_ms >= after_ms)
+        # Where intervals overlap the first event of a pair may end after its last one.
+        overlap_ms = context.longest_ms if self._holds_back == 1 else 0
+        ends = self._masks.ends(n) & (hi < before_ms) & (hi + reach_ms + overlap_ms >= after_ms)
         if self._is_moved and not self._holds_back:
             ends[:start] = False  # decided before, whatever their times were then
         lasts = np.flatnonzero(ends).astype(np.int64)

@@ -193,6 +193,13 @@ def test_a_trailing_negation_waits_for_its_window() -> None:
     assert advance(other, fault, FOREVER_MS) == []
 
 
+def test_a_trailing_negation_waits_for_a_first_event_that_may_end_after_the_last() -> None:
+    text = "PATTERN SEQ(Start a, End c, !Fault n) WHERE skip_till_any_match { [task] } WITHIN 3"
+    runtime = PostponedRuntime(compile_query(text, SCHEMA).plan, Interner())
+    assert advance(runtime, batch(("Start", 0, 9, "r"), ("End", 0, 4, "r")), 12) == []  # the window may reach to 12
+    assert [row.confidence for row in advance(runtime, EventBatch.empty(), 13)] == [pytest.approx(9 / 50)]
+
+
 def test_memory_is_bounded_by_the_window() -> None:
     text = "PATTERN SEQ(Start a, End c) WHERE skip_till_any_match { [task] } WITHIN 10"
     query = compile_query(text, SCHEMA)
