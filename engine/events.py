@@ -214,9 +214,9 @@ class EventBatch:
             if self.table.column(name).null_count:
                 row = int(np.flatnonzero(self.table.column(name).is_null().to_numpy())[0])
                 raise EventError(f"event in row {row}: {name} is missing")
-        reversed_rows = np.flatnonzero(self.t_lo_ms > self.t_hi_ms)
-        if len(reversed_rows):
-            row = int(reversed_rows[0])
+        is_reversed = self.t_lo_ms > self.t_hi_ms
+        if is_reversed.any():
+            row = int(is_reversed.argmax())
             raise EventError(
                 f"event {self.table.column('event_id')[row]}: its interval starts at {self.t_lo_ms[row]} ms, after its "
                 f"end at {self.t_hi_ms[row]} ms"

@@ -11,24 +11,29 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _TURN = np.uint64(29)
 _HIGH = np.uint64(33)
 _LOW = np.uint64(2**31 - 1)
+_MAGNITUDE = np.uint64(2**63 - 1)
+_INFINITY = np.uint64(0x7FF0000000000000)
 
 
 @kernel
-def rows_of_shard(keys, number, n_shards, rows):
-    """Write the rows whose key hashes to a shard, and those without all of a key; returns how many.
+def rows_of_shard(keys, number, n_shards, t_ms, rows, times, own):
+    """Write the rows whose key hashes to a shard, and those without all of a key, their times and keys.
 
-    keys: float64 (width, n), NaN where an attribute is absent. rows: int64 (n,). A key has the same shard in every
-    batch and process. Products are taken modulo 2**64, of which Python warns where this is not compiled.
+    keys: (width, n), float64, NaN where an attribute is absent, or int64, which have the shards of the doubles that
+    they are. t_ms, rows, times: int64 (n,); own: float64 (width, n). Returns how many rows there are, and the bits
+    of the greatest absolute value in `keys`, those of a NaN where there is one. A key has the same shard in every batch
+    and process. Products are taken modulo 2**64, of which Python warns where this is not compiled.
     """
     width, n = keys.shape
     state = np.empty(BLOCK, np.uint64)
     shard = np.empty(BLOCK, np.int32)
     last = np.int32(n_shards - 1)
     n_rows = 0
+    greatest = np.uint64(0)
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)
         state[:] = 0
-        n_absent = 0
+        largest = np.uint64(0)
         for k in range(width):
             values = keys[k, start : start + size] + 0.0  # -0.0 is 0.0
             bits = values.view(np.uint64)
@@ -36,22 +41,29 @@ def rows_of_shard(keys, number, n_shards, rows):
                 mixed = (state[at] ^ bits[at]) * _ODD
                 state[at] = mixed ^ (mixed >> _TURN)
             for at in range(size):
-                n_absent += np.isnan(values[at])
+                largest = max(largest, bits[at] & _MAGNITUDE)
         if n_shards & (n_shards - 1) == 0:
             for at in range(size):
                 shard[at] = np.int32((state[at] * _ODD) >> _HIGH) & last
         else:
             for at in range(size):
                 shard[at] = np.int32((state[at] * _ODD) >> _HIGH) % np.int32(n_shards)
-        if n_absent > 0:
+        greatest = max(greatest, largest)
+        if largest > _INFINITY:
             for k in range(width):
                 for at in range(size):
                     if np.isnan(keys[k, start + at]):
                         shard[at] = number
+        first = n_rows
         for at in range(size):
             rows[n_rows] = start + at
             n_rows += int(shard[at] == number)
-    return n_rows
+        for j in range(first, n_rows):
+            times[j] = t_ms[rows[j]]
+        for k in range(width):
+            for j in range(first, n_rows):
+                own[k, j] = keys[k, rows[j]]
+    return n_rows, greatest
 
 
 @kernel

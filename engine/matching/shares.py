@@ -1,17 +1,19 @@
 """A batch divided among threads by the keys of its events.
 
-Each thread finds the rows of its own partitions and reads of them what it needs where Arrow keeps it. Only the key is
-decoded for all of them together: everything else is done side by side.
+Each thread finds the rows of its own partitions and reads of them what it needs where Arrow keeps it. Only keys that
+are not stored as one column of whole numbers are decoded for all of them together: all else is done side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, Float64Array, Int64Array
 from engine.kernels.shares import rows_of_shard, widen_rows
+from engine.matching.room import own_room
 from engine.matching.stream import ShardColumns, StreamColumns
 
 
@@ -21,21 +23,39 @@ class Share(ShardColumns):
     def __init__(
         self, whole: StreamColumns, key: tuple[str, ...], kinds: Mapping[str, AttributeType], number: int, n_shares: int
     ) -> None:
-        keys = whole.stacked(key, kinds)
-        super().__init__(whole, rows_of(keys, number, n_shares))
-        self._keys = keys
+        keys = keys_of(whole, key, kinds)
+        own = rows_of(keys, number, n_shares, whole.t_lo_ms)
+        super().__init__(whole, own.rows, own.t_ms)
+        are_stored = keys.dtype == np.int64
+        if are_stored and own.greatest >= MAX_EXACT_INT:
+            whole.batch.numbers(key[0])  # refuses what is greater, with the value
+        self._own_keys = own.keys
+        self._columns.update(zip(key, own.keys, strict=True))
+        self._complete.update(name for name in key if are_stored or whole.is_complete(name))
         # Rows that are in every share are counted in the first.
-        self._is_counted_elsewhere = number > 0 and not all(whole.is_complete(name) for name in key)
+        self._is_counted_elsewhere = number > 0 and len(self._complete) < len(key)
+
+    @property
+    def source_seq(self) -> Int64Array:
+        """See `StreamColumns`."""
+        if self._source_seq is None:
+            whole, own = self._whole.source_seq, own_room().integers(len(self))
+            np.take(whole, self._rows, out=own, mode="clip")  # the other modes write to a copy first
+            self._source_seq = own
+        return self._source_seq
 
     def _names(self) -> tuple[str, ...]:
         if self._types is None:
-            found = self._whole.type_texts.numbered(self._rows)
+            found = self._whole.type_texts.numbered(self._rows, own_room().integers(len(self)))
             self._type_codes, self._type_counts = found.numbers, found.counts
             if self._is_counted_elsewhere:
-                own = ~np.isnan(self._keys[:, self._rows]).any(axis=0)
+                own = ~np.isnan(self._own_keys).any(axis=0)
                 self._type_counts = np.bincount(self._type_codes[own], minlength=len(found.texts))
             self._types = found.texts
         return self._types
+
+    def _doubles(self, *shape: int) -> Float64Array:
+        return own_room().doubles(*shape)
 
     def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
         batch = self._whole.batch
@@ -63,15 +83,39 @@ def shares_of(
     return found
 
 
-def rows_of(keys: Float64Array, number: int, n_shares: int) -> Int64Array:
-    """The rows whose key, float64 (width, n), hashes to a shard, and those without all of it: int64, ascending.
+def keys_of(
+    stream: StreamColumns, key: tuple[str, ...], kinds: Mapping[str, AttributeType]
+) -> Float64Array | Int64Array:
+    """The keys of all events, (width, n): as they are stored where that is one column of whole numbers without gaps,
+    which are decoded, and checked, where they are compared."""
+    if len(key) == 1 and key[0] != TIME_ATTRIBUTE and kinds[key[0]] is not AttributeType.STRING:
+        stored = stream.batch.whole_numbers(key[0])
+        if stored is not None:
+            return stored[np.newaxis]
+    return stream.stacked(key, kinds)
+
+
+class OwnRows(NamedTuple):
+    """Rows of a batch, int64 (n,), ascending; their times and keys, float64 (width, n); the greatest absolute value of
+    all keys of the batch, NaN where one is absent."""
+
+    rows: Int64Array
+    t_ms: Int64Array
+    keys: Float64Array
+    greatest: float
+
+
+def rows_of(keys: Float64Array | Int64Array, number: int, n_shares: int, t_ms: Int64Array) -> OwnRows:
+    """The rows whose key, (width, n), hashes to a shard, and those without all of it; `t_ms`: the times of all.
 
     Equal keys have the same shard in every batch and process.
     """
-    rows: Int64Array = np.empty(keys.shape[1], np.int64)
+    width, n = keys.shape
+    room = own_room()
+    rows, times, own = room.integers(n), room.integers(n), room.doubles(width, n)
     with np.errstate(over="ignore"):  # products modulo 2**64
-        n_rows = rows_of_shard(keys, number, n_shares, rows)
-    return rows[:n_rows]
+        n_rows, greatest = rows_of_shard(keys, number, n_shares, t_ms, rows, times, own)
+    return OwnRows(rows[:n_rows], times[:n_rows], own[:, :n_rows], float(np.uint64(greatest).view(np.float64)))
 
 
-__all__ = ["Share", "rows_of", "shares_of"]
+__all__ = ["OwnRows", "Share", "keys_of", "rows_of", "shares_of"]

@@ -255,7 +255,7 @@ class StreamColumns:
         """Attributes of all rows, of the given types, (n_names, n)."""
         found = self._stacked.get(names)
         if found is None:
-            found = self._stacked[names] = np.empty((len(names), len(self)), np.float64)
+            found = self._stacked[names] = self._doubles(len(names), len(self))
             for name, row in zip(names, found, strict=True):
                 known = self._columns.get(name)
                 if known is None:
@@ -306,13 +306,17 @@ class StreamColumns:
         """An attribute of all rows as doubles, (n,); NaN where it is absent."""
         found = self._columns.get(name)
         if found is None:
-            found = self._columns[name] = np.empty(len(self), np.float64)
+            found = self._columns[name] = self._doubles(len(self))
             self._decode(name, kind, found)
         return found
 
     def is_complete(self, name: str) -> bool:
         """Whether a decoded attribute is known to be absent of no row."""
         return name in self._complete
+
+    def _doubles(self, *shape: int) -> Float64Array:
+        """An array with anything in it."""
+        return np.empty(shape, np.float64)
 
     def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
         if name == TIME_ATTRIBUTE:
@@ -338,11 +342,12 @@ class ShardColumns(StreamColumns):
     Several of them may be read at the same time, each by one thread.
     """
 
-    def __init__(self, whole: StreamColumns, rows: Int64Array) -> None:
+    def __init__(self, whole: StreamColumns, rows: Int64Array, t_lo_ms: Int64Array | None = None) -> None:
+        """`t_lo_ms`: that of the rows, where it is known."""
         super().__init__(EventBatch.empty(), whole.interner)
         self._whole = whole
         self._rows = rows
-        self.t_lo_ms = whole.t_lo_ms[rows]
+        self.t_lo_ms = whole.t_lo_ms[rows] if t_lo_ms is None else t_lo_ms
         self._precise = whole.is_precise or None
         self.t_hi_ms = self.t_lo_ms if self._precise else whole.t_hi_ms[rows]
 

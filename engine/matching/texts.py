@@ -44,9 +44,9 @@ class Texts:
     def __len__(self) -> int:
         return len(self._column)
 
-    def numbered(self, rows: Int64Array) -> Numbered:
-        """The strings of these rows."""
-        numbers: Int64Array = np.empty(len(rows), np.int64)
+    def numbered(self, rows: Int64Array, into: Int64Array | None = None) -> Numbered:
+        """The strings of these rows. `into`: where their numbers may be written, int64 (n,)."""
+        numbers: Int64Array = np.empty(len(rows), np.int64) if into is None else into
         firsts, counts = np.empty((2, _MOST), np.int64)
         n_texts = -1
         if self._offsets is not None:

@@ -286,7 +286,10 @@ class Engine:
             for producer in query.producers:
                 feed.put(match_events(producer, rows[producer.name], query))
             own = feed.release(min(watermark_ms, *(self._promise_ms(p.name) for p in query.producers)))
-            rows[query.name] = advance(query, StreamColumns(own, self._interner), feed.watermark_ms)
+            fed = StreamColumns(own, self._interner)
+            rows[query.name] = advance(query, fed, feed.watermark_ms)
+            fed.parts.clear()
+        stream.parts.clear()  # they refer to the stream, whose memory the next batch can have at once
         return rows
 
     def _promise_ms(self, name: str) -> int:
@@ -295,9 +298,9 @@ class Engine:
         return self._runtimes[name].promise_ms(self.watermark_ms if feed is None else feed.watermark_ms)
 
     def _without_late(self, batch: EventBatch) -> EventBatch:
-        late = batch.t_lo_ms < self.watermark_ms
-        if not late.any():
+        if not len(batch) or int(batch.t_lo_ms.min()) >= self.watermark_ms:
             return batch
+        late = batch.t_lo_ms < self.watermark_ms
         self.n_late += int(late.sum())
         self._late.append(batch.where(late))
         return batch.where(~late)

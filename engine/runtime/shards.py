@@ -19,7 +19,7 @@ from engine.events import AttributeType
 from engine.language import ast
 from engine.matching.base import Runtime
 from engine.matching.rows import MatchRow, joined_rows
-from engine.matching.shares import shares_of
+from engine.matching.shares import keys_of, shares_of
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 from engine.runtime.compiled import CompiledQuery
@@ -199,7 +199,7 @@ class ShardedRuntime:
         """What `advance` does, shard by shard: each in whatever thread. None when there is but one shard."""
         n_shards = len(self._shards)
         if n_shards > 1:  # what every share begins with is made before one has to wait for another
-            _ = stream.stacked(self.plan.key, self._kinds), stream.type_texts, stream.is_precise
+            _ = keys_of(stream, self.plan.key, self._kinds), stream.type_texts, stream.is_precise
 
         def advance(number: int) -> Sequence[MatchRow]:
             share = shares_of(stream, self.plan.key, self._kinds, number, n_shards)

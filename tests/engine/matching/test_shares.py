@@ -49,11 +49,26 @@ def test_rows_of_a_shard_are_those_of_its_keys_and_those_without(
         expected = [
             row for row, key in enumerate(keys) if np.isnan(key).any() or shard_by_definition(key, n_shards) == number
         ]
-        assert rows_of(columns, number, n_shards).tolist() == expected
+        own = rows_of(columns, number, n_shards, np.arange(0, 2 * len(keys), 2))
+        assert own.rows.tolist() == expected
+        assert own.t_ms.tolist() == [2 * row for row in expected]
+        assert np.array_equal(own.keys, columns[:, expected], equal_nan=True)
+        assert np.array_equal(own.greatest, np.abs(columns).max(initial=0.0), equal_nan=True)
+
+
+@given(st.lists(st.integers(-(2**53), 2**53) | st.sampled_from([0, 1, 2]), max_size=12), st.integers(1, 5))
+def test_whole_numbers_have_the_shards_of_their_doubles(keys: list[int], n_shards: int) -> None:
+    stored, t_ms = np.array([keys], np.int64), np.arange(len(keys))
+    for number in range(n_shards):
+        own = rows_of(stored, number, n_shards, t_ms)
+        expected = [row for row, key in enumerate(keys) if shard_by_definition((float(key),), n_shards) == number]
+        assert own.rows.tolist() == expected
+        assert own.keys[0].tolist() == [keys[row] for row in expected]
 
 
 def test_shards_are_about_equally_large() -> None:
-    assert min(len(rows_of(np.arange(10_000.0)[np.newaxis], number, 2)) for number in (0, 1)) > 4_500
+    keys, t_ms = np.arange(10_000.0)[np.newaxis], np.arange(10_000)
+    assert min(len(rows_of(keys, number, 2, t_ms).rows) for number in (0, 1)) > 4_500
 
 
 @given(st.data())
@@ -108,7 +123,7 @@ def test_a_share_reads_what_the_whole_reads(rows: list[dict[str, object]], key: 
     shares = [shares_of(divided, key, KINDS, number, 2) for number in range(2)]
     for number, share in enumerate(shares):
         assert shares_of(divided, key, KINDS, number, 2) is share
-        own = rows_of(whole.stacked(key, KINDS), number, 2)
+        own = rows_of(whole.stacked(key, KINDS), number, 2, whole.t_lo_ms).rows
         assert share.t_lo_ms.tolist() == whole.t_lo_ms[own].tolist()
         assert share.t_hi_ms.tolist() == whole.t_hi_ms[own].tolist()
         assert share.source_seq.tolist() == whole.source_seq[own].tolist()
@@ -130,3 +145,11 @@ def test_a_number_that_is_not_exact_is_refused_in_its_share() -> None:
     owner = [number for number in range(2) if len(shares_of(stream, ("k",), KINDS, number, 2))]
     with pytest.raises(EventError, match="attribute x: 9007199254740993 is beyond"):
         shares_of(stream, ("k",), KINDS, owner[0], 2).column("x", AttributeType.INT)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_key_that_is_not_exact_is_refused(number: int) -> None:
+    shares_of(stream_of([{"type": "B", "k": MAX_EXACT_INT, "x": 1}]), ("k",), KINDS, number, 2)
+    for key in (MAX_EXACT_INT + 1, -MAX_EXACT_INT - 1):
+        with pytest.raises(EventError, match="attribute k: 9007199254740993 is beyond"):
+            shares_of(stream_of([{"type": "B", "k": key, "x": 1}]), ("k",), KINDS, number, 2)

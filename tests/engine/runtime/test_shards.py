@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -13,13 +16,15 @@ from hypothesis import strategies as st
 from engine import Engine, MatchRow, compile_query
 from engine.errors import EngineError, StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.matching.shares import shares_of
+from engine.matching.stream import StreamColumns
 from engine.runtime import shards
 from engine.runtime.shards import ShardedRuntime, is_shardable
 
 SCHEMA = EventSchema.of(
     {
-        "A": {"k": AttributeType.STRING, "x": AttributeType.INT},
-        "B": {"k": AttributeType.STRING, "x": AttributeType.INT},
+        "A": {"k": AttributeType.STRING, "n": AttributeType.INT, "x": AttributeType.INT},
+        "B": {"k": AttributeType.STRING, "n": AttributeType.INT, "x": AttributeType.INT},
         "C": {"x": AttributeType.INT},
     }
 )
@@ -36,6 +41,8 @@ TEXTS = (
     "PATTERN SEQ(A a, B b) WHERE skip_till_next_match { [k] } WITHIN 9 LIMIT 1",
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_next_match { [k] AND a.x > 0 } WITHIN 9 RETURN a.k, sum(b[].x) AS s",
     "PATTERN SEQ(!B m, A a, A c, !B n) WHERE skip_till_next_match { [k] } WITHIN 4",
+    "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [n] } WITHIN 9 OUTPUT COLLAPSED",
+    "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_next_match { [n] } WITHIN 9",
 )
 QUERIES = [compile_query(text, SCHEMA, name=f"q{number}") for number, text in enumerate(TEXTS)]
 Event = tuple[str, str | None, int, int]
@@ -56,7 +63,7 @@ def batches_of(events: list[Event], sizes: list[int]) -> list[tuple[EventBatch, 
     times = np.cumsum([gap for *_, gap in events]).tolist()
     rows = [
         {"event_id": str(n), "type": kind, "t_lo_ms": t, "t_hi_ms": t, "x": x, "source_seq": n}
-        | ({} if kind == "C" else {"k": key})
+        | ({} if kind == "C" else {"k": key, "n": None if key is None else ord(key)})
         for n, ((kind, key, x, _), t) in enumerate(zip(events, times, strict=True))
     ]
     found: list[tuple[EventBatch, int]] = []
@@ -85,9 +92,42 @@ def test_threads_make_no_difference(events: list[Event], sizes: list[int], threa
     assert told(other.finish()) == told(one.finish())
 
 
+def test_whole_numbers_divide_a_batch_as_they_are_stored() -> None:
+    events = [("AB"[n % 3 > 0], "pqrst"[n % 5], n % 2, 1) for n in range(60)]
+    one, other = Engine(QUERIES[-2:], SCHEMA), Engine(QUERIES[-2:], SCHEMA, threads=3)
+    for batch, watermark_ms in batches_of(events, [25, 7]):
+        assert batch.whole_numbers("n") is not None
+        assert told(other.process(batch, watermark_ms)) == told(one.process(batch, watermark_ms))
+
+
+@pytest.fixture
+def _without_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_without_collector")
+def test_what_was_divided_is_given_up_at_once() -> None:
+    """The next batch is read into the same memory."""
+    seen: list[ref[StreamColumns]] = []
+
+    def noticed(stream: StreamColumns, *others: Any) -> StreamColumns:
+        share = shares_of(stream, *others)
+        seen.extend([ref(stream), ref(share)])
+        return share
+
+    running = Engine(QUERIES[-2:], SCHEMA, threads=3)
+    with patch.object(shards, "shares_of", noticed), patch.object(shards, "LEAST_EVENTS", 1_000):
+        rows = running.process(batches_of([("A", "p", 1, 1), ("B", "p", 1, 1), ("A", "p", 1, 1)], [3])[0][0], 100)
+    assert len(rows) == 2
+    assert len(seen) == 12
+    assert {kept() for kept in seen} == {None}
+
+
 def test_only_partitions_that_can_be_evaluated_apart_are_divided() -> None:
     divided = [is_shardable(query) for query in QUERIES]
-    assert divided == [True, True, True, True, True, True, False, False, False, True, True]
+    assert divided == [True, True, True, True, True, True, False, False, False, True, True, True, True]
 
 
 def test_an_error_in_a_shard_is_told_as_the_queries_own() -> None:
