@@ -100,6 +100,17 @@ def test_whole_numbers_divide_a_batch_as_they_are_stored() -> None:
         assert told(other.process(batch, watermark_ms)) == told(one.process(batch, watermark_ms))
 
 
+def test_shards_keep_the_place_of_an_event_in_its_source() -> None:
+    running = Engine(QUERIES[-2:-1], SCHEMA, threads=2)
+    batch, _ = batches_of([("A", "pqrst"[n % 5], 1, n % 2) for n in range(20)], [20])[0]
+    running.process(batch, int(batch.t_lo_ms[-1]))
+    kept = [table for name, table in running.save().items() if name.endswith("events")]
+    rows = [row for table in kept for row in table.select(["id", "source_seq"]).to_pylist()]
+    assert len(kept) == 2
+    assert len(rows) > 10
+    assert all(row["id"] == str(row["source_seq"]) for row in rows)
+
+
 @pytest.fixture
 def _without_collector() -> Iterator[None]:
     gc.disable()
