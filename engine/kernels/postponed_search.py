@@ -31,10 +31,13 @@ from engine.kernels.skew import TOO_MUCH, absent_match_confidence, match_confide
 COMPLETE = 0
 OUT_OF_ROOM = 1
 OUT_OF_BUDGET = 2
-REFUSED = 3  # one imprecise event is negated in two gaps at once
+REFUSED = 3  # too many events may each stand in several negated gaps
 REFUSED_SKEW = 4  # too many combinations of the offsets of clocks, see `engine.kernels.skew`
 
-IN_TWO_GAPS = -3.0
+IN_SEVERAL_GAPS = -3.0
+_MOST_TERMS = 4_096
+_ROUNDING = 1e-13
+"""A difference of sums that is less is rounding."""
 
 TOLERANCE = 1e-12
 """Confidences are computed to about this; a threshold is met up to it."""
@@ -214,7 +217,7 @@ def search(
             tables, events, negated, negated_ok, chain, steps, length, first, last, scratch, scratch_aggregates, stack
         )
         if confidence <= TOO_MUCH:
-            status = REFUSED if confidence == IN_TWO_GAPS else REFUSED_SKEW
+            status = REFUSED if confidence == IN_SEVERAL_GAPS else REFUSED_SKEW
             break
         if confidence <= 0.0 or confidence < least:
             continue
@@ -274,7 +277,7 @@ def _is_new(position, blocks, depth, at):
 def _confidence_of_match(
     tables, events, negated, negated_ok, chain, steps, length, first, last, rows, aggregates, stack
 ):
-    """The confidence of a chain that ends in `last`; -1 when it is no match, IN_TWO_GAPS or TOO_MUCH when refused."""
+    """The confidence of a chain that ends in `last`; -1 when it is no match; IN_SEVERAL_GAPS, TOO_MUCH: refused."""
     n_steps = tables.kleene.shape[0]
     if not leaves(tables, events, n_steps - 1, rows, aggregates, stack):
         return -1.0
@@ -292,12 +295,12 @@ def _confidence_of_match(
         return -1.0
     if found == ABSENT:
         return match_confidence(events, chain, length, tables.within_ms)
-    # Which imprecise events stand in which gap, each once per gap.
-    uncertain = np.empty(negated.shape[0], np.int64)
-    gaps = np.empty(negated.shape[0], np.int64)
+    # Which events may stand in which gap, each once per gap; those of one event stand together.
+    uncertain = np.empty(negated.shape[0] * tables.negations.shape[0], np.int64)
+    gaps = np.empty(uncertain.shape[0], np.int64)
     n_uncertain = 0
     for row in negated:
-        gap_of_row = -2
+        start = n_uncertain
         is_bound = False
         for k in range(length):
             is_bound = is_bound or chain[k] == row
@@ -316,14 +319,66 @@ def _confidence_of_match(
             for at in range(length):
                 if steps[at] == after:
                     gap = at
-            if gap_of_row not in (-2, gap):
-                return IN_TWO_GAPS
-            if gap_of_row == -2:
+            is_new = True
+            for at in range(start, n_uncertain):
+                is_new = is_new and gaps[at] != gap
+            if is_new:
                 uncertain[n_uncertain] = row
                 gaps[n_uncertain] = gap
                 n_uncertain += 1
-            gap_of_row = gap
-    return absent_match_confidence(events, chain, length, tables.within_ms, uncertain[:n_uncertain], gaps[:n_uncertain])
+    return _absent_from_all(events, chain, length, tables.within_ms, uncertain[:n_uncertain], gaps[:n_uncertain])
+
+
+@kernel
+def _absent_from_all(events, chain, length, within_ms, negated, gaps):
+    """As `absent_match_confidence`, with the places of one event together; IN_SEVERAL_GAPS with too many such events.
+
+    An event is in one place at most, so that P(absent from all m) = sum of P(absent from one) - (m - 1): a product of
+    such sums over the events, multiplied out.
+    """
+    n = negated.shape[0]
+    first = np.empty(n + 1, np.int64)
+    n_rows = 0
+    n_terms = 1
+    for k in range(n):
+        if k == 0 or negated[k] != negated[k - 1]:
+            first[n_rows] = k
+            n_rows += 1
+    first[n_rows] = n
+    for k in range(n_rows):
+        m = first[k + 1] - first[k]
+        n_terms *= m + 1 if m > 1 else 1
+        if n_terms > _MOST_TERMS:
+            return IN_SEVERAL_GAPS
+    if n_rows == n:
+        return absent_match_confidence(events, chain, length, within_ms, negated, gaps)
+    chosen = np.zeros(n_rows, np.int64)
+    rows, places = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    result = 0.0
+    for _ in range(n_terms):
+        factor = 1.0
+        n_chosen = 0
+        for k in range(n_rows):
+            at = first[k] + chosen[k]
+            if at < first[k + 1]:
+                rows[n_chosen] = negated[at]
+                places[n_chosen] = gaps[at]
+                n_chosen += 1
+            else:
+                factor *= 1.0 - (first[k + 1] - first[k])
+        found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], places[:n_chosen])
+        if found == TOO_MUCH:
+            return found
+        result += factor * found
+        k = 0
+        while k < n_rows:
+            m = first[k + 1] - first[k]
+            chosen[k] += 1
+            if chosen[k] < (m + 1 if m > 1 else 1):
+                break
+            chosen[k] = 0
+            k += 1
+    return result if result > _ROUNDING else 0.0
 
 
 __all__ = ["COMPLETE", "OUT_OF_BUDGET", "OUT_OF_ROOM", "REFUSED", "REFUSED_SKEW", "TOLERANCE", "search"]

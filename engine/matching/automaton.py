@@ -9,6 +9,7 @@ when the watermark has passed its latest end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +37,21 @@ from engine.matching.rows import MatchRow
 from engine.matching.store import BROADCAST, EventStore, MovesBack
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
+from engine.uncertainty.possibilities import Possibilities
 
 _STATE_VERSION = 1
 _LEAST_ROWS = 4096
 """Stores below this size are not compacted."""
 _BUDGET_FACTOR = 50
 """Listing may take this many times `work_budget` search steps per last event and partition, as the postponed one."""
+
+
+class _Sure(NamedTuple):
+    """What is known of matches among imprecise events: see `ListedMatches` and `Matches`."""
+
+    confidence: Float64Array
+    ends: Int64Array
+    possible: tuple[Possibilities | None, ...] | None
 
 
 class AutomatonRuntime:
@@ -82,6 +92,9 @@ class AutomatonRuntime:
         self._arrangements = Arrangements(plan.states)
         self._watermark_ms = -FOREVER_MS
         self._is_postponed = False
+        # Orders of the same events that AND leaves open, or that differ in what is negated, share worlds.
+        has_choices = bool(plan.states.parallel) or (bool(plan.states.negations) and plan.states.n_groups > 0)
+        self._is_united = plan.query.output is ast.Output.SETS and has_choices
 
     @property
     def n_rows(self) -> int:
@@ -186,7 +199,10 @@ class AutomatonRuntime:
         unfinished = unfinished or bool(np.isnan(confidence).any())
         sure = np.flatnonzero(confidence > 0)
         found = found.chosen(sure)
-        return self._matches(found, confidence=confidence[sure], ends=ends[sure], unfinished=unfinished)
+        possible = None
+        if self._is_united or self.limits.possibilities:
+            possible = tuple(matching.possibilities(found, number) for number in range(found.n_matches))
+        return self._matches(found, _Sure(confidence[sure], ends[sure], possible), unfinished=unfinished)
 
     def _final_variables(self) -> list[int]:
         """Variables whose event may be the last of a match."""
@@ -258,15 +274,8 @@ class AutomatonRuntime:
         partition, end = int(matches.partition[number]), int(matches.exit[number])
         return bool(is_free_after(self._tables, rows, chain, n, partition, end))
 
-    def _matches(
-        self,
-        found: Pending,
-        *,
-        unfinished: bool,
-        confidence: Float64Array | None = None,
-        ends: Int64Array | None = None,
-    ) -> Matches:
-        """`confidence` None: certain; `ends` None: the events are in the order of the stream."""
+    def _matches(self, found: Pending, sure: _Sure | None = None, *, unfinished: bool) -> Matches:
+        """`sure` None: precise events, in the order of the stream; some of these matches may be found twice."""
         edges = np.array([edge.occurrence for edge in self.plan.states.edges], np.int64)
         components = self._positive[edges[found.edges]]
         iterations = None
@@ -281,13 +290,15 @@ class AutomatonRuntime:
             rows=found.rows,
             components=components,
             iterations=iterations,
-            confidence=np.ones(found.n_matches) if confidence is None else confidence,
+            confidence=np.ones(found.n_matches) if sure is None else sure.confidence,
             values=found.values,
-            ends=ends if self._arrangements.are_sequences is False else None,
+            ends=None if sure is None or self._arrangements.are_sequences else sure.ends,
         )
-        if self.plan.broadcast:
+        if sure is None and self.plan.broadcast:
             listed = listed.chosen(_distinct(found))
-        return Matches.of_store(self.store, listed, unfinished=unfinished)
+        return Matches.of_store(
+            self.store, listed, unfinished=unfinished, possible=None if sure is None else sure.possible
+        )
 
     # ------------------------------------------------------------- compaction
 

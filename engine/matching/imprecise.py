@@ -10,8 +10,9 @@ a clock with skew is gone through, value by value, where several of its events m
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,14 +30,33 @@ from engine.matching.store import BROADCAST, EventStore
 from engine.plan.automaton_model import AutomatonPlan
 from engine.uncertainty.absence import joint_probability
 from engine.uncertainty.differences import Budget, Difference, Time, TooMuchWorkError, undecided
+from engine.uncertainty.possibilities import (
+    Conditions,
+    Demand,
+    Possibilities,
+    PossibleMatch,
+    TimedEvent,
+    UnknownConditionsError,
+)
+from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
 
+_WORK_LIMIT = 10_000
+"""Of the way to a confidence that does not depend on the length of intervals: about two seconds."""
 _MOST_OFFSETS = 20_000
 """Combinations of clocks' offsets that one confidence may go through."""
-
 _MOST_PARTS = 5_000
 """Ways to match the negated patterns around one match; with more, its confidence is not computed."""
 
-Demands = list[Difference]
+
+class _Demands(NamedTuple):
+    """What a match asks of the times of its rows `match` and of the negated ones, which follow them in `rows`: all of
+    `demanded`, of each of `parts` not all; see `Difference`. `is_sequence`: the pattern orders all events."""
+
+    match: Int64Array
+    rows: list[int]
+    demanded: list[Difference]
+    parts: list[tuple[Difference, ...]]
+    is_sequence: bool
 
 
 class ImpreciseMatching:
@@ -154,14 +174,23 @@ class ImpreciseMatching:
         """The confidence of each match, NaN where it would be too much work."""
         result = np.empty(found.n_matches)
         for number in range(found.n_matches):
-            own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
             try:
-                result[number] = self._confidence(
-                    found.rows[own], found.edges[own], int(found.exit[number]), int(found.partition[number])
-                )
-            except TooMuchWorkError:
+                demands = self._demands(found, number)
+                result[number] = 0.0 if demands is None else self._confidence(demands)
+            except (TooMuchWorkError, OutOfWorkError, UnknownConditionsError):
                 result[number] = np.nan
         return result
+
+    def possibilities(self, found: Pending, number: int) -> Possibilities | None:
+        """The worlds in which a match is one, as conditions on the times of its events and of negated ones; None where
+        these are not independent times."""
+        conditions = Conditions(self._plan.within_ms)
+        demands = self._demands(found, number)
+        assert demands is not None, "a match is one in some world"
+        try:
+            return conditions.possibilities([self._possible(conditions, demands)])
+        except UnknownConditionsError:
+            return None
 
     def ends(self, found: Pending) -> Int64Array:
         """Which of its events are the first and the last of each match, (n, 2): where AND leaves events unordered the
@@ -180,46 +209,50 @@ class ImpreciseMatching:
                 result[number] = min((k for k in range(len(rows)) if k != last), key=rows.__getitem__), last
         return result
 
-    def _confidence(self, rows: Int64Array, edges: Int64Array, end: int, partition: int) -> float:
-        arranged = self._arrangements.of_match(edges.tolist(), end)
-        parts: dict[tuple[Difference, ...], None] = {}
+    def _demands(self, found: Pending, number: int) -> _Demands | None:
+        """What times must be for a match to be one; None: no times are. Raises TooMuchWorkError."""
+        own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
+        rows, edges, partition = found.rows[own], found.edges[own], int(found.partition[number])
+        arranged = self._arrangements.of_match(edges.tolist(), int(found.exit[number]))
         numbers = {int(row): number for number, row in enumerate(rows.tolist())}
-        n_match = len(numbers)
+        parts: dict[tuple[Difference, ...], None] = {}
         for gap in arranged.gaps:
             for demands in self._parts(rows, edges, arranged, gap, partition, numbers):
                 if not demands:
-                    return 0.0
+                    return None
                 parts[tuple(demands)] = None
-        if arranged.is_sequence and not parts:
-            confidence = float(match_confidence(self._events, rows, len(rows), self._plan.within_ms))
+        demanded = self._demanded(rows, arranged)
+        return None if demanded is None else _Demands(rows, list(numbers), demanded, list(parts), arranged.is_sequence)
+
+    def _confidence(self, demands: _Demands) -> float:
+        if demands.is_sequence and not demands.parts:
+            match = demands.match
+            confidence = float(match_confidence(self._events, match, len(match), self._plan.within_ms))
             if confidence == TOO_MUCH:
                 raise TooMuchWorkError
             return confidence
-        demanded = self._demanded(rows, arranged)
-        if demanded is None:
-            return 0.0
-        return self._joint(numbers, demanded, range(n_match, len(numbers)), list(parts))
+        try:
+            return self._joint(demands)
+        except TooMuchWorkError:
+            conditions = Conditions(self._plan.within_ms)
+            possible = conditions.possibilities([self._possible(conditions, demands)])
+            return UnionProbability(possible.times, _WORK_LIMIT).of(possible.matches)
 
-    def _joint(
-        self,
-        numbers: Mapping[int, int],
-        demanded: Demands,
-        negated: Collection[int],
-        parts: Sequence[Sequence[Difference]],
-    ) -> float:
+    def _joint(self, demands: _Demands) -> float:
         """P(all demands hold and of each part one does not); the mean over the offsets that several times share."""
-        times = {number: self._time(row) for row, number in numbers.items()}
-        open_demands = undecided(demanded, times)
+        times = {number: self._time(row) for number, row in enumerate(demands.rows)}
+        negated = range(len(demands.match), len(demands.rows))
+        open_demands = undecided(demands.demanded, times)
         if open_demands is None:
             return 0.0
-        matter = {number for d in (*open_demands, *(d for part in parts for d in part)) for number in d[:2]}
+        matter = {number for d in (*open_demands, *(d for part in demands.parts for d in part)) for number in d[:2]}
         by_offset: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for row, number in numbers.items():
+        for number, row in enumerate(demands.rows):
             if number in matter and (skew_ms := self._skew_ms(row)) and self._events.clock[row] >= 0:
                 by_offset.setdefault((int(self._events.clock[row]), skew_ms), []).append((row, number))
         shared = {offset: members for offset, members in by_offset.items() if len(members) > 1}
         if not shared:
-            return joint_probability(times, demanded, negated, parts)
+            return joint_probability(times, demands.demanded, negated, demands.parts)
         n_combinations = math.prod(2 * skew_ms + 1 for _, skew_ms in shared)
         if n_combinations > _MOST_OFFSETS:
             raise TooMuchWorkError
@@ -227,10 +260,32 @@ class ImpreciseMatching:
         for offsets in product(*(range(-skew_ms, skew_ms + 1) for _, skew_ms in shared)):
             for offset_ms, members in zip(offsets, shared.values(), strict=True):
                 times |= {number: self._time_given(row, offset_ms) for row, number in members}
-            total += joint_probability(times, demanded, negated, parts, budget)
+            total += joint_probability(times, demands.demanded, negated, demands.parts, budget)
         return total / n_combinations
 
-    def _demanded(self, rows: Int64Array, arranged: Arrangement) -> Demands | None:
+    def _possible(self, conditions: Conditions, demands: _Demands) -> PossibleMatch | None:
+        events = [self._event(row) for row in demands.rows]
+
+        def of_events(differences: Sequence[Difference]) -> list[Demand]:
+            return [(events[before], events[after], least_ms) for before, after, least_ms in differences]
+
+        return conditions.of_demands(of_events(demands.demanded), map(of_events, demands.parts))
+
+    def _event(self, row: int) -> TimedEvent:
+        events, weights = self._events, self._store.weights.get(row)
+        clock = int(events.clock[row])
+        return TimedEvent(
+            event_id=self._store.ids[row],
+            lo_ms=int(events.lo_ms[row]),
+            hi_ms=int(events.hi_ms[row]),
+            number=row,
+            clock=None if clock < 0 else str(clock),
+            source_seq=int(events.source_seq[row]),
+            weights=None if weights is None else tuple(weights.tolist()),
+            skew_ms=self._skew_ms(row),
+        )
+
+    def _demanded(self, rows: Int64Array, arranged: Arrangement) -> list[Difference] | None:
         """The order and the window of a match; None when it is in order in no world."""
         numbers = {int(row): number for number, row in enumerate(rows.tolist())}
         found = self._in_order([(int(rows[i]), int(rows[j])) for i, j in arranged.pairs], numbers)
@@ -239,9 +294,9 @@ class ImpreciseMatching:
         window = [Difference(j, i, -self._plan.within_ms) for i in arranged.firsts for j in arranged.lasts if i != j]
         return [*found, *window]
 
-    def _in_order(self, pairs: Sequence[tuple[int, int]], numbers: dict[int, int]) -> Demands | None:
+    def _in_order(self, pairs: Sequence[tuple[int, int]], numbers: dict[int, int]) -> list[Difference] | None:
         """What the times of these rows must satisfy, the first of each pair before the second; None: impossible."""
-        found: Demands = []
+        found: list[Difference] = []
         for before, after in pairs:
             known = self._known_order(before, after)
             if known is False:
@@ -289,7 +344,7 @@ class ImpreciseMatching:
         gap: Gap,
         partition: int,
         numbers: dict[int, int],
-    ) -> Iterator[Demands]:
+    ) -> Iterator[list[Difference]]:
         """What would have to hold for each match of a negated pattern to be in its place; numbers its events, too."""
         counters = np.array(gap.counters, np.int64)
         for candidates in self._around(rows, arranged, gap, partition):
@@ -330,7 +385,7 @@ class ImpreciseMatching:
         part: Sequence[int],
         within: Arrangement,
         numbers: dict[int, int],
-    ) -> Demands | None:
+    ) -> list[Difference] | None:
         """What the times must satisfy for the rows `part` to be a match in the gap; None: they never are."""
         for row in part:
             numbers.setdefault(row, len(numbers))

@@ -15,6 +15,7 @@ from engine.matching.after_listing import Later
 from engine.matching.rows import Value
 from engine.matching.run_store import RunStore
 from engine.matching.store import EventStore
+from engine.uncertainty.possibilities import Possibilities
 
 Key = tuple[tuple[str, Value], ...]
 """A partition key as (attribute, value) pairs; () without one."""
@@ -114,13 +115,15 @@ class MatchedEvents(NamedTuple):
 class Matches:
     """Matches with their events: `listed.rows` are places in `events`, `listed.partition` in `keys`.
 
-    `unfinished`: a bound stopped the listing, there may be more.
+    `unfinished`: a bound stopped the listing, there may be more. `possible`: for each match in which worlds it is one,
+    None where that is not known; None: of no match.
     """
 
     listed: ListedMatches
     events: MatchedEvents
     keys: tuple[Key, ...]
     unfinished: bool = False
+    possible: tuple[Possibilities | None, ...] | None = None
 
     @property
     def n_matches(self) -> int:
@@ -148,7 +151,14 @@ class Matches:
         return self.listed.offsets[1:] - self.listed.offsets[:-1]
 
     @classmethod
-    def of_store(cls, store: EventStore | RunStore, listed: ListedMatches, *, unfinished: bool = False) -> Matches:
+    def of_store(
+        cls,
+        store: EventStore | RunStore,
+        listed: ListedMatches,
+        *,
+        unfinished: bool = False,
+        possible: tuple[Possibilities | None, ...] | None = None,
+    ) -> Matches:
         """Matches of a store whose rows have their position in the stream (`placed`).
 
         What the plan applies to listed matches is applied to them.
@@ -158,6 +168,7 @@ class Matches:
                 store.columns, listed.offsets, listed.rows, listed.components, listed.iterations, listed.values
             )
             listed = listed._replace(values=values).chosen(kept)
+            possible = None if possible is None else tuple(possible[number] for number in kept.tolist())
         n = len(store)
         if 16 * len(listed.rows) < n:
             rows, place = np.unique(listed.rows, return_inverse=True)
@@ -179,11 +190,15 @@ class Matches:
             ),
             keys,
             unfinished,
+            possible,
         )
 
     def chosen(self, numbers: Int64Array) -> Matches:
         """The matches of these numbers, in that order."""
-        return replace(self, listed=self.listed.chosen(numbers))
+        possible = self.possible
+        if possible is not None:
+            possible = tuple(possible[number] for number in numbers.tolist())
+        return replace(self, listed=self.listed.chosen(numbers), possible=possible)
 
     def compact(self) -> Matches:
         """The same without the events and keys that no match has."""
@@ -237,6 +252,7 @@ class Matches:
             ),
             tuple(key_places),
             any(part.unfinished for part in parts),
+            _joined_possible(parts),
         )
 
     # ---------------------------------------------------------------- state
@@ -254,6 +270,9 @@ class Matches:
         }
         if own.ends is not None:
             matches["first"], matches["last"] = pa.array(own.ends[:, 0]), pa.array(own.ends[:, 1])
+        if self.possible is not None:
+            texts = [None if possible is None else possible.to_json() for possible in self.possible]
+            matches["possible"] = pa.array(texts, pa.string())
         if own.iterations is not None:
             matches["iterations"] = _lists(own.iterations.ravel(), own.offsets * own.iterations.shape[1])
         return {"events": pa.table({"ids": self.events.ids, **events}), "matches": pa.table(matches)}
@@ -277,7 +296,8 @@ class Matches:
             values=_flat(matches, "values", np.float64).reshape(len(offsets) - 1, n_returns),
             ends=_ends(matches),
         )
-        return cls(listed, MatchedEvents(events.column("ids").combine_chunks(), **columns), tuple(places))
+        ids = events.column("ids").combine_chunks()
+        return cls(listed, MatchedEvents(ids, **columns), tuple(places), possible=_possible(matches))
 
 
 def no_matches(n_returns: int, depth: int = 0) -> Matches:
@@ -323,6 +343,19 @@ def _lists(flat: Int64Array | Float64Array, offsets: Int64Array) -> pa.Array:
 def _flat(table: pa.Table, name: str, dtype: type) -> Any:
     chunks = table.column(name).combine_chunks()
     return np.array(chunks.flatten().to_numpy(zero_copy_only=False), dtype)
+
+
+def _joined_possible(parts: Sequence[Matches]) -> tuple[Possibilities | None, ...] | None:
+    if all(part.possible is None for part in parts):
+        return None
+    return tuple(each for part in parts for each in part.possible or (None,) * part.n_matches)
+
+
+def _possible(table: pa.Table) -> tuple[Possibilities | None, ...] | None:
+    if "possible" not in table.column_names:
+        return None
+    texts = table.column("possible").to_pylist()
+    return tuple(None if text is None else Possibilities.from_json(text) for text in texts)
 
 
 def _ends(table: pa.Table) -> Int64Array | None:

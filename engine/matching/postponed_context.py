@@ -166,12 +166,12 @@ def refused_skew(plan: Plan) -> UnsupportedQueryError:
 
 
 def refused_negation(plan: Plan) -> UnsupportedQueryError:
-    """One imprecise event is negated in two places of one match, which this runtime does not compute."""
+    """More events than can be told apart may each stand in several negated places of one match."""
     return UnsupportedQueryError(
-        "an imprecise event may stand in two negated places of one match",
+        "too many imprecise events may each stand in several negated places of one match",
         plan.query.span,
-        "negated events that are precise, or that can be in one place only",
-        "split the query, or evaluate it with --runtime oracle",
+        "at most 7 events around a match that two negated components may mean",
+        "constrain the negated components further, or shorten the window",
     )
 
 

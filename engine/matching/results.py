@@ -169,7 +169,8 @@ class Results:
             # Whatever comes before in listing order ends in an event that begins no later.
             due.append(events.lo_ms[matches.last] + longest_ms)
         if query.output is ast.Output.NON_OVERLAPPING:
-            due.append(events.hi_ms[matches.last])
+            # With a negation at its end a match is decided by its first event, which may end later than its last one.
+            due.append(events.hi_ms[matches.last] + (longest_ms if self._trailing_ms else 0))
         if query.output is ast.Output.SETS and matches.n_matches:
             due.append(np.maximum.reduceat(events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1]))
         return np.maximum.reduce(due) if due else None
@@ -189,7 +190,10 @@ class Results:
     def _formed(self, matches: Matches, entries: Entries, most: int) -> Formed:
         match self.plan.output:
             case ast.Output.SETS:
-                return merged_sets(matches, entries, self._threshold)
+                lost: list[int] = []
+                formed = merged_sets(matches, entries, self._threshold, lost)
+                self.n_unfinished += len(lost)
+                return formed
             case ast.Output.COLLAPSED:
                 return counted(matches, entries, most, collapsed=True)
             case ast.Output.COUNT:

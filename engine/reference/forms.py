@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from engine.errors import UnsupportedQueryError
 from engine.events import EventSchema
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
@@ -14,10 +13,13 @@ from engine.reference.absence import has_absence
 from engine.reference.arrangements import Arranger
 from engine.reference.conditions import Keys
 from engine.reference.demands import confidence_of_any, confidence_of_match, in_time, is_sequence
+from engine.reference.existence import share_with_any
 from engine.reference.matches import FoundMatch, listing_order
 from engine.reference.observed import ObservedEvent
 from engine.reference.places import Bounds
 from engine.reference.shape import Items, shape_of, slots_of
+
+Events = Sequence[ObservedEvent]
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,21 @@ class Outcome:
     behind: Sequence[FoundMatch] = ()
 
 
-def _all(_: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
+def _all(_: ResolvedQuery, found: Sequence[FoundMatch], __: Events) -> list[Outcome]:
     return [Outcome(match, match.confidence) for match in found]
 
 
-def _sets(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
+def _sets(resolved: ResolvedQuery, found: Sequence[FoundMatch], events: Events) -> list[Outcome]:
     """Matches with equal event sets per variable are one, as confident as it is that one of them happened."""
 
     def event_sets(match: FoundMatch) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return tuple((v, tuple(sorted(event.event_id for event in events))) for v, events in match.binding.items())
 
     groups = _groups(found, event_sets)
-    return [Outcome(_best(group), _confidence_of_set(resolved, group), len(group)) for group in groups]
+    return [Outcome(_best(group), _confidence_of_set(resolved, group, events), len(group)) for group in groups]
 
 
-def _confidence_of_set(resolved: ResolvedQuery, group: Sequence[FoundMatch]) -> Fraction:
+def _confidence_of_set(resolved: ResolvedQuery, group: Sequence[FoundMatch], events: Events) -> Fraction:
     """Different orders of the same events share no world, so their confidences add up; other matches may share some."""
     orders = {match.sequence for match in group}
     if len(orders) == len(group) and all(is_sequence(match.bounds) for match in group):
@@ -57,16 +59,13 @@ def _confidence_of_set(resolved: ResolvedQuery, group: Sequence[FoundMatch]) -> 
     if all(event.is_precise for event in group[0].sequence):
         return max(match.confidence for match in group)
     if any(map(has_absence, shape_of(resolved.query.pattern).branches)):
-        raise UnsupportedQueryError(
-            "OUTPUT SETS over imprecise events with a negation beside AND or a repeated group",
-            remedy="use OUTPUT ALL, or a pattern without AND and repeated groups",
-        )
+        return share_with_any(resolved, events, group)
     within_ms = resolved.within_ms
     strict_ties = resolved.query.ties is ast.Ties.STRICT
     return confidence_of_any([match.bounds for match in group], within_ms, strict_ties=strict_ties)
 
 
-def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
+def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch], _: Events) -> list[Outcome]:
     outcomes = []
     for group in _groups(found, _ends):
         candidates = _candidates(group)
@@ -77,7 +76,7 @@ def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Out
     return outcomes
 
 
-def _counted(_: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
+def _counted(_: ResolvedQuery, found: Sequence[FoundMatch], __: Events) -> list[Outcome]:
     groups = _groups(found, _ends)
     return [Outcome(_best(group), _best(group).confidence, len(group), behind=group) for group in groups]
 
@@ -135,7 +134,7 @@ def _arranged(branch: Items, arranger: Arranger, ends: tuple[str, str]) -> set[B
     return arranged
 
 
-def _non_overlapping(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
+def _non_overlapping(resolved: ResolvedQuery, found: Sequence[FoundMatch], _: Events) -> list[Outcome]:
     """Per partition: the earliest end, then earliest start, the longest, ids; the next starts strictly later."""
 
     def preference(match: FoundMatch) -> tuple[object, ...]:
@@ -164,12 +163,12 @@ def _non_overlapping(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> li
     return chosen
 
 
-def _top(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Outcome]:
+def _top(resolved: ResolvedQuery, found: Sequence[FoundMatch], _: Events) -> list[Outcome]:
     ranked = sorted(found, key=lambda match: (-match.confidence, listing_order(match)))
     return [Outcome(match, match.confidence) for match in ranked[: resolved.query.top_k]]
 
 
-FORMS: dict[ast.Output, Callable[[ResolvedQuery, Sequence[FoundMatch]], list[Outcome]]] = {
+FORMS: dict[ast.Output, Callable[[ResolvedQuery, Sequence[FoundMatch], Events], list[Outcome]]] = {
     ast.Output.ALL: _all,
     ast.Output.SETS: _sets,
     ast.Output.COLLAPSED: _collapsed,
@@ -177,7 +176,7 @@ FORMS: dict[ast.Output, Callable[[ResolvedQuery, Sequence[FoundMatch]], list[Out
     ast.Output.NON_OVERLAPPING: _non_overlapping,
     ast.Output.TOP: _top,
 }
-"""Each turns the matches of one window, in listing order, into rows."""
+"""Each turns the matches of one window, in listing order, into rows; `Events` are those of the stream."""
 
 
 __all__ = ["FORMS", "Outcome"]

@@ -95,7 +95,7 @@ def reference_outcomes(
     outcomes = [
         (window, outcome)
         for window, matches in by_window.items()
-        for outcome in FORMS[query.output](resolved, _selected(resolved, matches))
+        for outcome in FORMS[query.output](resolved, _selected(resolved, matches), events)
         if query.output is not ast.Output.SETS or _is_confident(query, outcome.confidence)
     ]
     return sorted(outcomes, key=_by_confidence if query.output is ast.Output.TOP else _in_listing_order)

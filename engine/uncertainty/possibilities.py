@@ -192,6 +192,10 @@ class Negated:
     gap: int
 
 
+Demand = tuple[TimedEvent, TimedEvent, int]
+"""The second event is at least so many milliseconds later than the first."""
+
+
 class _ImpossibleError(Exception):
     """No world has this match."""
 
@@ -235,6 +239,21 @@ class Conditions:
         except _ImpossibleError:
             return None
         return PossibleMatch(frozenset(conditions), choices)
+
+    def of_demands(self, demanded: Iterable[Demand], absent: Iterable[Iterable[Demand]] = ()) -> PossibleMatch | None:
+        """A match in the worlds where all of `demanded` hold, and of each of `absent` one does not; None: in none."""
+        try:
+            conditions: set[Condition] = set()
+            for before, after, least_ms in demanded:
+                conditions |= self._needed(self._difference(before, after, -least_ms))
+            choices = set()
+            for part in absent:
+                ways = [self._difference(after, before, least_ms - 1) for before, after, least_ms in part]
+                if True not in ways:
+                    choices.add(frozenset(way for way in ways if isinstance(way, Condition)))
+        except _ImpossibleError:
+            return None
+        return None if frozenset() in choices else PossibleMatch(frozenset(conditions), frozenset(choices))
 
     def _absence(self, match: Sequence[TimedEvent], negated: Negated) -> Choice | None:
         """None: it is absent in every world."""
@@ -330,6 +349,7 @@ __all__ = [
     "Choice",
     "Condition",
     "Conditions",
+    "Demand",
     "Distribution",
     "Negated",
     "Part",

@@ -71,7 +71,13 @@ def compare(case: Case, parts: Sequence[Delivery], restarts: Collection[int], ta
     except UnsupportedQueryError as error:
         tally.refuse(error.message.split(":")[0])
         return
-    expected = reference_output(resolved, case.stream)
+    try:
+        expected = reference_output(resolved, case.stream)
+    except UnsupportedQueryError as error:
+        if "worlds" not in error.message:
+            raise
+        tally.refuse("the oracle: too many worlds")  # it lists them one by one
+        return
     tally.n_compared += 1
     tally.n_with_rows += bool(expected)
     check_rows(resolved.query.output, found, expected, case.stream)
