@@ -17,6 +17,7 @@ class EngineWatch:
     def __init__(self) -> None:
         self._problems: list[NewProblem] = []
         self._n_rejected: dict[str, int] = {}
+        self._n_too_long: dict[str, int] = {}
         self._n_unfinished: dict[str, int] = {}
 
     def failed(self, query: str, error: QueryError) -> None:
@@ -30,6 +31,7 @@ class EngineWatch:
             now = matcher()
             if isinstance(now, engine.Engine):
                 self._look_for_rejected(now)
+                self._look_for_too_long(now)
                 self._look_for_unfinished(now)
             problems, self._problems = self._problems, []
             return problems
@@ -43,6 +45,16 @@ class EngineWatch:
             if n_new > 0:
                 message = f"{n_new} events without an exact time left out: the query's strategy needs exact times"
                 self._problems.append(NewProblem(SOURCE, f"query {name}", "imprecise_events", message))
+
+    def _look_for_too_long(self, matcher: engine.Engine) -> None:
+        named = {event.query: event for event in matcher.take_refused()}
+        for name, counted in matcher.statistics.items():
+            n_new = counted.n_too_long - self._n_too_long.get(name, 0)
+            self._n_too_long[name] = counted.n_too_long
+            if n_new > 0:
+                example = f", the last one {named[name]}" if name in named else ""
+                message = f"{n_new} events left out, their intervals being longer than the query's window{example}"
+                self._problems.append(NewProblem(SOURCE, f"query {name}", "longer_than_window", message))
 
     def _look_for_unfinished(self, matcher: engine.Engine) -> None:
         for name, counted in matcher.statistics.items():

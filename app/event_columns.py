@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from app.event_file import Problems, RawEvents, shown
+from engine import Refused, admit
 from engine.errors import EventError
 from engine.events import HEADER_NAMES, MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, EventSchema
 
@@ -26,13 +26,15 @@ class LoadedEvents:
     """The events of one file.
 
     `equal_is_unordered`: the file gives intervals as `lo` and `hi` beside a nominal `ts`, where equal points are not
-    ordered. `skipped` counts the events of types that a given schema does not know.
+    ordered. `skipped` counts the events of types that a given schema does not know. `refused`: events of the file that
+    are not in the batch, since they can take no part.
     """
 
     batch: EventBatch
     schema: EventSchema
     equal_is_unordered: bool
     skipped: dict[str, int]
+    refused: Refused
 
 
 def load_events(raw: RawEvents, problems: Problems, schema: EventSchema | None = None) -> LoadedEvents:
@@ -73,7 +75,8 @@ def load_events(raw: RawEvents, problems: Problems, schema: EventSchema | None =
         problems.check()
         raise
     known = batch.of_types(schema.types) if skipped else batch
-    return LoadedEvents(known, schema, header.is_nominal, skipped)
+    admitted, refused = admit(known)
+    return LoadedEvents(admitted, schema, header.is_nominal, skipped, refused)
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,6 @@ class _Reader:
         highs: list[int] = []
         for row in range(len(self.raw)):
             lo, hi = self._interval(row, header)
-            if lo > hi:
-                self._problem(row, f"its interval starts at {lo} ms, after its end at {hi} ms; swap them")
             lows.append(lo)
             highs.append(hi)
         return lows, highs
@@ -173,7 +174,7 @@ class _Reader:
         number = parse_number(value) if self.raw.is_text else value
         if isinstance(number, float) and number.is_integer():
             number = int(number)
-        if isinstance(number, bool) or not isinstance(number, int) or abs(number) > MAX_EXACT_INT:
+        if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= 2**63:
             self._problem(row, f"{name} is {shown(value)}; expected a whole number of milliseconds")
             return 0
         return number
@@ -251,9 +252,8 @@ class _Reader:
 
     def _carried(self, row: int, name: str, value: Any) -> Any:
         if name == "weights":
-            is_list = isinstance(value, list) and all(_is_weight(item) for item in value)
-            if not is_list or not any(value):
-                self._problem(row, f"weights is {shown(value)}; expected one number >= 0 per millisecond, not all 0")
+            if not isinstance(value, list) or not all(_is_number(item) for item in value):
+                self._problem(row, f"weights is {shown(value)}; expected a list of one number per millisecond")
                 return None
             return value
         if name in _ENDS:
@@ -310,8 +310,8 @@ def _inferred(raw: RawEvents, types: list[str], kinds: dict[str, AttributeType])
     return EventSchema.of(found)
 
 
-def _is_weight(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _to_int(value: Any, is_text: bool) -> int | None:

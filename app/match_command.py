@@ -37,6 +37,9 @@ MAX_ORACLE_EVENTS = 2_000
 MAX_UNCOMPILED_EVENTS = 5_000
 """Up to this, the first query on a machine is answered without the compiler; more take longer so than it does."""
 
+MAX_REFUSED_SHOWN = 10
+"""Refused events that are named, beyond these they are counted."""
+
 Parameters = dict[str, int | float | str]
 
 _AGGREGATE = "A function that queries may call as they call avg, of an installed module; repeatable."
@@ -279,6 +282,8 @@ def evaluate(
 
 def _by_oracle(job: Job) -> list[ReferenceRow]:
     texts = {job.name: job.text, **job.others}
+    for resolved in engine.resolve_queries(texts, job.schema, {job.name: job.parameters}, only=[job.name]):
+        _warn_of_too_long(resolved.name, engine.fitting_events(resolved, job.events.batch)[1])
     return oracle_rows(texts, job.name, job.schema, {job.name: job.parameters}, job.events.batch)
 
 
@@ -295,12 +300,18 @@ def _by_engine(
     rows = engine.joined_rows([running.process(job.events.batch, FOREVER_MS), running.finish()])
     for compiled in queries:
         _check_finished(compiled, running.statistics[compiled.name], baseline)
+        _warn_of_too_long(compiled.name, engine.fitting_events(compiled.resolved, job.events.batch)[1])
     return rows if len(queries) == 1 else [row for row in rows if row.query == job.name]
 
 
 def _stands_for_several(query: engine.CompiledQuery) -> bool:
     """Whether a row may stand for several matches, whose common probability is then printed."""
     return query.resolved.query.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+
+
+def _warn_of_too_long(name: str, refused: engine.Refused) -> None:
+    if refused.n_events:
+        _warn(f"{name}: {refused.summary(MAX_REFUSED_SHOWN)}")
 
 
 def _is_listed_at_once(queries: Sequence[engine.CompiledQuery]) -> bool:
@@ -334,6 +345,8 @@ def _load(events: str, choice: SchemaChoice) -> LoadedEvents:
     loaded = load_events(raw, problems, load_event_types() if choice is SchemaChoice.CLUSTER else None)
     for event_type, n_events in loaded.skipped.items():
         _warn(f"{problems.name}: {n_events} event(s) of the unknown type {shown(event_type)} left out")
+    if loaded.refused.n_events:
+        _warn(f"{problems.name}: {loaded.refused.summary(MAX_REFUSED_SHOWN)}")
     return loaded
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import engine
 from app.deduplicate import Deduplicator, Offered
 from app.intake import Intake
 from app.store.models import LateEventRow
@@ -145,6 +146,10 @@ class Order:
         """Returns the late events."""
         if not len(events):
             return events
+        events, refused = engine.admit(events)
+        if refused.n_events:
+            step.problems.append(NewProblem(source, place, "refused", refused.summary()))
+            step.counters["rejected", source, ""] += refused.n_events
         try:
             offered = self._deduplicator.offer(source, events)
         except EngineError as error:

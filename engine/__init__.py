@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.admission import Refusal, Refused, RefusedEvent, admit
     from engine.kernels.cache import kernels_are_compiled
     from engine.language import ast
     from engine.language.parser import parse
@@ -26,11 +27,16 @@ if TYPE_CHECKING:
     from engine.runtime.compiled import CompiledQuery, compile_query
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
+    from engine.runtime.fitting import fitting_events
     from engine.runtime.warm import warm_kernels
     from engine.uncertainty.existence import AtLeastOne, Method, at_least_one
     from engine.uncertainty.possibilities import Possibilities, united
 
 _HOMES = {
+    "Refusal": "engine.admission",
+    "Refused": "engine.admission",
+    "RefusedEvent": "engine.admission",
+    "admit": "engine.admission",
     "AtLeastOne": "engine.uncertainty.existence",
     "BaselineKind": "engine.matching.baselines",
     "CompiledQuery": "engine.runtime.compiled",
@@ -42,6 +48,7 @@ _HOMES = {
     "Possibilities": "engine.uncertainty.possibilities",
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
+    "fitting_events": "engine.runtime.fitting",
     "flat_ids": "engine.matching.rows",
     "joined_rows": "engine.matching.rows",
     "QueryStatistics": "engine.runtime.engine",
@@ -83,15 +90,20 @@ __all__ = [
     "QueryStatistics",
     "ReferenceMatch",
     "ReferenceRow",
+    "Refusal",
+    "Refused",
+    "RefusedEvent",
     "ResolvedQuery",
     "RowBlock",
     "RowSink",
+    "admit",
     "aggregates_of_lists",
     "answer_while_compiling",
     "ast",
     "at_least_one",
     "compile_queries",
     "compile_query",
+    "fitting_events",
     "flat_ids",
     "joined_rows",
     "kernels_are_compiled",

@@ -208,51 +208,11 @@ class EventBatch:
         return cls(joined if len(tables) <= _FEW and _n_pieces(joined) <= _FEW else joined.combine_chunks())
 
     def validate(self) -> None:
-        """Raise EventError for the first event whose interval is reversed or narrower than its skew, whose header is
-        null, or whose clock has two bounds of skew."""
+        """Raise EventError for the first event whose header is null; what its times are is for `engine.admission`."""
         for name in ("event_id", "type", "t_lo_ms", "t_hi_ms"):
             if self.table.column(name).null_count:
                 row = int(np.flatnonzero(self.table.column(name).is_null().to_numpy())[0])
                 raise EventError(f"event in row {row}: {name} is missing")
-        is_reversed = self.t_lo_ms > self.t_hi_ms
-        if is_reversed.any():
-            row = int(is_reversed.argmax())
-            raise EventError(
-                f"event {self.table.column('event_id')[row]}: its interval starts at {self.t_lo_ms[row]} ms, after its "
-                f"end at {self.t_hi_ms[row]} ms"
-            )
-        self._validate_skew()
-
-    def _validate_skew(self) -> None:
-        skew_ms = self.skew_ms
-        if skew_ms is None:
-            return
-        ids = self.table.column("event_id")
-        bad = np.flatnonzero((skew_ms < 0) | (skew_ms > (self.t_hi_ms - self.t_lo_ms) // 2))
-        if len(bad):
-            row = int(bad[0])
-            raise EventError(
-                f"event {ids[row]}: its skew of {skew_ms[row]} ms does not fit its interval "
-                f"[{self.t_lo_ms[row]}, {self.t_hi_ms[row]}]; expected a number from 0 to half of the interval's "
-                "length: the interval has room for the skew on both sides of the nominal time"
-            )
-        expected = self._first_bounds(skew_ms)
-        differs = np.flatnonzero(expected != skew_ms)
-        if len(differs):
-            row = int(differs[0])
-            raise EventError(
-                f"event {ids[row]}: its clock {self.table.column('clock_id')[row]} has a skew of {skew_ms[row]} ms "
-                f"here, but of {expected[row]} ms before in the batch; expected one bound per clock"
-            )
-
-    def _first_bounds(self, skew_ms: Int64Array) -> Int64Array:
-        """For each row the bound that the first row of its clock has, its own without a clock, (n,)."""
-        clocks = self.strings("clock_id").dictionary_encode().indices
-        given = np.flatnonzero(clocks.is_valid().to_numpy(zero_copy_only=False))
-        _, first, of_row = np.unique(clocks.drop_null().to_numpy(), return_index=True, return_inverse=True)
-        bounds = skew_ms.copy()
-        bounds[given] = skew_ms[given[first[of_row]]]
-        return bounds
 
     @cached_property
     def t_lo_ms(self) -> Int64Array:

@@ -107,6 +107,11 @@ class PostponedRuntime:
         """
         return None if self._independent is None else self._intake.meaning()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether another runtime uses the same events."""
+        return self._intake.n_members > 1
+
     def share(self, other: PostponedRuntime) -> bool:
         """Use the events of another runtime, which advances with the same batches; False when it has kept others."""
         mine, its = self._intake, other._intake

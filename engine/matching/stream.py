@@ -83,6 +83,7 @@ class StreamColumns:
         self._columns: dict[str, Float64Array] = {}
         self._complete: set[str] = set()
         self._precise: bool | None = None
+        self._longest_ms: int | None = None
         self._integers: tuple[Int64Array, Int64Array, Int64Array, Int64Array] | None = None
         self._weights: tuple[pa.ChunkedArray | None] | None = None
         self.lock = threading.RLock()
@@ -176,6 +177,15 @@ class StreamColumns:
         if self._precise is None:
             self._precise = bool(np.array_equal(self.t_lo_ms, self.t_hi_ms))
         return self._precise
+
+    @property
+    def longest_ms(self) -> int:
+        """The length of the longest interval."""
+        if self.is_precise:
+            return 0
+        if self._longest_ms is None:
+            self._longest_ms = int((self.t_hi_ms - self.t_lo_ms).max())
+        return self._longest_ms
 
     def n_of_types(self, names: Iterable[str]) -> int:
         """Events of these types."""

@@ -78,6 +78,7 @@ def find_matches(
 ) -> list[FoundMatch]:
     """As `reference_matches` from events in stream order, with the events themselves."""
     query = resolved.query
+    events = fitting(query, events)
     shape = shape_of(query.pattern)
     evaluation = _Evaluation(query, Keys(query, resolved.schema), events, shape, conditions_of(query, aggregates))
     unique: dict[object, FoundMatch] = {}
@@ -89,6 +90,14 @@ def find_matches(
                 if found.confidence > first.confidence:
                     unique[identity] = found
     return sorted(unique.values(), key=listing_order)
+
+
+def fitting(query: ast.Query, events: Sequence[ObservedEvent]) -> Sequence[ObservedEvent]:
+    """Without the events of the pattern's types whose interval is longer than the window: they take no part."""
+    if query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH or not isinstance(query.within_ms, int):
+        return events
+    named = {component.event_type for component, _ in ast.components(query.pattern)}
+    return [e for e in events if e.event_type not in named or e.hi_ms - e.lo_ms <= query.within_ms]
 
 
 def listing_order(found: FoundMatch) -> tuple[object, ...]:
@@ -230,4 +239,4 @@ class _Evaluation:
         return position(sequence[-1]) - position(sequence[0]) >= self.query.within_events
 
 
-__all__ = ["FoundMatch", "ReferenceMatch", "find_matches", "listing_order", "reference_matches"]
+__all__ = ["FoundMatch", "ReferenceMatch", "find_matches", "fitting", "listing_order", "reference_matches"]

@@ -18,7 +18,7 @@ from engine.reference.conditions import Keys
 from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
 from engine.reference.forms import FORMS, Outcome
-from engine.reference.matches import FoundMatch, find_matches, listing_order
+from engine.reference.matches import FoundMatch, find_matches, fitting, listing_order
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.places import Nested
 from engine.reference.returned import returned_values
@@ -84,6 +84,7 @@ def reference_outcomes(
 ) -> list[tuple[Window | None, Outcome]]:
     """What stands behind the rows, before LIMIT: each with its window."""
     query = resolved.query
+    events = fitting(query, events)
     keys = Keys(query, resolved.schema)
     found = find_matches(resolved, events, aggregates)
     if query.output is not ast.Output.SETS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.errors import QueryError
 from engine.events import FOREVER_MS, EventSchema
@@ -19,6 +20,7 @@ from engine.plan.dot import dot
 from engine.plan.explain import explain
 from engine.plan.independent import IndependentForm, independent_form
 from engine.plan.model import Plan
+from engine.runtime.fitting import longest_interval_ms
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class CompiledQuery:
     def types(self) -> frozenset[str]:
         """The event types that the query names."""
         return self.plan.types
+
+    @cached_property
+    def longest_interval_ms(self) -> int | None:
+        """See `engine.runtime.fitting`."""
+        return longest_interval_ms(self.resolved)
 
     @property
     def read_types(self) -> frozenset[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from engine.admission import NONE_REFUSED, Aside, Refusal, Refused, RefusedEvent, admit
 from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.base import Limits, Runtime
@@ -19,6 +21,7 @@ from engine.matching.stream import StreamColumns
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
+from engine.runtime.fitting import fitting_events
 from engine.runtime.generated import Generated, Generation
 from engine.runtime.shards import Workers
 
@@ -30,7 +33,8 @@ _FEED = "feed"
 class QueryStatistics:
     """What one query has done so far.
 
-    `n_rejected`: events that its strategy cannot evaluate (imprecise ones). `n_unfinished`: searches that the work
+    `n_rejected`: events that its strategy cannot evaluate (imprecise ones). `n_too_long`: events that it left out since
+    their interval is longer than its window. `n_unfinished`: searches that the work
     budget stopped without a row that says so: matches may be missing. `generated`: how far its generated kernels are
     ("off", "waiting", "compiling", "in use", or "failed: " and why; then the precompiled ones go on).
     """
@@ -39,6 +43,7 @@ class QueryStatistics:
     n_rows: int = 0
     n_kept: int = 0
     n_rejected: int = 0
+    n_too_long: int = 0
     n_unfinished: int = 0
     seconds: float = 0.0
     generated: str = "off"
@@ -48,6 +53,7 @@ class QueryStatistics:
 class _Counted:
     n_events: int = 0
     n_rows: int = 0
+    n_too_long: int = 0
     seconds: float = 0.0
 
 
@@ -57,7 +63,9 @@ class Engine:
     `process` buffers what the watermark has not passed yet. Queries that use the matches of others come after these,
     with a watermark of their own (see `engine.runtime.cascade`); rows of a query that is there for others alone
     (`CompiledQuery.is_silent`) are not returned. Events before an earlier watermark are late: counted in
-    `n_late` and handed out by `take_late`.
+    `n_late` and handed out by `take_late`. Events that cannot take part (see `engine.admission.admit`; for one query:
+    longer than its window) are left out: counted in `n_refused` and `QueryStatistics.n_too_long`, and handed out by
+    `take_refused`.
 
     A query that turns out, by its events, to be one that its runtime does not evaluate makes `process` raise.
     With `on_failure` it does not stop the others: the callback gets the query's name and the error, and the query
@@ -114,6 +122,7 @@ class Engine:
         self._counted = {query.name: _Counted() for query in queries}
         self._waiting = EventBatch.empty()
         self._late: list[EventBatch] = []
+        self._aside = Aside()
 
     def process(self, batch: EventBatch, watermark_ms: int) -> Sequence[MatchRow]:
         """Take in events in any order; return the rows that are decided at `watermark_ms`, query by query.
@@ -121,14 +130,19 @@ class Engine:
         Raises EventError for a batch that breaks the schema; nothing of it is taken in then. A watermark that is lower
         than an earlier one counts as that one.
         """
-        batch.validate()
+        batch = self._admitted(batch)
         watermark_ms = max(watermark_ms, self.watermark_ms)
         on_time = self._without_late(batch)
         released, self._waiting = EventBatch.concat([self._waiting, on_time]).parted(watermark_ms)
         self.watermark_ms = watermark_ms
         stream = StreamColumns(released, self._interner)
+        self._part_shared(stream)
         self._generation.step(self._runtimes)
-        at_once = {name: runtime for name, runtime in self._runtimes.items() if name not in self._feeds}
+        at_once = {
+            name: runtime
+            for name, runtime in self._runtimes.items()
+            if name not in self._feeds and self._fits_all(name, stream)
+        }
         self._workers.begin(at_once, stream, watermark_ms, self._clock)
         rows = self._cascade(self._in_order, stream, watermark_ms, self._advance)
         told = [rows[query.name] for query in self.queries if not query.is_silent]
@@ -147,6 +161,15 @@ class Engine:
         late, self._late = EventBatch.concat(self._late), []
         return late
 
+    def take_refused(self) -> list[RefusedEvent]:
+        """The refused events since the last call, the first `engine.admission.MAX_KEPT_ASIDE` of them."""
+        return self._aside.take()
+
+    @property
+    def n_refused(self) -> Mapping[Refusal, int]:
+        """Refused events by reason."""
+        return dict(self._aside.counts)
+
     @property
     def n_waiting(self) -> int:
         """Events that wait for the watermark."""
@@ -162,6 +185,7 @@ class Engine:
                 seconds=counted.seconds,
                 n_kept=self._runtimes[name].n_rows,
                 n_rejected=self._runtimes[name].n_rejected,
+                n_too_long=counted.n_too_long,
                 n_unfinished=self._runtimes[name].n_unfinished,
                 generated=self._generation.state_of(name),
             )
@@ -174,6 +198,7 @@ class Engine:
             "version": str(STATE_VERSION),
             "watermark_ms": str(self.watermark_ms),
             "n_late": str(self.n_late),
+            "n_refused": json.dumps(self._aside.counts),
             **{f"hash/{query.name}": query.hash for query in self.queries},
         }
         state = {
@@ -204,6 +229,7 @@ class Engine:
         self._waiting = EventBatch(state["waiting"])
         self.watermark_ms = int(meta["watermark_ms"])
         self.n_late = int(meta["n_late"])
+        self._aside = Aside(json.loads(meta.get("n_refused", "{}")))  # states of before have no such events
         unknown = {query.name for query in self.queries if meta.get(f"hash/{query.name}") != query.hash}
         for name in self._runtimes.keys() - unknown:
             parts = {k.removeprefix(f"{name}/"): table for k, table in state.items() if k.startswith(f"{name}/")}
@@ -226,6 +252,7 @@ class Engine:
         if unknown := set(names) - self._runtimes.keys():
             raise EngineError(f"no query is named {', '.join(sorted(unknown))}")
         events.validate()
+        events, _ = admit(events)
         passed = events.where(events.t_lo_ms < self.watermark_ms).sorted()
         # The matches that a query uses are found again by its producers; those that are not named go on as they were.
         involved = with_producers(names, self.queries)
@@ -234,7 +261,10 @@ class Engine:
             self._begin_again(self._by_name[name])
         again = [query for query in self._in_order if query.name in involved]
         self._cascade(
-            again, StreamColumns(passed, self._interner), self.watermark_ms, lambda *step: self._rows(*step)[0]
+            again,
+            StreamColumns(passed, self._interner),
+            self.watermark_ms,
+            lambda query, stream, *step: self._rows(query, self._fitting(query, stream)[0], *step)[0],
         )
         for name, (runtime, feed) in others.items():
             self._runtimes[name] = runtime
@@ -297,6 +327,35 @@ class Engine:
         feed = self._feeds.get(name)
         return self._runtimes[name].promise_ms(self.watermark_ms if feed is None else feed.watermark_ms)
 
+    def _admitted(self, batch: EventBatch) -> EventBatch:
+        batch.validate()
+        admitted, refused = admit(batch)
+        if refused.n_events:
+            self._aside.add(refused)
+        return admitted
+
+    def _fits_all(self, name: str, stream: StreamColumns) -> bool:
+        """Whether no event can be longer than the window of the query."""
+        longest_ms = self._by_name[name].longest_interval_ms
+        return longest_ms is None or stream.longest_ms <= longest_ms
+
+    def _fitting(self, query: CompiledQuery, stream: StreamColumns) -> tuple[StreamColumns, Refused]:
+        """The events of a batch without those that are too long for the query, and these."""
+        if self._fits_all(query.name, stream):
+            return stream, NONE_REFUSED
+        fitting, refused = fitting_events(query.resolved, stream.batch)
+        return (StreamColumns(fitting, self._interner) if refused.n_events else stream), refused
+
+    def _part_shared(self, stream: StreamColumns) -> None:
+        """Before a batch of which a query gets only a part: it keeps its events for itself from now on."""
+        for name, runtime in self._runtimes.items():
+            if self._fits_all(name, stream) or not isinstance(runtime, PostponedRuntime) or not runtime.is_shared:
+                continue
+            query = self._by_name[name]
+            if self._fitting(query, stream)[1].n_events:
+                alone = self._runtimes[name] = self._runtime(query)
+                alone.restore(runtime.save())
+
     def _without_late(self, batch: EventBatch) -> EventBatch:
         if not len(batch) or int(batch.t_lo_ms.min()) >= self.watermark_ms:
             return batch
@@ -308,11 +367,15 @@ class Engine:
     def _advance(self, query: CompiledQuery, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         started = self._clock()
         n_before = 0 if self._sink is None else self._sink.n_rows
-        rows, seconds_before = self._rows(query, stream, watermark_ms)
+        fitting, refused = self._fitting(query, stream)
+        rows, seconds_before = self._rows(query, fitting, watermark_ms)
         n_sunk = 0 if self._sink is None else self._sink.n_rows - n_before
         counted = self._counted[query.name]
         counted.n_events += stream.n_of_types(query.types)
         counted.n_rows += len(rows) + n_sunk
+        if refused.n_events:
+            counted.n_too_long += refused.n_events
+            self._aside.add(refused)
         counted.seconds += seconds_before + self._clock() - started
         return rows
 

@@ -23,6 +23,22 @@ def test_events_that_a_query_cannot_evaluate_are_told_once() -> None:
     assert drain() == []
 
 
+def test_events_longer_than_a_window_are_told_with_one_of_them() -> None:
+    schema, watch = load_event_types(), EngineWatch()
+    text = QUERY.replace("next", "any").replace("1 hour", "1 second")
+    matcher = Engine([compile_query(text, schema, {}, name="pair")], schema)
+    drain = watch.complaints(lambda: matcher)
+    long = [{**event(name, 10, "MapStart", task_id="t"), "t_hi_ms": 2_000} for name in ("e", "f")]
+    matcher.process(batch(*long), 5_000)
+    (problem,) = drain()
+    assert (problem.source, problem.place, problem.kind) == ("engine", "query pair", "longer_than_window")
+    assert problem.message == (
+        "2 events left out, their intervals being longer than the query's window, the last one event f (MapStart): its "
+        "interval is 1990 ms long, longer than the window of 1000 ms"
+    )
+    assert drain() == []
+
+
 def test_searches_that_were_stopped_are_told_once() -> None:
     schema, watch = load_event_types(), EngineWatch()
     text = """PATTERN SEQ(MapEnd+ b[]) WITHIN 1 hour OUTPUT COUNT

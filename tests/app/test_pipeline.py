@@ -186,6 +186,20 @@ def test_late_events_are_kept_and_take_no_part(store: Store, tmp_path: Path) -> 
     assert [p.kind for p in store.problems()] == ["late"]
 
 
+def test_a_refused_event_is_told_and_the_others_of_its_poll_enter(store: Store, tmp_path: Path) -> None:
+    bad = {**event("bad", 10, task_id="t"), "t_hi_ms": 9}
+    polls = [(0, event("s", 5, "MapStart", task_id="t")), (20, bad), (20, event("e", 11, task_id="t"))]
+    start(store, tmp_path, [Script("yarn_rest", polls)]).run(0, 100)
+    (problem,) = store.problems()
+    assert (problem.source, problem.kind) == ("yarn_rest", "refused")
+    assert (
+        problem.message == "1 event(s) refused: event bad (MapEnd): its interval starts at 10 ms, after its end at 9 ms"
+    )
+    counted = {(row.name, row.source, row.type): row.value for row in store.statistics()}
+    assert counted["rejected", "yarn_rest", ""] == 1
+    assert sum(n for (name, _, _), n in counted.items() if name == "events") == 2
+
+
 def test_a_silent_source_is_left_out_after_its_timeout(store: Store, tmp_path: Path) -> None:
     dead = Script("ganglia_rrd", [], failing=range(0, 10_000))
     process = start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20)), dead], timeout_ms=50)

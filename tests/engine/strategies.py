@@ -132,7 +132,8 @@ def _rows(draw: st.DrawFn, scope: StreamScope, favoured: tuple[str, ...]) -> dic
     if scope.clocks:
         row["clock_id"] = draw(st.sampled_from([None, *CLOCKS]))
     if scope.weights and draw(st.booleans()):
-        row["weights"] = draw(st.lists(st.integers(0, 3), min_size=width_ms, max_size=width_ms).filter(any))
+        counts = draw(st.lists(st.integers(0, 3), min_size=width_ms, max_size=width_ms).filter(any))
+        row["weights"] = [count / sum(counts) for count in counts]
     values = {
         "k": st.sampled_from(["p", "p", "q"]),
         "j": st.integers(1, 2),

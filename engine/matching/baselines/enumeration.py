@@ -34,8 +34,8 @@ MOST_POINTS = 2_000_000_000
 class Enumeration(Baseline):
     """All matches of each decided last event, the confidence of each from its worlds.
 
-    Refuses negations. `advance` raises UnsupportedQueryError when it would have to look at more than `most_points`
-    points of possible worlds.
+    Refuses negations, and clocks with skew. `advance` raises UnsupportedQueryError when it would have to look at more
+    than `most_points` points of possible worlds.
     """
 
     mode = AT_ONCE
@@ -81,6 +81,7 @@ class Enumeration(Baseline):
         """See `Baseline.deliver`."""
         with self.timed("event buffering"):
             self._append(stream)
+            self._refuse_skew()
             n = len(self.store)
             hi_ms = self.store.t_hi_ms[:n]
             ends = self.masks.ends(n) & (hi_ms < watermark_ms) & (hi_ms >= self._watermark_ms)
@@ -147,6 +148,15 @@ class Enumeration(Baseline):
             columns=store.columns,
             strict=self.plan.ties is ast.Ties.STRICT,
         )
+
+    def _refuse_skew(self) -> None:
+        if len(self.store.skew_ms):
+            raise UnsupportedQueryError(
+                "the enumeration of possible worlds knows of no offsets that events share",
+                self.plan.query.span,
+                "clocks without skew",
+                "evaluate it with --runtime auto",
+            )
 
     def _drop(self) -> None:
         """Drop the events that no undecided match can contain."""

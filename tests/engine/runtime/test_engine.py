@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Engine, MatchRow, compile_query
+from engine.admission import Refusal
 from engine.errors import EngineError, EventError, StateError, UnsupportedQueryError
 from engine.events import AttributeType, EventBatch, EventSchema
 from engine.matching.nfa import NfaRuntime
+from engine.matching.postponed import PostponedRuntime
 from tests.engine.strategies import (
     ANY,
     IMPRECISE,
@@ -67,6 +69,52 @@ def test_late_events_are_counted_and_handed_out_once() -> None:
     assert len(running.take_late()) == 0
 
 
+def intervals(*events: tuple[str, str, int, int]) -> EventBatch:
+    """(id, type, t_lo, t_hi), all with key p."""
+    rows = [{"event_id": i, "type": t, "t_lo_ms": lo, "t_hi_ms": hi, "k": "p"} for i, t, lo, hi in events]
+    return EventBatch.from_rows(rows, PAIRS)
+
+
+def test_refused_events_stop_nothing_and_are_handed_out_once() -> None:
+    running = engine(ANY_PAIR)
+    rows = running.process(intervals(("a", "A", 1, 1), ("bad", "A", 3, 2), ("b", "B", 4, 4), ("old", "B", -4, 4)), 20)
+    assert [row.event_ids for row in rows] == [("a", "b")]
+    assert running.n_refused == {Refusal.REVERSED: 1, Refusal.OUT_OF_RANGE: 1}
+    assert [(event.event_id, event.reason.value) for event in running.take_refused()] == [
+        ("bad", "interval_reversed"),
+        ("old", "time_out_of_range"),
+    ]
+    assert running.take_refused() == []
+    again = engine(ANY_PAIR)
+    again.restore(running.save())
+    assert again.n_refused == running.n_refused
+
+
+def test_an_event_longer_than_the_window_is_refused_by_the_queries_with_such_a_window() -> None:
+    """Also where the two keep the same events, which they share until then, and after a restart."""
+    text = "PATTERN SEQ(A a, A+ m[], B b) WHERE skip_till_any_match {{ [k] }} WITHIN {}"
+    running = engine(text.format(10), text.format(30))
+    assert all(isinstance(r, PostponedRuntime) and r.is_shared for r in running._runtimes.values())
+    assert running.process(intervals(("old", "A", 1, 1)), 3) == []
+    rows = running.process(intervals(("long", "A", 4, 20), ("a", "A", 12, 12), ("m", "A", 13, 13)), 14)
+    rows = [*rows, *running.process(intervals(("b", "B", 21, 21)), 25), *running.finish()]
+    found = [[row.event_ids for row in rows if row.query == name] for name in ("q0", "q1")]
+    assert found[0] == [("a", "m", "b")]
+    assert {("a", "m", "long", "b"), ("old", "a", "m", "b")} < set(found[1])
+    statistics = running.statistics
+    assert [statistics[name].n_too_long for name in ("q0", "q1")] == [1, 0]
+    assert statistics["q0"].n_rejected == 0
+    (refused,) = running.take_refused()
+    assert (refused.event_id, refused.query) == ("long", "q0")
+    assert running.n_refused == {Refusal.LONGER_THAN_WINDOW: 1}
+
+
+def test_precise_strategies_reject_intervals_whatever_their_length() -> None:
+    running = engine(NEXT_PAIR)
+    running.process(intervals(("a", "A", 1, 50)), 60)
+    assert (running.statistics["q0"].n_rejected, running.statistics["q0"].n_too_long) == (1, 0)
+
+
 def test_a_watermark_never_goes_back() -> None:
     running = engine(NEXT_PAIR)
     running.process(EventBatch.empty(), 10)
@@ -77,8 +125,9 @@ def test_a_watermark_never_goes_back() -> None:
 def test_a_batch_that_breaks_the_schema_changes_nothing() -> None:
     running = engine(NEXT_PAIR)
     table = batch(("a", "A", 3, "p")).table
-    broken = EventBatch(table.set_column(table.column_names.index("t_hi_ms"), "t_hi_ms", pa.array([1])))
-    with pytest.raises(EventError, match="event a"):
+    nothing = pa.array([None], pa.int64())
+    broken = EventBatch(table.set_column(table.column_names.index("t_hi_ms"), "t_hi_ms", nothing))
+    with pytest.raises(EventError, match="event in row 0: t_hi_ms is missing"):
         running.process(broken, 100)
     assert (running.n_waiting, running.watermark_ms < 0) == (0, True)
 

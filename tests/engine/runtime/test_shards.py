@@ -142,21 +142,24 @@ def test_only_partitions_that_can_be_evaluated_apart_are_divided() -> None:
 
 
 def test_an_error_in_a_shard_is_told_as_the_queries_own() -> None:
-    text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 9"
+    text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] AND b.x > a.x } WITHIN 9"
     query = compile_query(text, SCHEMA, name="q")
     running = Engine([query], SCHEMA, threads=2)
-    heavy = {"event_id": "1", "type": "A", "t_lo_ms": 0, "t_hi_ms": 2, "k": "p", "x": 1, "weights": [1.0]}
-    with pytest.raises(EngineError, match="weights"):
+    heavy = {"event_id": "1", "type": "A", "t_lo_ms": 0, "k": "p", "x": 2**53 + 1}
+    with pytest.raises(EngineError, match="beyond 2"):
         running.process(EventBatch.from_rows([heavy], SCHEMA), 10)
 
 
 def test_rows_of_a_step_that_failed_are_not_told_later() -> None:
-    texts = [f"PATTERN SEQ(A a, {last}) WHERE skip_till_any_match {{ [k] }} WITHIN 9" for last in ("B b", "A b")]
+    texts = [
+        f"PATTERN SEQ(A a, {last}) WHERE skip_till_any_match {{ [k] {more} }} WITHIN 9"
+        for last, more in (("B b", "AND b.x > a.x"), ("A b", ""))
+    ]
     queries = [compile_query(text, SCHEMA, name=f"q{number}") for number, text in enumerate(texts)]
     running = Engine(queries, SCHEMA, threads=2)
     rows = [{"event_id": str(n), "type": "A", "t_lo_ms": n, "k": "p", "x": 1} for n in range(2)]
-    heavy = {"event_id": "2", "type": "B", "t_lo_ms": 2, "t_hi_ms": 4, "k": "p", "x": 1, "weights": [1.0]}
-    with pytest.raises(EngineError, match="weights"):
+    heavy = {"event_id": "2", "type": "B", "t_lo_ms": 2, "k": "p", "x": 2**53 + 1}
+    with pytest.raises(EngineError, match="beyond 2"):
         running.process(EventBatch.from_rows([*rows, heavy], SCHEMA), 10)
     assert list(running.finish()) == []
 
