@@ -281,7 +281,7 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
         n_left -= n_used
         if value == TOO_MUCH:
             return TOO_MUCH
-        values[combination] = value / n_outer
+        values[combination] = value
         for v in range(n_variables):
             if v == inmost:
                 continue
@@ -289,7 +289,7 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
             if offsets[v] <= skews[v]:
                 break
             offsets[v] = -skews[v]
-    return total(values)
+    return total(values) / n_outer
 
 
 @kernel
@@ -494,6 +494,7 @@ def _over_offset(chains, own, skew, reference, n_allowed):
     """
     reach = skew + max(reference, 0)
     n_offsets = 2 * reach + 1
+    n_ways = (2.0 * skew + 1.0) * (2.0 * max(reference, 0) + 1.0)
     walls, degree = _walls(chains, own, skew, reference)
     if degree < 0 or walls.shape[0] * (degree + 2) >= n_offsets:
         if n_offsets > n_allowed:
@@ -501,7 +502,7 @@ def _over_offset(chains, own, skew, reference, n_allowed):
         values = np.empty(n_offsets, np.float64)
         for k in range(n_offsets):
             values[k] = _at_offset(chains, own, skew, reference, k - reach)
-        return total(values), n_offsets
+        return total(values) / n_ways, n_offsets
     n_pieces = walls.shape[0] - 1
     values = np.empty(walls.shape[0] * (2 * degree + 4), np.float64)  # `_nodes` gives at most twice what is needed
     n_values = 0
@@ -516,18 +517,16 @@ def _over_offset(chains, own, skew, reference, n_allowed):
             values[n_values] = shares[k] * _at_offset(chains, own, skew, reference, start + nodes[k])
             n_values += 1
     values[n_values] = _at_offset(chains, own, skew, reference, walls[n_pieces])
-    return total(values[: n_values + 1]), n_values + 1
+    return total(values[: n_values + 1]) / n_ways, n_values + 1
 
 
 @kernel
 def _at_offset(chains, own, skew, reference, offset_ms):
-    """P(this offset) * P(all chains hold, given it)."""
+    """In how many ways there is this offset * P(all chains hold, given it)."""
     _shift(chains, own, offset_ms)
-    share = 1.0 / (2.0 * skew + 1.0)
-    if reference >= 0:
-        n_ways = min(2 * min(skew, reference) + 1, skew + reference + 1 - abs(offset_ms))
-        share *= n_ways / (2.0 * reference + 1.0)
-    return share * _product(chains)
+    if reference < 0:
+        return _product(chains)
+    return min(2 * min(skew, reference) + 1, skew + reference + 1 - abs(offset_ms)) * _product(chains)
 
 
 @kernel

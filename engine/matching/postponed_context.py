@@ -74,6 +74,8 @@ class Context:
         n = self.n_rows
         self.longest_ms = int((store.t_hi_ms[:n] - store.t_lo_ms[:n]).max()) if n else 0
         self.events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
+        self.has_skew = bool(store.skew_ms[:n].any())
+        """Whether times depend on each other, by the offsets of clocks: only search judges such matches."""
         self.members = Groups.of(masks.middle(n), store)
         self.negated = Groups.of(np.any(masks.negated[:, :n], axis=0), store)
         self.replayed = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))

@@ -72,11 +72,10 @@ class Counting:
     def _is_independent(self, near: Neighbourhood) -> bool:
         """Whether times are independent of each other, or do not matter: else prefixes have no classes of confidence
         that continue alike."""
-        skew_ms = self.context.events.skew
-        if not len(skew_ms):
+        if not self.context.has_skew:
             return True
         rows = np.concatenate(([near.first, near.last], near.candidates))
-        return not skew_ms[rows].any() or bool(
+        return not self.context.events.skew[rows].any() or bool(
             order_is_certain(self.context.events, near.candidates, near.first, near.last, self.context.plan.within_ms)
         )
 

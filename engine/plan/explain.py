@@ -53,6 +53,7 @@ def explain(branches: Sequence[Plan], resolved: ResolvedQuery, producers: Sequen
         f"strategy   {head.strategy.value}",
         f"window     {_window(head)}",
         f"ties       {_ties(head)}",
+        f"skew       {_skew(head)}",
         f"output     {_output(head)}",
     ]
     if producers:
@@ -135,6 +136,15 @@ def _ties(plan: Plan) -> str:
     if plan.ties is ast.Ties.STRICT:
         return "STRICT: equal timestamps are not ordered"
     return "SOURCE: equal timestamps of precise events are ordered by source"
+
+
+def _skew(plan: Plan) -> str:
+    if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        return "events of a clock with a skew bound have no exact time and are rejected"
+    return (
+        "events of a clock with a skew bound share its unknown offset: confidences condition on it where the order or "
+        "the window of several of them is open"
+    )
 
 
 def _output(plan: Plan) -> str:

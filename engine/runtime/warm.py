@@ -42,6 +42,7 @@ _AUTOMATA = (
     ),
     "PATTERN (SEQ(A a, A c))+ WHERE skip_till_any_match { [k] } WITHIN 20",
 )
+_OF_CLOCKS = (_ANY[2], "PATTERN SEQ(AND(A a, B b), A c) WHERE skip_till_any_match { [k] } WITHIN 20")
 """Between them they call every kernel, as a test counts."""
 
 _N_COMPACTED = 5_000
@@ -54,10 +55,16 @@ def warm_kernels() -> None:
     Takes a second once it is compiled; minutes the first time (see `kernels_are_compiled`).
     """
     run_compiled()
-    for queries, n_events, width_ms in ((_ANY, 40, 0), (_ANY, 40, 4), (_RUNS, _N_COMPACTED, 0), (_AUTOMATA, 40, 0)):
+    for queries, n_events, width_ms, skew_ms in (
+        (_ANY, 40, 0, 0),
+        (_ANY, 40, 4, 0),
+        (_RUNS, _N_COMPACTED, 0, 0),
+        (_AUTOMATA, 40, 0, 0),
+        (_OF_CLOCKS, 12, 4, 2),
+    ):
         compiled = [compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(queries)]
         first, second = Engine(compiled, _SCHEMA), Engine(compiled, _SCHEMA)
-        list(first.process(_events(n_events, width_ms), 2 * n_events))  # rows are made when they are asked for
+        list(first.process(_events(n_events, width_ms, skew_ms), 2 * n_events))  # rows are made when they are asked for
         second.restore(first.save())
         for again in (first, second):  # the first goes on where it knows how much of its stream is of use
             list(again.process(EventBatch.empty(), FOREVER_MS))
@@ -66,15 +73,17 @@ def warm_kernels() -> None:
     mark_compiled()
 
 
-def _events(n_events: int, width_ms: int) -> EventBatch:
-    """One every 3 ms, half of them with an interval; where there are intervals, the last has no key."""
+def _events(n_events: int, width_ms: int, skew_ms: int = 0) -> EventBatch:
+    """One every 3 ms, half of them with an interval; where there are intervals, the last has no key. Of two clocks."""
     kinds = "ABBA"
     rows = [
         {
             "event_id": str(n),
             "type": kinds[n % 4],
             "t_lo_ms": 3 * n,
-            "t_hi_ms": 3 * n + (width_ms if n % 8 < 4 else 0),
+            "t_hi_ms": 3 * n + (width_ms if n % 8 < 4 else 0) + 2 * skew_ms,
+            "skew_ms": skew_ms,
+            "clock_id": str(n % 2) if skew_ms else None,
             "k": n // 40 if width_ms == 0 or n < n_events - 1 else None,
             "x": n % 4 + 1.0,
         }

@@ -326,7 +326,7 @@ class Conditions:
         if event.skew_ms and event.clock is not None:
             if event.hi_ms - event.lo_ms != 2 * event.skew_ms:
                 raise UnknownConditionsError(f"event {event.event_id} is uncertain by itself and by its clock's offset")
-            name = f"clock {event.clock}"
+            name = f"clock {event.clock} within {event.skew_ms}"
             self._times[name] = Distribution(-event.skew_ms, event.skew_ms)
             return name, event.lo_ms + event.skew_ms
         name = f"event {event.event_id}"

@@ -272,6 +272,7 @@ def test_refused_events_are_told_and_the_others_matched(runtime: str, tmp_path: 
             '{"type": "A", "t_lo": 1, "t_hi": 2, "weights": ["1"]}\n',
             "row 1 (line 1): weights is ['1']; expected a list",
         ),
+        ('{"type": "A", "t": 1, "skew_ms": -1}\n', "row 1 (line 1): skew_ms is -1; expected a whole number from 0"),
         ('{"type": "A", "t": 1, "source_seq": -1}\n', "row 1 (line 1): source_seq is -1; expected a whole number"),
         ('{"a": ' * 100_000, "row 1 (line 1): no JSON"),
         ('{"type": "A", "t": ' + "9" * 10_000 + "}", "row 1 (line 1): no JSON"),

@@ -121,3 +121,44 @@ def test_a_batch_parted_at_a_watermark(times: list[int], watermark_ms: int, cut:
     assert sorted(ready.table["event_id"].to_pylist() + waiting.table["event_id"].to_pylist()) == sorted(
         map(str, range(len(times)))
     )
+
+
+def with_skew(*rows: tuple[int, int, str | None, int | None]) -> EventBatch:
+    """Events of (t_lo_ms, t_hi_ms, clock, skew)."""
+    return EventBatch.from_rows(
+        [
+            {"event_id": f"e{n}", "type": "A", "t_lo_ms": lo, "t_hi_ms": hi, "clock_id": clock, "skew_ms": skew}
+            for n, (lo, hi, clock, skew) in enumerate(rows)
+        ],
+        EventSchema.of({"A": {}}),
+    )
+
+
+def test_skew_is_there_for_those_who_have_it() -> None:
+    batch = with_skew((0, 4, "h", 2), (5, 5, "g", None))
+    assert batch.skew_ms is not None
+    assert batch.skew_ms.tolist() == [2, 0]
+    exact = with_skew((0, 4, "h", 0), (5, 5, "g", None))
+    assert exact.skew_ms is None
+    assert not exact.has("skew_ms")
+    both = EventBatch.concat([exact, batch])
+    assert both.skew_ms is not None
+    assert both.skew_ms.tolist() == [0, 0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(0, 9, "h", 5)], "event e0: its skew of 5 ms does not fit its interval"),
+        ([(0, 9, None, 1), (0, 9, None, -1)], "event e1: its skew of -1 ms does not fit"),
+        ([(0, 9, "h", 2), (3, 9, "g", 1), (5, 9, "h", 1)], "event e2: its clock h has a skew of 1 ms here, but of 2"),
+        ([(0, 9, "h", 2), (5, 9, "h", None)], "event e1: its clock h has a skew of 0 ms here, but of 2"),
+    ],
+)
+def test_skew_that_cannot_be_is_refused(rows: list[tuple[int, int, str | None, int | None]], message: str) -> None:
+    with pytest.raises(EventError, match=message):
+        with_skew(*rows)
+
+
+def test_events_without_a_clock_have_bounds_of_their_own() -> None:
+    assert len(with_skew((0, 9, None, 2), (5, 9, None, 1), (5, 9, None, 0))) == 3

@@ -15,7 +15,7 @@ from engine.matching.postponed_listing import Pair
 from engine.matching.rows import MatchRow
 from engine.reference.output import ReferenceRow, reference_output
 from tests.conformance.comparison import Tally, compare
-from tests.engine.strategies import IMPRECISE, SCHEMA, WEIGHTED, Case, StreamScope, deliveries, streams
+from tests.engine.strategies import IMPRECISE, SCHEMA, SKEWED, WEIGHTED, Case, StreamScope, deliveries, streams
 
 PATTERNS = (
     "SEQ(A+ a[], B b) WHERE skip_till_any_match { a[1].x < 3 }",
@@ -33,7 +33,9 @@ FORMS = ("OUTPUT COLLAPSED", "OUTPUT COUNT")
 TYPES = (("A", "B"), ("A", "B", "B", "C"), ("A", "A", "B"))
 
 
-@pytest.mark.parametrize("scope", [replace(IMPRECISE, max_events=6), WEIGHTED], ids=["uniform", "weighted"])
+@pytest.mark.parametrize(
+    "scope", [replace(IMPRECISE, max_events=6), WEIGHTED, SKEWED], ids=["uniform", "weighted", "skewed"]
+)
 def test_the_rows_of_the_oracle(scope: StreamScope) -> None:
     tally = Tally()
 

@@ -20,7 +20,7 @@ from engine.reference.existence import share_with_any
 from engine.reference.matches import FoundMatch, find_matches
 from engine.reference.observed import observe
 from engine.reference.output import key_of
-from tests.engine.strategies import ANY, IMPRECISE, PRECISE, SCHEMA, WEIGHTED, Case, QueryScope, cases
+from tests.engine.strategies import ANY, IMPRECISE, PRECISE, SCHEMA, SKEWED, WEIGHTED, Case, QueryScope, cases
 
 TOLERANCE = 1e-12
 PLAIN = QueryScope(
@@ -96,6 +96,12 @@ def test_plain_queries_are_exact(case: Case) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
 @given(st.one_of(cases(replace(PLAIN, negation=True), IMPRECISE), cases(replace(PLAIN, negation=True), WEIGHTED)))
 def test_negations_are_exact_or_bounded(case: Case) -> None:
+    compare(case, exactly=False)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
+@given(cases(replace(PLAIN, negation=True), SKEWED))
+def test_clocks_with_skew_are_exact_or_bounded(case: Case) -> None:
     compare(case, exactly=False)
 
 

@@ -25,10 +25,16 @@ from tests.engine.strategies import IMPRECISE, SCHEMA, WEIGHTED, streams
 
 
 def event(
-    lo_ms: int, hi_ms: int, *, seq: int = 0, clock: str | None = None, weights: list[float] | None = None
+    lo_ms: int,
+    hi_ms: int,
+    *,
+    seq: int = 0,
+    clock: str | None = None,
+    weights: list[float] | None = None,
+    skew: int = 0,
 ) -> ObservedEvent:
     row = {"event_id": f"e{lo_ms}-{hi_ms}-{seq}", "type": "A", "t_lo_ms": lo_ms, "t_hi_ms": hi_ms, "source_rank": 0}
-    row |= {"source_seq": seq, "clock_id": clock, "weights": weights}
+    row |= {"source_seq": seq, "clock_id": clock, "weights": weights, "skew_ms": skew}
     (observed,) = observe(EventBatch.from_rows([row], SCHEMA), SCHEMA)
     return observed
 
@@ -52,6 +58,15 @@ def event(
         ([event(1, 9, seq=1, clock="h"), event(0, 9, clock="h")], None, Fraction(0)),
         # a before b for certain; b in {1, 2} before c = 2 in half of the worlds, whatever a's time is.
         ([event(0, 2, clock="h"), event(1, 2, seq=1, clock="h"), event(2, 2, seq=2)], None, Fraction(1, 2)),
+        # A clock that says 1 and is off by -1, 0 or 1: before 1 in one of three worlds.
+        ([event(0, 2, clock="h", skew=1), event(1, 1)], None, Fraction(1, 3)),
+        # One offset for both: 1 + o < 2 < 3 + o for o = 0 alone; each by itself would hold in two of three.
+        ([event(0, 2, clock="h", skew=1), event(2, 2), event(2, 4, seq=2, clock="h", skew=1)], None, Fraction(1, 3)),
+        ([event(0, 2, clock="h", skew=1), event(2, 4, seq=2, clock="h", skew=1)], 2, Fraction(1)),
+        ([event(0, 2, clock="h", skew=1), event(2, 4, seq=2, clock="h", skew=1)], 1, Fraction(0)),
+        # By its clock at 1 or 2, off by -1..1: at 0, 1, 2, 3 with 1, 2, 2, 1 of 6.
+        ([event(0, 3, clock="h", skew=1), event(2, 2)], None, Fraction(1, 2)),
+        ([event(0, 3, clock="h", skew=1, weights=[1, 3]), event(2, 2)], None, Fraction(1 * 2 + 3 * 1, 12)),
     ],
 )
 def test_known_values(sequence: list[ObservedEvent], within_ms: int | None, confidence: Fraction) -> None:
