@@ -144,21 +144,3 @@ def test_skew_is_there_for_those_who_have_it() -> None:
     both = EventBatch.concat([exact, batch])
     assert both.skew_ms is not None
     assert both.skew_ms.tolist() == [0, 0, 2, 0]
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([(0, 9, "h", 5)], "event e0: its skew of 5 ms does not fit its interval"),
-        ([(0, 9, None, 1), (0, 9, None, -1)], "event e1: its skew of -1 ms does not fit"),
-        ([(0, 9, "h", 2), (3, 9, "g", 1), (5, 9, "h", 1)], "event e2: its clock h has a skew of 1 ms here, but of 2"),
-        ([(0, 9, "h", 2), (5, 9, "h", None)], "event e1: its clock h has a skew of 0 ms here, but of 2"),
-    ],
-)
-def test_skew_that_cannot_be_is_refused(rows: list[tuple[int, int, str | None, int | None]], message: str) -> None:
-    with pytest.raises(EventError, match=message):
-        with_skew(*rows)
-
-
-def test_events_without_a_clock_have_bounds_of_their_own() -> None:
-    assert len(with_skew((0, 9, None, 2), (5, 9, None, 1), (5, 9, None, 0))) == 3
