@@ -68,8 +68,9 @@ def warm_kernels() -> None:
         second.restore(first.save())
         for again in (first, second):  # the first goes on where it knows how much of its stream is of use
             list(again.process(EventBatch.empty(), FOREVER_MS))
-    shared = Engine([compile_query(_ANY[0], _SCHEMA)], _SCHEMA, threads=2)
-    list(shared.process(_events(40, 0), FOREVER_MS))
+    for width_ms in (0, 4):  # keys as they are stored, and decoded ones
+        shared = Engine([compile_query(_ANY[0], _SCHEMA)], _SCHEMA, threads=2)
+        list(shared.process(_events(40, width_ms), FOREVER_MS))
     mark_compiled()
 
 
