@@ -7,26 +7,47 @@ comes later, in another step or after a restart, then joins exactly. Beyond that
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import engine
 from app.store.models import AlertRow
 
-MAX_MATCHES = 500
+MAX_MATCHES = 200
 """Possible matches of one episode that are kept; more are kept as their bounds."""
 
 WORK_LIMIT = 1_000
 """Of one evaluation, see `engine.at_least_one`: an episode is evaluated in each step that brings matches."""
 
+MAX_HARD = 5
+"""Alerts of one step whose evaluation may take all of it; further ones have bounds from a small part."""
+
+_SMALL_LIMIT = 50
+
+
+@dataclass
+class Effort:
+    """What the evaluations of one step have taken so far."""
+
+    n_hard: int = 0
+
+    def assessed(self, possible: engine.Possibilities) -> engine.AtLeastOne:
+        """How sure it is that one of these matches happened."""
+        if self.n_hard >= MAX_HARD:
+            return roughly(possible)
+        result = engine.at_least_one(possible, work_limit=WORK_LIMIT)
+        self.n_hard += result.method in (engine.Method.BOUNDS, engine.Method.ESTIMATE) and bool(possible.matches)
+        return result
+
 
 def joined(several: Iterable[engine.Possibilities]) -> engine.Possibilities:
     """The possible matches of all of them."""
     together = engine.united(several)
-    return together if len(together.matches) <= MAX_MATCHES else bounds_of(assessed(together))
+    return together if len(together.matches) <= MAX_MATCHES else bounds_of(roughly(together))
 
 
-def assessed(possible: engine.Possibilities) -> engine.AtLeastOne:
-    """How sure it is that one of them happened; the same matches give the same result in every process."""
-    return engine.at_least_one(possible, work_limit=WORK_LIMIT)
+def roughly(possible: engine.Possibilities) -> engine.AtLeastOne:
+    """Exactly where that is little work, else bounds."""
+    return engine.at_least_one(possible, work_limit=_SMALL_LIMIT, n_worlds=0)
 
 
 def bounds_of(result: engine.AtLeastOne) -> engine.Possibilities:
@@ -34,20 +55,20 @@ def bounds_of(result: engine.AtLeastOne) -> engine.Possibilities:
     return engine.Possibilities.known_by(result.lower, result.upper)
 
 
-def put(alert: AlertRow, possible: engine.Possibilities) -> None:
+def put(alert: AlertRow, possible: engine.Possibilities, effort: Effort) -> None:
     """Evaluate the possible matches of an alert and keep them with it."""
-    result = assessed(possible)
+    result = effort.assessed(possible)
     alert.at_least_one_lower, alert.at_least_one_upper = result.lower, result.upper
     alert.at_least_one_method = result.method.value
     alert.at_least_one_estimate, alert.at_least_one_error = result.estimate, result.standard_error
     alert.possible = None if result.method is engine.Method.CERTAIN else possible.to_json()
 
 
-def add(alert: AlertRow, more: engine.Possibilities) -> None:
+def add(alert: AlertRow, more: engine.Possibilities, effort: Effort) -> None:
     """Further matches join the alert."""
     if alert.at_least_one_method == engine.Method.CERTAIN.value:
         return
-    put(alert, joined((kept(alert), more)))
+    put(alert, joined((kept(alert), more)), effort)
 
 
 def kept(alert: AlertRow) -> engine.Possibilities:

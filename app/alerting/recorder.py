@@ -97,6 +97,7 @@ class Recorder:
         self._writer = writer
         self._lookup = lookup
         self._now_ms = now_ms
+        self._effort = certainty.Effort()
         self.outcome = Outcome()
 
     def live(self, matches: Sequence[Match], watermark_ms: int) -> Outcome:
@@ -208,7 +209,7 @@ class Recorder:
             resolved_ms=None,
         )
         self._writer.add_alert(alert)
-        certainty.put(alert, episode.possible)
+        certainty.put(alert, episode.possible, self._effort)
         self._keep_best(alert, episode.best)
         self._change(alert, lifecycle.on_new(self._silenced(alert)))
         self.outcome.n_new_alerts += 1
@@ -219,7 +220,7 @@ class Recorder:
         alert.end_ms = max(alert.end_ms, episode.end_ms)
         alert.n_matches += episode.n_matches
         alert.n_matches_exact = alert.n_matches_exact and episode.n_matches_exact
-        certainty.add(alert, episode.possible)
+        certainty.add(alert, episode.possible, self._effort)
         alert.updated_ms = self._now_ms
         best = episode.best
         if (best.confidence, n_events(best)) > (alert.best_confidence, alert.best_n_events):
@@ -230,7 +231,7 @@ class Recorder:
         alert.start_ms, alert.end_ms = min(alert.start_ms, other.start_ms), max(alert.end_ms, other.end_ms)
         alert.n_matches += other.n_matches
         alert.n_matches_exact = alert.n_matches_exact and other.n_matches_exact
-        certainty.add(alert, certainty.kept(other))
+        certainty.add(alert, certainty.kept(other), self._effort)
         if State(other.state) is not State.RESOLVED:
             self._change(other, Change(State.RESOLVED, f"joined {alert.id}: a match bridges both"))
         other.open, other.merged_into, other.updated_ms = False, alert.id, self._now_ms

@@ -16,7 +16,7 @@ from engine.kernels.skew import time_distribution
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, Listing
-from engine.uncertainty.existence import at_least_one
+from engine.uncertainty.existence import AtLeastOne, at_least_one
 from engine.uncertainty.possibilities import (
     Conditions,
     Negated,
@@ -32,6 +32,11 @@ _MAX_LISTED = 200
 _MAX_CONDITIONS = 100_000
 """Pairs of neighbours that are looked at for all rows of one `advance`."""
 
+_MAX_EVALUATED = 20
+"""Rows of one `advance` whose bounds are evaluated at once."""
+
+_WORK_LIMIT = 200
+
 _CERTAIN = 1.0 - 1e-12
 
 
@@ -43,6 +48,7 @@ class PossibleRows:
         self._threshold = threshold
         self._work_budget = work_budget
         self._left = _MAX_CONDITIONS
+        self._n_evaluated = 0
         self._events: dict[int, TimedEvent] = {}
         plan = context.plan
         self._has_related_negation = any(negation.edge.rest < negation.edge.last for negation in plan.negations)
@@ -82,10 +88,16 @@ class PossibleRows:
             return Possibilities.known_by(confidence, 1.0)
         if counted.count_exact and len(matches) == counted.n_matches:
             return found
-        least = max(confidence, at_least_one(found).lower)
+        self._n_evaluated += 1
+        if self._n_evaluated > _MAX_EVALUATED:
+            return Possibilities.known_by(confidence, 1.0)
+        least = max(confidence, self._bounds(found).lower)
         cover = self._shortest(counted)
         wider = None if cover is None else self._of_chains(cover, with_negated=False)
-        return Possibilities.known_by(least, 1.0 if wider is None else at_least_one(wider).upper)
+        return Possibilities.known_by(least, 1.0 if wider is None else self._bounds(wider).upper)
+
+    def _bounds(self, possible: Possibilities) -> AtLeastOne:
+        return at_least_one(possible, work_limit=_WORK_LIMIT, n_worlds=0)
 
     def _shortest(self, counted: Counted) -> list[Listed] | None:
         """One candidate per component, in all combinations: none of the row's matches happens without one of them.

@@ -14,16 +14,16 @@ from enum import StrEnum
 
 from engine.uncertainty.implied import minimal
 from engine.uncertainty.possibilities import CERTAIN, Possibilities, PossibleMatch
-from engine.uncertainty.sampled import share_of_worlds
+from engine.uncertainty.sampled import N_WORLDS, share_of_worlds
 from engine.uncertainty.union_probability import Matches, OutOfWorkError, UnionProbability, components
 
 WORK_LIMIT = 2_000
 """Matches looked at, given times of others, before bounds take the place of the exact result: about 0.3 s."""
 
-MAX_MATCHES = 400
+MAX_MATCHES = 200
 """More matches than this are not compared with each other: those left over only raise the upper bound."""
 
-_SINGLE_LIMIT = 200
+_SINGLE_LIMIT = 100
 _N_PARTNERS = 3
 _STANDARD_ERRORS = 4
 """An estimate is told when the bounds are farther apart than this many of its standard errors."""
@@ -54,9 +54,7 @@ class AtLeastOne:
 
     @classmethod
     def between(cls, lower: float, upper: float) -> AtLeastOne:
-        """From bounds alone."""
-        if lower >= 1.0:
-            return cls(1.0, 1.0, Method.CERTAIN)
+        """From bounds alone. What rounds to 1 is not called certain: there are worlds without a match."""
         return cls(lower, upper, Method.EXACT if lower == upper else Method.BOUNDS)
 
 
@@ -68,8 +66,10 @@ class _Component:
     standard_error: float = 0.0
 
 
-def at_least_one(possibilities: Possibilities, *, work_limit: int = WORK_LIMIT, seed: int = 0) -> AtLeastOne:
-    """How sure it is that one of these matches happened; `seed` for worlds that may have to be drawn."""
+def at_least_one(
+    possibilities: Possibilities, *, work_limit: int = WORK_LIMIT, seed: int = 0, n_worlds: int = N_WORLDS
+) -> AtLeastOne:
+    """How sure it is that one of these matches happened; `n_worlds`, of `seed`, may be drawn, none of 0."""
     if possibilities.is_certain:
         return AtLeastOne(1.0, 1.0, Method.CERTAIN)
     evaluator = UnionProbability(possibilities.times, work_limit)
@@ -78,14 +78,16 @@ def at_least_one(possibilities: Possibilities, *, work_limit: int = WORK_LIMIT, 
     simple = minimal(evaluator.simplified(chosen), possibilities.times)
     if CERTAIN in simple:
         return AtLeastOne(1.0, 1.0, Method.CERTAIN)
-    found = [_component(evaluator, group, seed) for group in sorted(components(simple), key=len)]
+    found = [_component(evaluator, group, seed, n_worlds) for group in sorted(components(simple), key=len)]
     lower, upper = _one_of(c.lower for c in found), _one_of(c.upper for c in found)
     upper += sum(_single(evaluator, match)[1] for match in others)
     parts = possibilities.parts
     lower = max([lower, *(part.lower for part in parts)])
     upper = max(lower, min(1.0, upper + sum(part.upper for part in parts)))
+    if not n_worlds:
+        return AtLeastOne.between(lower, upper)
     if others:
-        estimate, error = share_of_worlds([*simple, *others], possibilities.times, seed)
+        estimate, error = share_of_worlds([*simple, *others], possibilities.times, seed, n_worlds)
     else:
         estimate, error = _one_of(c.estimate for c in found), _error(found)
     if parts or upper - lower <= _STANDARD_ERRORS * error:
@@ -109,12 +111,14 @@ def _error(found: Sequence[_Component]) -> float:
     return math.sqrt(variance)
 
 
-def _component(evaluator: UnionProbability, group: Sequence[PossibleMatch], seed: int) -> _Component:
+def _component(evaluator: UnionProbability, group: Sequence[PossibleMatch], seed: int, n_worlds: int) -> _Component:
     try:
         exact = min(evaluator.of_component(frozenset(group)), 1.0)
     except OutOfWorkError:
         lower, upper = _bounds(evaluator, group)
-        estimate, error = share_of_worlds(group, evaluator.times, seed)
+        if not n_worlds:
+            return _Component(lower, upper, lower)
+        estimate, error = share_of_worlds(group, evaluator.times, seed, n_worlds)
         return _Component(lower, upper, min(max(estimate, lower), upper), error)
     return _Component(exact, exact, exact)
 

@@ -23,12 +23,13 @@ _MAX_VARIABLES = 64
 def minimal(matches: Iterable[PossibleMatch], times: Mapping[str, Distribution]) -> list[PossibleMatch]:
     """The matches that no other one is implied by, in an order of their own; their union is the same."""
     ordered = sorted(set(matches), key=lambda m: (len(m.conditions) + len(m.choices), _written(m)))
-    kept: list[PossibleMatch] = []
+    kept: list[tuple[PossibleMatch, set[str]]] = []
     for match in ordered:
-        closure = _Closure(match, times)
-        if not any(closure.implies(other) for other in kept):
-            kept.append(match)
-    return kept
+        named = match.variables()
+        near = [other for other, own in kept if own <= named]
+        if not near or not any(map(_Closure(match, times).implies, near)):
+            kept.append((match, named))
+    return [match for match, _ in kept]
 
 
 def _written(match: PossibleMatch) -> tuple[object, ...]:

@@ -281,11 +281,17 @@ class UnionProbability:
         if len(found) < 2:
             return list(found)
         ordered = sorted(found, key=lambda match: len(match.conditions) + len(match.choices))
-        kept: list[PossibleMatch] = []
-        for match in ordered:
-            if not any(self._implies(match, other) for other in kept):
-                kept.append(match)
-        return [m for k, m in enumerate(kept) if not any(self._implies(m, other) for other in kept[k + 1 :])]
+        return self._not_implied(self._not_implied(ordered)[::-1])
+
+    def _not_implied(self, matches: Sequence[PossibleMatch]) -> list[PossibleMatch]:
+        """Without those that one kept before them is known to happen with."""
+        kept: list[tuple[PossibleMatch, set[str]]] = []
+        for match in matches:
+            named, box = match.variables(), self._box(match.conditions)
+            assert box is not None, "simplified matches are possible"
+            if not any(own <= named and _implies(match, box, other) for other, own in kept):
+                kept.append((match, named))
+        return [match for match, _ in kept]
 
     def _normal(self, match: PossibleMatch) -> PossibleMatch | None:
         conditions, choices = set(match.conditions), match.choices
@@ -347,18 +353,6 @@ class UnionProbability:
                     bounds.add(Condition(variable, ORIGIN, hi_ms))
         return bounds
 
-    def _implies(self, match: PossibleMatch, other: PossibleMatch) -> bool:
-        """Whether `other` is known to be one wherever `match` is."""
-        box = self._box(match.conditions)
-        assert box is not None, "simplified matches are possible"
-        for condition in other.conditions:
-            if condition not in match.conditions and not _known(condition, box):
-                return False
-        return all(
-            choice in match.choices or any(way in match.conditions or _known(way, box) for way in choice)
-            for choice in other.choices
-        )
-
 
 class _Intervals(dict[str, tuple[int, int]]):
     """Intervals by variable, from the distributions where nothing else was said."""
@@ -372,6 +366,17 @@ class _Intervals(dict[str, tuple[int, int]]):
             return (0, 0)
         own = self.times[variable]
         return (own.lo_ms, own.hi_ms)
+
+
+def _implies(match: PossibleMatch, box: Mapping[str, tuple[int, int]], other: PossibleMatch) -> bool:
+    """Whether `other` is known to be one wherever `match`, whose times are in `box`, is."""
+    for condition in other.conditions:
+        if condition not in match.conditions and not _known(condition, box):
+            return False
+    return all(
+        choice in match.choices or any(way in match.conditions or _known(way, box) for way in choice)
+        for choice in other.choices
+    )
 
 
 def _known(condition: Condition, box: Mapping[str, tuple[int, int]]) -> bool | None:
