@@ -1,16 +1,28 @@
 """Confidence of a sequence with negated events that may be in their place (DESIGN 4: the joint with the neighbours).
 
-By milliseconds: F_k (`engine.kernels.confidence`) is an array over the milliseconds of an interval.
+Here by milliseconds: F_k (`engine.kernels.confidence`) is an array over the milliseconds of an interval.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.absent_pieces import (
+    NOT_BY_END_POINTS,
+    absent_by_end_points,
+    earliest_after,
+    latest_before,
+)
 from engine.kernels.compiling import kernel, leaf
-from engine.kernels.ordering import both_precise, clock_before, may_precede, one_clock, separated
+from engine.kernels.ordering import may_precede, separated
 
-_FAR = 2**62
+TOO_MUCH_WORK = -3.0
+
+MOST_STEPS = 3e8
+"""A few seconds."""
+
+QUICK_STEPS = 4_000
+"""What takes fewer is not worth the end points: the one place that chooses."""
 
 
 @kernel
@@ -92,26 +104,6 @@ def cumulative(events, row, time_ms):
 
 
 @leaf
-def earliest_after(events, left, left_ms, row):
-    """The earliest millisecond at which `row` comes after `left` at left_ms: -_FAR always, _FAR never."""
-    if both_precise(events, left, row):
-        return -_FAR if may_precede(events, left, row) else _FAR
-    if one_clock(events, left, row):
-        return -_FAR if clock_before(events, left, row) else _FAR
-    return left_ms + 1
-
-
-@leaf
-def latest_before(events, row, right, right_ms):
-    """The latest millisecond at which `row` comes before `right` at right_ms: _FAR always, -_FAR never."""
-    if both_precise(events, row, right):
-        return _FAR if may_precede(events, row, right) else -_FAR
-    if one_clock(events, row, right):
-        return _FAR if clock_before(events, row, right) else -_FAR
-    return right_ms - 1
-
-
-@leaf
 def absence(events, rows, n, within_ms, negated, gaps, gap, left_ms, right_ms):
     """P(no negated event of `gap` is in its place), given the times of the two events that bound it.
 
@@ -143,8 +135,49 @@ def absent_confidence(events, rows, n, within_ms, negated, gaps):
     """P(the rows are a match and no negated event is in its place) (DESIGN 4: the joint with the neighbours).
 
     Negated events are independent of each other once the times of the match are given; one event may stand in one gap
-    only. A pass over the chain costs the product of neighbours' lengths where something negated is between them; there
-    is one pass, or one per millisecond of the first event when the window or a negation at an end needs the joint.
+    only (gaps: see `absence`). By end points (`engine.kernels.absent_pieces`) where that is possible and quicker, else
+    by milliseconds; TOO_MUCH_WORK when that would take more than MOST_STEPS.
+    """
+    for k in range(n - 1):
+        if not may_precede(events, rows[k], rows[k + 1]):
+            return 0.0
+    n_steps = _steps(events, rows, n, within_ms, gaps)
+    if n_steps > QUICK_STEPS:
+        confidence = absent_by_end_points(events, rows, n, within_ms, negated, gaps)
+        if confidence != NOT_BY_END_POINTS:
+            return confidence
+        if n_steps > MOST_STEPS:
+            return TOO_MUCH_WORK
+    return _by_milliseconds(events, rows, n, within_ms, negated, gaps)
+
+
+@leaf
+def _steps(events, rows, n, within_ms, gaps):
+    """Evaluations of a negated event that `_by_milliseconds` takes, about."""
+    steps = 0.0
+    for gap in gaps:
+        if 0 <= gap < n - 1:
+            length = 1.0 * (events.hi_ms[rows[gap]] - events.lo_ms[rows[gap]] + 1)
+            steps += length * (events.hi_ms[rows[gap + 1]] - events.lo_ms[rows[gap + 1]] + 1)
+    for k in range(n):
+        steps += events.hi_ms[rows[k]] - events.lo_ms[rows[k]] + 1
+    if n == 1:
+        return steps * gaps.shape[0]
+    joint = events.hi_ms[rows[n - 1]] - events.lo_ms[rows[0]] > within_ms
+    for gap in gaps:
+        joint = joint or gap == -1 or gap == n - 1
+    if joint:
+        steps += (events.hi_ms[rows[n - 1]] - events.lo_ms[rows[n - 1]] + 1) * gaps.shape[0]
+        steps *= events.hi_ms[rows[0]] - events.lo_ms[rows[0]] + 1
+    return steps
+
+
+@kernel
+def _by_milliseconds(events, rows, n, within_ms, negated, gaps):
+    """`absent_confidence` by milliseconds.
+
+    A pass over the chain costs the product of neighbours' lengths where something negated is between them; there is one
+    pass, or one per millisecond of the first event when the window or a negation at an end needs the joint.
     """
     first = rows[0]
     last = rows[n - 1]
@@ -156,6 +189,12 @@ def absent_confidence(events, rows, n, within_ms, negated, gaps):
         else:
             between[gap] = True
     start = distribution(events, first, 1.0)
+    if n == 1:
+        for k in range(start.shape[0]):
+            time_ms = events.lo_ms[first] + k
+            for gap in range(-1, 1):
+                start[k] *= absence(events, rows, n, within_ms, negated, gaps, gap, time_ms, time_ms)
+        return total(start)
     if not at_ends and events.hi_ms[last] - events.lo_ms[first] <= within_ms:
         return total(_chain_without(events, rows, n, within_ms, negated, gaps, between, start))
     result = 0.0
@@ -201,4 +240,4 @@ def _chain_without(events, rows, n, within_ms, negated, gaps, between, start):
     return reached
 
 
-__all__ = ["absent_confidence", "distribution"]
+__all__ = ["TOO_MUCH_WORK", "absent_confidence", "chain_end", "distribution", "total"]

@@ -51,7 +51,8 @@ def events_of(drawn: list[Drawn]) -> Events:
     for row, event in enumerate(drawn):
         if event.shares is not None:
             weight_at[row] = len(weights)
-            weights += [share / sum(event.shares) for share in event.shares]
+            n_shares = sum(event.shares)
+            weights += [share / n_shares for share in event.shares]
     return Events(
         lo_ms=np.array([event.lo_ms for event in drawn]),
         hi_ms=np.array([event.hi_ms for event in drawn]),
