@@ -16,7 +16,8 @@ from engine.kernels.absent_pieces import (
 from engine.kernels.compiling import kernel, leaf
 from engine.kernels.ordering import may_precede, separated
 
-TOO_MUCH_WORK = -3.0
+TOO_MUCH_WORK = -4.0
+"""In place of a confidence."""
 
 MOST_STEPS = 3e8
 """A few seconds."""

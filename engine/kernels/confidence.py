@@ -20,6 +20,8 @@ Rows are int64 row numbers into `Events`. Two forms:
   `confidence_of_chain(chain, events, depth, within_ms)` adds the window. Both leaves return NO_CHAIN_ROOM (-1.0) when
   the arrays are too short: `chain = wider_chain(chain)` and call again. An extension costs what the new event overlaps;
   where the window is not certain, the events up to the first known order are looked at once for all that follow.
+
+Neither form knows of bounds of clocks (`Events.skew`, `engine.kernels.skew`).
 """
 
 from __future__ import annotations

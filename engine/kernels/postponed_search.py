@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.absence import TOO_MUCH_WORK
 from engine.kernels.compiling import kernel, leaf
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
@@ -216,6 +217,9 @@ def search(
         confidence = _confidence_of_match(
             tables, events, negated, negated_ok, chain, steps, length, first, last, scratch, scratch_aggregates, stack
         )
+        if confidence == TOO_MUCH_WORK:
+            status = OUT_OF_BUDGET
+            break
         if confidence <= TOO_MUCH:
             status = REFUSED if confidence == IN_SEVERAL_GAPS else REFUSED_SKEW
             break

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.absence import absent_confidence, total
+from engine.kernels.absence import TOO_MUCH_WORK, absent_confidence, total
 from engine.kernels.compiling import kernel, leaf
 from engine.kernels.confidence import chain_confidence, chain_mass
 from engine.kernels.ordering import Events, may_precede, separated
@@ -417,7 +417,7 @@ def _product(chains):
 def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
     """P(the rows are a match and no negated event is in its place) as `absent_confidence`, whatever the bounds.
 
-    All offsets that two of the events share are gone through. TOO_MUCH beyond MAX_EVALUATIONS.
+    All offsets that two of the events share are gone through. TOO_MUCH beyond MAX_EVALUATIONS; TOO_MUCH_WORK.
     """
     n_all = n + negated.shape[0]
     every = np.empty(n_all, np.int64)
@@ -475,6 +475,8 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
             gathered.lo_ms[r] = lo[r] + shift
             gathered.hi_ms[r] = hi[r] + shift
         values[combination] = absent_confidence(gathered, places[:n], n, within_ms, places[n:], gaps)
+        if values[combination] == TOO_MUCH_WORK:
+            return TOO_MUCH_WORK
         for v in range(n_variables):
             offsets[v] += 1
             if offsets[v] <= skews[v]:
