@@ -25,13 +25,14 @@ from engine.matching.early_filter import Masks
 from engine.matching.independent import IndependentPairs
 from engine.matching.intake import Intake
 from engine.matching.interner import Interner
+from engine.matching.listed import Matches
 from engine.matching.output import limit
 from engine.matching.possible_pairs import PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
 from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_overlapping
-from engine.matching.postponed_results import matches_of
+from engine.matching.postponed_results import matches_of, matches_of_blocks
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
 from engine.matching.promise import longest_interval_ms, promised_ms
@@ -216,8 +217,9 @@ class PostponedRuntime:
         if self._results is not None:
             threshold = 0.0 if self.plan.output is ast.Output.SETS else self._threshold
             listing = Listing(context, threshold, self.limits.max_listed, self.limits.work_budget)
-            pairs_due = between(lasts, after_ms, before_ms) if len(lasts) and len(firsts.rows) else []
-            matches = matches_of(context, listing.matches(pairs_due), unfinished=listing.unfinished)
+            some = len(lasts) and len(firsts.rows)
+            pairs_due = found_between(lasts, after_ms, before_ms) if some else np.empty((0, 3), np.int64)
+            matches = self._listed(context, listing, pairs_due)
             formed = self._results.take(matches, stream, before_ms, longest_ms=context.longest_ms)
             self.n_unfinished = self._results.n_unfinished
             return formed
@@ -243,13 +245,38 @@ class PostponedRuntime:
                 found = merged_sets(listing, lasts, all_of, self._threshold)
             else:
                 found = list(non_overlapping(listing, lasts, all_of, self._ends_ms))
-        else:
+        elif self.plan.negations or possible is not None:
             found = listing.matches(between(lasts, after_ms, before_ms))
+        else:
+            return self._columns(listing, found_between(lasts, after_ms, before_ms))
         ordered = rows.of_matches(found)
         if output is ast.Output.TOP:
             ordered = self._top(ordered)
         kept = rows.limited(ordered, self.limits, listing.unfinished)
         self.n_unfinished += listing.unfinished and not kept  # else the last row says so
+        return kept
+
+    def _listed(self, context: Context, listing: Listing, decided: Int64Array) -> Matches:
+        """What selections and output forms over listed matches take."""
+        if self.plan.negations:
+            return matches_of(context, listing.matches(_as_pairs(decided)), unfinished=listing.unfinished)
+        blocks = listing.blocks(decided)
+        return matches_of_blocks(context, blocks, unfinished=listing.unfinished)
+
+    def _columns(self, listing: Listing, decided: Int64Array) -> Sequence[MatchRow]:
+        """OUTPUT ALL and TOP without a row per match."""
+        most = limit(self.plan, self.limits)
+        if self.plan.output is ast.Output.TOP:
+            k = self.plan.limit or 1
+            least = self._best[-1] if len(self._best) == k else 0.0
+            best = listing.best(decided, k, least)
+            kept = first_rows([] if best is None else self._top(list(best)), most)
+        else:
+            listing.max_matches = most + 1
+            kept = first_rows(joined_rows(listing.blocks(decided)), most)
+        if listing.unfinished and len(kept):
+            kept = joined_rows([kept[:-1], [replace(kept[-1], capped=True)]])
+        self.n_unfinished += listing.unfinished and not len(kept)  # else the last row says so
         return kept
 
     def _counted(

@@ -11,6 +11,7 @@ from engine.events import Int64Array
 from engine.kernels.ordering import may_precede
 from engine.kernels.postponed_search import COMPLETE, REFUSED, REFUSED_SKEW, TOLERANCE, search
 from engine.matching.postponed_context import Context, refused_negation, refused_skew
+from engine.matching.shared_listing import ListedBlock, SharedListing
 
 _BUDGET_FACTOR = 50
 """Listing may take this many times the steps of counting one pair before it stops and says so."""
@@ -53,6 +54,8 @@ class Listing:
 
     def matches(self, pairs: Sequence[Pair]) -> list[Listed]:
         """The matches of all pairs, at most `max_matches`."""
+        if not self.context.plan.negations:
+            return self._shared(np.array(pairs, np.int64).reshape(-1, 3), self.max_matches)
         found: list[Listed] = []
         for pair in pairs:
             if len(found) >= self.max_matches:
@@ -61,9 +64,34 @@ class Listing:
             found += self.of_pair(pair, self.max_matches - len(found))
         return found
 
+    def blocks(self, pairs: Int64Array) -> list[ListedBlock]:
+        """The same for a plan without negations, as columns in listing order; pairs: int64 (n, 3)."""
+        listing = self._listing(self.max_matches)
+        found = listing.blocks(pairs)
+        self.unfinished |= listing.unfinished
+        return found
+
+    def best(self, pairs: Int64Array, k: int, least: float) -> ListedBlock | None:
+        """See `SharedListing.best`; for a plan without negations."""
+        listing = self._listing(self.max_matches)
+        found = listing.best(pairs, k, least)
+        self.unfinished |= listing.unfinished
+        return found
+
+    def _listing(self, capacity: int) -> SharedListing:
+        return SharedListing(self.context, self.threshold, capacity, self.work_budget * _BUDGET_FACTOR)
+
+    def _shared(self, pairs: Int64Array, capacity: int) -> list[Listed]:
+        listing = self._listing(capacity)
+        found = [match for block in listing.blocks(pairs) for match in _listed(block)]
+        self.unfinished |= listing.unfinished
+        return found
+
     def of_pair(self, pair: Pair, capacity: int) -> list[Listed]:
         """The matches of one pair, at most `capacity`."""
         context = self.context
+        if not context.plan.negations:
+            return self._shared(np.array([pair], np.int64), capacity)
         near = context.neighbourhood(*pair)
         status, n, _, confidences, offsets, chain, steps, _ = search(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.masks.negated,
@@ -85,6 +113,14 @@ class Listing:
             )
             for k in range(n)
         ]
+
+
+def _listed(block: ListedBlock) -> Iterator[Listed]:
+    offsets, rows, steps = (column.tolist() for column in block.chains)
+    partitions = block.pairs[block.match_pair, 2].tolist()
+    for k, confidence in enumerate(block.confidence.tolist()):
+        own = slice(offsets[k], offsets[k + 1])
+        yield Listed(partitions[k], tuple(rows[own]), tuple(steps[own]), confidence)
 
 
 def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshold: float) -> list[Listed]:

@@ -9,6 +9,7 @@ import numpy as np
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_listing import Listed
+from engine.matching.shared_listing import ListedBlock
 
 
 def matches_of(context: Context, found: Sequence[Listed], *, unfinished: bool) -> Matches:
@@ -33,4 +34,21 @@ def matches_of(context: Context, found: Sequence[Listed], *, unfinished: bool) -
     return Matches.of_store(context.store, listed, unfinished=unfinished)
 
 
-__all__ = ["matches_of"]
+def matches_of_blocks(context: Context, blocks: Sequence[ListedBlock], *, unfinished: bool) -> Matches:
+    """The same for matches that are columns already."""
+    nothing = ListedMatches.none(len(context.plan.returns))
+    chains = [block.chains for block in blocks]
+    lengths = [np.diff(nothing.offsets), *(np.diff(offsets) for offsets, _, _ in chains)]
+    listed = ListedMatches(
+        partition=np.concatenate([nothing.partition, *(block.pairs[block.match_pair, 2] for block in blocks)]),
+        offsets=np.append(0, np.cumsum(np.concatenate(lengths))).astype(np.int64),
+        rows=np.concatenate([nothing.rows, *(rows for _, rows, _ in chains)]),
+        components=np.concatenate([nothing.components, *(steps for _, _, steps in chains)]),
+        iterations=None,
+        confidence=np.concatenate([nothing.confidence, *(block.confidence for block in blocks)]),
+        values=np.concatenate([nothing.values, *(block.values for block in blocks)]),
+    )
+    return Matches.of_store(context.store, listed, unfinished=unfinished)
+
+
+__all__ = ["matches_of", "matches_of_blocks"]

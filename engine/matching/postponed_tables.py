@@ -39,6 +39,7 @@ class PostponedTables:
     """`tables` for the kernels; `countable`: matches can be counted without listing them, whatever the events.
 
     `countable` False: a predicate ranges over the events of a component that are no longer known when it is decided.
+    `reads_last`: conditions on what precedes the last event read it.
     `polynomial`: the count needs polynomial work; otherwise the work budget bounds it.
     `sequence_only`: the same pattern without any predicate that is not local, to count all combinations in order.
     """
@@ -48,6 +49,7 @@ class PostponedTables:
     countable: bool
     polynomial: bool
     has_predicates: bool
+    reads_last: bool
     chains: ChainForm | None
 
 
@@ -119,10 +121,21 @@ class _Compiler:
             has_predicates=bool(
                 edges[..., 0].sum() != edges[..., 1].sum() or self.loops or self.finals or plan.negations
             ),
+            reads_last=self._reads_last(),
             chains=None if kept_loops else self._chain_form(tables.caps),
         )
 
     # ------------------------------------------------------------------ reads
+
+    def _reads_last(self) -> bool:
+        end = len(self.plan.steps) - 1
+        if not self.known_last or end == 0:
+            return False
+        programs = [p.program for p in self.hoisted] + [program for _, program in self._falling()]
+        for step in self.plan.steps[:-1]:
+            for edge in (step.begin, step.take, step.proceed):
+                programs += [p.program for p in (*edge.predicates, *edge.loops) if not p.local]
+        return bool(self._reads(programs).registers & {first_register(end), last_register(end)})
 
     def _reads(self, programs: Iterable[int]) -> Reads:
         registers: set[int] = set()

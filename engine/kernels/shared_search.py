@@ -1,0 +1,464 @@
+"""Depth first construction of the matches that begin with one event, whatever event they end in.
+
+`postponed_search` goes through one pair of a first and a last event; here all last events of a first one share the
+prefixes, their registers, aggregates and confidence (SASE++ 5.1, "result construction", and 5.3: pruned below the
+threshold). The confidence grows event by event (`confidence.extend_chain`); where clocks have skew each prefix is
+evaluated as a whole. Matches are written as paths of a trie.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.compiling import kernel, leaf
+from engine.kernels.confidence import (
+    NO_CHAIN_ROOM,
+    begin_chain,
+    confidence_of_chain,
+    extend_chain,
+    new_chain,
+    wider_chain,
+)
+from engine.kernels.opcodes import MAX_STACK
+from engine.kernels.ordering import may_precede, one_clock, separated
+from engine.kernels.postponed_labels import copy_from, copy_to
+from engine.kernels.postponed_pairs import first_from, replay
+from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
+from engine.kernels.postponed_state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes, unbound
+from engine.kernels.skew import TOO_MUCH, has_skew, match_confidence, prefix_mass
+
+BROADCAST = -1
+MOST_COMPARED = 1024
+"""Candidates of which each is compared with each before the search."""
+
+_UNKNOWN = 2.0
+"""Above all confidences: that of a pair's ends alone takes too many combinations of offsets."""
+
+_ON = 0
+_TAKE = 1
+"""What a depth looks for: an event of the next component, then another one of its own. So matches of a pair come
+component by component, shorter ones first."""
+
+
+@kernel
+def list_shared(
+    tables, events, begin_ok, take_ok, members, starts, pairs, ranks, longest_ms, threshold, per_pair, budget, capacity
+):  # fmt: skip
+    """The matches of the pairs, int64 (n, 3): first, last, partition, those of one first event and partition together.
+
+    tables: `postponed_state.Tables` without negations. begin_ok, take_ok: bool (n_steps, n_rows), local predicates and
+    types. members, starts: rows that may stand between, grouped by partition, each group in stream order. ranks: int64
+    (n_rows,), matches of a pair come in the order of their events' ranks, component by component. longest_ms: of any
+    interval. threshold: matches have confidence > 0 and at least this. per_pair: conditions on a prefix read the last
+    event. budget: events looked at for one first event. capacity: matches at most.
+
+    Returns (status, node_parent int32, node_row int64, node_step int32, match_node int32, match_pair int64,
+    confidences float64): a match is the path to its node and then the last event of its pair, unless that is the first
+    one. status: COMPLETE, OUT_OF_ROOM (of matches, at once), OUT_OF_BUDGET (for some first event) or REFUSED_SKEW.
+    """
+    node_parent = np.empty(64, np.int32)
+    node_row = np.empty(64, np.int64)
+    node_step = np.empty(64, np.int32)
+    n_nodes = 0
+    match_node = np.empty(64, np.int32)
+    match_pair = np.empty(64, np.int64)
+    confidences = np.empty(64, np.float64)
+    n_matches = 0
+    n_steps = tables.kleene.shape[0]
+    n_slots = tables.kinds.shape[0]
+    n_registers = 2 * n_steps + 1
+    final = n_steps - 1
+    within_ms = tables.within_ms
+    least = max(threshold - TOLERANCE, 0.0)
+    stack = np.empty(MAX_STACK, np.float64)
+    free = _free_edges(tables)
+    status = COMPLETE
+    p = 0
+    while p < pairs.shape[0] and (status == COMPLETE or status == OUT_OF_BUDGET):
+        first = pairs[p, 0]
+        key = pairs[p, 2]
+        begin = p
+        p += 1
+        while not per_pair and p < pairs.shape[0] and pairs[p, 0] == first and pairs[p, 2] == key:
+            p += 1
+        scratch = unbound(tables, pairs[begin, 1] if per_pair else np.int64(-1))
+        scratch_aggregates = np.full(n_slots, np.nan)
+        if not begin_ok[0, first] or not begins(tables, events, 0, first, scratch, scratch_aggregates, stack):
+            continue
+        alone = -1
+        for q in range(begin, p):
+            if pairs[q, 1] == first:
+                alone = q
+        rows, member, pair_of, bounds, latest_ms = _points(
+            events, members, starts, pairs, begin, p, ranks, longest_ms, least, within_ms
+        )
+        n = rows.shape[0]
+        depth_limit = n + 2
+        confidence_to = new_chain(depth_limit)
+        begin_chain(confidence_to, first)
+        chain = confidence_to.rows
+        steps = np.empty(depth_limit, np.int64)
+        steps[0] = 0
+        if not loops_hold(tables, events, 0, BEGIN, chain, steps, 0, scratch, scratch_aggregates, stack):
+            continue
+        roles = _roles(tables.kleene, begin_ok, take_ok, rows, member, pair_of)
+        order = _orders(events, rows)
+        compared = order.shape[0] == n
+        after_first = np.empty(n, np.uint8)
+        for k in range(n):
+            after_first[k] = _order(events, first, rows[k])
+        skewed = has_skew(events, rows, n) or (events.skew.shape[0] > 0 and events.skew[first] > 0)
+        registers = np.empty((depth_limit, n_registers), np.int64)
+        aggregates = np.empty((depth_limit, n_slots), np.float64)
+        position = np.full(depth_limit, -1, np.int64)
+        looks_for = np.zeros(depth_limit, np.int64)
+        following = np.zeros(depth_limit, np.int64)
+        mass = np.ones(depth_limit, np.float64)  # of the prefix
+        before = np.ones(depth_limit, np.float64)  # of what comes before the open segment
+        segment = np.zeros(depth_limit, np.int64)  # where that begins
+        node = np.full(depth_limit, -1, np.int64)
+        in_chain = np.zeros(n, np.bool_)
+        copy_to(registers, 0, scratch)
+        copy_to(aggregates, 0, scratch_aggregates)
+        n_work = 0
+        depth = 0
+        while depth >= 0:
+            step = steps[depth]
+            k = following[depth]
+            if k == 0 and looks_for[depth] == _ON:
+                copy_from(registers, depth, scratch)
+                copy_from(aggregates, depth, scratch_aggregates)
+                goes_on = step < final or (depth == 0 and alone >= 0)
+                if goes_on:
+                    goes_on = leaves(tables, events, step, scratch, scratch_aggregates, stack) and loops_hold(
+                        tables, events, step, PROCEED, chain, steps, depth + 1, scratch, scratch_aggregates, stack
+                    )
+                if goes_on and step == final:
+                    goes_on = False
+                    if n_steps == 1 and completes(tables, events, scratch, scratch_aggregates, stack):
+                        if n_matches == capacity:
+                            status = OUT_OF_ROOM
+                            break
+                        if n_matches == match_node.shape[0]:
+                            match_node = np.concatenate((match_node, np.empty_like(match_node)))
+                            match_pair = np.concatenate((match_pair, np.empty_like(match_pair)))
+                            confidences = np.concatenate((confidences, np.empty_like(confidences)))
+                        if n_nodes == node_row.shape[0]:
+                            node_parent = np.concatenate((node_parent, np.empty_like(node_parent)))
+                            node_row = np.concatenate((node_row, np.empty_like(node_row)))
+                            node_step = np.concatenate((node_step, np.empty_like(node_step)))
+                        node_parent[n_nodes] = -1
+                        node_row[n_nodes] = first
+                        node_step[n_nodes] = 0
+                        node[0] = n_nodes
+                        match_node[n_matches] = n_nodes
+                        match_pair[n_matches] = alone
+                        confidences[n_matches] = 1.0
+                        n_nodes += 1
+                        n_matches += 1
+                if not goes_on:
+                    k = n
+            i = chain[depth]
+            at = position[depth]
+            target = step + 1 if looks_for[depth] == _ON else step
+            was = k
+            relation = np.uint8(0)
+            if target <= final:
+                edge = 2 * target + looks_for[depth]
+                while k < n:
+                    if roles[edge, k] and not in_chain[k]:
+                        if at < 0:
+                            relation = after_first[k]
+                        elif compared:
+                            relation = order[at, k]
+                        else:
+                            relation = _order(events, i, rows[k])
+                        if relation != 0:
+                            break
+                    k += 1
+            n_work += k - was + 1
+            if n_work > budget:
+                status = OUT_OF_BUDGET
+                break
+            if k >= n:
+                if looks_for[depth] == _ON and tables.kleene[step]:
+                    looks_for[depth] = _TAKE
+                    following[depth] = 0
+                    continue
+                if at >= 0:
+                    in_chain[at] = False
+                depth -= 1
+                continue
+            following[depth] = k + 1
+            j = rows[k]
+            known = relation == 2
+            steps[depth + 1] = target
+            if skewed:
+                chain[depth + 1] = j
+                new_mass = mass[depth]
+                if not known:
+                    new_mass = prefix_mass(events, chain, segment[depth], depth + 2, before[depth], mass[depth])
+            else:
+                new_mass = extend_chain(confidence_to, events, depth, j)
+                while new_mass == NO_CHAIN_ROOM:
+                    confidence_to = wider_chain(confidence_to)
+                    new_mass = extend_chain(confidence_to, events, depth, j)
+            if new_mass <= 0.0 or new_mass < least:
+                continue
+            copy_from(registers, depth, scratch)
+            copy_from(aggregates, depth, scratch_aggregates)
+            if free[edge]:
+                scratch[n_registers - 1] = j
+                scratch[2 * target + 1] = j
+                if looks_for[depth] == _ON:
+                    scratch[2 * target] = j
+            elif looks_for[depth] == _TAKE:
+                if not takes(tables, events, step, j, scratch, scratch_aggregates, stack):
+                    continue
+            elif not begins(tables, events, target, j, scratch, scratch_aggregates, stack) or not loops_hold(
+                tables, events, target, BEGIN, chain, steps, depth + 1, scratch, scratch_aggregates, stack
+            ):
+                continue
+            pair = pair_of[k]
+            if (
+                target == final
+                and pair >= 0
+                and min(new_mass, bounds[k]) >= least
+                and leaves(tables, events, final, scratch, scratch_aggregates, stack)
+                and loops_hold(
+                    tables, events, final, PROCEED, chain, steps, depth + 2, scratch, scratch_aggregates, stack
+                )
+                and completes(tables, events, scratch, scratch_aggregates, stack)
+            ):
+                confidence = bounds[k]
+                if confidence == _UNKNOWN:
+                    status = REFUSED_SKEW
+                    break
+                if skewed and depth > 0:
+                    confidence = match_confidence(events, chain, depth + 2, within_ms)
+                    if confidence == TOO_MUCH:
+                        status = REFUSED_SKEW
+                        break
+                elif depth > 0:
+                    confidence = confidence_of_chain(confidence_to, events, depth + 1, within_ms)
+                    while confidence == NO_CHAIN_ROOM:
+                        confidence_to = wider_chain(confidence_to)
+                        confidence = confidence_of_chain(confidence_to, events, depth + 1, within_ms)
+                if confidence > 0.0 and confidence >= least:
+                    if n_matches == capacity:
+                        status = OUT_OF_ROOM
+                        break
+                    d = depth
+                    while d >= 0 and node[d] < 0:
+                        d -= 1
+                    while d < depth:
+                        d += 1
+                        if n_nodes == node_row.shape[0]:
+                            node_parent = np.concatenate((node_parent, np.empty_like(node_parent)))
+                            node_row = np.concatenate((node_row, np.empty_like(node_row)))
+                            node_step = np.concatenate((node_step, np.empty_like(node_step)))
+                        node_parent[n_nodes] = node[d - 1] if d > 0 else -1
+                        node_row[n_nodes] = chain[d]
+                        node_step[n_nodes] = steps[d]
+                        node[d] = n_nodes
+                        n_nodes += 1
+                    if n_matches == match_node.shape[0]:
+                        match_node = np.concatenate((match_node, np.empty_like(match_node)))
+                        match_pair = np.concatenate((match_pair, np.empty_like(match_pair)))
+                        confidences = np.concatenate((confidences, np.empty_like(confidences)))
+                    match_node[n_matches] = node[depth]
+                    match_pair[n_matches] = pair
+                    confidences[n_matches] = confidence
+                    n_matches += 1
+            if not member[k] or (target == final and not tables.kleene[final]) or events.lo_ms[j] > latest_ms:
+                continue
+            before[depth + 1] = mass[depth] if known else before[depth]
+            segment[depth + 1] = depth + 1 if known else segment[depth]
+            depth += 1
+            copy_to(registers, depth, scratch)
+            copy_to(aggregates, depth, scratch_aggregates)
+            position[depth] = k
+            in_chain[k] = True
+            looks_for[depth] = _ON
+            following[depth] = 0
+            mass[depth] = new_mass
+            node[depth] = -1
+    return (
+        status,
+        node_parent[:n_nodes],
+        node_row[:n_nodes],
+        node_step[:n_nodes],
+        match_node[:n_matches],
+        match_pair[:n_matches],
+        confidences[:n_matches],
+    )
+
+
+@kernel
+def _free_edges(tables):
+    """For each 2 * step (begin) and 2 * step + 1 (take) whether binding an event asks for nothing: bool."""
+    n_steps = tables.kleene.shape[0]
+    free = np.zeros(2 * n_steps, np.bool_)
+    for step in range(n_steps):
+        for edge in (BEGIN, TAKE):
+            asks = tables.edges[step, edge, 0] != tables.edges[step, edge, 1] or tables.kinds.shape[0] > 0
+            for k in range(tables.hoisted.shape[0]):
+                asks = asks or tables.hoisted[k, 0] == step
+            for k in range(tables.falling.shape[0]):
+                asks = asks or tables.falling[k, 0] == step
+            for k in range(tables.loops.shape[0]):
+                asks = asks or (tables.loops[k, 0] == step and tables.loops[k, 1] == edge)
+            free[2 * step + edge] = not asks
+    return free
+
+
+@kernel
+def _points(events, members, starts, pairs, begin, end, ranks, longest_ms, least, within_ms):
+    """The rows that may follow the first event of the pairs begin..end-1, by rank, and what they can be.
+
+    Returns (rows int64 (n,), member bool (n,), pair_of int64 (n,): the pair that it ends, -1 for none, bounds float64
+    (n,): the most that a match with that end is confident, and the latest time of an end that reaches `least`).
+    """
+    first = pairs[begin, 0]
+    key = pairs[begin, 2]
+    latest_ms = events.lo_ms[first]
+    for q in range(begin, end):
+        latest_ms = max(latest_ms, events.hi_ms[pairs[q, 1]])
+    found = np.empty(64, np.int64)
+    n = 0
+    clocked = events.clock[first] >= 0
+    for shared in range(2):
+        group = BROADCAST if shared else key
+        stop = starts[group + 2]
+        at = first_from(events, members, starts[group + 1], stop, events.lo_ms[first] - longest_ms)
+        while at < stop and events.lo_ms[members[at]] <= latest_ms:
+            row = members[at]
+            at += 1
+            if row == first or events.hi_ms[row] < events.lo_ms[first]:
+                continue
+            if not may_precede(events, first, row) and not one_clock(events, first, row):
+                continue
+            clocked = clocked or events.clock[row] >= 0
+            if n == found.shape[0]:
+                found = np.concatenate((found, np.empty_like(found)))
+            found[n] = row
+            n += 1
+    found = np.sort(found[:n])
+    rows = np.empty(n + end - begin, np.int64)
+    member = np.zeros(n + end - begin, np.bool_)
+    pair_of = np.full(n + end - begin, -1, np.int64)
+    bounds = np.ones(n + end - begin, np.float64)
+    ends = np.empty(2, np.int64)
+    ends[0] = first
+    n_points = 0
+    at = 0
+    q = begin
+    latest_ms = events.lo_ms[first]
+    while at < n or q < end:
+        if q < end and pairs[q, 1] == first:
+            q += 1
+            continue
+        row = found[at] if at < n else pairs[q, 1]
+        if q < end:
+            row = min(row, pairs[q, 1])
+        rows[n_points] = row
+        if at < n and found[at] == row:
+            member[n_points] = True
+            at += 1
+        if q < end and pairs[q, 1] == row:
+            ends[1] = row
+            certain = separated(events, first, row) and events.hi_ms[row] - events.lo_ms[first] <= within_ms
+            bound = 1.0 if certain else match_confidence(events, ends, 2, within_ms)
+            if bound == TOO_MUCH:
+                bound = _UNKNOWN
+            # Among events of one clock, whose order is no matter of time, another may be better than the ends alone.
+            if clocked or (bound > 0.0 and bound >= least):
+                bounds[n_points] = bound
+                pair_of[n_points] = q
+                latest_ms = max(latest_ms, events.hi_ms[row])
+            q += 1
+        n_points += 1
+    by_rank = np.argsort(ranks[rows[:n_points]])
+    return rows[by_rank], member[by_rank], pair_of[by_rank], bounds[by_rank], latest_ms
+
+
+@kernel
+def _roles(kleene, begin_ok, take_ok, rows, member, pair_of):
+    """Whether each row may be bound by 2 * step (begin) and 2 * step + 1 (take), bool (2 * n_steps, n)."""
+    n_steps = kleene.shape[0]
+    roles = np.zeros((2 * n_steps, rows.shape[0]), np.bool_)
+    for step in range(n_steps):
+        final = step == n_steps - 1
+        for k in range(rows.shape[0]):
+            useful = (member[k] and (kleene[step] or not final)) or (final and pair_of[k] >= 0)
+            roles[2 * step, k] = useful and begin_ok[step, rows[k]]
+            roles[2 * step + 1, k] = useful and kleene[step] and take_ok[step, rows[k]]
+    return roles
+
+
+@leaf
+def _order(events, i, j):
+    """0: i is never before j; 1: in some world; 2: in every world."""
+    if separated(events, i, j):
+        return np.uint8(2)
+    return np.uint8(1) if may_precede(events, i, j) else np.uint8(0)
+
+
+@kernel
+def _orders(events, rows):
+    """`_order` of each pair of rows, uint8 (n, n); empty for more than MOST_COMPARED."""
+    n = rows.shape[0]
+    if n > MOST_COMPARED:
+        return np.empty((0, 0), np.uint8)
+    order = np.zeros((n, n), np.uint8)
+    for i in range(n):
+        for j in range(n):
+            if i != j:
+                order[i, j] = _order(events, rows[i], rows[j])
+    return order
+
+
+@kernel
+def spell_steps(node_parent, node_row, node_step, match_node, match_last, final):
+    """The events of each match in order: offsets int64 (n + 1,), rows int64 (m,), steps int64 (m,).
+
+    match_last: int64 (n,), the last event, of component `final`, -1 where the node is already it.
+    """
+    n = match_node.shape[0]
+    offsets = np.zeros(n + 1, np.int64)
+    for k in range(n):
+        length = 1 if match_last[k] >= 0 else 0
+        node = match_node[k]
+        while node >= 0:
+            length += 1
+            node = node_parent[node]
+        offsets[k + 1] = offsets[k] + length
+    rows = np.empty(offsets[n], np.int64)
+    steps = np.empty(offsets[n], np.int64)
+    for k in range(n):
+        at = offsets[k + 1]
+        if match_last[k] >= 0:
+            at -= 1
+            rows[at] = match_last[k]
+            steps[at] = final
+        node = match_node[k]
+        while node >= 0:
+            at -= 1
+            rows[at] = node_row[node]
+            steps[at] = node_step[node]
+            node = node_parent[node]
+    return offsets, rows, steps
+
+
+@kernel
+def replay_steps(tables, columns, offsets, rows, steps, programs):
+    """`postponed_pairs.replay` of each match: float64 (n, n_programs)."""
+    stack = np.empty(MAX_STACK, np.float64)
+    values = np.empty((offsets.shape[0] - 1, programs.shape[0]), np.float64)
+    for k in range(values.shape[0]):
+        own = rows[offsets[k] : offsets[k + 1]]
+        values[k] = replay(tables, columns, own, steps[offsets[k] : offsets[k + 1]], programs, stack)
+    return values
+
+
+__all__ = ["list_shared", "replay_steps", "spell_steps"]

@@ -1,0 +1,253 @@
+"""Matches of many pairs at once: the pairs of one first event are searched together, rows are made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.events import Float64Array, Int64Array
+from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
+from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
+from engine.matching.match_blocks import place_of, values_of
+from engine.matching.postponed_context import Context, refused_skew
+from engine.matching.rows import MatchRow, RowBlock
+from engine.matching.store import EventStore, StoredEvents
+from engine.plan.model import Plan
+
+Int32Array = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class ListedBlock(RowBlock):
+    """Matches as paths of a trie, see `shared_search.list_shared`, in listing order.
+
+    pairs: int64 (n_pairs, 3); first_lo_ms, last_lo_ms, last_hi_ms: int64 (n_pairs,), their times. values: float64
+    (n, n_returns), NaN for NULL, strings as codes.
+    """
+
+    plan: Plan
+    source: StoredEvents
+    pairs: Int64Array
+    first_lo_ms: Int64Array
+    last_lo_ms: Int64Array
+    last_hi_ms: Int64Array
+    node_parent: Int32Array
+    node_row: Int64Array
+    node_step: Int32Array
+    match_node: Int32Array
+    match_pair: Int64Array
+    confidence: Float64Array
+    values: Float64Array
+
+    def __len__(self) -> int:
+        return len(self.match_node)
+
+    def __iter__(self) -> Iterator[MatchRow]:
+        return (self._row(k) for k in range(len(self)))
+
+    @overload
+    def __getitem__(self, at: int) -> MatchRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
+
+    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
+        if isinstance(at, slice):
+            return self.chosen(np.arange(len(self))[at])
+        return self._row(place_of(at, len(self)))
+
+    def chosen(self, numbers: Int64Array) -> ListedBlock:
+        """The matches of these numbers, in that order."""
+        return replace(
+            self,
+            match_node=self.match_node[numbers],
+            match_pair=self.match_pair[numbers],
+            confidence=self.confidence[numbers],
+            values=self.values[numbers],
+        )
+
+    @property
+    def n_matches(self) -> int:
+        """Each row is one."""
+        return len(self)
+
+    @cached_property
+    def chains(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """offsets int64 (n + 1,), rows and steps int64 (m,): the events of match k, and the component of each, are
+        those of offsets[k] : offsets[k + 1]."""
+        lasts = np.where(self.pairs[:, 0] == self.pairs[:, 1], -1, self.pairs[:, 1])
+        offsets, rows, steps = spell_steps(
+            self.node_parent, self.node_row, self.node_step, self.match_node, lasts[self.match_pair],
+            self.plan.n_steps - 1,
+        )  # fmt: skip
+        return offsets, rows, steps
+
+    def to_arrow(self) -> pa.Table:
+        """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
+        offsets, rows, steps = self.chains
+        of = np.repeat(np.arange(len(self)), np.diff(offsets))
+        bindings: dict[str, pa.Array] = {}
+        for step in self.plan.steps:
+            own = steps == step.position
+            bounds = np.append(0, np.cumsum(np.bincount(of[own], minlength=len(self))))
+            ids = self.source.ids.take(pa.array(rows[own])).combine_chunks()
+            bindings[step.variable] = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), ids)
+        columns = {
+            "key": self.source.keys_as_arrow(self.pairs[self.match_pair, 2]),
+            "first_lo_ms": pa.array(self.first_lo_ms[self.match_pair]),
+            "last_hi_ms": pa.array(self.last_hi_ms[self.match_pair]),
+            "bindings": pa.StructArray.from_arrays(list(bindings.values()), list(bindings)),
+            "confidence": pa.array(self.confidence),
+            "values": self.source.values_as_arrow(self.plan.returns, self.values),
+        }
+        return pa.table(columns)
+
+    def _row(self, k: int) -> MatchRow:
+        pair = int(self.match_pair[k])
+        first, last, partition = self.pairs[pair].tolist()
+        texts = self._texts
+        bound: list[list[str]] = [[] for _ in self.plan.steps]
+        if last != first:
+            bound[-1].append(texts[last])
+        node = int(self.match_node[k])
+        while node >= 0:
+            bound[self.node_step[node]].append(texts[int(self.node_row[node])])
+            node = int(self.node_parent[node])
+        lo_ms, hi_ms = int(self.last_lo_ms[pair]), int(self.last_hi_ms[pair])
+        return MatchRow(
+            query=self.plan.name,
+            key=self.source.key_of(partition),
+            first_lo_ms=int(self.first_lo_ms[pair]),
+            last_hi_ms=hi_ms,
+            last_lo_ms=None if lo_ms == hi_ms else lo_ms,
+            bindings={step.variable: tuple(reversed(bound[step.position])) for step in self.plan.steps},
+            confidence=float(self.confidence[k]),
+            values=values_of(self.plan, self.source, self.values[k]),
+        )
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """The ids of all events of the block."""
+        return self.source.texts(np.concatenate((self.node_row, self.pairs[np.unique(self.match_pair), 1])))
+
+
+@dataclass
+class SharedListing:
+    """Lists the matches of pairs of a plan without negations; `unfinished` is set when a bound stopped it.
+
+    max_matches: of one call. budget: events looked at for one first event.
+    """
+
+    context: Context
+    threshold: float
+    max_matches: int
+    budget: int
+    unfinished: bool = False
+
+    def blocks(self, pairs: Int64Array) -> list[ListedBlock]:
+        """The first `max_matches` matches of the pairs (first, last, partition) in listing order: by last event, first
+        event, ids."""
+        found: list[ListedBlock] = []
+        ranks = self._ranks(pairs)
+        waiting = [pairs]
+        left = self.max_matches
+        while waiting and len(pairs):
+            some = waiting.pop()
+            block, is_full = self._search(some, ranks, left, self.threshold)
+            lasts = np.unique(some[:, 1])
+            if is_full and len(lasts) > 1:
+                # Those of the earlier last events come first: as many as there is room for.
+                middle = lasts[len(lasts) // 2]
+                waiting += [some[some[:, 1] >= middle], some[some[:, 1] < middle]]
+                continue
+            found.append(block)
+            left -= len(block)
+            if is_full:
+                self.unfinished = True
+                break
+        return found
+
+    def best(self, pairs: Int64Array, k: int, least: float) -> ListedBlock | None:
+        """The k most confident matches of the pairs that reach `least` too, most confident first, then in listing
+        order; None for no pairs."""
+        if not len(pairs):
+            return None
+        ranks = self._ranks(pairs)
+        threshold = max(self.threshold, least)
+        while True:
+            block, is_full = self._search(pairs, ranks, self.max_matches, threshold)
+            order = np.argsort(-block.confidence, kind="stable")[:k]
+            kth = float(block.confidence[order[-1]]) if len(order) == k else 0.0
+            if not is_full:
+                break
+            if kth <= threshold:
+                self.unfinished |= kth < 1.0  # nothing is better than certain
+                break
+            threshold = kth
+        return block.chosen(order)
+
+    def _search(
+        self, pairs: Int64Array, ranks: Int64Array, capacity: int, threshold: float
+    ) -> tuple[ListedBlock, bool]:
+        context, store = self.context, self.context.store
+        ordered = pairs[np.lexsort((pairs[:, 1], pairs[:, 2], pairs[:, 0]))]
+        status, node_parent, node_row, node_step, match_node, match_pair, confidence = list_shared(
+            context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
+            context.members.starts, ordered, ranks, context.longest_ms, threshold, context.compiled.reads_last,
+            self.budget, capacity,
+        )  # fmt: skip
+        if status == REFUSED_SKEW:
+            raise refused_skew(context.plan)
+        self.unfinished |= status == OUT_OF_BUDGET
+        own = ordered[match_pair]
+        order = np.lexsort((own[:, 2], own[:, 0], own[:, 1]))
+        block = ListedBlock(
+            plan=context.plan,
+            source=store.as_it_is(),
+            pairs=ordered,
+            first_lo_ms=store.t_lo_ms[ordered[:, 0]],
+            last_lo_ms=store.t_lo_ms[ordered[:, 1]],
+            last_hi_ms=store.t_hi_ms[ordered[:, 1]],
+            node_parent=node_parent,
+            node_row=node_row,
+            node_step=node_step,
+            match_node=match_node[order],
+            match_pair=match_pair[order],
+            confidence=confidence[order],
+            values=np.empty((len(order), 0)),
+        )
+        if context.plan.returns:
+            programs = np.array([value.program for value in context.plan.returns], np.int64)
+            block = replace(block, values=replay_steps(context.replayed, store.columns, *block.chains, programs))
+        return block, status == OUT_OF_ROOM
+
+    def _ranks(self, pairs: Int64Array) -> Int64Array:
+        """For each row around a pair the place of its id among those, for all others 0."""
+        store = self.context.store
+        n = len(store)
+        ranks = np.zeros(n, np.int64)
+        rows = _rows_around(store, pairs, self.context.longest_ms)
+        if len(rows):
+            ids = store.ids.whole().take(pa.array(rows))
+            ranks[rows[np.asarray(pc.sort_indices(ids))]] = np.arange(len(rows))
+        return ranks
+
+
+def _rows_around(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64Array:
+    """The rows that may be in a match of the pairs."""
+    n = len(store)
+    lo_ms = store.t_lo_ms[:n]
+    begins = np.searchsorted(lo_ms, lo_ms[pairs[:, 0]] - longest_ms)
+    ends = np.searchsorted(lo_ms, store.t_hi_ms[pairs[:, 1]], side="right")
+    changes = np.bincount(begins, minlength=n + 1) - np.bincount(ends, minlength=n + 1)
+    return np.flatnonzero(np.cumsum(changes)[:n])
+
+
+__all__ = ["ListedBlock", "SharedListing"]
