@@ -74,7 +74,7 @@ def list_shared(
     free = _free_edges(tables)
     status = COMPLETE
     p = 0
-    while p < pairs.shape[0] and (status == COMPLETE or status == OUT_OF_BUDGET):
+    while p < pairs.shape[0] and status in (COMPLETE, OUT_OF_BUDGET):
         first = pairs[p, 0]
         key = pairs[p, 2]
         begin = p
