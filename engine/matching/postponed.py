@@ -269,8 +269,7 @@ class PostponedRuntime:
         if self.plan.output is ast.Output.TOP:
             k = self.plan.limit or 1
             least = self._best[-1] if len(self._best) == k else 0.0
-            best = listing.best(decided, k, least)
-            kept = first_rows([] if best is None else self._top(list(best)), most)
+            kept = first_rows(self._top(list(joined_rows(listing.best(decided, k, least)))), most)
         else:
             listing.max_matches = most + 1
             kept = first_rows(joined_rows(listing.blocks(decided)), most)

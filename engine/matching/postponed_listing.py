@@ -71,7 +71,7 @@ class Listing:
         self.unfinished |= listing.unfinished
         return found
 
-    def best(self, pairs: Int64Array, k: int, least: float) -> ListedBlock | None:
+    def best(self, pairs: Int64Array, k: int, least: float) -> list[ListedBlock]:
         """See `SharedListing.best`; for a plan without negations."""
         listing = self._listing(self.max_matches)
         found = listing.best(pairs, k, least)

@@ -13,13 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
+from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
 from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
 from engine.matching.match_blocks import place_of, values_of
 from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.rows import MatchRow, RowBlock
 from engine.matching.store import EventStore, StoredEvents
 from engine.plan.model import Plan
+
+_MOST_ROUNDS = 64
+"""Searches for the most confident matches, each with a higher threshold."""
 
 Int32Array = npt.NDArray[np.int32]
 
@@ -174,24 +177,26 @@ class SharedListing:
                 break
         return found
 
-    def best(self, pairs: Int64Array, k: int, least: float) -> ListedBlock | None:
-        """The k most confident matches of the pairs that reach `least` too, most confident first, then in listing
-        order; None for no pairs."""
-        if not len(pairs):
-            return None
+    def best(self, pairs: Int64Array, k: int, least: float) -> list[ListedBlock]:
+        """The k most confident matches of the pairs that reach `least` too, most confident first.
+
+        Where there is no room for all the threshold rises above the k-th best of those that were found.
+        """
         ranks = self._ranks(pairs)
         threshold = max(self.threshold, least)
-        while True:
-            block, is_full = self._search(pairs, ranks, self.max_matches, threshold)
-            order = np.argsort(-block.confidence, kind="stable")[:k]
-            kth = float(block.confidence[order[-1]]) if len(order) == k else 0.0
+        level = None  # matches as confident as the threshold was before it rose
+        for _ in range(_MOST_ROUNDS if len(pairs) else 0):
+            block, is_full = self._search(pairs, ranks, max(self.max_matches, k), threshold)
+            chosen = block.chosen(np.argsort(-block.confidence, kind="stable")[:k])
             if not is_full:
-                break
-            if kth <= threshold:
-                self.unfinished |= kth < 1.0  # nothing is better than certain
-                break
-            threshold = kth
-        return block.chosen(order)
+                return [chosen] if level is None else [chosen, level.chosen(np.arange(len(level))[: k - len(chosen)])]
+            kth = float(chosen.confidence[-1])
+            level = block.chosen(np.flatnonzero(np.abs(block.confidence - kth) <= TOLERANCE)[:k])
+            threshold = kth + 4 * TOLERANCE
+            if threshold >= 1.0:
+                return [chosen]
+        self.unfinished |= level is not None
+        return [] if level is None else [chosen]
 
     def _search(
         self, pairs: Int64Array, ranks: Int64Array, capacity: int, threshold: float
