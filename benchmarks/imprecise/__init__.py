@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.imprecise import against_enumeration, stock
+from benchmarks.imprecise import against_enumeration, hadoop, stock
 from benchmarks.own_process import measured
 from benchmarks.precise.rows import Figures
 
 TABLES: dict[str, Callable[[Figures], None]] = {
     "stock": stock.main,
     "enumeration": against_enumeration.main,
+    "hadoop": hadoop.main,
 }
 
 
