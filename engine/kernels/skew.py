@@ -92,7 +92,7 @@ def match_confidence(events, rows, n, within_ms):
     """
     if not has_skew(events, rows, n):
         return chain_confidence(events, rows, n, within_ms)
-    return _conditioned(events, rows, n, within_ms, MAX_EVALUATIONS)
+    return _conditioned(events, rows, n, within_ms, np.int64(MAX_EVALUATIONS))
 
 
 @kernel
@@ -104,7 +104,7 @@ def prefix_mass(events, rows, segment, n, before, mass):
     """
     if not has_skew(events, rows, n):
         return before * chain_mass(events, rows, segment, n)
-    found = _conditioned(events, rows, n, _FAR, _BOUND_EVALUATIONS)
+    found = _conditioned(events, rows, n, np.int64(_FAR), np.int64(_BOUND_EVALUATIONS))
     return mass if found == TOO_MUCH else min(found, mass)
 
 
@@ -259,13 +259,13 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
             variable[r] -= 1
         skews[0] = skews[1]
     chains = _Chains(gathered, starts[: n_own + 1], windows[:n_own], lo, hi - lo, variable, knots, degrees)
-    if n_variables == 0:
-        return _product(chains)
-    inmost = 0
+    inmost = -1 if n_variables == 0 else 0
+    skew = np.int64(0)
     n_outer = 1
     for v in range(n_variables):
         if skews[v] > skews[inmost]:
             inmost = v
+        skew = skews[inmost]
     for v in range(n_variables):
         if v != inmost:
             n_outer *= 2 * skews[v] + 1
@@ -277,7 +277,7 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
     for combination in range(n_outer):
         for v in range(n_variables):
             _shift(chains, v, offsets[v])
-        value, n_used = _over_offset(chains, inmost, skews[inmost], reference, n_left)
+        value, n_used = _over_offset(chains, inmost, skew, reference, n_left)
         n_left -= n_used
         if value == TOO_MUCH:
             return TOO_MUCH
@@ -425,10 +425,12 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
     every[n:] = negated
     if not has_skew(events, every, n_all):
         return absent_confidence(events, rows, n, within_ms, negated, gaps)
-    at = np.argsort(every)  # where a clock gives two events one place, their row numbers decide
-    places = np.empty(n_all, np.int64)
+    at = np.empty(n_all, np.int64)  # by row number, which decides where a clock gives two events one place
+    places = np.zeros(n_all, np.int64)
     for r in range(n_all):
-        places[at[r]] = r
+        for q in range(n_all):
+            places[r] += every[q] < every[r]
+        at[places[r]] = r
     shared, _ = _groups(events, every, n_all, np.zeros(n_all, np.int64), 1)
     variable, skews, n_variables = _variables(events, every, at, n_all, shared)
     lo = np.empty(n_all, np.int64)
@@ -492,43 +494,45 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
 def _over_offset(chains, own, skew, reference, n_allowed):
     """The mean over one offset, and the evaluations it took; TOO_MUCH when these are more than n_allowed.
 
-    reference: -1, or the bound of the clock from whose offset this one is told: then it is the difference of two.
+    own: its number, -1: there is none. reference: -1, or the bound of the clock from whose offset this one is told:
+    then it is the difference of two.
     """
-    reach = skew + max(reference, 0)
-    n_offsets = 2 * reach + 1
+    points, shares = _points(chains, own, skew, reference)
+    if points.shape[0] > n_allowed:
+        return TOO_MUCH, 0
+    for k in range(points.shape[0]):
+        if own >= 0:
+            _shift(chains, own, points[k])
+        if reference >= 0:
+            shares[k] *= min(2 * min(skew, reference) + 1, skew + reference + 1 - abs(points[k]))
+        shares[k] *= _product(chains)
     n_ways = (2.0 * skew + 1.0) * (2.0 * max(reference, 0) + 1.0)
-    walls, degree = _walls(chains, own, skew, reference)
-    if degree < 0 or walls.shape[0] * (degree + 2) >= n_offsets:
-        if n_offsets > n_allowed:
-            return TOO_MUCH, 0
-        values = np.empty(n_offsets, np.float64)
-        for k in range(n_offsets):
-            values[k] = _at_offset(chains, own, skew, reference, k - reach)
-        return total(values) / n_ways, n_offsets
-    n_pieces = walls.shape[0] - 1
-    values = np.empty(walls.shape[0] * (2 * degree + 4), np.float64)  # `_nodes` gives at most twice what is needed
-    n_values = 0
-    for piece in range(n_pieces):
-        start = walls[piece] + 1
-        nodes, shares = _nodes(walls[piece + 1] - start, degree + 1)
-        if n_values + nodes.shape[0] + 2 > n_allowed:
-            return TOO_MUCH, n_values
-        values[n_values] = _at_offset(chains, own, skew, reference, walls[piece])
-        n_values += 1
-        for k in range(nodes.shape[0]):
-            values[n_values] = shares[k] * _at_offset(chains, own, skew, reference, start + nodes[k])
-            n_values += 1
-    values[n_values] = _at_offset(chains, own, skew, reference, walls[n_pieces])
-    return total(values[: n_values + 1]) / n_ways, n_values + 1
+    return total(shares) / n_ways, points.shape[0]
 
 
 @kernel
-def _at_offset(chains, own, skew, reference, offset_ms):
-    """In how many ways there is this offset * P(all chains hold, given it)."""
-    _shift(chains, own, offset_ms)
-    if reference < 0:
-        return _product(chains)
-    return min(2 * min(skew, reference) + 1, skew + reference + 1 - abs(offset_ms)) * _product(chains)
+def _points(chains, own, skew, reference):
+    """Where to evaluate, int64 (n,), and how many offsets each of them stands for, float64 (n,)."""
+    reach = skew + max(reference, 0)
+    n_offsets = 2 * reach + 1
+    walls, degree = _walls(chains, own, skew, reference)
+    if degree < 0 or walls.shape[0] * (degree + 2) >= n_offsets:
+        return np.arange(-reach, reach + 1), np.ones(n_offsets, np.float64)
+    room = walls.shape[0] * (2 * degree + 4)  # `_nodes` gives at most twice what is needed
+    points = np.empty(room, np.int64)
+    shares = np.ones(room, np.float64)
+    n = 0
+    for piece in range(walls.shape[0] - 1):
+        points[n] = walls[piece]
+        n += 1
+        start = walls[piece] + 1
+        nodes, node_shares = _nodes(walls[piece + 1] - start, degree + 1)
+        for k in range(nodes.shape[0]):
+            points[n] = start + nodes[k]
+            shares[n] = node_shares[k]
+            n += 1
+    points[n] = reach
+    return points[: n + 1], shares[: n + 1]
 
 
 @kernel
@@ -580,13 +584,28 @@ def _walls(chains, own, skew, reference):
                                 n_found += 1
     if degree > _MAX_DEGREE:
         return found[:0], -1
-    found = np.sort(found[:n_found])
+    _sort(found, n_found)
     n_kept = 1
     for k in range(1, n_found):
         if found[k] != found[n_kept - 1]:
             found[n_kept] = found[k]
             n_kept += 1
     return found[:n_kept], degree
+
+
+@leaf
+def _sort(values, n):
+    """Sort the first n in place, by insertion over shrinking steps: the library's sort takes seconds to compile."""
+    step = n // 2
+    while step > 0:
+        for k in range(step, n):
+            value = values[k]
+            to = k
+            while to >= step and values[to - step] > value:
+                values[to] = values[to - step]
+                to -= step
+            values[to] = value
+        step //= 2
 
 
 @kernel

@@ -273,7 +273,9 @@ class ImpreciseMatching:
 
     def _event(self, row: int) -> TimedEvent:
         events, weights = self._events, self._store.weights.get(row)
-        clock = int(events.clock[row])
+        clock, skew_ms = int(events.clock[row]), self._skew_ms(row)
+        if skew_ms and clock < 0:  # nobody shares its offset
+            weights = self._time(row).shares
         return TimedEvent(
             event_id=self._store.ids[row],
             lo_ms=int(events.lo_ms[row]),
@@ -282,7 +284,7 @@ class ImpreciseMatching:
             clock=None if clock < 0 else str(clock),
             source_seq=int(events.source_seq[row]),
             weights=None if weights is None else tuple(weights.tolist()),
-            skew_ms=self._skew_ms(row),
+            skew_ms=skew_ms,
         )
 
     def _demanded(self, rows: Int64Array, arranged: Arrangement) -> list[Difference] | None:
