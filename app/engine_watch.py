@@ -43,8 +43,12 @@ class EngineWatch:
             n_new = counted.n_rejected - self._n_rejected.get(name, 0)
             self._n_rejected[name] = counted.n_rejected
             if n_new > 0:
-                message = f"{n_new} events without an exact time left out: the query's strategy needs exact times"
+                message = f"{n_new} events without an exact time left out{self._why(matcher, name)}"
                 self._problems.append(NewProblem(SOURCE, f"query {name}", "imprecise_events", message))
+
+    def _why(self, matcher: engine.Engine, name: str) -> str:
+        needed = next(query.exact_times for query in matcher.queries if query.name == name)
+        return "" if needed is None else f": under {needed.construct} {needed.reason}; {needed.remedy}"
 
     def _look_for_too_long(self, matcher: engine.Engine) -> None:
         named = {event.query: event for event in matcher.take_refused()}

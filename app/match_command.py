@@ -263,6 +263,10 @@ def _with_absent_types(queries: Sequence[ast.Query], others: Iterable[str], load
     return known
 
 
+class _ImpreciseEventsError(UnsupportedQueryError):
+    """Imprecise events for a query that is not defined over them, by whatever runtime."""
+
+
 def evaluate(
     job: Job, choice: RuntimeChoice, sink: engine.RowSink | None = None
 ) -> Sequence[engine.MatchRow] | Sequence[ReferenceRow]:
@@ -273,6 +277,8 @@ def evaluate(
     is_planned = choice in (RuntimeChoice.AUTO, RuntimeChoice.COMPILED)
     try:
         return _by_engine(job, None if is_planned else engine.BaselineKind(choice.value), sink)
+    except _ImpreciseEventsError:
+        raise
     except UnsupportedQueryError as error:
         if choice is not RuntimeChoice.AUTO or len(job.events.batch) > MAX_ORACLE_EVENTS:
             raise
@@ -329,13 +335,16 @@ def _check_finished(
             "be missing: constrain the query further, or shorten its window"
         )
     if counted.n_rejected:
-        strategy = compiled.resolved.query.strategy
-        assert strategy is not None
-        raise UnsupportedQueryError(
-            f"{f'--runtime {baseline}' if baseline else strategy.value} is not defined over imprecise events; "
-            f"found {counted.n_rejected}",
-            expected="events with t_lo = t_hi",
-            remedy="evaluate it with --runtime auto" if baseline else "use skip_till_any_match",
+        needed = compiled.exact_times
+        construct, remedy = f"--runtime {baseline}", "evaluate it with --runtime auto"
+        expected = "events with t_lo = t_hi"
+        if needed is not None and baseline is None:
+            construct, remedy = needed.construct, needed.remedy
+            expected += f", for {needed.reason}"
+        raise _ImpreciseEventsError(
+            f"{construct} is not defined over imprecise events; found {counted.n_rejected}",
+            expected=expected,
+            remedy=remedy,
             name=compiled.name,
         )
 

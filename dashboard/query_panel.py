@@ -233,8 +233,8 @@ def notes(most: RunLimits, snapshot: Snapshot) -> list[str]:
         )
     if end.n_rejected:
         found.append(
-            f"{end.n_rejected:,} events without an exact time were left out: this strategy needs exact times; "
-            "skip_till_any_match does not."
+            f"{end.n_rejected:,} events without an exact time were left out: this strategy, or this window, needs "
+            "exact times; skip_till_any_match within a time does not."
         )
     if end.n_late:
         found.append(f"{end.n_late:,} events came out of order and were left out.")

@@ -17,7 +17,10 @@ from engine.matching.listed import ListedMatches, Matches
 from engine.matching.output_forms import NO_WINDOW, Formed
 from engine.matching.rows import Binding, ChunkedRows, MatchRow, Value, rows_table
 from engine.plan.model import Plan
-from engine.uncertainty.possibilities import Possibilities
+from engine.uncertainty.possibilities import Possibilities, united
+
+_MOST_UNITED = 200
+"""Matches behind one row whose worlds are put together."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ class FormedRows(ChunkedRows):
         partition, values = shown.partition.tolist(), shown.values.tolist()
         bound = self._bindings(shown)
         candidates, exact = self._candidates(formed)
-        possible = self._possible(formed)
+        possible = [
+            known or bounded for known, bounded in zip(self._known(formed), self._possible(formed), strict=True)
+        ]
         return [
             MatchRow(
                 query=plan.name,
@@ -106,6 +111,20 @@ class FormedRows(ChunkedRows):
             Possibilities.known_by(lower, min(upper, 1.0)) if one else None
             for one, lower, upper in zip(several.tolist(), formed.confidence.tolist(), sums.tolist(), strict=True)
         ]
+
+    def _known(self, formed: Formed) -> list[Possibilities | None]:
+        """In which worlds a match behind each row is one; None where that is not known of all of them."""
+        known, n = self._matches.possible, len(formed.n_behind)
+        if known is None or self._matches.unfinished:
+            return [None] * n
+        found: list[Possibilities | None] = []
+        starts = formed.starts.tolist()
+        for match, start, n_behind in zip(formed.entries.match.tolist(), starts, formed.n_behind.tolist(), strict=True):
+            own = [match] if n_behind == 1 else formed.groups[start : start + n_behind].tolist()
+            possible = [each for number in own if (each := known[number]) is not None]
+            complete = len(possible) == n_behind <= _MOST_UNITED
+            found.append(united(possible) if complete else None)
+        return found
 
     def _bindings(self, shown: ListedMatches) -> list[dict[str, Binding]]:
         return bindings_of(self._spelling.variables, self._matches, shown)

@@ -9,6 +9,7 @@ from engine.language.printer import print_expression
 from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.exact_times import exact_times
 from engine.plan.explain_automaton import explain_automaton
 from engine.plan.independent import selection_note
 from engine.plan.model import Consistency, EdgePredicates, Plan
@@ -22,7 +23,7 @@ _POSTPONED = (
     "O(1) per event and what the output form asks for per pair",
 )
 _SEARCHED = (
-    "automaton, depth first per last event, precise events only",
+    "automaton, depth first per last event; while imprecise ones are kept, along the pattern, a confidence per match",
     "per last event linear in the events of its window times edges, then linear in what is listed",
 )
 _AUTOMATON_RUNS = (
@@ -53,6 +54,7 @@ def explain(branches: Sequence[Plan], resolved: ResolvedQuery, producers: Sequen
         f"strategy   {head.strategy.value}",
         f"window     {_window(head)}",
         f"ties       {_ties(head)}",
+        f"times      {_times(resolved.query)}",
         f"skew       {_skew(head)}",
         f"output     {_output(head)}",
     ]
@@ -69,6 +71,14 @@ def explain(branches: Sequence[Plan], resolved: ResolvedQuery, producers: Sequen
         given = ", ".join(f"{name} = {value}" for name, value in sorted(resolved.parameters.items()))
         lines.append(f"parameters {given}")
     return "\n".join(lines) + "\n"
+
+
+def _times(query: ast.Query) -> str:
+    needed = exact_times(query)
+    if needed is None:
+        return "exact ones, or intervals: every match has a confidence"
+    left_out = "exact ones alone, other events are left out and counted"
+    return f"{left_out}: under {needed.construct} {needed.reason}; {needed.remedy}"
 
 
 def _entering(resolved: ResolvedQuery) -> str:

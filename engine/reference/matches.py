@@ -202,7 +202,7 @@ class _Evaluation:
         named = {component.event_type for component, _ in ast.components(self.query.pattern)}
         return (event for event in self.events if event.event_type in named)
 
-    def _refuse_imprecise(self, what: str) -> None:
+    def _refuse_imprecise(self, what: str, remedy: str = "use skip_till_any_match") -> None:
         """Selection by what comes next needs an order that all worlds share."""
         for event in self._named_events():
             if not event.is_precise:
@@ -210,7 +210,7 @@ class _Evaluation:
                     f"{what} is not defined over imprecise events: event {event.event_id} covers "
                     f"[{event.lo_ms}, {event.hi_ms}] ms",
                     expected="events with t_lo = t_hi",
-                    remedy="use skip_till_any_match",
+                    remedy=remedy,
                 )
 
     @property
@@ -228,7 +228,7 @@ class _Evaluation:
         """For WITHIN n EVENTS: the place of an event among the events of the match's partition, in stream order."""
         if self.query.within_events is None:
             return None
-        self._refuse_imprecise("WITHIN n EVENTS")
+        self._refuse_imprecise("WITHIN n EVENTS", "use a window in time")
         key = self.keys.of(sequence)
         members = [event for event in self.events if self.keys.is_member(event, key)]
         return members.index

@@ -17,6 +17,7 @@ from engine.matching.aggregates_registry import registered_aggregates
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.branches import Branch, head_of, plan_branches
 from engine.plan.dot import dot
+from engine.plan.exact_times import ExactTimes, exact_times
 from engine.plan.explain import explain
 from engine.plan.independent import IndependentForm, independent_form
 from engine.plan.model import Plan
@@ -75,6 +76,11 @@ class CompiledQuery:
     def match_type(self) -> str:
         """The event type of its matches, for queries that use them."""
         return match_type(self.name)
+
+    @property
+    def exact_times(self) -> ExactTimes | None:
+        """Why the query needs events with exact times, None when it does not."""
+        return exact_times(self.resolved.query)
 
     @property
     def is_silent(self) -> bool:

@@ -49,32 +49,6 @@ def joint_probability(
     return _Joint(times, set(negated), budget or Budget()).probability(demanded, parts)
 
 
-def probability_of_any(
-    times: Mapping[int, Time], alternatives: Sequence[Sequence[Difference]], budget: Budget | None = None
-) -> float:
-    """P(all demands of at least one alternative hold). Raises TooMuchWorkError."""
-    budget = budget or Budget()
-
-    def of_all(demanded: Sequence[Difference]) -> float:
-        return joint_probability(times, demanded, budget=budget)
-
-    distinct = list(dict.fromkeys(tuple(sorted(set(demands))) for demands in alternatives))
-    total, n_terms = 0.0, 0
-    waiting: list[tuple[int, tuple[Difference, ...], float]] = [(0, (), -1.0)]
-    while waiting:
-        start, demanded, sign = waiting.pop()
-        for number in range(start, len(distinct)):
-            joined = tuple(dict.fromkeys((*demanded, *distinct[number])))
-            share = of_all(joined)
-            n_terms += 1
-            if n_terms > MAX_TERMS:
-                raise TooMuchWorkError
-            if share:
-                total -= sign * share
-                waiting.append((number + 1, joined, -sign))
-    return min(max(total, 0.0), 1.0)
-
-
 class _Joint:
     """`negated`: the numbers of the times of negated events."""
 
@@ -179,4 +153,4 @@ class _Joint:
         return Table(over, values)
 
 
-__all__ = ["MAX_TERMS", "joint_probability", "probability_of_any"]
+__all__ = ["MAX_TERMS", "joint_probability"]

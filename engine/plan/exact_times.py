@@ -1,0 +1,35 @@
+"""Which queries need events whose times are known to the millisecond, why, and what to use instead (DESIGN 4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.language import ast
+
+
+class ExactTimes(NamedTuple):
+    """`construct`: what of the query needs them."""
+
+    construct: str
+    reason: str
+    remedy: str
+
+
+def exact_times(query: ast.Query) -> ExactTimes | None:
+    """None for a query that imprecise events may take part in."""
+    if query.strategy is not None and query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        return ExactTimes(
+            query.strategy.value,
+            "which event comes next is not the same in all possible orders",
+            "use skip_till_any_match",
+        )
+    if query.within_events is not None:
+        return ExactTimes(
+            "WITHIN n EVENTS",
+            "which events are in a row is not the same in all possible orders",
+            "use a window in time, as in WITHIN 10 minutes",
+        )
+    return None
+
+
+__all__ = ["ExactTimes", "exact_times"]
