@@ -200,7 +200,7 @@ def counted(matches: Matches, entries: Entries, most: int, *, collapsed: bool) -
     shown = entries.at(_best_of_groups(matches, entries, columns))
     starts = _starts(*columns)
     n_behind = np.diff(np.append(starts, len(order)))
-    groups = entries.match if collapsed else entries.match[:0]
+    groups = entries.match if collapsed or matches.possible is not None else entries.match[:0]
     return Formed(shown, listed.confidence[shown.match], n_behind, groups, starts).at(slice(most))
 
 

@@ -61,6 +61,11 @@ class PossibleRows:
             return Possibilities.known_by(match.confidence, match.confidence)
         return self._of_chains([match]) or Possibilities.known_by(match.confidence, match.confidence)
 
+    def conditions_of(self, match: Listed) -> Possibilities | None:
+        """Of one match where its conditions are known, else None; also where it is certain."""
+        found = self.of_match(match)
+        return None if found is None or found.parts else found
+
     def of_pair(self, counted: Counted) -> Possibilities | None:
         """Of all matches between one first and one last event; None when one of them is certain."""
         if counted.confidence >= _CERTAIN:

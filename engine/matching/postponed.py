@@ -214,20 +214,20 @@ class PostponedRuntime:
         def between(of: Int64Array, after: int, before: int) -> list[Pair]:
             return _as_pairs(found_between(of, after, before))
 
+        possible = None
+        if self.limits.possibilities and self.store.n_imprecise:
+            possible = PossibleRows(context, self._threshold, self.limits.work_budget)
         if self._results is not None:
             threshold = 0.0 if self.plan.output is ast.Output.SETS else self._threshold
             listing = Listing(context, threshold, self.limits.max_listed, self.limits.work_budget)
             some = len(lasts) and len(firsts.rows)
             pairs_due = found_between(lasts, after_ms, before_ms) if some else np.empty((0, 3), np.int64)
-            matches = self._listed(context, listing, pairs_due)
+            matches = self._listed(context, listing, pairs_due, possible)
             formed = self._results.take(matches, stream, before_ms, longest_ms=context.longest_ms)
             self.n_unfinished = self._results.n_unfinished
             return formed
         if not len(lasts) or not len(firsts.rows):
             return []
-        possible = None
-        if self.limits.possibilities and self.store.n_imprecise:
-            possible = PossibleRows(context, self._threshold, self.limits.work_budget)
         rows = Rows(self.plan, context, possible)
         output = self.plan.output
         if output in (ast.Output.COLLAPSED, ast.Output.COUNT):
@@ -245,7 +245,7 @@ class PostponedRuntime:
                 found = merged_sets(listing, lasts, all_of, self._threshold)
             else:
                 found = list(non_overlapping(listing, lasts, all_of, self._ends_ms))
-        elif self.plan.negations or possible is not None:
+        elif self.plan.negations or (possible is not None and output is not ast.Output.TOP):
             found = listing.matches(between(lasts, after_ms, before_ms))
         else:
             return self._columns(listing, found_between(lasts, after_ms, before_ms))
@@ -256,10 +256,13 @@ class PostponedRuntime:
         self.n_unfinished += listing.unfinished and not kept  # else the last row says so
         return kept
 
-    def _listed(self, context: Context, listing: Listing, decided: Int64Array) -> Matches:
+    def _listed(
+        self, context: Context, listing: Listing, decided: Int64Array, possible: PossibleRows | None
+    ) -> Matches:
         """What selections and output forms over listed matches take."""
-        if self.plan.negations:
-            return matches_of(context, listing.matches(_as_pairs(decided)), unfinished=listing.unfinished)
+        if self.plan.negations or possible is not None:
+            found = listing.matches(_as_pairs(decided))
+            return matches_of(context, found, unfinished=listing.unfinished, possible=possible)
         blocks = listing.blocks(decided)
         return matches_of_blocks(context, blocks, unfinished=listing.unfinished)
 

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.matching.listed import ListedMatches, Matches
+from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_listing import Listed
 from engine.matching.shared_listing import ListedBlock
 
 
-def matches_of(context: Context, found: Sequence[Listed], *, unfinished: bool) -> Matches:
-    """The matches as arrays, with their RETURN values; the store's rows have positions."""
+def matches_of(
+    context: Context, found: Sequence[Listed], *, unfinished: bool, possible: PossibleRows | None = None
+) -> Matches:
+    """The matches as arrays, with their RETURN values; the store's rows have positions.
+
+    `possible`: what rows carry of the worlds in which each is a match.
+    """
     n_returns = len(context.plan.returns)
     chains = [np.array(match.chain, np.int64) for match in found]
     steps = [np.array(match.steps, np.int64) for match in found]
@@ -31,7 +37,8 @@ def matches_of(context: Context, found: Sequence[Listed], *, unfinished: bool) -
         confidence=np.array([match.confidence for match in found], np.float64),
         values=values,
     )
-    return Matches.of_store(context.store, listed, unfinished=unfinished)
+    worlds = None if possible is None else tuple(map(possible.conditions_of, found))
+    return Matches.of_store(context.store, listed, unfinished=unfinished, possible=worlds)
 
 
 def matches_of_blocks(context: Context, blocks: Sequence[ListedBlock], *, unfinished: bool) -> Matches:

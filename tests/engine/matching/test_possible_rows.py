@@ -105,6 +105,12 @@ def test_clocks_with_skew_are_exact_or_bounded(case: Case) -> None:
     compare(case, exactly=False)
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
+@given(cases(replace(PLAIN, conjunctions=True, any_of=True, groups=True), replace(IMPRECISE, max_events=4)))
+def test_matches_that_are_formed_into_rows_are_exact(case: Case) -> None:
+    compare(case, exactly=True)
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=QUIET)
 @given(cases(replace(PLAIN, unions=True, groups=True, negation=True), IMPRECISE))
 def test_the_whole_language_has_bounds(case: Case) -> None:
