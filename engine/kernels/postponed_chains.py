@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.compiling import kernel
-from engine.kernels.confidence import chain_confidence, chain_mass
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
 from engine.kernels.postponed_search import COMPLETE, TOLERANCE
 from engine.kernels.postponed_state import begins, completes, leaves, takes, unbound
+from engine.kernels.skew import TOO_MUCH, has_skew, match_confidence
 
 NOT_THIS_FORM = 5
 """Some events of b have an open order, or the window is not certain: `postponed_labels` decides."""
@@ -51,6 +51,8 @@ def count_chains(
         return COMPLETE, 0, 1, -1.0, no_rows, no_rows, used
     rows = opening.copy()
     trio = np.array([first, last, last])
+    ends = np.array([first, first, last, last])
+    dependent = has_skew(events, ends, 4) or has_skew(events, candidates, n)
     starts_with = np.zeros(n, np.bool_)
     head = np.zeros(n, np.float64)  # P(first < b)
     tail = np.zeros(n, np.float64)  # P(b < last)
@@ -61,11 +63,11 @@ def count_chains(
         if may_precede(events, first, row):
             trio[0] = first
             trio[1] = row
-            head[j] = chain_mass(events, trio, 0, 2)
+            head[j] = match_confidence(events, trio, 2, tables.within_ms)
         if may_precede(events, row, last):
             trio[0] = row
             trio[1] = last
-            tail[j] = chain_mass(events, trio, 0, 2)
+            tail[j] = match_confidence(events, trio, 2, tables.within_ms)
         rows[:] = opening
         starts_with[j] = (
             begin_ok[1, row]
@@ -119,9 +121,18 @@ def count_chains(
                 trio[0] = first
                 trio[1] = candidates[j]
                 trio[2] = last
-                confidence = chain_confidence(events, trio, 3, tables.within_ms)
+                confidence = match_confidence(events, trio, 3, tables.within_ms)
             else:
                 confidence = head[start] * tail[j]
+                if dependent and head[start] < 1.0 and tail[j] < 1.0:
+                    # What is between the two is in order in every world, but the clock of both may be off.
+                    if not separated(events, candidates[start], candidates[j]):
+                        return NOT_THIS_FORM, 0, n_work, -1.0, no_rows, no_rows, used
+                    ends[1] = candidates[start]
+                    ends[2] = candidates[j]
+                    confidence = match_confidence(events, ends, 4, tables.within_ms)
+            if confidence == TOO_MUCH:
+                return NOT_THIS_FORM, 0, n_work, -1.0, no_rows, no_rows, used
             if confidence <= 0.0 or confidence < least:
                 continue
             for c in range(1, most_counted + 1):

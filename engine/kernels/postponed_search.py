@@ -371,7 +371,7 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps):
             else:
                 factor *= 1.0 - (first[k + 1] - first[k])
         found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], places[:n_chosen])
-        if found == TOO_MUCH:
+        if found <= TOO_MUCH:
             return found
         result += factor * found
         k = 0

@@ -57,11 +57,9 @@ class Counting:
         A pair whose work ends before its first match is found counts in `n_unfinished`.
         """
         near = self.context.neighbourhood(*pair)
-        counted = None
-        if self._is_independent(near):
-            counted = self._by_chains(near) if self.context.compiled.chains else None
-            if counted is None and self.context.compiled.countable:
-                counted = self._by_labels(near)
+        counted = self._by_chains(near) if self.context.compiled.chains else None
+        if counted is None and self.context.compiled.countable and self._is_independent(near):
+            counted = self._by_labels(near)
         if counted is None or (counted.n_matches == 0 and not counted.count_exact):
             counted = self._by_search(near)
         if counted.n_matches == 0:
