@@ -16,6 +16,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+import engine
 from app.match_command import app
 from engine import Limits
 
@@ -112,6 +113,46 @@ def test_options_take_the_place_of_clauses(tmp_path: Path) -> None:
     limited = match(tmp_path, data, query, ["--confidence", "0", "--limit", "1"])
     assert len(rows_of(limited)) == 1
     assert "limit was reached: 1 row(s) are shown" in limited.stderr
+
+
+SEVERAL = [
+    {"id": "a", "type": "A", "t": 0},
+    *({"id": f"b{n}", "type": "B", "t_lo": 1, "t_hi": 4} for n in (1, 2)),
+    {"id": "c", "type": "C", "t": 3},
+]
+
+
+@pytest.mark.parametrize("output", ["COLLAPSED", "COUNT"])
+@pytest.mark.parametrize("runtime", ["oracle", "compiled"])
+def test_rows_of_several_matches_tell_how_sure_one_of_them_is(tmp_path: Path, output: str, runtime: str) -> None:
+    query = f"PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match WITHIN 9 OUTPUT {output}"
+    (row,) = rows_of(match(tmp_path, json_lines(SEVERAL), query, ["--runtime", runtime]))
+    assert (row["confidence"], row["at_least_one_low"], row["at_least_one_high"]) == (0.5, 0.75, 0.75)
+    table = match(tmp_path, json_lines(SEVERAL), query, ["--runtime", runtime, "--format", "table"]).stdout
+    assert "at least one match" in table
+    assert "0.75" in table
+
+
+@pytest.mark.parametrize("runtime", ["oracle", "compiled"])
+def test_what_the_confidence_says_is_not_said_twice(tmp_path: Path, runtime: str) -> None:
+    query = "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match WITHIN 9 OUTPUT COLLAPSED"
+    precise = [{**row, "t_lo": 1, "t_hi": 1} if row["type"] == "B" else row for row in SEVERAL]
+    for rows in (SEVERAL[:2] + SEVERAL[3:], precise):
+        (row,) = rows_of(match(tmp_path, json_lines(rows), query, ["--runtime", runtime]))
+        assert not any(name.startswith("at_least") for name in row)
+
+
+def test_an_estimate_is_told_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.at_least_one, "__kwdefaults__", {**engine.at_least_one.__kwdefaults__, "work_limit": 0})
+    rows = [{**row, "t_lo": 0, "t_hi": 4} if row["type"] != "B" else row for row in SEVERAL]
+    query = "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match WITHIN 9 OUTPUT COLLAPSED"
+    (row,) = rows_of(match(tmp_path, json_lines(rows), query, ["--runtime", "compiled"]))
+    (exact,) = rows_of(match(tmp_path, json_lines(rows), query, ["--runtime", "oracle"]))
+    assert row["at_least_one_low"] < exact["at_least_one_low"] < row["at_least_one_high"]
+    error = row["at_least_one_standard_error"]
+    assert abs(row["at_least_one_estimate"] - exact["at_least_one_low"]) < 6 * error
+    table = match(tmp_path, json_lines(rows), query, ["--runtime", "compiled", "--format", "table"]).stdout
+    assert "about " in table
 
 
 def test_a_search_that_was_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
