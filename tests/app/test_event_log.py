@@ -420,3 +420,22 @@ def test_the_folder_of_a_store_that_was_moved_away_is_not_made_anew(tmp_path: Pa
     log.write(1, batch(event("a", 1)), 1)
     assert {problem.kind for problem in log.problems()} == {"unreadable", "unwritable"}
     assert not (tmp_path / "away").exists()
+
+
+# ----------------------------------------------------------------------- skew
+
+
+def off(event_id: str, t_ms: int, skew_ms: int) -> Row:
+    """An event of a clock that may be off by so much."""
+    return {**event(event_id, t_ms), "t_hi_ms": t_ms + 2 * skew_ms, "clock_id": "host:n1", "skew_ms": skew_ms}
+
+
+def test_steps_with_and_without_skew_are_one_log(tmp_path: Path) -> None:
+    log, reader = started(tmp_path), EventLogReader(tmp_path, lambda: {E1: 3})
+    log.write(1, batch(event("a", 10)), 100)
+    log.write(2, batch(off("b", 20, 5), event("c", 30)), 200)
+    assert [row.get("skew_ms") for row in reader.read().rows()] == [None, 5, None]
+    assert [row.get("skew_ms") for part in reader.batches(rows=1) for row in part.rows()] == [None, 5, None]
+    log.write(3, batch(off("d", 40, 7)), 300)  # the setting has been changed meanwhile
+    read = reader.read()
+    assert read.strings("clock_id").to_pylist() == [None, "host:n1 within 5 ms", None, "host:n1"]
