@@ -210,7 +210,10 @@ def _event(row: Any, number: int, place: str, schema: EventSchema) -> dict[str, 
         raise CasesError(f"{place}: unknown type {event_type!r}; expected one of {', '.join(sorted(schema.types))}")
     event_id = str(row.pop("id", number))
     if "t" in row:
-        t_lo_ms = t_hi_ms = _time_ms(row.pop("t"), place)
+        t_ms, skew_ms = _time_ms(row.pop("t"), place), row.get("skew_ms", 0)
+        if not isinstance(skew_ms, int) or isinstance(skew_ms, bool) or skew_ms < 0:
+            raise CasesError(f"{place}: skew_ms is {skew_ms!r}; expected a whole number from 0")
+        t_lo_ms, t_hi_ms = t_ms - skew_ms, t_ms + skew_ms
     elif "t_lo" in row and "t_hi" in row:
         t_lo_ms, t_hi_ms = _time_ms(row.pop("t_lo"), place), _time_ms(row.pop("t_hi"), place)
     else:

@@ -69,11 +69,12 @@ def test_times_of_events() -> None:
         {"type": "MapEnd", "t": "2 s", "id": "x", "task_id": "t"},
         {"type": "MapEnd", "t_lo": "1 min", "t_hi": "1.5 min"},
         {"type": "MapEnd", "t": "1970-01-01T00:00:05"},
+        {"type": "MapEnd", "t": 1500, "skew_ms": 20},
     ]
     batch = read_events(events, "f", SCHEMA)
-    assert batch.t_lo_ms.tolist() == [1500, 2000, 60_000, 5_000]
-    assert batch.t_hi_ms.tolist() == [1500, 2000, 90_000, 5_000]
-    assert batch.strings("event_id").to_pylist() == ["1", "x", "3", "4"]
+    assert batch.t_lo_ms.tolist() == [1500, 2000, 60_000, 5_000, 1480]
+    assert batch.t_hi_ms.tolist() == [1500, 2000, 90_000, 5_000, 1520]
+    assert batch.strings("event_id").to_pylist() == ["1", "x", "3", "4", "5"]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,7 @@ def test_times_of_events() -> None:
         ({"type": "MapEnd"}, "no time"),
         ({"type": "MapEnd", "t": "soon"}, "time 'soon'"),
         ({"type": "MapEnd", "t": True}, "time True"),
+        ({"type": "MapEnd", "t": 1, "skew_ms": "1 s"}, "skew_ms is '1 s'"),
         ({"type": "MapEnd", "t": 1, "size_bytes": 3}, "MapEnd has no size_bytes"),
         ({"type": "MapEnd", "t": 1, "period_ms": "long"}, "period_ms"),
         ({"type": "MapEnd", "t_lo": 5, "t_hi": 1}, "interval starts"),
