@@ -88,9 +88,12 @@ def read_events(rows: Sequence[Any], place: str, schema: EventSchema) -> EventBa
     """The events of a case; raises CasesError that names the row."""
     read = [_event(row, number, f"{place}, event {number}", schema) for number, row in enumerate(rows, 1)]
     try:
-        return EventBatch.from_rows(read, schema)
+        events, refused = engine.admit(EventBatch.from_rows(read, schema))
     except EngineError as error:
         raise CasesError(f"{place}: {error}") from None
+    if refused.n_events:
+        raise CasesError(f"{place}: {refused.summary()}")
+    return events
 
 
 def differences(expected: Sequence[Mapping[str, Any]], got: Sequence[MatchRow]) -> list[str]:
