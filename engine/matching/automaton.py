@@ -25,6 +25,7 @@ from engine.matching.automaton_arrays import tables
 from engine.matching.automaton_memory import Pending, RunsMemory, grown, room, taken
 from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable
+from engine.matching.distinct import distinct
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.imprecise import ImpreciseMatching
 from engine.matching.interner import Interner
@@ -94,7 +95,9 @@ class AutomatonRuntime:
         self._is_postponed = False
         # Orders of the same events that AND leaves open, or that differ in what is negated, share worlds.
         has_choices = bool(plan.states.parallel) or (bool(plan.states.negations) and plan.states.n_groups > 0)
-        self._is_united = plan.query.output is ast.Output.SETS and has_choices
+        # So do different ways to bind the same events to the same variables, which alternatives of a group may share.
+        self._has_ways = sum(not occurrence.negated for occurrence in plan.states.occurrences) > plan.states.n_positive
+        self._is_united = self._has_ways or (plan.query.output is ast.Output.SETS and has_choices)
 
     @property
     def n_rows(self) -> int:
@@ -130,6 +133,8 @@ class AutomatonRuntime:
             matches = self._matches(decided, unfinished=unfinished)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         longest_ms = 2 * longest_interval_ms(self.store) if self.store.n_imprecise else 0
+        if self._has_ways:
+            matches = distinct(matches)
         rows = self._results.take(matches, stream, watermark_ms, longest_ms=longest_ms)
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)

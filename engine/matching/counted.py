@@ -21,6 +21,7 @@ from engine.events import FOREVER_MS, BoolArray, EventBatch, Float64Array, Int64
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.matching.base import Limits
+from engine.matching.distinct import distinct
 from engine.matching.held import HeldMatches
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
@@ -32,7 +33,6 @@ from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from engine.matching.union import (
     Collected,
-    distinct,
     in_union,
     is_trailing,
     run_state,

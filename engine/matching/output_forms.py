@@ -12,15 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.matching.distinct import confidence_of_any
 from engine.matching.listed import Key, Matches
-from engine.uncertainty.possibilities import united
-from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
 
 TOLERANCE = 1e-9
 """Confidences that differ by less are equal: they are the same sum, added up in another order."""
-
-_WORK_LIMIT = 10_000
-"""Of the confidence of a set whose matches share worlds: about two seconds."""
 
 Window = tuple[int, int, int]
 """Start and end in ms, and what tells apart windows of one time: the place of the opening event in the stream."""
@@ -141,7 +137,7 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float, lost: list
         groups.setdefault((entries.window(at), matches.keys[listed.partition[match]], frozenset(pairs)), []).append(at)
     rows: list[tuple[int, float, int]] = []  # best entry, confidence, matches
     for group in groups.values():
-        total = _confidence_of_set(matches, entries.match[group].tolist())
+        total = confidence_of_any(matches, entries.match[group].tolist())
         if total is None:
             lost.append(group[0])
         elif total >= threshold - TOLERANCE:
@@ -152,24 +148,6 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float, lost: list
     for best, total, n in rows:
         kept[best], confidence[best], n_behind[best] = True, total, n
     return Formed.of(entries.at(kept), confidence[kept], n_behind[kept])
-
-
-def _confidence_of_set(matches: Matches, group: Sequence[int]) -> float | None:
-    """How sure it is that one of these matches of the same events happened; None: too much work."""
-    listed, number = matches.listed, matches.events.number
-    possible = [] if matches.possible is None else [matches.possible[match] for match in group]
-    known = [each for each in possible if each is not None]
-    if known and len(known) == len(group):
-        found = united(known)
-        try:
-            return min(UnionProbability(found.times, _WORK_LIMIT).of(found.matches), 1.0)
-        except OutOfWorkError:
-            return None
-    by_order: dict[tuple[int, ...], float] = {}
-    for match in group:
-        order = tuple(number[listed.rows[listed.offsets[match] : listed.offsets[match + 1]]].tolist())
-        by_order[order] = max(by_order.get(order, 0.0), float(listed.confidence[match]))
-    return min(sum(by_order.values()), 1.0)
 
 
 def _alone(matches: Matches, entries: Entries) -> BoolArray:

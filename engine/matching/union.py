@@ -19,6 +19,7 @@ from engine.matching.automaton import AutomatonRuntime
 from engine.matching.automaton import bound_variables as automaton_variables
 from engine.matching.base import Limits, Movable, Runtime
 from engine.matching.bindings import BoundVariable
+from engine.matching.distinct import distinct
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
 from engine.matching.nfa import NfaRuntime
@@ -118,9 +119,12 @@ class UnionRuntime:
         self._holds = _holding(head, [frozenset(v.name for v in part) for part in own], trailing)
         self._held_ms = head.within_ms if any(trailing) else 0
         self._collected = [Collected(len(head.returns)) for _ in branches]
+        alike = len({frozenset(v.name for v in part) for part in own}) < len(own)
+        # Of matches that bind the same events in several ways it must be known in which worlds they are matches.
+        limits_of_branch = replace(limits, possibilities=limits.possibilities or alike)
         sinks: Sequence[Collected | None] = [None] * len(branches) if self._merges_rows else self._collected
         self._runtimes: list[Runtime] = [
-            branch_runtime(_alone(branch, sink is None), interner, limits, sink)
+            branch_runtime(_alone(branch, sink is None), interner, limits_of_branch, sink)
             for branch, sink in zip(branches, sinks, strict=True)
         ]
         self._results: TakesMatches = results or Results(
@@ -240,32 +244,6 @@ def in_union(found: Matches, places: Int64Array, depth: int) -> Matches:
         if listed.iterations is not None:
             iterations[:, : listed.iterations.shape[1]] = listed.iterations
     return replace(found, listed=listed._replace(components=places[listed.components], iterations=iterations))
-
-
-def distinct(found: Matches) -> Matches:
-    """Equal bindings of one partition once; orders of the same events are disjoint, so their confidences add up."""
-    kept: dict[object, tuple[int, set[bytes]]] = {}
-    confidence = found.listed.confidence.copy()
-    listed, numbers = found.listed, found.events.number[found.listed.rows]
-    for match in range(found.n_matches):
-        events = slice(int(listed.offsets[match]), int(listed.offsets[match + 1]))
-        order = np.argsort(listed.components[events], kind="stable")
-        iterations = b"" if listed.iterations is None else listed.iterations[events][order].tobytes()
-        binding = (
-            found.keys[listed.partition[match]],
-            listed.components[events][order].tobytes(),
-            numbers[events][order].tobytes(),
-            iterations,
-        )
-        in_order = numbers[events].tobytes()
-        first = kept.setdefault(binding, (match, {in_order}))
-        if first[0] != match and in_order not in first[1]:
-            first[1].add(in_order)
-            confidence[first[0]] = min(1.0, confidence[first[0]] + confidence[match])
-    if len(kept) == found.n_matches:
-        return found
-    chosen = np.array([match for match, _ in kept.values()], np.int64)
-    return replace(found, listed=listed._replace(confidence=confidence)).chosen(chosen)
 
 
 def _alone(branch: Plan, forms_rows: bool) -> Plan:

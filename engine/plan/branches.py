@@ -31,7 +31,13 @@ def plan_branches(resolved: ResolvedQuery) -> tuple[Branch, ...]:
     """
     patterns = [rewritten(pattern) for pattern in expanded(rewritten(resolved.query.pattern))]
     queries = [for_pattern(resolved, pattern) for pattern in dict.fromkeys(patterns)]
-    branches = tuple(_branch(query) for query in queries if query is not None)
+    planned = [query for query in queries if query is not None]
+    branches = tuple(_branch(query, as_automaton=False) for query in planned)
+    alike = _bound_in_several_ways(branches)
+    branches = tuple(
+        _branch(query, as_automaton=True) if number in alike else branches[number]
+        for number, query in enumerate(planned)
+    )
     if not branches:
         raise QueryTypeError(
             "HAVING names variables that no match has together",
@@ -65,12 +71,28 @@ def _partial_key(branches: Sequence[Branch]) -> tuple[PartialKey, ...]:
     return tuple(PartialKey(attribute, variables) for attribute, variables in holders.items())
 
 
-def _branch(whole: ResolvedQuery) -> Branch:
+def _bound_in_several_ways(branches: Sequence[Branch]) -> set[int]:
+    """Numbers of the plain branches that bind the same variables as another one which has a negation, or an order of
+    its own: of imprecise events it must be known in which worlds each is a match, which automata tell."""
+    groups: dict[frozenset[str], list[int]] = {}
+    for number, branch in enumerate(branches):
+        if branch.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH and branch.query.within_events is None:
+            groups.setdefault(frozenset(branch.variables), []).append(number)
+    return {
+        number
+        for group in groups.values()
+        if len(group) > 1 and any(isinstance(branches[n], AutomatonPlan) or branches[n].negations for n in group)
+        for number in group
+        if not isinstance(branches[number], AutomatonPlan)
+    }
+
+
+def _branch(whole: ResolvedQuery, *, as_automaton: bool) -> Branch:
     resolved, later = split(whole)
-    return with_partial_key(with_later(_matching(resolved), later), resolved)
+    return with_partial_key(with_later(_matching(resolved, as_automaton=as_automaton), later), resolved)
 
 
-def _matching(resolved: ResolvedQuery) -> Branch:
+def _matching(resolved: ResolvedQuery, *, as_automaton: bool) -> Branch:
     simple = _with_single_negations(resolved)
     notes = []
     if simple is not resolved:
@@ -79,6 +101,8 @@ def _matching(resolved: ResolvedQuery) -> Branch:
     if query.within_events is not None and query.ties is ast.Ties.STRICT:
         # Places order what times do not: the automaton looks at both.
         notes.append("an automaton, for WITHIN n EVENTS with TIES STRICT")
+    elif as_automaton:
+        notes.append("an automaton, for other alternatives bind the same variables in another way")
     elif is_plain(query.pattern):
         bounded = bounds_as_predicates(simple)
         if bounded is not simple:

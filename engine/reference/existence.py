@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
@@ -12,10 +13,12 @@ from engine.reference.conditions import Keys, conditions_of
 from engine.reference.contexts import scoped
 from engine.reference.demands import check_worlds
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
-from engine.reference.matches import FoundMatch
 from engine.reference.observed import ObservedEvent
 from engine.reference.shape import shape_of
 from engine.reference.worlds import World, n_worlds, worlds_of
+
+if TYPE_CHECKING:
+    from engine.reference.matches import FoundMatch
 
 
 def share_with_any(
@@ -34,7 +37,7 @@ def share_with_any(
     keys, strict_ties = Keys(query, resolved.schema), query.ties is ast.Ties.STRICT
     deciding: dict[str, ObservedEvent] = {}
     tests: list[Callable[[World], bool]] = []
-    for match in found:
+    for match in (way for each in found for way in each.ways or (each,)):
         absence = Absence(match.branch, negating, events, keys, strict_ties, resolved.within_ms, None, None)
         own, test = absence.test_of(match.bounds)
         deciding |= {event.event_id: event for event in own}

@@ -53,6 +53,8 @@ def _sets(resolved: ResolvedQuery, found: Sequence[FoundMatch], events: Events) 
 
 def _confidence_of_set(resolved: ResolvedQuery, group: Sequence[FoundMatch], events: Events) -> Fraction:
     """Different orders of the same events share no world, so their confidences add up; other matches may share some."""
+    if any(match.ways for match in group):
+        return share_with_any(resolved, events, group)
     orders = {match.sequence for match in group}
     if len(orders) == len(group) and all(is_sequence(match.bounds) for match in group):
         return sum((match.confidence for match in group), start=Fraction(0))

@@ -7,7 +7,7 @@ Slow on purpose: it searches, it does not index; numbers are exact; confidences 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from engine.errors import UnsupportedQueryError
@@ -20,6 +20,7 @@ from engine.reference.arrangements import Arranger
 from engine.reference.conditions import Condition, Keys, conditions_of, is_defined
 from engine.reference.contexts import ScopedCondition, scoped
 from engine.reference.demands import confidence_of_match, in_time
+from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates, Binding, truth
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.pattern_runs import PatternRuns
@@ -47,7 +48,8 @@ class ReferenceMatch:
 class FoundMatch:
     """A match with its events: `sequence` is all of them in order, `binding` the same by variable, without lists.
 
-    `branch`: the plain pattern of the query's union that it matches.
+    `branch`: the plain pattern of the query's union that it matches. `ways`: all of them, where several parts of the
+    pattern bind the same events to the same variables.
     """
 
     ids: dict[str, tuple[Nested, ...]]
@@ -56,6 +58,7 @@ class FoundMatch:
     sequence: tuple[ObservedEvent, ...]
     confidence: Fraction
     branch: Items
+    ways: tuple[FoundMatch, ...] = ()
 
 
 def reference_matches(
@@ -81,15 +84,20 @@ def find_matches(
     events = fitting(query, events)
     shape = shape_of(query.pattern)
     evaluation = _Evaluation(query, Keys(query, resolved.schema), events, shape, conditions_of(query, aggregates))
-    unique: dict[object, FoundMatch] = {}
+    ways: dict[object, list[FoundMatch]] = {}
     for branch in shape.branches:
         for found in evaluation.matches(branch):
             if query.having is None or _having_holds(query.having, found.binding, aggregates):
-                identity = tuple(sorted(found.ids.items()))
-                first = unique.setdefault(identity, found)
-                if found.confidence > first.confidence:
-                    unique[identity] = found
-    return sorted(unique.values(), key=listing_order)
+                ways.setdefault(tuple(sorted(found.ids.items())), []).append(found)
+
+    def joined(own: Sequence[FoundMatch]) -> FoundMatch:
+        """The most certain way, as certain as it is that the match is one in any of its ways."""
+        best = max(own, key=lambda match: match.confidence)
+        if len(own) == 1 or best.confidence == 1:
+            return best
+        return replace(best, confidence=share_with_any(resolved, events, own, aggregates), ways=tuple(own))
+
+    return sorted(map(joined, ways.values()), key=listing_order)
 
 
 def fitting(query: ast.Query, events: Sequence[ObservedEvent]) -> Sequence[ObservedEvent]:

@@ -103,6 +103,29 @@ def test_divisions_with_different_absences_share_worlds() -> None:
     check(f"PATTERN (SEQ(!N n, A+ a)){{2}} {ANY} 12 ms OUTPUT SETS", rows)
 
 
+WAYS = [
+    "OR(SEQ(A a, B b), SEQ(B b, A a))",
+    "OR(AND(A a, B b), SEQ(A a, B b))",
+    "OR(SEQ(A a, !N n, B b, C c), SEQ(A a, B b, !N m, C c))",
+    "OR(SEQ(A a, !N n, B b), SEQ(A a, B b), SEQ(B b, A a))",
+    "(OR(SEQ(A a, B b), SEQ(B b, A a))){1,2}",
+    "(OR(SEQ(!N n, A a, B b), AND(A a, B b)))+",
+]
+
+
+@pytest.mark.parametrize("output", ["ALL", "SETS", "NON_OVERLAPPING"])
+@pytest.mark.parametrize("pattern", WAYS)
+def test_one_binding_in_several_ways(pattern: str, output: str) -> None:
+    """As confident as it is that it is one in any of them, and listed once."""
+    rows = [("a", "A", 0, 3), ("b", "B", 1, 3), ("n1", "N", 1, 4), ("a2", "A", 2, 4), ("c", "C", 3, 5)]
+    check(f"PATTERN {pattern} {ANY} 9 ms OUTPUT {output}", rows)
+
+
+@pytest.mark.parametrize("pattern", WAYS)
+def test_one_binding_of_precise_events_in_several_ways(pattern: str) -> None:
+    check(f"PATTERN {pattern} {ANY} 9 ms", [("a", "A", 0, 0), ("b", "B", 1, 1), ("c", "C", 3, 3), ("b2", "B", 4, 4)])
+
+
 # --------------------------------------------------------------------- the switch
 
 

@@ -1,0 +1,84 @@
+"""Matches that bind the same events to the same variables, in several ways, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from engine.matching.listed import Matches
+from engine.uncertainty.possibilities import united
+from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
+
+WORK_LIMIT = 10_000
+"""Of the confidence of matches that share worlds: about two seconds."""
+
+
+def distinct(found: Matches) -> Matches:
+    """Equal bindings of one partition once, in the most certain way, as confident as it is that any of them happened.
+
+    `unfinished` when that would be too much work for some of them: these are left out.
+    """
+    groups: dict[object, list[int]] = {}
+    listed, numbers = found.listed, found.events.number[found.listed.rows]
+    for match in range(found.n_matches):
+        events = slice(int(listed.offsets[match]), int(listed.offsets[match + 1]))
+        order = np.argsort(listed.components[events], kind="stable")
+        iterations = b"" if listed.iterations is None else listed.iterations[events][order].tobytes()
+        binding = (
+            found.keys[listed.partition[match]],
+            listed.components[events][order].tobytes(),
+            numbers[events][order].tobytes(),
+            iterations,
+        )
+        groups.setdefault(binding, []).append(match)
+    if len(groups) == found.n_matches:
+        return found
+    confidence = listed.confidence.copy()
+    possible = None if found.possible is None else list(found.possible)
+    chosen: list[int] = []
+    for group in groups.values():
+        joint = confidence_of_any(found, group)
+        if joint is None:
+            continue
+        best = max(group, key=lambda match: float(listed.confidence[match]))
+        chosen.append(best)
+        confidence[best] = joint
+        if possible is not None and len(group) > 1:
+            known = [each for match in group if (each := possible[match]) is not None]
+            possible[best] = united(known) if len(known) == len(group) else None
+    kept = replace(
+        found,
+        listed=listed._replace(confidence=confidence),
+        possible=None if possible is None else tuple(possible),
+        unfinished=found.unfinished or len(chosen) < len(groups),
+    )
+    return kept.chosen(np.array(chosen, np.int64))
+
+
+def confidence_of_any(matches: Matches, group: Sequence[int]) -> float | None:
+    """How sure it is that one of these matches of the same events happened; None: too much work.
+
+    Where it is not known in which worlds they are matches they are sequences: different orders exclude each other, the
+    divisions of one order into iterations share its worlds.
+    """
+    listed, number = matches.listed, matches.events.number
+    if len(group) == 1 or listed.confidence[group].max() >= 1.0:
+        return min(float(listed.confidence[group].max()), 1.0)
+    possible = [] if matches.possible is None else [matches.possible[match] for match in group]
+    known = [each for each in possible if each is not None]
+    if len(known) == len(group):
+        found = united(known)
+        try:
+            return min(UnionProbability(found.times, WORK_LIMIT).of(found.matches), 1.0)
+        except OutOfWorkError:
+            return None
+    by_order: dict[tuple[int, ...], float] = {}
+    for match in group:
+        order = tuple(number[listed.rows[listed.offsets[match] : listed.offsets[match + 1]]].tolist())
+        by_order[order] = max(by_order.get(order, 0.0), float(listed.confidence[match]))
+    return min(sum(by_order.values()), 1.0)
+
+
+__all__ = ["confidence_of_any", "distinct"]
