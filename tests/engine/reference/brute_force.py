@@ -20,7 +20,14 @@ def brute_force(resolved: ResolvedQuery, batch: EventBatch) -> dict[Ids, Fractio
     query = resolved.query
     assert isinstance(query.pattern, ast.Sequence)
     parts = [_part(part) for part in query.pattern.parts]
-    events = observe(batch, resolved.schema)
+    assert resolved.within_ms is not None
+    # What is longer than the window takes no part; all types of the pattern stand in its parts.
+    types = {component.event_type for component, _ in parts}
+    events = [
+        event
+        for event in observe(batch, resolved.schema)
+        if event.event_type not in types or event.hi_ms - event.lo_ms <= resolved.within_ms
+    ]
     found: dict[Ids, Fraction] = {}
     worlds = list(_worlds(events))
     negated = [component.variable for component, is_negated in parts if is_negated]
