@@ -42,7 +42,11 @@ _AUTOMATA = (
     ),
     "PATTERN (SEQ(A a, A c))+ WHERE skip_till_any_match { [k] } WITHIN 20",
 )
-_OF_CLOCKS = (_ANY[2], "PATTERN SEQ(AND(A a, B b), A c) WHERE skip_till_any_match { [k] } WITHIN 20")
+_OF_CLOCKS = (
+    _ANY[2],
+    "PATTERN SEQ(AND(A a, B b), A c) WHERE skip_till_any_match { [k] } WITHIN 20",
+    "PATTERN (SEQ(A a, !B n, A c)){1,2} WHERE skip_till_any_match { [k] AND n.x >= a.x } WITHIN 20",
+)
 """Between them they call every kernel, as a test counts."""
 
 _N_COMPACTED = 5_000
