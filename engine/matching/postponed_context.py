@@ -167,14 +167,4 @@ def refused_skew(plan: Plan) -> UnsupportedQueryError:
     )
 
 
-def refused_negation(plan: Plan) -> UnsupportedQueryError:
-    """More events than can be told apart may each stand in several negated places of one match."""
-    return UnsupportedQueryError(
-        "too many imprecise events may each stand in several negated places of one match",
-        plan.query.span,
-        "at most 7 events around a match that two negated components may mean",
-        "constrain the negated components further, or shorten the window",
-    )
-
-
-__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "events_of", "refused_negation", "refused_skew"]
+__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "events_of", "refused_skew"]

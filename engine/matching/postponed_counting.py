@@ -12,7 +12,7 @@ from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
 from engine.kernels.skew import order_is_certain
 from engine.language import ast
-from engine.matching.postponed_context import Context, Neighbourhood, refused_negation, refused_skew
+from engine.matching.postponed_context import Context, Neighbourhood, refused_skew
 from engine.matching.postponed_listing import Pair
 
 _LABELS_PER_TRIPLE = 16
@@ -127,12 +127,10 @@ class Counting:
             near.blocks, near.negated, near.first, near.last, self.threshold, self.work_budget, 0, False,
         )  # fmt: skip
         self.n_work += work
-        if status == REFUSED:
-            raise refused_negation(context.plan)
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         finished = status == COMPLETE
-        if status == OUT_OF_BUDGET:
+        if status in (OUT_OF_BUDGET, REFUSED):
             used = self._acceptable(near)
         exact = finished and n > 0 and self.with_candidates and self._all_in_order(near, used, n)
         confidence = float(confidences[0]) if n else 0.0

@@ -9,8 +9,8 @@ import numpy as np
 
 from engine.events import Int64Array
 from engine.kernels.ordering import may_precede
-from engine.kernels.postponed_search import COMPLETE, REFUSED, REFUSED_SKEW, TOLERANCE, search
-from engine.matching.postponed_context import Context, refused_negation, refused_skew
+from engine.kernels.postponed_search import COMPLETE, REFUSED_SKEW, TOLERANCE, search
+from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.shared_listing import ListedBlock, SharedListing
 
 _BUDGET_FACTOR = 50
@@ -98,8 +98,6 @@ class Listing:
             near.candidates, near.blocks, near.negated, near.first, near.last, self.threshold,
             self.work_budget * _BUDGET_FACTOR, capacity, True,
         )  # fmt: skip
-        if status == REFUSED:
-            raise refused_negation(context.plan)
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         self.unfinished |= status != COMPLETE

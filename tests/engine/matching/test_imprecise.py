@@ -86,6 +86,19 @@ def test_an_event_may_be_negated_in_several_places(pattern: str, output: str) ->
     check(f"PATTERN {pattern} {ANY} 9 ms OUTPUT {output}", rows)
 
 
+@pytest.mark.parametrize("output", ["ALL", "COUNT"])
+def test_too_many_events_of_several_places_are_told(output: str) -> None:
+    """Three ways for each of nine events: 19,683 terms."""
+    rows = [("a", "A", 0, 0), ("b", "B", 1, 30), ("c", "C", 31, 31)]
+    rows += [(f"n{at}", "N", at, at) for at in range(5, 14)]
+    engine = Engine(
+        [compile_query(f"PATTERN SEQ(A a, !N m, B b, !N o, C c) {ANY} 99 ms OUTPUT {output}", SCHEMA, name="q")], SCHEMA
+    )
+    found = [*engine.process(batch(rows), 200), *engine.finish()]
+    assert not found or not all(row.count_exact for row in found)
+    assert found or engine.statistics["q"].n_unfinished
+
+
 # ------------------------------------------------------------------- merged orders
 
 
