@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.imprecise import against_enumeration, hadoop, stock
+from benchmarks.imprecise import added_event, against_enumeration, hadoop, stock
 from benchmarks.own_process import measured
 from benchmarks.precise.rows import Figures
 
@@ -18,6 +18,7 @@ TABLES: dict[str, Callable[[Figures], None]] = {
     "stock": stock.main,
     "enumeration": against_enumeration.main,
     "hadoop": hadoop.main,
+    "added event": added_event.main,
 }
 
 

@@ -85,7 +85,7 @@ def apart(function: Callable[..., Any]) -> Any:
 
     A call with a constant compiles other functions for this constant; this one takes it as any number.
     """
-    compiled = njit(cache=True, nogil=True, _nrt=False, pipeline_class=_ApartCompiler)(function)  # type: ignore[call-overload]
+    compiled = njit(cache=True, nogil=True, _nrt=False, forceinline=False, pipeline_class=_ApartCompiler)(function)  # type: ignore[call-overload]
     if isinstance(compiled, CPUDispatcher):
         of_types = compiled.get_call_template
         compiled.get_call_template = lambda args, kws: of_types(tuple(map(unliteral, args)), kws)  # type: ignore[method-assign]

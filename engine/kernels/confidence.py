@@ -32,10 +32,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.absence import absent_confidence, distribution
-from engine.kernels.compiling import apart, kernel, leaf
+from engine.kernels.compiling import apart, inlined, kernel, leaf
 from engine.kernels.ordering import may_precede, separated
 from engine.kernels.pieces import NO_ROOM, POLYNOMIAL, advance_to, alone, run
-from engine.kernels.window import cut, joint
+from engine.kernels.window import cut, joint, share_inside
 
 NO_CHAIN_ROOM = -1.0
 
@@ -94,6 +94,11 @@ def _with_window(cells, coefs, events, rows, n, within_ms):
             return 0.0
     if first_cut < 0:
         return cut(cells, coefs, events, rows, n, within_ms, 0, 0)
+    if first_cut == 0 and last_cut == n - 2 and events.weight_at[rows[0]] < 0 and events.weight_at[rows[n - 1]] < 0:
+        _, n_cells, _, middle = run(cells, coefs, events, rows, 1, n - 1, False, 0, 0)
+        if n_cells == NO_ROOM:
+            return NO_CHAIN_ROOM
+        return middle * share_inside(events, rows[0], rows[n - 1], within_ms)
     head_form, n_head, coef, head_mass = POLYNOMIAL, 0, 0, 1.0
     if first_cut > 0:
         head_form, n_head, coef, head_mass = _head_of(cells, coefs, events, rows, first_cut)
@@ -150,10 +155,9 @@ def _head_of(heads, head_coefs, events, rows, last):
 class Chain(NamedTuple):
     """A chain of events with what is known of each of its prefixes: index d is the prefix of d + 1 events.
 
-    rows: int64 (n_depths,). mass: float64 (n_depths,), the prefix's probability without the window. places: int64
-    (n_depths, 6), columns below. cells, coefs: distributions of last events (`engine.kernels.pieces`), one above the
-    other. heads, head_coefs, head: see `confidence_of_chain`; head: int64 (4,): stamp, form, number of cells; last
-    stamp given. head_mass: float64 (1,).
+    rows: int64 (n_depths,). mass: float64 (n_depths + 1,), the prefix's probability without the window. places: int64
+    (n_depths + 1, 6), columns below. cells, coefs: distributions of last events (`engine.kernels.pieces`), one above
+    the other. heads, head_coefs: see `confidence_of_chain`; the last row of places and mass is about it.
     """
 
     rows: npt.NDArray[np.int64]
@@ -163,8 +167,6 @@ class Chain(NamedTuple):
     coefs: npt.NDArray[np.float64]
     heads: npt.NDArray[np.int64]
     head_coefs: npt.NDArray[np.float64]
-    head: npt.NDArray[np.int64]
-    head_mass: npt.NDArray[np.float64]
 
 
 _FORM = 0
@@ -172,23 +174,21 @@ _CELL = 1  # where its cells begin, or may
 _N_CELLS = 2  # 0: the last event's own distribution times the mass, not written down
 _COEF = 3  # where coefficients of the next depth may begin
 _CUT = 4  # the depth of the event before the first known order, -1: all overlap
-_STAMP = 5  # a number no other prefix has had
+_STAMP = 5  # a number no other prefix has had; in the last row, of the prefix whose head is kept
+_LAST_STAMP = 4  # in the last row
 
 
 @kernel
 def new_chain(n_depths):
     """Room for a chain of up to n_depths events."""
-    head = np.zeros(4, np.int64)
     return Chain(
         np.empty(n_depths, np.int64),
-        np.empty(n_depths, np.float64),
-        np.empty((n_depths, 6), np.int64),
+        np.empty(n_depths + 1, np.float64),
+        np.zeros((n_depths + 1, 6), np.int64),
         np.empty((_FIRST_ROOM, 2), np.int64),
         np.empty(2 * _FIRST_ROOM, np.float64),
         np.empty((_FIRST_ROOM, 2), np.int64),
         np.empty(2 * _FIRST_ROOM, np.float64),
-        head,
-        np.empty(1, np.float64),
     )
 
 
@@ -204,20 +204,21 @@ def wider_chain(chain):
     coefs[: 2 * n] = chain.coefs
     head_coefs = np.empty(8 * n, np.float64)
     head_coefs[: 2 * n] = chain.head_coefs
-    return Chain(chain.rows, chain.mass, chain.places, cells, coefs, heads, head_coefs, chain.head, chain.head_mass)
+    return Chain(chain.rows, chain.mass, chain.places, cells, coefs, heads, head_coefs)
 
 
 @leaf
 def _place(chain, depth, row, mass, form, cell, n_cells, coef, first_cut):
     chain.rows[depth] = row
     chain.mass[depth] = mass
-    chain.head[3] += 1
+    stamp = chain.places[chain.rows.shape[0], _LAST_STAMP] + 1
+    chain.places[chain.rows.shape[0], _LAST_STAMP] = stamp
     chain.places[depth, _FORM] = form
     chain.places[depth, _CELL] = cell
     chain.places[depth, _N_CELLS] = n_cells
     chain.places[depth, _COEF] = coef
     chain.places[depth, _CUT] = first_cut
-    chain.places[depth, _STAMP] = chain.head[3]
+    chain.places[depth, _STAMP] = stamp
 
 
 @leaf
@@ -226,44 +227,80 @@ def begin_chain(chain, row):
     _place(chain, 0, row, 1.0, POLYNOMIAL, 0, 0, 0, -1)
 
 
-@leaf
+@inlined
 def extend_chain(chain, events, depth, row):
     """P(the events 0..depth of the chain are in order, and then `row`), the window left aside; kept as depth + 1.
 
     0.0 (nothing is kept) where that cannot be; NO_CHAIN_ROOM when the arrays are too short.
     """
     last = chain.rows[depth]
-    mass = chain.mass[depth]
-    cell = chain.places[depth, _CELL]
-    n_cells = chain.places[depth, _N_CELLS]
-    coef = chain.places[depth, _COEF]
-    first_cut = chain.places[depth, _CUT]
-    above = cell if n_cells == 0 else cell + n_cells + 1
     if separated(events, last, row):
-        _place(chain, depth + 1, row, mass, POLYNOMIAL, above, 0, coef, depth if first_cut < 0 else first_cut)
+        cell = chain.places[depth, _CELL]
+        if chain.places[depth, _N_CELLS] > 0:
+            cell += chain.places[depth, _N_CELLS] + 1
+        first_cut = chain.places[depth, _CUT]
+        if first_cut < 0:
+            first_cut = depth
+        mass = chain.mass[depth]
+        _place(chain, depth + 1, row, mass, POLYNOMIAL, cell, 0, chain.places[depth, _COEF], first_cut)
         return mass
     if not may_precede(events, last, row):
         return 0.0
-    form = chain.places[depth, _FORM]
-    if n_cells == 0:
-        form, n_cells, coef, mass = alone(chain.cells, chain.coefs, events, last, False, mass, cell, coef)
-        if n_cells == NO_ROOM:
-            return NO_CHAIN_ROOM
-        chain.places[depth, _FORM] = form
-        chain.places[depth, _N_CELLS] = n_cells
-        chain.places[depth, _COEF] = coef
-        above = cell + n_cells + 1
+    return _extend_overlapping(chain, events, depth, row)
+
+
+@apart
+def _extend_overlapping(chain, events, depth, row):
+    """`extend_chain` where the row overlaps the last event."""
+    if not _is_written(chain, events, depth):
+        return NO_CHAIN_ROOM
+    cell = chain.places[depth, _CELL]
+    n_cells = chain.places[depth, _N_CELLS]
+    above = cell + n_cells + 1
     form, n_cells, coef, mass = advance_to(
-        chain.cells, chain.coefs, form, cell, n_cells, mass, events, row, False, above, coef
+        chain.cells,
+        chain.coefs,
+        chain.places[depth, _FORM],
+        cell,
+        n_cells,
+        chain.mass[depth],
+        events,
+        row,
+        False,
+        above,
+        chain.places[depth, _COEF],
     )
     if n_cells == NO_ROOM:
         return NO_CHAIN_ROOM
     if mass > 0.0:
-        _place(chain, depth + 1, row, mass, form, above, n_cells, coef, first_cut)
+        _place(chain, depth + 1, row, mass, form, above, n_cells, coef, chain.places[depth, _CUT])
     return mass
 
 
 @leaf
+def _is_written(chain, events, depth):
+    """Write the last event's distribution down, unless it is; False when the arrays are too short."""
+    if chain.places[depth, _N_CELLS] > 0:
+        return True
+    form, n_cells, coef, _ = alone(
+        chain.cells,
+        chain.coefs,
+        events,
+        chain.rows[depth],
+        False,
+        chain.mass[depth],
+        chain.places[depth, _CELL],
+        chain.places[depth, _COEF],
+    )
+    if n_cells == NO_ROOM:
+        return False
+    chain.places[depth, _FORM] = form
+    chain.places[depth, _N_CELLS] = n_cells
+    chain.places[depth, _COEF] = coef
+    return True
+
+
+@inlined
 def confidence_of_chain(chain, events, depth, within_ms):
     """`chain_confidence` of the events 0..depth; NO_CHAIN_ROOM when the arrays are too short.
 
@@ -271,58 +308,61 @@ def confidence_of_chain(chain, events, depth, within_ms):
     mirrored time, before what follows it up to the first known order, is kept for all chains that begin alike. Where
     all neighbours overlap, the window is evaluated for this chain alone.
     """
-    first = chain.rows[0]
-    last = chain.rows[depth]
-    if depth == 0 or events.hi_ms[last] - events.lo_ms[first] <= within_ms:
+    if depth == 0 or events.hi_ms[chain.rows[depth]] - events.lo_ms[chain.rows[0]] <= within_ms:
         return chain.mass[depth]
-    if events.lo_ms[last] - events.hi_ms[first] > within_ms:
+    if events.lo_ms[chain.rows[depth]] - events.hi_ms[chain.rows[0]] > within_ms:
         return 0.0
-    cell = chain.places[depth, _CELL]
-    n_cells = chain.places[depth, _N_CELLS]
-    coef = chain.places[depth, _COEF]
+    return _confidence_in_window(chain, events, depth, within_ms)
+
+
+@apart
+def _confidence_in_window(chain, events, depth, within_ms):
+    """`confidence_of_chain` where the window is not certain."""
     first_cut = chain.places[depth, _CUT]
     if first_cut < 0:
-        above = cell if n_cells == 0 else cell + n_cells + 1
+        above = chain.places[depth, _CELL] + chain.places[depth, _N_CELLS] + 1
+        coef = chain.places[depth, _COEF]
         return cut(chain.cells, chain.coefs, events, chain.rows, depth + 1, within_ms, above, coef)
-    mass = chain.mass[depth]
-    form = chain.places[depth, _FORM]
-    if n_cells == 0:
-        form, n_cells, coef, mass = alone(chain.cells, chain.coefs, events, last, False, mass, cell, coef)
-        if n_cells == NO_ROOM:
-            return NO_CHAIN_ROOM
-        chain.places[depth, _FORM] = form
-        chain.places[depth, _N_CELLS] = n_cells
-        chain.places[depth, _COEF] = coef
-    if chain.head[0] != chain.places[first_cut, _STAMP]:
-        chain.head[0] = chain.places[first_cut, _STAMP]
-        chain.head[1] = POLYNOMIAL
-        chain.head[2] = 0
-        chain.head_mass[0] = 1.0
+    first = chain.rows[0]
+    last = chain.rows[depth]
+    if (
+        first_cut == 0
+        and chain.places[depth, _N_CELLS] == 0
+        and events.weight_at[first] < 0
+        and events.weight_at[last] < 0
+    ):
+        return chain.mass[depth] * share_inside(events, first, last, within_ms)
+    if not _is_written(chain, events, depth):
+        return NO_CHAIN_ROOM
+    head = chain.rows.shape[0]
+    if chain.places[head, _STAMP] != chain.places[first_cut, _STAMP]:
+        chain.places[head, _STAMP] = 0
+        head_form, n_head, head_mass = POLYNOMIAL, 0, 1.0
         if first_cut > 0:
             head_form, n_head, _, head_mass = _head_of(chain.heads, chain.head_coefs, events, chain.rows, first_cut)
             if n_head == NO_ROOM:
-                chain.head[0] = 0
                 return NO_CHAIN_ROOM
-            chain.head[1] = head_form
-            chain.head[2] = n_head
-            chain.head_mass[0] = head_mass
+        chain.places[head, _STAMP] = chain.places[first_cut, _STAMP]
+        chain.places[head, _FORM] = head_form
+        chain.places[head, _N_CELLS] = n_head
+        chain.mass[head] = head_mass
     share = joint(
         chain.cells,
         chain.coefs,
-        form,
-        cell,
-        n_cells,
-        mass,
+        chain.places[depth, _FORM],
+        chain.places[depth, _CELL],
+        chain.places[depth, _N_CELLS],
+        chain.mass[depth],
         chain.heads,
         chain.head_coefs,
-        chain.head[1],
-        chain.head[2],
-        chain.head_mass[0],
+        chain.places[head, _FORM],
+        chain.places[head, _N_CELLS],
+        chain.mass[head],
         events,
         first,
         within_ms,
     )
-    return share if share < 0.0 else min(share / chain.mass[first_cut], mass)
+    return share if share < 0.0 else min(share / chain.mass[first_cut], chain.mass[depth])
 
 
 __all__ = [

@@ -11,6 +11,25 @@ from engine.kernels.compiling import apart, leaf
 from engine.kernels.pieces import DENSE, NO_ROOM, POLYNOMIAL, advance, part_of_cell, settled, value_at
 
 
+@leaf
+def share_inside(events, first, last, within_ms):
+    """P(last - first <= within_ms) of two rows alone, both uniform: by counting pairs."""
+    length = events.hi_ms[last] - events.lo_ms[last] + 1
+    before = events.lo_ms[first] + within_ms - events.lo_ms[last]  # milliseconds of last for first's earliest, less 1
+    n_first = events.hi_ms[first] - events.lo_ms[first] + 1
+    return (_pairs(before + n_first, length) - _pairs(before, length)) / (1.0 * n_first * length)
+
+
+@leaf
+def _pairs(n, length):
+    """Sum of min(k, length) over 1 <= k <= n."""
+    if n <= 0:
+        return 0
+    if n <= length:
+        return n * (n + 1) // 2
+    return length * (length + 1) // 2 + (n - length) * length
+
+
 @apart
 def joint(
     cells, coefs, form, cell, n_cells, mass, heads, head_coefs, head_form, n_head, head_mass, events, row, within_ms
@@ -242,4 +261,4 @@ def _between(cells, coefs, events, rows, i, n, start, end, cell, coef, n_ways):
     return result
 
 
-__all__ = ["cut", "joint"]
+__all__ = ["cut", "joint", "share_inside"]
