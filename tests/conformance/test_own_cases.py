@@ -100,6 +100,8 @@ def check_rows(expected: list[dict[str, Any]], result: Outcome) -> None:
     for row in expected:
         got = found[row["first"], row["last"]]
         assert got.get("count", 1) == row["count"]
+        if "confidence" in row:
+            assert got.get("confidence", 1.0) == pytest.approx(float(Fraction(row["confidence"])), abs=1e-12)
         if "candidates" in row:
             assert {name: set(ids) for name, ids in got["candidates"].items()} == {
                 name: set(ids) for name, ids in row["candidates"].items()
