@@ -122,6 +122,11 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
         elif n_lasts > 0:
             _count_lasts(events, rows, pairs, status, p, end, tables.within_ms, not some, budget, counts, complete)
         chain = _greedy(events, first, rows) if simple else rows[:0]
+        chain_hi_ms = events.hi_ms[chain]
+        lo_ms = events.lo_ms[rows]
+        latest = events.hi_ms[rows]
+        for k in range(1, n):
+            latest[k] = max(latest[k], latest[k - 1])
         for q in range(p, end):
             if status[q] != COUNTED:
                 continue
@@ -138,9 +143,9 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
                 confidences[q] = 1.0
                 n_longest += 1
             else:
-                n_used = _write_used(events, first, last, rows, tables.within_ms, used, n_used)
+                n_used = _write_used(events, first, last, rows, lo_ms, latest, tables.within_ms, used, n_used)
                 confidences[q], n_between = _best(
-                    events, first, last, rows, chain, some, tables.within_ms, longest, n_longest + 1
+                    events, first, last, rows, chain, chain_hi_ms, some, tables.within_ms, longest, n_longest + 1
                 )
                 n_longest += n_between + 1
                 longest[n_longest] = last
@@ -290,33 +295,45 @@ def _is_used(events, first, row, last, within_ms):
 
 
 @leaf
-def _write_used(events, first, last, rows, within_ms, used, n):
-    """Write the rows that are in a match of the pair from used[n] on; returns the end."""
+def _write_used(events, first, last, rows, lo_ms, latest, within_ms, used, n):
+    """Write the rows that are in a match of the pair from used[n] on; returns the end.
+
+    lo_ms, latest: int64, when each row begins, and when it and all before it have ended.
+    """
     after_ms = events.hi_ms[first]
     before_ms = events.lo_ms[last]
     latest_ms = events.hi_ms[last]
-    for k in range(rows.shape[0]):
+    n_rows = rows.shape[0]
+    k = 0
+    while k < n_rows and lo_ms[k] <= latest_ms:
+        if lo_ms[k] > after_ms and latest[k] < before_ms:
+            used[n] = rows[k]  # it certainly stands between, as do those that follow up to where one is still open
+            n += 1
+            k += 1
+            while k < n_rows and latest[k] < before_ms:
+                used[n] = rows[k]
+                n += 1
+                k += 1
+            continue
         row = rows[k]
-        lo_ms = events.lo_ms[row]
-        if lo_ms > latest_ms:
-            break
-        if (lo_ms > after_ms and events.hi_ms[row] < before_ms) or (
-            row != last and _is_used(events, first, row, last, within_ms)
-        ):
+        if row != last and _is_used(events, first, row, last, within_ms):
             used[n] = row
             n += 1
+        k += 1
     return n
 
 
 @kernel
-def _best(events, first, last, rows, chain, some, within_ms, longest, n):
+def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longest, n):
     """Confidence of the best match of a pair, whose events between the ends are written from longest[n] on: their
-    number. chain: `_greedy`. some: there has to be one."""
+    number. chain: `_greedy`, chain_hi_ms: when its events end. some: there has to be one."""
     certain = separated(events, first, last) and events.hi_ms[last] - events.lo_ms[first] <= within_ms
-    ends = np.array([first, last])
-    confidence = 1.0 if certain else chain_confidence(events, ends, 2, within_ms)
+    confidence = 1.0
+    if not certain:
+        confidence = chain_confidence(events, np.array([first, last]), 2, within_ms)
     n_apart = 0
-    while n_apart < chain.shape[0] and separated(events, chain[n_apart], last):
+    before_ms = events.lo_ms[last]
+    while n_apart < chain.shape[0] and (chain_hi_ms[n_apart] < before_ms or separated(events, chain[n_apart], last)):
         longest[n + n_apart] = chain[n_apart]
         n_apart += 1
     if not some or n_apart > 0 or confidence <= 0.0:

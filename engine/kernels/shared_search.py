@@ -102,11 +102,11 @@ def list_shared(
         if not loops_hold(tables, events, 0, BEGIN, chain, steps, 0, scratch, scratch_aggregates, stack):
             continue
         roles = _roles(tables.kleene, begin_ok, take_ok, rows, member, pair_of)
-        order = _orders(events, rows)
+        order = _orders(events, rows, least)
         compared = order.shape[0] == n
         after_first = np.empty(n, np.uint8)
         for k in range(n):
-            after_first[k] = _order(events, first, rows[k])
+            after_first[k] = _order(events, first, rows[k], least)
         skewed = has_skew(events, rows, n) or (events.skew.shape[0] > 0 and events.skew[first] > 0)
         registers = np.empty((depth_limit, n_registers), np.int64)
         aggregates = np.empty((depth_limit, n_slots), np.float64)
@@ -172,7 +172,7 @@ def list_shared(
                         elif compared:
                             relation = order[at, k]
                         else:
-                            relation = _order(events, i, rows[k])
+                            relation = _order(events, i, rows[k], least)
                         if relation != 0:
                             break
                     k += 1
@@ -397,15 +397,39 @@ def _roles(kleene, begin_ok, take_ok, rows, member, pair_of):
 
 
 @leaf
-def _order(events, i, j):
-    """0: i is never before j; 1: in some world; 2: in every world."""
+def _order(events, i, j, least):
+    """0: i is before j in no world, or in too few for a match with both next to each other; 1: in some; 2: in all."""
     if separated(events, i, j):
         return np.uint8(2)
-    return np.uint8(1) if may_precede(events, i, j) else np.uint8(0)
+    if not may_precede(events, i, j) or _share_before(events, i, j) < least:
+        return np.uint8(0)
+    return np.uint8(1)
+
+
+@leaf
+def _share_before(events, i, j):
+    """P(i before j) for uniform times that overlap; 1.0 for others."""
+    skewed = events.skew.shape[0] > 0 and (events.skew[i] > 0 or events.skew[j] > 0)
+    if skewed or events.weight_at[i] >= 0 or events.weight_at[j] >= 0:
+        return 1.0
+    n_i = events.hi_ms[i] - events.lo_ms[i] + 1
+    n_j = events.hi_ms[j] - events.lo_ms[j] + 1
+    after = events.hi_ms[j] - events.lo_ms[i]  # so many milliseconds of i are before the last one of j
+    return (_pairs_up_to(after, n_i) - _pairs_up_to(after - n_j, n_i)) / (1.0 * n_i * n_j)
+
+
+@leaf
+def _pairs_up_to(after, n):
+    """The sum over k up to `after` of the number of the first n milliseconds that are among the first k."""
+    if after <= 0:
+        return 0.0
+    if after <= n:
+        return 0.5 * after * (after + 1)
+    return 0.5 * n * (n + 1) + 1.0 * n * (after - n)
 
 
 @kernel
-def _orders(events, rows):
+def _orders(events, rows, least):
     """`_order` of each pair of rows, uint8 (n, n); empty for more than MOST_COMPARED."""
     n = rows.shape[0]
     if n > MOST_COMPARED:
@@ -414,7 +438,7 @@ def _orders(events, rows):
     for i in range(n):
         for j in range(n):
             if i != j:
-                order[i, j] = _order(events, rows[i], rows[j])
+                order[i, j] = _order(events, rows[i], rows[j], least)
     return order
 
 

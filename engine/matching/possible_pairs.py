@@ -6,10 +6,9 @@ threshold, beside `IndependentPairs` for precise events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +18,10 @@ from engine.kernels.independent import replay_all
 from engine.kernels.possible_orders import MOST
 from engine.kernels.possible_pairs import COUNTED, OTHER_FORM, count_possible
 from engine.matching.independent import independent_tables
-from engine.matching.match_blocks import bound_ids_of, place_of, values_of
+from engine.matching.match_blocks import bound_ids_of, values_of
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
-from engine.matching.rows import MatchRow, RowBlock, rows_table
+from engine.matching.rows import ChunkedRows, MatchRow, rows_table
 from engine.matching.store import StoredEvents
 from engine.plan.independent import IndependentForm
 from engine.plan.model import Plan
@@ -49,8 +48,8 @@ class PossibleColumns(NamedTuple):
     values: Float64Array
 
 
-@dataclass(frozen=True, eq=False)
-class PossibleBlock(RowBlock):
+@dataclass(eq=False)
+class PossibleBlock(ChunkedRows):
     """Rows of COLLAPSED or COUNT over imprecise events; `order`: int64 (n,), the pairs that are its rows."""
 
     plan: Plan
@@ -63,16 +62,13 @@ class PossibleBlock(RowBlock):
     def __len__(self) -> int:
         return len(self.order)
 
-    @overload
-    def __getitem__(self, at: int) -> MatchRow: ...
+    def _rows(self, start: int) -> list[MatchRow]:
+        numbers = self.order[start : start + self.CHUNK]
+        texts = self._texts(numbers)
+        return [self._row(k, texts) for k in numbers.tolist()]
 
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
-
-    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
-        if isinstance(at, slice):
-            return replace(self, order=self.order[at])
-        return self._row(int(self.order[place_of(at, len(self))]))
+    def _part(self, start: int, stop: int) -> PossibleBlock:
+        return replace(self, order=self.order[start:stop])
 
     @property
     def n_matches(self) -> int:
@@ -83,7 +79,7 @@ class PossibleBlock(RowBlock):
         """See `rows.rows_table`."""
         return rows_table(self)
 
-    def _row(self, k: int) -> MatchRow:
+    def _row(self, k: int, texts: Mapping[int, str]) -> MatchRow:
         c, n_after = self.columns, self.plan.n_steps - 1 - self.kleene
         first, last, partition = c.pairs[k].tolist()
         candidates = None
@@ -91,7 +87,7 @@ class PossibleBlock(RowBlock):
             used = c.used[c.bounds[k, 2] : c.bounds[k, 3]].tolist()
             ends = [first] if first == last else [first, last]
             rows = self._in_components(ends[:1], used, ends[1:])
-            candidates = bound_ids_of(self.plan, self.kleene, self._ids(rows), n_after)
+            candidates = bound_ids_of(self.plan, self.kleene, _ids(texts, rows), n_after)
         count, exact = int(c.counts[k]), bool(c.complete[k]) and int(c.counts[k]) < MOST
         lo_ms, hi_ms = int(c.last_lo_ms[k]), int(c.last_hi_ms[k])
         longest = c.longest[c.bounds[k, 0] : c.bounds[k, 1]].tolist()
@@ -101,7 +97,7 @@ class PossibleBlock(RowBlock):
             first_lo_ms=int(c.first_lo_ms[k]),
             last_hi_ms=hi_ms,
             last_lo_ms=None if lo_ms == hi_ms else lo_ms,
-            bindings=bound_ids_of(self.plan, self.kleene, self._ids(longest), n_after),
+            bindings=bound_ids_of(self.plan, self.kleene, _ids(texts, longest), n_after),
             confidence=float(c.confidences[k]),
             values=values_of(self.plan, self.source, c.values[k]),
             count=count,
@@ -133,18 +129,17 @@ class PossibleBlock(RowBlock):
         own = sorted([*([] if before else first), *used, *([] if after else last)])
         return [*before, *own, *after]
 
-    def _ids(self, rows: Sequence[int]) -> tuple[str, ...]:
-        return tuple([self._texts[row] for row in rows])
-
-    @cached_property
-    def _texts(self) -> dict[int, str]:
-        """The ids of all events of the rows."""
+    def _texts(self, numbers: Int64Array) -> dict[int, str]:
+        """The ids of all events of some rows."""
         c = self.columns
-        own = c.pairs[self.order, :2].ravel()
-        parts = [own]
-        for k in self.order.tolist():
+        parts = [c.pairs[numbers, :2].ravel()]
+        for k in numbers.tolist():
             parts += [c.longest[c.bounds[k, 0] : c.bounds[k, 1]], c.used[c.bounds[k, 2] : c.bounds[k, 3]]]
         return self.source.texts(np.concatenate(parts))
+
+
+def _ids(texts: Mapping[int, str], rows: Sequence[int]) -> tuple[str, ...]:
+    return tuple([texts[row] for row in rows])
 
 
 class PossiblePairs:

@@ -21,6 +21,9 @@ from engine.matching.rows import MatchRow, RowBlock
 from engine.matching.store import EventStore, StoredEvents
 from engine.plan.model import Plan
 
+_PARTS = 8
+"""Into so many the last events are divided when there is no room for the matches of all."""
+
 _MOST_ROUNDS = 64
 """Searches for the most confident matches, each with a higher threshold."""
 
@@ -167,8 +170,8 @@ class SharedListing:
             lasts = np.unique(some[:, 1])
             if is_full and len(lasts) > 1:
                 # Those of the earlier last events come first: as many as there is room for.
-                middle = lasts[len(lasts) // 2]
-                waiting += [some[some[:, 1] >= middle], some[some[:, 1] < middle]]
+                parts = [own for own in np.array_split(lasts, _PARTS) if len(own)]
+                waiting += [some[(some[:, 1] >= own[0]) & (some[:, 1] <= own[-1])] for own in reversed(parts)]
                 continue
             found.append(block)
             left -= len(block)

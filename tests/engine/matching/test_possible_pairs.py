@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch
+from engine.matching.possible_pairs import PossibleBlock
 from engine.matching.postponed_counting import Counted, Counting
 from engine.matching.postponed_listing import Pair
 from engine.matching.rows import MatchRow
@@ -82,3 +83,18 @@ def test_rows_are_exact_and_name_the_longest_of_the_best(monkeypatch: pytest.Mon
         assert sorted(map(extent, rows)) == sorted(map(extent, expected))
 
     check()
+
+
+def test_rows_are_made_in_parts_and_from_columns() -> None:
+    rows = [{"type": "A" if k % 2 else "B", "t_lo_ms": 3 * k, "t_hi_ms": 3 * k + 4} for k in range(90)]
+    fields = {"k": "p", "j": 1, "x": 1}
+    stream = EventBatch.from_rows(
+        [row | fields | {"event_id": f"e{n:02}", "source_seq": n} for n, row in enumerate(rows)], SCHEMA
+    )
+    compiled = compile_query(f"PATTERN {PATTERNS[1]} WITHIN 400 OUTPUT COLLAPSED", SCHEMA)
+    block = Engine([compiled], SCHEMA).process(stream, 1000)
+    assert len(block) > PossibleBlock.CHUNK
+    made = list(block)
+    assert [block[k] for k in (0, -1, 1030)] == [made[0], made[-1], made[1030]]
+    assert list(block[1020:1030]) == made[1020:1030]
+    assert block.n_matches == sum(row.count for row in made)  # type: ignore[attr-defined]

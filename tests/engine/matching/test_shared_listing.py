@@ -83,6 +83,7 @@ def test_columns_say_what_rows_say(text: str, stream: EventBatch) -> None:
         mine, its = block.to_arrow(), rows_table(list(block))  # type: ignore[attr-defined]
         for name in ("first_lo_ms", "last_hi_ms", "bindings", "confidence"):
             assert mine.column(name).to_pylist() == its.column(name).to_pylist()
+        assert block[0] == next(iter(block))
 
 
 def test_exponentially_many_matches_are_cut() -> None:
