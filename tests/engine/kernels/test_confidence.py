@@ -238,6 +238,35 @@ def test_a_window_over_long_events_that_overlap_in_pairs() -> None:
         assert search.confidence(5, within_ms) == pytest.approx(want, rel=TOLERANCE)
 
 
+@pytest.mark.parametrize("within_ms", [21, 25, 28, 31, 36])
+@pytest.mark.parametrize("last", [(30, 33), (30, 39), (30, 52)])
+def test_a_window_between_two_that_are_apart(within_ms: int, last: Interval) -> None:
+    drawn = [Drawn(0, 9), Drawn(15, 22), Drawn(18, 25), Drawn(*last)]
+    for chosen in ([drawn[0], drawn[3]], drawn):
+        want = float(exact(chosen, within_ms))
+        assert found(chosen, within_ms) == pytest.approx(want, abs=TOLERANCE)
+        search = Search(chosen)
+        for depth in range(len(chosen) - 1):
+            search.extend(depth, depth + 1)
+        assert search.confidence(len(chosen) - 1, within_ms) == pytest.approx(want, abs=TOLERANCE)
+
+
+def test_another_head_before_the_same_end() -> None:
+    """What is kept of the events up to the first known order is that of the chain at hand."""
+    drawn = [Drawn(0, 20), Drawn(5, 24), Drawn(11, 27), Drawn(40, 60), Drawn(43, 50)]
+    search = Search(drawn)
+    for second in (1, 2, 1):
+        search.extend(0, second)
+        for third in (3, 4):
+            search.extend(1, third)
+            want = float(exact([drawn[0], drawn[second], drawn[third]], 35))
+            assert search.confidence(2, 35) == pytest.approx(want, abs=TOLERANCE)
+    search.extend(0, 1)
+    search.extend(1, 2)
+    search.extend(2, 4)
+    assert search.confidence(3, 35) == pytest.approx(float(exact([*drawn[:3], drawn[4]], 35)), abs=TOLERANCE)
+
+
 def test_arrays_that_are_too_short_are_replaced() -> None:
     drawn = [Drawn(50 * k, 50 * k + 999) for k in range(30)]
     search = Search(drawn)
