@@ -27,7 +27,7 @@ from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable
 from engine.matching.distinct import distinct
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
-from engine.matching.imprecise import ImpreciseMatching
+from engine.matching.imprecise import MOST_MATCHES, ImpreciseMatching
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.neighbours import Neighbours
@@ -191,7 +191,8 @@ class AutomatonRuntime:
         """The matches that are decided at this watermark where some events are imprecise."""
         matching = ImpreciseMatching(self.plan, self.store, self._tables, self._rows(), self._arrangements)
         budget = self.limits.work_budget * _BUDGET_FACTOR
-        found, unfinished = matching.matches(self._watermark_ms, watermark_ms, budget, self.limits.max_listed)
+        most = min(self.limits.max_listed, MOST_MATCHES)
+        found, unfinished = matching.matches(self._watermark_ms, watermark_ms, budget, most)
         self.n_work_stopped += unfinished
         found = Pending.joined([self._pending, found])
         ends = matching.ends(found)

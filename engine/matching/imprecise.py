@@ -40,6 +40,8 @@ from engine.uncertainty.possibilities import (
 )
 from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
 
+MOST_MATCHES = 50_000
+"""Matches of one advance: their confidences are computed one by one, in some 0.1 ms each."""
 _WORK_LIMIT = 10_000
 """Of the way to a confidence that does not depend on the length of intervals: about two seconds."""
 _MOST_OFFSETS = 20_000
@@ -405,4 +407,4 @@ class ImpreciseMatching:
         return found
 
 
-__all__ = ["ImpreciseMatching"]
+__all__ = ["MOST_MATCHES", "ImpreciseMatching"]
