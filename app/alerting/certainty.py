@@ -15,7 +15,7 @@ from app.store.models import AlertRow
 MAX_MATCHES = 200
 """Possible matches of one episode that are kept; more are kept as their bounds."""
 
-WORK_LIMIT = 1_000
+WORK_LIMIT = 3_000
 """Of one evaluation, see `engine.at_least_one`: an episode is evaluated in each step that brings matches."""
 
 MAX_HARD = 5

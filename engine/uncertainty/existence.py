@@ -17,7 +17,7 @@ from engine.uncertainty.possibilities import CERTAIN, Possibilities, PossibleMat
 from engine.uncertainty.sampled import N_WORLDS, share_of_worlds
 from engine.uncertainty.union_probability import Matches, OutOfWorkError, UnionProbability, components
 
-WORK_LIMIT = 2_000
+WORK_LIMIT = 5_000
 """Matches looked at, given times of others, before bounds take the place of the exact result: about 0.3 s."""
 
 MAX_MATCHES = 200
