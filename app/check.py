@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from app.config import load_settings
 from app.errors import ConfigError
 from app.queries import Loaded, load_queries
 from app.settings import Settings
-from app.sources import build_sources
+from app.sources import build_sources, clock_skew_of
 from collectors.schema import load_event_types
+from engine import ast
 from engine.errors import QueryError
 
 
@@ -26,6 +28,8 @@ class CheckReport:
     settings: Settings | None = None
     """What was read; None when it cannot be."""
     queries: Loaded | None = None
+    warnings: tuple[str, ...] = ()
+    """What works, but perhaps not as it is meant."""
 
 
 def check_all(config: Path | None) -> CheckReport:
@@ -41,7 +45,21 @@ def check_all(config: Path | None) -> CheckReport:
         *_source_problems(settings),
         *_receiver_problems(settings),
     ]
-    return CheckReport(tuple(problems), len(loaded.compiled), len(settings.alerting.receivers), settings, loaded)
+    warnings = tuple(_warnings(settings, loaded))
+    return CheckReport(
+        tuple(problems), len(loaded.compiled), len(settings.alerting.receivers), settings, loaded, warnings
+    )
+
+
+def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
+    for query in loaded.compiled:
+        yield from query.resolved.warnings
+    exact = [query.name for query in loaded.compiled if query.plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH]
+    if exact and clock_skew_of(settings).greatest_ms:
+        yield (
+            "sources.clock_skew: events of a clock with a bound have no exact time, and are rejected by queries with "
+            f"another strategy than skip_till_any_match: {', '.join(exact)}"
+        )
 
 
 def _runtime_problems(loaded: Loaded) -> list[str]:

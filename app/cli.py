@@ -182,9 +182,8 @@ def check(config: ConfigOption = None) -> None:
     from app.check import check_all
 
     report = check_all(config)
-    for query in report.queries.compiled if report.queries else ():
-        for warning in query.resolved.warnings:
-            typer.echo(inert(f"warning: {warning}"), err=True)
+    for warning in report.warnings:
+        typer.echo(inert(f"warning: {warning}"), err=True)
     for problem in report.problems:
         typer.echo(inert(problem), err=True)
     if report.problems:

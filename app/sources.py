@@ -54,7 +54,8 @@ def source_ranks(settings: Settings) -> dict[str, int]:
     return {name: rank for rank, name in enumerate([*named, *rest])}
 
 
-def _clock_skew(settings: Settings) -> ClockSkewBounds:
+def clock_skew_of(settings: Settings) -> ClockSkewBounds:
+    """By how much clocks may be off."""
     section = settings.sources.clock_skew
     return ClockSkewBounds(section.default_ms, section.clocks)
 
@@ -74,7 +75,7 @@ def _job_history(settings: Settings, rank: int) -> Source:
         quiet_ms=section.quiet_ms,
         hold_future=section.hold_future,
     )
-    return Source(JobHistoryCollector(options), clock_skew=_clock_skew(settings))
+    return Source(JobHistoryCollector(options), clock_skew=clock_skew_of(settings))
 
 
 def _ganglia_rrd(settings: Settings, rank: int) -> Source:
@@ -99,7 +100,7 @@ def _ganglia_rrd(settings: Settings, rank: int) -> Source:
             source_rank=rank,
         )
     )
-    return Source(GangliaRrdCollector(options), deriver, _clock_skew(settings))
+    return Source(GangliaRrdCollector(options), deriver, clock_skew_of(settings))
 
 
 def _container_log(settings: Settings, rank: int) -> Source:
@@ -119,7 +120,7 @@ def _container_log(settings: Settings, rank: int) -> Source:
         abandon_ms=section.abandon_ms,
         hold_future=section.hold_future,
     )
-    return Source(ContainerLogCollector(options), clock_skew=_clock_skew(settings))
+    return Source(ContainerLogCollector(options), clock_skew=clock_skew_of(settings))
 
 
 def _daemon_log(settings: Settings, rank: int) -> Source:
@@ -136,7 +137,7 @@ def _daemon_log(settings: Settings, rank: int) -> Source:
     )
     if section.name_pattern is not None:
         options = replace(options, name_pattern=section.name_pattern)
-    return Source(DaemonLogCollector(options), clock_skew=_clock_skew(settings))
+    return Source(DaemonLogCollector(options), clock_skew=clock_skew_of(settings))
 
 
 def _yarn_rest(settings: Settings, rank: int) -> Source:
@@ -158,7 +159,7 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
             verify_tls=verify,
         ),
     )
-    return Source(YarnRestCollector(options), clock_skew=_clock_skew(settings))
+    return Source(YarnRestCollector(options), clock_skew=clock_skew_of(settings))
 
 
 _BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {

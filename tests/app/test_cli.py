@@ -58,6 +58,16 @@ def test_check_is_content(config: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "Configuration, 1 queries and 0 receivers are fine.\n")
 
 
+def test_check_warns_of_queries_that_reject_the_events_of_clocks_with_skew(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTERCEP__SOURCES__CLOCK_SKEW__DEFAULT", "5 ms")
+    result = invoke("check", "-c", config)
+    assert result.exit_code == 0, result.stderr
+    assert "warning: sources.clock_skew: events of a clock with a bound" in result.stderr
+    assert "skip_till_any_match: pair" in result.stderr
+
+
 def test_check_warns_of_predicates_that_no_match_can_satisfy(config: Path) -> None:
     (config.parent / "queries/never.cep").write_text(
         "PATTERN SEQ(MapStart a, MapEnd b)\nWHERE skip_till_next_match { b.period_ms < 0 AND b.period_ms > 9 }\n"
