@@ -22,7 +22,7 @@ TOO_MUCH_WORK = -4.0
 MOST_STEPS = 3e8
 """A few seconds."""
 
-QUICK_STEPS = 4_000
+QUICK_STEPS = 200
 """What takes fewer is not worth the end points: the one place that chooses."""
 
 
