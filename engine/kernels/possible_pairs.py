@@ -43,21 +43,19 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
     (`postponed_context.Groups`), each group in stream order. longest_ms: of any interval. per_pair: candidates depend
     on the last event. budget: steps for one first event.
 
-    Returns (status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), bounds int64 (n, 4),
-    longest int64, used int64): of pair k the longest of the most confident matches is longest[bounds[k, 0] :
-    bounds[k, 1]], and its candidates, without the ends and in stream order, are used[bounds[k, 2] : bounds[k, 3]].
-    A count that is not complete is a lower bound.
+    Returns (status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), bounds int64 (n, 6),
+    rows int64): of pair k the longest of the most confident matches has rows[bounds[k, 0] : bounds[k, 1]] between its
+    ends, and its candidates, without the ends, are rows[bounds[k, 2] : bounds[k, 3]] and rows[bounds[k, 4] :
+    bounds[k, 5]]. Pairs share what they have in common. A count that is not complete is a lower bound.
     """
     n_pairs = pairs.shape[0]
     status = np.full(n_pairs, NO_MATCH, np.int8)
     counts = np.zeros(n_pairs, np.int64)
     complete = np.ones(n_pairs, np.bool_)
     confidences = np.zeros(n_pairs, np.float64)
-    bounds = np.zeros((n_pairs, 4), np.int64)
-    longest = np.empty(256, np.int64)
-    used = np.empty(1024, np.int64)
-    n_longest = 0
-    n_used = 0
+    bounds = np.zeros((n_pairs, 6), np.int64)
+    pool = np.empty(1024, np.int64)
+    n_pool = 0
     registers = np.empty(2 * tables.n_steps + 1, np.int64)
     stack = np.empty(MAX_STACK, np.float64)
     limits = np.empty(tables.properties.shape[0], np.float64)
@@ -127,37 +125,42 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
         latest = events.hi_ms[rows]
         for k in range(1, n):
             latest[k] = max(latest[k], latest[k - 1])
+        if n_pool + n + chain.shape[0] > pool.shape[0]:
+            pool = np.concatenate((pool, np.empty(pool.shape[0] + n + chain.shape[0], np.int64)))
+        own_rows = n_pool
+        own_chain = n_pool + n
+        pool[own_rows:own_chain] = rows
+        n_pool = own_chain + chain.shape[0]
+        pool[own_chain:n_pool] = chain
         for q in range(p, end):
             if status[q] != COUNTED:
                 continue
             last = pairs[q, 1]
-            if n_longest + n + 2 > longest.shape[0]:
-                longest = np.concatenate((longest, np.empty(longest.shape[0] + n + 2, np.int64)))
-            if n_used + n > used.shape[0]:
-                used = np.concatenate((used, np.empty(used.shape[0] + n, np.int64)))
-            bounds[q, 0] = n_longest
-            bounds[q, 2] = n_used
-            longest[n_longest] = first
             if first == last:
                 counts[q] = 1
                 confidences[q] = 1.0
-                n_longest += 1
-            else:
-                n_used = _write_used(events, first, last, rows, lo_ms, latest, tables.within_ms, used, n_used)
-                confidences[q], n_between = _best(
-                    events, first, last, rows, chain, chain_hi_ms, some, tables.within_ms, longest, n_longest + 1
-                )
-                n_longest += n_between + 1
-                longest[n_longest] = last
-                n_longest += 1
-                if confidences[q] <= 0.0:
-                    status[q] = NO_MATCH
-                    n_longest = bounds[q, 0]
-                    n_used = bounds[q, 2]
-            bounds[q, 1] = n_longest
-            bounds[q, 3] = n_used
+                continue
+            if n_pool + 2 * n > pool.shape[0]:
+                pool = np.concatenate((pool, np.empty(pool.shape[0] + 2 * n, np.int64)))
+            confidences[q], n_apart, n_between = _best(
+                events, first, last, rows, chain, chain_hi_ms, some, tables.within_ms, pool, n_pool
+            )
+            if confidences[q] <= 0.0:
+                status[q] = NO_MATCH
+                continue
+            bounds[q, 0] = own_chain if n_between == 0 else n_pool
+            bounds[q, 1] = own_chain + n_apart if n_between == 0 else n_pool + n_between
+            n_pool += n_between
+            begin_apart, end_apart, n_others = _write_used(
+                events, first, last, rows, lo_ms, latest, tables.within_ms, pool, n_pool
+            )
+            bounds[q, 2] = own_rows + begin_apart
+            bounds[q, 3] = own_rows + end_apart
+            bounds[q, 4] = n_pool
+            n_pool += n_others
+            bounds[q, 5] = n_pool
         p = end
-    return status, counts, complete, confidences, bounds, longest[:n_longest], used[:n_used]
+    return status, counts, complete, confidences, bounds, pool[:n_pool]
 
 
 @kernel
@@ -295,38 +298,34 @@ def _is_used(events, first, row, last, within_ms):
 
 
 @leaf
-def _write_used(events, first, last, rows, lo_ms, latest, within_ms, used, n):
-    """Write the rows that are in a match of the pair from used[n] on; returns the end.
+def _write_used(events, first, last, rows, lo_ms, latest, within_ms, pool, n):
+    """Which rows are in a match of the pair: (begin, end, k): rows[begin:end] certainly stand between, and k others are
+    written from pool[n] on.
 
-    lo_ms, latest: int64, when each row begins, and when it and all before it have ended.
+    lo_ms, latest: int64, when each row begins, and when it and all before it have ended; both ascend.
     """
-    after_ms = events.hi_ms[first]
-    before_ms = events.lo_ms[last]
+    begin = np.searchsorted(lo_ms, events.hi_ms[first], side="right")
+    end = max(begin, np.searchsorted(latest, events.lo_ms[last]))
     latest_ms = events.hi_ms[last]
-    n_rows = rows.shape[0]
+    n_others = 0
     k = 0
-    while k < n_rows and lo_ms[k] <= latest_ms:
-        if lo_ms[k] > after_ms and latest[k] < before_ms:
-            used[n] = rows[k]  # it certainly stands between, as do those that follow up to where one is still open
-            n += 1
-            k += 1
-            while k < n_rows and latest[k] < before_ms:
-                used[n] = rows[k]
-                n += 1
-                k += 1
+    while k < rows.shape[0] and lo_ms[k] <= latest_ms:
+        if begin <= k < end:
+            k = end
             continue
         row = rows[k]
-        if row != last and _is_used(events, first, row, last, within_ms):
-            used[n] = row
-            n += 1
         k += 1
-    return n
+        if row != last and _is_used(events, first, row, last, within_ms):
+            pool[n + n_others] = row
+            n_others += 1
+    return begin, end, n_others
 
 
 @kernel
-def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longest, n):
-    """Confidence of the best match of a pair, whose events between the ends are written from longest[n] on: their
-    number. chain: `_greedy`, chain_hi_ms: when its events end. some: there has to be one."""
+def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longest, start):
+    """The best match of a pair: (confidence, k, n): the events between its ends are the first k of `chain` (`_greedy`,
+    chain_hi_ms: when they end), or, where n is not 0, n that are written from longest[start] on. some: there has to
+    be one."""
     certain = separated(events, first, last) and events.hi_ms[last] - events.lo_ms[first] <= within_ms
     confidence = 1.0
     if not certain:
@@ -334,10 +333,9 @@ def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longes
     n_apart = 0
     before_ms = events.lo_ms[last]
     while n_apart < chain.shape[0] and (chain_hi_ms[n_apart] < before_ms or separated(events, chain[n_apart], last)):
-        longest[n + n_apart] = chain[n_apart]
         n_apart += 1
     if not some or n_apart > 0 or confidence <= 0.0:
-        return confidence, n_apart
+        return confidence, n_apart, 0
     trio = np.array([first, first, last])
     confidence = 0.0
     n_between = 0
@@ -361,11 +359,11 @@ def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longes
             n_after += 1
         if found > confidence + TOLERANCE or n_before + 1 + n_after > n_between:
             n_between = n_before + 1 + n_after
-            longest[n : n + n_before] = chain[:n_before]
-            longest[n + n_before] = row
-            longest[n + n_before + 1 : n + n_between] = after[:n_after]
+            longest[start : start + n_before] = chain[:n_before]
+            longest[start + n_before] = row
+            longest[start + n_before + 1 : start + n_between] = after[:n_after]
         confidence = max(confidence, found)
-    return confidence, n_between
+    return confidence, 0, n_between
 
 
 __all__ = ["COUNTED", "NO_MATCH", "OTHER_FORM", "count_possible"]

@@ -31,8 +31,8 @@ class PossibleColumns(NamedTuple):
     """What `count_possible` found of n pairs.
 
     pairs: int64 (n, 3): first, last, partition. first_lo_ms, last_lo_ms, last_hi_ms: int64 (n,). counts: int64 (n,), a
-    lower bound unless complete, bool (n,). confidences: float64 (n,). bounds: int64 (n, 4) into `longest` and `used`.
-    values: float64 (n, n_returns).
+    lower bound unless complete, bool (n,). confidences: float64 (n,). bounds: int64 (n, 6) into `rows`. values: float64
+    (n, n_returns).
     """
 
     pairs: Int64Array
@@ -43,9 +43,19 @@ class PossibleColumns(NamedTuple):
     complete: BoolArray
     confidences: Float64Array
     bounds: Int64Array
-    longest: Int64Array
-    used: Int64Array
+    rows: Int64Array
     values: Float64Array
+
+    def longest(self, k: int) -> Int64Array:
+        """The events of the match that is shown for pair k, in order."""
+        first, last = self.pairs[k, :1], self.pairs[k, 1:2]
+        between = self.rows[self.bounds[k, 0] : self.bounds[k, 1]]
+        return np.concatenate((first, between, last)) if first[0] != last[0] else first
+
+    def used(self, k: int) -> Int64Array:
+        """The candidates of pair k without its ends."""
+        _, _, *bounds = self.bounds[k].tolist()
+        return np.concatenate((self.rows[bounds[0] : bounds[1]], self.rows[bounds[2] : bounds[3]]))
 
 
 @dataclass(eq=False)
@@ -84,13 +94,13 @@ class PossibleBlock(ChunkedRows):
         first, last, partition = c.pairs[k].tolist()
         candidates = None
         if self.collapsed:
-            used = c.used[c.bounds[k, 2] : c.bounds[k, 3]].tolist()
+            used = c.used(k).tolist()
             ends = [first] if first == last else [first, last]
             rows = self._in_components(ends[:1], used, ends[1:])
             candidates = bound_ids_of(self.plan, self.kleene, _ids(texts, rows), n_after)
         count, exact = int(c.counts[k]), bool(c.complete[k]) and int(c.counts[k]) < MOST
         lo_ms, hi_ms = int(c.last_lo_ms[k]), int(c.last_hi_ms[k])
-        longest = c.longest[c.bounds[k, 0] : c.bounds[k, 1]].tolist()
+        longest = c.longest(k).tolist()
         return MatchRow(
             query=self.plan.name,
             key=self.source.key_of(partition),
@@ -112,8 +122,8 @@ class PossibleBlock(ChunkedRows):
         c = self.columns
         near = context.neighbourhood(*c.pairs[k].tolist())
         used = np.zeros((self.plan.n_steps, len(near.candidates)), np.bool_)
-        used[self.kleene] = np.isin(near.candidates, c.used[c.bounds[k, 2] : c.bounds[k, 3]])
-        chain = c.longest[c.bounds[k, 0] : c.bounds[k, 1]]
+        used[self.kleene] = np.isin(near.candidates, c.used(k))
+        chain = c.longest(k)
         steps = np.full(len(chain), self.kleene, np.int64)
         if self.kleene > 0:
             steps[0] = 0
@@ -134,7 +144,7 @@ class PossibleBlock(ChunkedRows):
         c = self.columns
         parts = [c.pairs[numbers, :2].ravel()]
         for k in numbers.tolist():
-            parts += [c.longest[c.bounds[k, 0] : c.bounds[k, 1]], c.used[c.bounds[k, 2] : c.bounds[k, 3]]]
+            parts += [c.longest(k), c.used(k)]
         return self.source.texts(np.concatenate(parts))
 
 
@@ -159,7 +169,7 @@ class PossiblePairs:
         by_first = np.lexsort((pairs[:, 1], pairs[:, 2], pairs[:, 0]))
         sorted_pairs = pairs[by_first]
         tables = independent_tables(self.plan, self.form, context.compiled)
-        status, counts, complete, confidences, bounds, longest, used = count_possible(
+        status, counts, complete, confidences, bounds, rows = count_possible(
             tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
             context.members.starts, sorted_pairs, context.longest_ms, self.form.reads_last, self.work_budget,
         )  # fmt: skip
@@ -175,23 +185,23 @@ class PossiblePairs:
             complete=complete[place],
             confidences=confidences[place],
             bounds=bounds[place],
-            longest=longest,
-            used=used,
-            values=self._values(context, status, bounds, longest)[place],
+            rows=rows,
+            values=np.empty((len(pairs), 0)),
         )
         status = status[place]
         order = np.flatnonzero(status == COUNTED)
+        columns = columns._replace(values=self._values(context, columns, order))
         block = PossibleBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, order)
         return block, np.flatnonzero(status == OTHER_FORM)
 
-    def _values(self, context: Context, status: Int64Array, bounds: Int64Array, longest: Int64Array) -> Float64Array:
-        values = np.full((len(status), len(self.plan.returns)), np.nan)
-        counted = np.flatnonzero(status == COUNTED)
-        if len(self.plan.returns) and len(counted):
+    def _values(self, context: Context, columns: PossibleColumns, order: Int64Array) -> Float64Array:
+        values = np.full((len(columns.pairs), len(self.plan.returns)), np.nan)
+        if len(self.plan.returns) and len(order):
             programs = np.array([value.program for value in self.plan.returns], np.int64)
-            offsets = np.append(bounds[counted, 0], bounds[counted[-1], 1])
-            values[counted] = replay_all(
-                context.replayed, context.store.columns, offsets, longest, self.form.kleene, programs
+            chains = [columns.longest(k) for k in order.tolist()]
+            offsets = np.append(0, np.cumsum([len(chain) for chain in chains]))
+            values[order] = replay_all(
+                context.replayed, context.store.columns, offsets, np.concatenate(chains), self.form.kleene, programs
             )
         return values
 
