@@ -9,10 +9,7 @@ from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 
 _SCHEMA = EventSchema.of(
-    {
-        "A": {"k": AttributeType.INT, "x": AttributeType.FLOAT},
-        "B": {"k": AttributeType.INT, "x": AttributeType.FLOAT},
-    }
+    {name: {"k": AttributeType.INT, "x": AttributeType.FLOAT, "n": AttributeType.INT} for name in ("A", "B")}
 )
 _RISING = "[k] AND a.x > 0 AND b[i].x >= b[i-1].x AND b[b.len].x > b[1].x"
 _ANY = (
@@ -47,6 +44,7 @@ _OF_CLOCKS = (
     "PATTERN SEQ(AND(A a, B b), A c) WHERE skip_till_any_match { [k] } WITHIN 20",
     "PATTERN (SEQ(A a, !B n, A c)){1,2} WHERE skip_till_any_match { [k] AND n.x >= a.x } WITHIN 20",
 )
+_OF_THREADS = "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND b[i].n >= a.n } WITHIN 20"
 """Between them they call every kernel, as a test counts."""
 
 _N_COMPACTED = 5_000
@@ -73,7 +71,7 @@ def warm_kernels() -> None:
         for again in (first, second):  # the first goes on where it knows how much of its stream is of use
             list(again.process(EventBatch.empty(), FOREVER_MS))
     for width_ms in (0, 4):  # keys as they are stored, and decoded ones
-        shared = Engine([compile_query(_ANY[0], _SCHEMA)], _SCHEMA, threads=2)
+        shared = Engine([compile_query(_OF_THREADS, _SCHEMA)], _SCHEMA, threads=2)
         list(shared.process(_events(40, width_ms), FOREVER_MS))
     mark_compiled()
 
@@ -91,6 +89,7 @@ def _events(n_events: int, width_ms: int, skew_ms: int = 0) -> EventBatch:
             "clock_id": str(n % 2) if skew_ms else None,
             "k": n // 40 if width_ms == 0 or n < n_events - 1 else None,
             "x": n % 4 + 1.0,
+            "n": n,
         }
         for n in range(n_events)
     ]
