@@ -62,7 +62,7 @@ def test_table_is_well_formed() -> None:
     assert rows[0] == ["type", "attribute", "kind", "unit", "sources", "source_field", "meaning"]
     assert all(len(row) == 7 for row in rows)
     assert len({(row[0], row[1]) for row in rows}) == len(rows)
-    sources = {"job_history", "yarn_rest", "container_log", "ganglia_rrd", "daemon_log"}
+    sources = {"job_history", "rumen_trace", "yarn_rest", "container_log", "ganglia_rrd", "daemon_log"}
     for row in schema.event_table():
         assert row.sources <= sources
         assert row.source_field
@@ -75,6 +75,7 @@ def test_table_is_well_formed() -> None:
 def test_complete_from() -> None:
     jobs = {"JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer"}
     assert schema.complete_from("job_history") == jobs
+    assert schema.complete_from("rumen_trace") == jobs
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample"}
     assert schema.complete_from("container_log") == {"DataPull"}
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
