@@ -38,13 +38,16 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `external` are skipped where the shared real inputs are not beside the project.
 
-    Tests of one file run in one process, and so do all that need the demo's run or the browser: these are made once.
+    Tests of one file run in one process, and so do all that need the demo's run or the browser, and all of the Spark
+    jobs: run, browser and JVM are made once.
     """
     for item in items:
         if item.get_closest_marker("external") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))
         fixtures = set(getattr(item, "fixturenames", ()))
         group = "demo" if fixtures & {"demo", "chromium", "browser"} else str(item.path)
+        if Path(__file__).with_name("spark_jobs") in item.path.parents:
+            group = "spark"
         item.add_marker(pytest.mark.xdist_group(group))
 
 

@@ -1,0 +1,25 @@
+"""One Spark session for all tests of the jobs: a JVM costs seconds and 600 MB (one worker runs them all)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.session import spark_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores of this machine, small and quiet."""
+    folder = tmp_path_factory.mktemp("spark")
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    with spark_session("tests", "local[2]", conf) as session:
+        yield session
