@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
     from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, flat_ids, joined_rows
+    from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.reference.composition import reference_cascade
     from engine.runtime.cascade import match_id
@@ -40,11 +41,13 @@ _HOMES = {
     "AtLeastOne": "engine.uncertainty.existence",
     "BaselineKind": "engine.matching.baselines",
     "CompiledQuery": "engine.runtime.compiled",
+    "Distribution": "engine.plan.distribution",
     "Engine": "engine.runtime.engine",
     "Limits": "engine.matching.base",
     "Binding": "engine.matching.rows",
     "MatchRow": "engine.matching.rows",
     "Method": "engine.uncertainty.existence",
+    "Obstacle": "engine.plan.distribution",
     "Possibilities": "engine.uncertainty.possibilities",
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
@@ -82,10 +85,12 @@ __all__ = [
     "BaselineKind",
     "Binding",
     "CompiledQuery",
+    "Distribution",
     "Engine",
     "Limits",
     "MatchRow",
     "Method",
+    "Obstacle",
     "Possibilities",
     "QueryStatistics",
     "ReferenceMatch",

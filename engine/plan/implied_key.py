@@ -17,10 +17,14 @@ def implied_key(plan: Plan) -> tuple[str, ...]:
     Empty for a plan that has a key, for another strategy, for a first component that is no single event, and with
     negated components, whose events are looked for across partitions.
     """
+    return equated_attributes(plan) if plan.strategy is ast.Strategy.SKIP_TILL_NEXT_MATCH else ()
+
+
+def equated_attributes(plan: Plan) -> tuple[str, ...]:
+    """The same under both strategies that may skip events."""
+    skips = plan.strategy in (ast.Strategy.SKIP_TILL_NEXT_MATCH, ast.Strategy.SKIP_TILL_ANY_MATCH)
     first = plan.steps[0]
-    if plan.key or plan.negations or plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH:
-        return ()
-    if first.kleene or plan.n_steps == 1:
+    if not skips or plan.key or plan.negations or first.kleene or plan.n_steps == 1:
         return ()
     names = {term.name for step in plan.steps for edge in (step.begin, step.take) for term in _attributes(edge)}
     return tuple(sorted(name for name in names if _partitions_by(plan, name)))
@@ -55,4 +59,4 @@ def _attributes(edge: EdgePredicates) -> list[ast.Attribute]:
     return [node for node in nodes if isinstance(node, ast.Attribute)]
 
 
-__all__ = ["implied_key"]
+__all__ = ["equated_attributes", "implied_key"]

@@ -16,11 +16,13 @@ from engine.language.resolver import ResolvedQuery, resolve
 from engine.matching.aggregates_registry import registered_aggregates
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.branches import Branch, head_of, plan_branches
+from engine.plan.distribution import Distribution
 from engine.plan.dot import dot
 from engine.plan.exact_times import ExactTimes, exact_times
 from engine.plan.explain import explain
 from engine.plan.independent import IndependentForm, independent_form
 from engine.plan.model import Plan
+from engine.runtime.distribution import distribution_of
 from engine.runtime.fitting import longest_interval_ms
 
 
@@ -60,6 +62,12 @@ class CompiledQuery:
     def read_types(self) -> frozenset[str]:
         """The event types that decide what it finds: under contiguity also those of which no event may lie between,
         all of them where windows count events or open at them; in place of matches those that decide these."""
+        matches = {producer.match_type for producer in self.producers}
+        return (self.own_read_types - matches).union(*(producer.read_types for producer in self.producers))
+
+    @property
+    def own_read_types(self) -> frozenset[str]:
+        """The same with the types of matches in place of those that decide these."""
         strategy, query = self.plan.strategy, self.resolved.query
         read = self.plan.types
         if strategy is ast.Strategy.PARTITION_CONTIGUITY and self.plan.key:
@@ -69,8 +77,26 @@ class CompiledQuery:
         spread = any(branch.is_spread for branch in self.branches)
         if query.within_events is not None or query.open_on is not None or spread:
             read |= frozenset(self.resolved.schema.types)
-        matches = {producer.match_type for producer in self.producers}
-        return (read - matches).union(*(producer.read_types for producer in self.producers))
+        return read
+
+    @property
+    def read_attributes(self) -> frozenset[str]:
+        """The attributes of events that decide what it finds and returns; of its producers as well."""
+        found: set[str] = set()
+        for member in self.chain:
+            query = member.resolved.query
+            nodes = [node for node in ast.walk(query) if isinstance(node, ast.Attribute | ast.Aggregate)]
+            found |= {node.name for node in nodes if node.name is not None}
+            found |= {equivalence.attribute for equivalence in query.equivalences}
+        matches = {producer.match_type for member in self.chain for producer in member.producers}
+        schema = self.resolved.schema.types
+        of_events = {name for kind, has in schema.items() if kind not in matches for name in has}
+        return frozenset(found & of_events)
+
+    @cached_property
+    def distribution(self) -> Distribution:
+        """How its events can be divided so that the parts are evaluated apart."""
+        return distribution_of(self)
 
     @property
     def match_type(self) -> str:
@@ -124,7 +150,8 @@ class CompiledQuery:
 
     def explain(self) -> str:
         """The plans as text for people."""
-        return explain(self.branches, self.resolved, [producer.name for producer in self.producers])
+        text = explain(self.branches, self.resolved, [producer.name for producer in self.producers])
+        return "\n".join([text.rstrip("\n"), *self.distribution.explain()]) + "\n"
 
     def dot(self) -> str:
         """The plans as a graph, in Graphviz's language."""
