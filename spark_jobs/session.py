@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -38,6 +40,8 @@ def spark_session(
     chosen = dict(_ALWAYS)
     if master is None or master.startswith("local"):
         chosen |= _ON_THIS_MACHINE
+        # Else the workers are whatever `python3` is on the path, without this program's packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in {**chosen, **(conf or {})}.items():
         builder = builder.config(key, value)
     if master is not None:
