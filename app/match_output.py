@@ -30,12 +30,12 @@ class OutputFormat(StrEnum):
     TABLE = "table"
 
 
-def _as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
+def as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
     """A match as DESIGN 3 prints it, with what a row of several matches has besides."""
     printed: dict[str, Any] = {
         "bindings": {variable: list(ids) for variable, ids in row.bindings.items()},
         "confidence": float(row.confidence),
-        "values": {name: _printable(value) for name, value in row.values.items()},
+        "values": {name: printable(value) for name, value in row.values.items()},
     }
     if row.window is not None:
         printed = {"window_start": row.window[0], "window_end": row.window[1], **printed}
@@ -84,7 +84,7 @@ def _listed(share_with_any: Callable[[], Fraction], confidence: float) -> engine
     return engine.AtLeastOne.between(share, share)
 
 
-def _printable(value: object) -> object:
+def printable(value: object) -> object:
     """JSON has no NaN and no infinity: text stands for the latter, null for the former."""
     if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone differs from itself
         return None
@@ -96,9 +96,14 @@ def _plain(value: Any) -> object:
     return value.item()
 
 
+def json_text(printed: object) -> str:
+    """What `as_json` returns, or a part of it, as it is printed."""
+    return json.dumps(printed, allow_nan=False, default=_plain)
+
+
 def print_json_lines(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
     for row in rows:
-        sys.stdout.write(json.dumps(_as_json(row), allow_nan=False, default=_plain) + "\n")
+        sys.stdout.write(json_text(as_json(row)) + "\n")
 
 
 def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
@@ -148,4 +153,4 @@ PRINTERS: dict[OutputFormat, Callable[[Sequence[engine.MatchRow | ReferenceRow]]
 }
 
 
-__all__ = ["PRINTERS", "OutputFormat", "print_json_lines", "shown_plain"]
+__all__ = ["PRINTERS", "OutputFormat", "as_json", "json_text", "print_json_lines", "printable", "shown_plain"]

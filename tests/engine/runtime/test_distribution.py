@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from engine import CompiledQuery, compile_queries, compile_query
+from engine import compile_query
 from engine.errors import UnsupportedQueryError
-from engine.events import AttributeType, EventSchema
 from tests.engine.runtime.dividing import Part, by_key, by_time, comparable, rows_of
 from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases
 
@@ -32,7 +31,7 @@ def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Streams are small; what is kept of them is dropped at once."""
     monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 0)
     monkeypatch.setattr("engine.matching.automaton._LEAST_ROWS", 0)
-    yield
+    return
 
 
 def check(case: Case, n_buckets: int, length_ms: int, origin_ms: int, n_batches: int) -> tuple[bool, bool]:

@@ -1,0 +1,227 @@
+"""What an executor does: the events of parts, in order, through an engine each, and out come their rows as columns.
+
+Pure functions over Arrow. Events are read batch by batch behind a watermark, so that no part stands in memory: an
+engine keeps what its windows need.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+import engine
+from app.aggregates import register_configured
+from engine.events import HEADER, SKEW, AttributeType, EventBatch, EventSchema
+from spark_jobs.best_rows import Best
+from spark_jobs.match_rows import Source, rows_batch
+from spark_jobs.parts import EVERYTHING, Range
+from spark_jobs.session import SparkJobError
+
+PART = "part"
+"""The column that says which part a row is for."""
+
+LEAST_BATCH = 65_536
+"""Events that an engine is given together: each step has a price of its own."""
+
+_MOST_ROWS = 16_384
+"""Rows that become columns together."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an executor needs to know of a query; small, and made of plain values, for it is shipped.
+
+    `texts`: the query without what is applied to all rows together (`best`), and those that it may use, by name;
+    `types`: the kinds of attributes by type of event; `ranges`: the times in which rows of a part begin.
+    """
+
+    name: str
+    texts: Mapping[str, str]
+    parameters: Mapping[str, int | float | str]
+    types: Mapping[str, Mapping[str, str]]
+    source: Source
+    best: Best = field(default_factory=Best)
+    ranges: Mapping[int, Range] = field(default_factory=dict)
+    aggregates: tuple[str, ...] = ()
+    least_batch: int = LEAST_BATCH
+
+    @property
+    def schema(self) -> EventSchema:
+        """The types as the engine has them."""
+        return EventSchema(
+            {name: {a: AttributeType(kind) for a, kind in has.items()} for name, has in self.types.items()}
+        )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What has been done with one part; see `engine.QueryStatistics`, summed over the query and its producers."""
+
+    n_parts: int = 0
+    n_events: int = 0
+    n_rows: int = 0
+    n_unfinished: int = 0
+    n_too_long: int = 0
+    n_refused: int = 0
+    n_capped: int = 0
+
+    def __add__(self, other: Told) -> Told:
+        return Told(*(mine + its for mine, its in zip(self.values, other.values, strict=True)))
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The numbers in their order."""
+        return (
+            self.n_parts,
+            self.n_events,
+            self.n_rows,
+            self.n_unfinished,
+            self.n_too_long,
+            self.n_refused,
+            self.n_capped,
+        )
+
+
+def evaluate(
+    batches: Iterator[pa.RecordBatch], task: Task, tell: Callable[[Told], None] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows as `spark_jobs.match_rows` has them. `batches`: events sorted by part, then in stream order; columns PART,
+    those of the header that matter, attributes. `tell` gets what was done with each part.
+    """
+    if problems := register_configured(task.aggregates, "--aggregate"):
+        raise SparkJobError("; ".join(map(str, problems)))
+    running: _Part | None = None
+    for number, events in _by_part(batches):
+        if running is None or running.number != number:
+            if running is not None:
+                yield from running.end(tell)
+            running = _Part(number, task)
+        yield from running.take(events)
+    if running is not None:
+        yield from running.end(tell)
+
+
+class _Part:
+    """One part under way: an engine, and the events that it gets with the next ones."""
+
+    def __init__(self, number: int, task: Task) -> None:
+        self.number = number
+        self._task = task
+        self._from_ms, self._to_ms = task.ranges.get(number, EVERYTHING)
+        self._queries = engine.compile_queries(
+            task.texts, task.schema, {task.name: task.parameters}, only=[task.name]
+        )
+        stands_for_several = self._queries[-1].resolved.query.output in (
+            engine.ast.Output.COLLAPSED,
+            engine.ast.Output.COUNT,
+        )
+        limits = engine.Limits(possibilities=stands_for_several)
+        self._found: list[pa.RecordBatch] = []
+        sink = engine.RowSink(self._keep)
+        self._engine = engine.Engine(self._queries, task.schema, limits=limits, sink=sink)
+        self._schema = task.schema.attributes
+        self._waiting: list[pa.Table] = []
+        self._n_waiting = 0
+        self._n_events = self._n_rows = self._n_capped = 0
+        self._best = task.best.collector()
+
+    def take(self, events: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Rows that further events decide."""
+        self._waiting.append(events)
+        self._n_waiting += events.num_rows
+        if self._n_waiting >= self._task.least_batch:
+            yield from self._step()
+
+    def end(self, tell: Callable[[Told], None] | None) -> Iterator[pa.RecordBatch]:
+        """Rows that the end of the part decides."""
+        yield from self._step()
+        self._engine.finish()
+        yield from self._handed_over()
+        if self._best is not None:
+            yield from self._best.rows().to_batches()
+        if tell is not None:
+            tell(self._told())
+
+    def _step(self) -> Iterator[pa.RecordBatch]:
+        if not self._n_waiting:
+            return
+        batch = event_batch(pa.concat_tables(self._waiting), self._schema)
+        self._waiting, self._n_waiting = [], 0
+        self._n_events += len(batch)
+        self._engine.process(batch, int(batch.t_lo_ms[-1]))  # events of that millisecond may follow
+        yield from self._handed_over()
+
+    def _handed_over(self) -> Iterator[pa.RecordBatch]:
+        found, self._found = self._found, []
+        if self._best is None:
+            yield from found
+            return
+        for batch in found:
+            self._best.add(batch)
+
+    def _keep(self, block: engine.RowBlock) -> None:
+        rows: list[engine.MatchRow] = []
+        for row in block:
+            if row.query == self._task.name and self._from_ms <= row.first_lo_ms < self._to_ms:
+                rows.append(row)
+                self._n_capped += row.capped
+            if len(rows) >= _MOST_ROWS:
+                self._put(rows)
+                rows = []
+        self._put(rows)
+
+    def _put(self, rows: Sequence[engine.MatchRow]) -> None:
+        if rows:
+            self._n_rows += len(rows)
+            self._found.append(rows_batch(rows, self._task.source))
+
+    def _told(self) -> Told:
+        statistics = self._engine.statistics.values()
+        return Told(
+            n_parts=1,
+            n_events=self._n_events,
+            n_rows=self._n_rows,
+            n_unfinished=sum(counted.n_unfinished for counted in statistics),
+            n_too_long=sum(counted.n_too_long for counted in statistics),
+            n_refused=sum(self._engine.n_refused.values()),
+            n_capped=self._n_capped,
+        )
+
+
+def event_batch(table: pa.Table, attributes: Mapping[str, AttributeType]) -> EventBatch:
+    """Events of a table as the engine takes them: headers that it lacks are null, what is no attribute is left out."""
+    present = set(table.column_names)
+    arrays: list[pa.ChunkedArray | pa.Array] = []
+    fields: list[pa.Field] = []
+    for header in HEADER:
+        column = table.column(header.name) if header.name in present else pa.nulls(table.num_rows, header.type)
+        arrays.append(column if column.type == header.type else column.cast(header.type))
+        fields.append(header)
+    if SKEW.name in present and table.column(SKEW.name).null_count < table.num_rows:
+        arrays.append(table.column(SKEW.name))
+        fields.append(SKEW)
+    for name, kind in attributes.items():
+        if name in present:
+            column = table.column(name)
+            arrays.append(column if column.type == kind.arrow else column.cast(kind.arrow))
+            fields.append(pa.field(name, kind.arrow))
+    return EventBatch(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+
+
+def _by_part(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """Each batch cut where its part changes."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        parts = batch.column(batch.schema.get_field_index(PART)).to_numpy(zero_copy_only=False)
+        table = pa.Table.from_batches([batch])
+        bounds = [0, *(np.flatnonzero(parts[1:] != parts[:-1]) + 1).tolist(), len(parts)]
+        for start, end in itertools.pairwise(bounds):
+            yield int(parts[start]), table.slice(start, end - start)
+
+
+__all__ = ["LEAST_BATCH", "PART", "Task", "Told", "evaluate", "event_batch"]

@@ -1,0 +1,134 @@
+"""Which parts the events of a query are divided into, and the parts that each event goes to.
+
+Keys go into many fine buckets, and these, by their numbers of events, into parts of about the same size. A key with
+more events than a part may have is cut further by time where the query allows it, else it is a part of its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from engine.events import FOREVER_MS
+from spark_jobs.buckets import bucket
+from spark_jobs.slices import Slices
+
+N_BUCKETS = 1024
+"""Fine buckets of keys, from which parts are put together."""
+
+NO_PART = -1
+
+Range = tuple[int, int]
+EVERYTHING: Range = (-FOREVER_MS, FOREVER_MS)
+
+
+@dataclass(frozen=True)
+class HeavyKey:
+    """A key (or several, of one hash) with more events than a part may have, and the slices that it is cut into."""
+
+    hash: int
+    n_events: int
+    slices: Slices | None
+
+    @property
+    def n_parts(self) -> int:
+        """Parts that it has for itself."""
+        return 1 if self.slices is None else self.slices.n
+
+
+@dataclass(frozen=True)
+class Division:
+    """Parts are numbered from 0: those of `part_of_bucket` (NO_PART: no event is there), then the heavy keys', or the
+    slices of a query without a key, or a single one. `floats`: those of the key's attributes that are doubles."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    floats: frozenset[str] = frozenset()
+    part_of_bucket: tuple[int, ...] = ()
+    heavy: tuple[HeavyKey, ...] = ()
+    slices: Slices | None = None
+
+    @property
+    def n_of_buckets(self) -> int:
+        """Parts that are made of buckets."""
+        return max(self.part_of_bucket, default=-1) + 1
+
+    @property
+    def n_parts(self) -> int:
+        """All parts."""
+        if not self.keys:
+            return 1 if self.slices is None else self.slices.n
+        return max(1, self.n_of_buckets + sum(key.n_parts for key in self.heavy))
+
+    @property
+    def ranges(self) -> dict[int, Range]:
+        """The times in which the rows of a part begin, of those that share a key, or everything, with others."""
+        if not self.keys:
+            return {} if self.slices is None else {n: self.slices.own(n) for n in range(self.slices.n)}
+        found: dict[int, Range] = {}
+        for start, key in self._starts():
+            if key.slices is not None:
+                found |= {start + n: key.slices.own(n) for n in range(key.slices.n)}
+        return found
+
+    def parts(self) -> Column:
+        """The parts of an event (columns type, t_lo_ms, t_hi_ms and the key's): an array, empty for one in none."""
+        nowhere = sf.array().cast("array<int>")
+        if not self.keys:
+            return sf.array(sf.lit(0)) if self.slices is None else self._sliced(0, self.slices)
+        key = next(iter(self.keys.values()))
+        table = sf.expr(f"array({','.join(map(str, self.part_of_bucket))})")  # one literal, where lit() makes N
+        own = sf.element_at(table, bucket(key, N_BUCKETS) + 1)
+        by_key = sf.when(own == NO_PART, nowhere).otherwise(sf.array(own))
+        everywhere = [sf.sequence(sf.lit(0), sf.lit(self.n_of_buckets - 1))] if self.n_of_buckets else []
+        for start, heavy in self._starts():
+            parts = sf.array(sf.lit(start)) if heavy.slices is None else self._sliced(start, heavy.slices)
+            by_key = sf.when(key_hash(key) == heavy.hash, parts).otherwise(by_key)
+            everywhere.append(parts)
+        is_keyed = sf.col("type").isin(sorted(self.keys))
+        to_all = sf.concat(*everywhere) if everywhere else nowhere
+        return sf.when(~is_keyed, to_all).when(has_key(key, self.floats), by_key).otherwise(nowhere)
+
+    def _starts(self) -> list[tuple[int, HeavyKey]]:
+        """The heavy keys with the numbers of their first parts."""
+        found, start = [], self.n_of_buckets
+        for key in self.heavy:
+            found.append((start, key))
+            start += key.n_parts
+        return found
+
+    def _sliced(self, start: int, slices: Slices) -> Column:
+        numbers = slices.columns(sf.col("t_lo_ms"), sf.col("t_hi_ms"))
+        return sf.transform(numbers, lambda number: number + sf.lit(start))
+
+
+def key_hash(key: Sequence[str]) -> Column:
+    """What `spark_jobs.buckets.bucket` divides."""
+    return sf.xxhash64(*key)
+
+
+def has_key(key: Sequence[str], floats: Collection[str]) -> Column:
+    """Whether an event has all of its key; one that has not is in no match. NaN, of `floats`, counts as null."""
+    known = sf.lit(True)
+    for name in key:
+        known = known & sf.col(name).isNotNull()
+        if name in floats:
+            known = known & ~sf.isnan(name)
+    return known
+
+
+def packed(n_events: Mapping[int, int], n_parts: int) -> tuple[int, ...]:
+    """The part of each fine bucket (NO_PART without events): the fullest first, each to the part with the least."""
+    parts = [NO_PART] * N_BUCKETS
+    waiting = [(0, part) for part in range(min(n_parts, len(n_events)))]
+    for number in sorted(n_events, key=lambda b: (-n_events[b], b)):
+        n_so_far, part = heapq.heappop(waiting)
+        parts[number] = part
+        heapq.heappush(waiting, (n_so_far + n_events[number], part))
+    return tuple(parts)
+
+
+__all__ = ["EVERYTHING", "NO_PART", "N_BUCKETS", "Division", "HeavyKey", "Range", "has_key", "key_hash", "packed"]
