@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
 import engine
 from app.match_output import as_json, json_text, printable
@@ -41,18 +41,13 @@ MATCH_ROWS = StructType(
 )
 """The columns of rows."""
 
-ARROW_MATCH_ROWS = pa.schema(
-    [
-        pa.field(
-            field.name,
-            {LongType(): pa.int64(), DoubleType(): pa.float64(), BooleanType(): pa.bool_()}.get(
-                field.dataType, pa.string()
-            ),
-            field.nullable,
-        )
-        for field in MATCH_ROWS
-    ]
-)
+_OF_SPARK: dict[DataType, pa.DataType] = {
+    StringType(): pa.string(),
+    LongType(): pa.int64(),
+    DoubleType(): pa.float64(),
+    BooleanType(): pa.bool_(),
+}
+ARROW_MATCH_ROWS = pa.schema([pa.field(field.name, _OF_SPARK[field.dataType], field.nullable) for field in MATCH_ROWS])
 """The same for Arrow."""
 
 

@@ -1,12 +1,11 @@
 """Which parts the events of a query are divided into, and the parts that each event goes to.
 
-Keys go into many fine buckets, and these, by their numbers of events, into parts of about the same size. A key with
-more events than a part may have is cut further by time where the query allows it, else it is a part of its own.
+A part is a bucket of keys, or a slice of time. A key with more events than a part may have is cut further by time where
+the query allows it, else it is a part of its own.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,11 +15,6 @@ from pyspark.sql import functions as sf
 from engine.events import FOREVER_MS
 from spark_jobs.buckets import bucket
 from spark_jobs.slices import Slices
-
-N_BUCKETS = 1024
-"""Fine buckets of keys, from which parts are put together."""
-
-NO_PART = -1
 
 Range = tuple[int, int]
 EVERYTHING: Range = (-FOREVER_MS, FOREVER_MS)
@@ -42,26 +36,23 @@ class HeavyKey:
 
 @dataclass(frozen=True)
 class Division:
-    """Parts are numbered from 0: those of `part_of_bucket` (NO_PART: no event is there), then the heavy keys', or the
-    slices of a query without a key, or a single one. `floats`: those of the key's attributes that are doubles."""
+    """Parts are numbered from 0: buckets of keys, then the heavy keys'; or slices of time; or a single one.
+
+    `keys`: see `engine.Distribution`, empty where nothing is divided by key. `floats`: the doubles among the key.
+    """
 
     keys: Mapping[str, tuple[str, ...]]
     floats: frozenset[str] = frozenset()
-    part_of_bucket: tuple[int, ...] = ()
+    n_buckets: int = 0
     heavy: tuple[HeavyKey, ...] = ()
     slices: Slices | None = None
-
-    @property
-    def n_of_buckets(self) -> int:
-        """Parts that are made of buckets."""
-        return max(self.part_of_bucket, default=-1) + 1
 
     @property
     def n_parts(self) -> int:
         """All parts."""
         if not self.keys:
             return 1 if self.slices is None else self.slices.n
-        return max(1, self.n_of_buckets + sum(key.n_parts for key in self.heavy))
+        return self.n_buckets + sum(key.n_parts for key in self.heavy)
 
     @property
     def ranges(self) -> dict[int, Range]:
@@ -80,21 +71,18 @@ class Division:
         if not self.keys:
             return sf.array(sf.lit(0)) if self.slices is None else self._sliced(0, self.slices)
         key = next(iter(self.keys.values()))
-        table = sf.expr(f"array({','.join(map(str, self.part_of_bucket))})")  # one literal, where lit() makes N
-        own = sf.element_at(table, bucket(key, N_BUCKETS) + 1)
-        by_key = sf.when(own == NO_PART, nowhere).otherwise(sf.array(own))
-        everywhere = [sf.sequence(sf.lit(0), sf.lit(self.n_of_buckets - 1))] if self.n_of_buckets else []
+        by_key = sf.array(bucket(key, self.n_buckets))
+        everywhere = [sf.sequence(sf.lit(0), sf.lit(self.n_buckets - 1))]
         for start, heavy in self._starts():
             parts = sf.array(sf.lit(start)) if heavy.slices is None else self._sliced(start, heavy.slices)
             by_key = sf.when(key_hash(key) == heavy.hash, parts).otherwise(by_key)
             everywhere.append(parts)
         is_keyed = sf.col("type").isin(sorted(self.keys))
-        to_all = sf.concat(*everywhere) if everywhere else nowhere
-        return sf.when(~is_keyed, to_all).when(has_key(key, self.floats), by_key).otherwise(nowhere)
+        return sf.when(~is_keyed, sf.concat(*everywhere)).when(has_key(key, self.floats), by_key).otherwise(nowhere)
 
     def _starts(self) -> list[tuple[int, HeavyKey]]:
         """The heavy keys with the numbers of their first parts."""
-        found, start = [], self.n_of_buckets
+        found, start = [], self.n_buckets
         for key in self.heavy:
             found.append((start, key))
             start += key.n_parts
@@ -120,15 +108,4 @@ def has_key(key: Sequence[str], floats: Collection[str]) -> Column:
     return known
 
 
-def packed(n_events: Mapping[int, int], n_parts: int) -> tuple[int, ...]:
-    """The part of each fine bucket (NO_PART without events): the fullest first, each to the part with the least."""
-    parts = [NO_PART] * N_BUCKETS
-    waiting = [(0, part) for part in range(min(n_parts, len(n_events)))]
-    for number in sorted(n_events, key=lambda b: (-n_events[b], b)):
-        n_so_far, part = heapq.heappop(waiting)
-        parts[number] = part
-        heapq.heappush(waiting, (n_so_far + n_events[number], part))
-    return tuple(parts)
-
-
-__all__ = ["EVERYTHING", "NO_PART", "N_BUCKETS", "Division", "HeavyKey", "Range", "has_key", "key_hash", "packed"]
+__all__ = ["EVERYTHING", "Division", "HeavyKey", "Range", "has_key", "key_hash"]

@@ -55,9 +55,7 @@ class Slices:
         return max(0, min(self.n - 1, number))
 
 
-def slices(
-    distribution: Distribution, first_ms: int, last_ms: int, longest_ms: int, n_wanted: int
-) -> Slices:
+def slices(distribution: Distribution, first_ms: int, last_ms: int, longest_ms: int, n_wanted: int) -> Slices:
     """At most `n_wanted` slices for events that begin in [first_ms, last_ms]; `longest_ms`: the longest interval.
 
     Fewer where slices would be shorter than LEAST_MARGINS times what they need of their neighbours.

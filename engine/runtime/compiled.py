@@ -60,8 +60,9 @@ class CompiledQuery:
 
     @property
     def read_types(self) -> frozenset[str]:
-        """The event types that decide what it finds: under contiguity also those of which no event may lie between,
-        all of them where windows count events or open at them; in place of matches those that decide these."""
+        """The event types that decide what it finds: all of them under contiguity, where no event may lie between (one
+        without the key is in every partition), and where windows count events or open at them; in place of matches
+        those that decide these."""
         matches = {producer.match_type for producer in self.producers}
         return (self.own_read_types - matches).union(*(producer.read_types for producer in self.producers))
 
@@ -69,15 +70,11 @@ class CompiledQuery:
     def own_read_types(self) -> frozenset[str]:
         """The same with the types of matches in place of those that decide these."""
         strategy, query = self.plan.strategy, self.resolved.query
-        read = self.plan.types
-        if strategy is ast.Strategy.PARTITION_CONTIGUITY and self.plan.key:
-            read |= self.plan.keyed_types
-        elif strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY):
-            read |= frozenset(self.resolved.schema.types)
-        spread = any(branch.is_spread for branch in self.branches)
-        if query.within_events is not None or query.open_on is not None or spread:
-            read |= frozenset(self.resolved.schema.types)
-        return read
+        is_contiguous = strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY)
+        counts = query.within_events is not None or query.open_on is not None
+        if is_contiguous or counts or any(branch.is_spread for branch in self.branches):
+            return self.plan.types | frozenset(self.resolved.schema.types)
+        return self.plan.types
 
     @property
     def read_attributes(self) -> frozenset[str]:

@@ -1,0 +1,149 @@
+"""A query over a DataFrame of events: the plan of its evaluation, and its rows as executors find them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark import Accumulator
+from pyspark.accumulators import AccumulatorParam
+from pyspark.errors import PySparkException
+from pyspark.serializers import read_int
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.serializers import ArrowCollectSerializer, ArrowStreamSerializer
+from pyspark.util import _load_from_socket
+
+import engine
+from engine import CompiledQuery
+from engine.events import SKEW, EventSchema
+from spark_jobs.best_rows import Best
+from spark_jobs.divide import Counted, Sizes, count, divide, float_names, in_parts, longest_that_counts_ms
+from spark_jobs.evaluate import Task, Told, evaluate
+from spark_jobs.match_rows import MATCH_ROWS, Source
+from spark_jobs.parts import Division
+
+NEEDED = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq")
+"""Header columns that every query needs."""
+
+FOR_IMPRECISE = ("clock_id", "weights", SKEW.name)
+"""Those that matter only where times are uncertain."""
+
+SPARK_CONF = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # an engine's step has a price of its own
+    "spark.driver.maxResultSize": "0",  # rows are passed on as they come
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query with all that decides its meaning. `texts`: the query and those that it may use, by name."""
+
+    name: str
+    texts: Mapping[str, str]
+    schema: EventSchema
+    parameters: Mapping[str, int | float | str] = field(default_factory=dict)
+    aggregates: tuple[str, ...] = ()
+
+    def compiled(self) -> CompiledQuery:
+        """Checked and planned; raises QueryError."""
+        return engine.compile_queries(self.texts, self.schema, {self.name: self.parameters}, only=[self.name])[-1]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """How a query is evaluated, and its rows: not yet found, they are when they are asked for."""
+
+    query: CompiledQuery
+    division: Division
+    counted: Counted
+    best: Best
+    rows: DataFrame
+    told: Accumulator[Told]
+
+
+class _Tolds(AccumulatorParam[Told]):
+    def zero(self, value: Told) -> Told:  # noqa: ARG002  # Spark's signature
+        return Told()
+
+    def addInPlace(self, value1: Told, value2: Told) -> Told:  # noqa: N802  # Spark's name
+        return value1 + value2
+
+
+def columns_of(query: CompiledQuery) -> tuple[str, ...]:
+    """The columns that are read: headers, and the attributes that decide what the query finds."""
+    return (*NEEDED, *FOR_IMPRECISE, *sorted(query.read_attributes))
+
+
+def plan_rows(
+    events: DataFrame, asked: Asked, sizes: Sizes | None = None, *, one_piece: bool = False, n_cores: int | None = None
+) -> Planned:
+    """Look at the events (columns and types that `asked` needs, others are left out) and plan; raises SparkJobError."""
+    query = asked.compiled()
+    spark = events.sparkSession
+    chosen = events.where(events["type"].isin(sorted(query.distribution.types)))
+    present = [name for name in columns_of(query) if name in events.columns]
+    counted = count(chosen.select(*present), query.distribution, float_names(query))
+    if longest_that_counts_ms(query, counted) == 0:
+        present = [name for name in present if name not in FOR_IMPRECISE]
+    chosen = chosen.select(*present)
+    cores = n_cores or spark.sparkContext.defaultParallelism
+    division = divide(chosen, query, counted, cores, sizes or Sizes(), one_piece=one_piece)
+    best, texts = (Best(), dict(asked.texts)) if division.n_parts == 1 else _apart(asked, query)
+    told = spark.sparkContext.accumulator(Told(), _Tolds())
+    task = Task(
+        name=asked.name,
+        texts=texts,
+        parameters=dict(asked.parameters),
+        types={name: {a: kind.value for a, kind in has.items()} for name, has in asked.schema.types.items()},
+        source=Source(query.name, query.hash),
+        best=best,
+        ranges=division.ranges,
+        aggregates=asked.aggregates,
+    )
+    evaluated = partial(evaluate, task=task, tell=told.add)
+    rows = in_parts(chosen, division).mapInArrow(evaluated, MATCH_ROWS)
+    return Planned(query, division, counted, best, rows, told)
+
+
+def _apart(asked: Asked, query: CompiledQuery) -> tuple[Best, dict[str, str]]:
+    """TOP and LIMIT are about the rows of all parts: they are taken out of what a part evaluates."""
+    plain = query.resolved.query
+    parsed = engine.parse(asked.texts[asked.name], asked.name)
+    is_top = plain.output is engine.ast.Output.TOP
+    best = Best(top=plain.top_k if is_top else None, limit=None if is_top else plain.limit)
+    if best == Best():
+        return best, dict(asked.texts)
+    output = engine.ast.Output.ALL if is_top else parsed.output
+    text = engine.print_query(replace(parsed, output=output, top_k=None, limit=None))
+    return best, {**asked.texts, asked.name: text}
+
+
+def as_they_come(rows: DataFrame) -> Iterator[pa.RecordBatch]:
+    """The batches of a DataFrame, those of a task as soon as that ends; raises what the job raised.
+
+    As DataFrame.toArrow collects them, but not only when all of them are there: its parts are no public interface of
+    PySpark, whose version is pinned.
+    """
+    port, secret, server = rows._jdf.collectAsArrowToPython()
+    try:
+        with _load_from_socket((port, secret), _InAnyOrder()) as batches:
+            yield from batches
+    finally:
+        server.getResult()
+
+
+class _InAnyOrder(ArrowCollectSerializer):
+    """The batches that a job sends while it runs, and after them the numbers that would order them."""
+
+    def load_stream(self, stream):  # type: ignore[no-untyped-def]  # as PySpark has it
+        yield from ArrowStreamSerializer.load_stream(self, stream)
+        n = read_int(stream)  # type: ignore[no-untyped-call]
+        if n == -1:
+            raise PySparkException("the job failed while its rows were read")
+        for _ in range(n):
+            read_int(stream)  # type: ignore[no-untyped-call]
+
+
+__all__ = ["FOR_IMPRECISE", "NEEDED", "SPARK_CONF", "Asked", "Planned", "as_they_come", "columns_of", "plan_rows"]
