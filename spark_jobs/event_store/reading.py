@@ -1,0 +1,63 @@
+"""Stored files as a DataFrame: nothing but the needed files and columns is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
+
+from spark_jobs.event_store.commits import StoredFile
+from spark_jobs.event_store.file_system import StoreError, StoreFiles
+from spark_jobs.event_store.schema import EVENTS, NEEDED
+
+FILE_PATH = "_metadata.file_path"
+
+
+def chosen(
+    files: Collection[StoredFile], types: Collection[str] | None, from_ms: int | None, to_ms: int | None
+) -> list[StoredFile]:
+    """The files that may hold such events, in order of date, type and time."""
+    found = [file for file in files if (types is None or file.type in types) and file.touches(from_ms, to_ms)]
+    return sorted(found, key=lambda file: (file.date, file.type, file.min_lo_ms, file.path))
+
+
+def read_files(
+    spark: SparkSession,
+    files: StoreFiles,
+    selected: Sequence[StoredFile],
+    columns: Sequence[str] | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+) -> DataFrame:
+    """Columns of the events of these files that touch the closed span; absent attributes are null.
+
+    A file without a needed column stops the job that reads it with an error that names both.
+    """
+    names = list(EVENTS.names if columns is None else columns)
+    unknown = [name for name in names if name not in EVENTS.names]
+    if unknown:
+        raise StoreError(f"events have no column {', '.join(unknown)}; expected some of {', '.join(EVENTS.names)}")
+    if not selected:
+        return spark.createDataFrame([], StructType([EVENTS[name] for name in names]))
+    rows = scan(spark, files, selected)
+    if from_ms is not None:
+        rows = rows.filter((sf.col("t_hi_ms") >= from_ms) | sf.col("t_hi_ms").isNull())
+    if to_ms is not None:
+        rows = rows.filter((sf.col("t_lo_ms") <= to_ms) | sf.col("t_lo_ms").isNull())
+    return rows.select(*(_present(name) if name in NEEDED else sf.col(name) for name in names))
+
+
+def scan(spark: SparkSession, files: StoreFiles, selected: Sequence[StoredFile]) -> DataFrame:
+    """All rows of the files as they are."""
+    nullable = StructType([StructField(field.name, field.dataType) for field in EVENTS])
+    return spark.read.schema(nullable).parquet(*(files.full(file.path) for file in selected))
+
+
+def _present(name: str) -> Column:
+    """The column; an error that names the file where it has no value."""
+    message = sf.concat(
+        sf.col(FILE_PATH), sf.lit(f": no column {name}, or no value in it; restore the file from a backup")
+    )
+    return sf.coalesce(sf.col(name), sf.raise_error(message).cast(EVENTS[name].dataType)).alias(name)

@@ -1,0 +1,261 @@
+"""The event store: create, open, append, read.
+
+ROOT/_commits/<number>.json                      what each change added and removed
+ROOT/data/date=YYYY-MM-DD/type=NAME/<id>.parquet events; a file counts only when a commit names it
+ROOT/_staging/<id>/                              what is being written
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from app.settings import Sources
+from spark_jobs.event_store import reading
+from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog, State, StoredFile
+from spark_jobs.event_store.duplicates import FILE, Precedence, losers, unreplaced, winners, with_copies
+from spark_jobs.event_store.errors import job_errors
+from spark_jobs.event_store.file_system import StoreError, StoreFiles
+from spark_jobs.event_store.schema import EVENTS, NEEDED, SOURCE
+from spark_jobs.event_store.staging import (
+    DATE,
+    DAY_MS,
+    Group,
+    Staging,
+    check_columns,
+    date_of,
+    groups_of,
+)
+
+COPY_REACH_MS = DAY_MS
+"""Copies of one event lie no further apart: sources differ by polling and by clocks that are off."""
+
+_MAX_LOST_RACES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of a batch: n_events = n_new + n_duplicate + n_replaced."""
+
+    n_events: int
+    n_new: int
+    n_duplicate: int
+    """Copies that changed nothing: of stored events, or within the batch."""
+    n_replaced: int
+    """Stored events whose copy from a better source took their place."""
+    n_files: int
+    """Files that were added."""
+
+
+def now_ms() -> int:
+    """The system's clock."""
+    return time.time_ns() // 1_000_000
+
+
+class EventStore:
+    """A store as it was when it was opened, refreshed or last written to; many may be open at once."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        files: StoreFiles,
+        state: State,
+        precedence: Sequence[str] | None = None,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._spark = spark
+        self._files = files
+        self._log = CommitLog(files)
+        self._state = state
+        self._precedence = Precedence(tuple(Sources().precedence if precedence is None else precedence))
+        self._clock = clock
+
+    @classmethod
+    def create(cls, spark: SparkSession, url: str, **options: Any) -> EventStore:
+        """A new store in a folder that is absent or empty; raises StoreError otherwise. Options: as `open`."""
+        files = StoreFiles(spark, url)
+        store = cls(spark, files, EMPTY, **options)
+        if store._log.latest() >= 0:
+            raise StoreError(f"{files.url}: there is a store already; open it, or name another folder")
+        others = [name for name in files.names("") if not name.startswith("_")]
+        if others:
+            raise StoreError(f"{files.url}: found {', '.join(others[:3])}; expected an empty folder for a new store")
+        files.make_folder("_commits")
+        created = store._log.try_commit(EMPTY, Commit("create", store._clock()))
+        if created is None:
+            raise StoreError(f"{files.url}: somebody else has just created a store there; open it")
+        store._state = created
+        return store
+
+    @classmethod
+    def open(cls, spark: SparkSession, url: str, **options: Any) -> EventStore:
+        """The store at a URL, or a path of this machine; raises StoreError when there is none or it cannot be read.
+
+        Options: `precedence`, the names of sources, the best first (default: that of a configuration without one);
+        `clock`, the present time in ms.
+        """
+        files = StoreFiles(spark, url)
+        state = CommitLog(files).read()
+        if state.number < 0:
+            raise StoreError(f"{files.url}: no event store there; expected a folder that `clustercep ingest` made")
+        _check_columns_of(files, state)
+        return cls(spark, files, state, **options)
+
+    @classmethod
+    def open_or_create(cls, spark: SparkSession, url: str, **options: Any) -> EventStore:
+        """The store at a URL; a new one where there is nothing yet."""
+        files = StoreFiles(spark, url)
+        if CommitLog(files).latest() < 0:
+            try:
+                return cls.create(spark, url, **options)
+            except StoreError:
+                if CommitLog(files).latest() < 0:
+                    raise
+        return cls.open(spark, url, **options)
+
+    @property
+    def url(self) -> str:
+        """Of the store's folder, with its scheme."""
+        return self._files.url
+
+    @property
+    def version(self) -> int:
+        """Number of the last commit that is seen."""
+        return self._state.number
+
+    def refresh(self) -> None:
+        """See what has been committed since."""
+        state = self._log.read(self._state)
+        _check_columns_of(self._files, state)
+        self._state = state
+
+    def files(
+        self, types: Collection[str] | None = None, from_ms: int | None = None, to_ms: int | None = None
+    ) -> list[StoredFile]:
+        """Files that may hold events of these types that touch the closed span; None: no limit."""
+        return reading.chosen(self._state.files.values(), types, from_ms, to_ms)
+
+    def read(
+        self,
+        types: Collection[str] | None = None,
+        columns: Sequence[str] | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+    ) -> DataFrame:
+        """Events of these types whose interval touches the closed span, in no order; None: no limit.
+
+        `columns`: names out of EVENTS, by default all. Only files, row groups and columns that are needed are read.
+        """
+        selected = self.files(types, from_ms, to_ms)
+        return reading.read_files(self._spark, self._files, selected, columns, from_ms, to_ms)
+
+    def append(
+        self, events: DataFrame, *, copy_reach_ms: int | None = COPY_REACH_MS, info: Mapping[str, Any] | None = None
+    ) -> Appended:
+        """Store events (columns of EVENTS, any order) in one commit; the frame is evaluated once.
+
+        An event whose id is known is a copy: see `duplicates`. Copies are looked for in events of the same type that
+        are up to `copy_reach_ms` away (None: in all). Raises StoreError, and then nothing of it is visible.
+        """
+        check_columns(events)
+        with Staging(self._spark, self._files).opened() as staging:
+            raw = staging.write_raw(events)
+            groups = groups_of(raw)
+            if not groups:
+                return Appended(0, 0, 0, 0, 0)
+            for attempt in range(_MAX_LOST_RACES):
+                done = self._try_append(staging, raw, groups, copy_reach_ms, dict(info or {}), attempt)
+                if done is not None:
+                    return done
+                self.refresh()
+        raise StoreError(f"{self.url}: {_MAX_LOST_RACES} other commits came first; do it again when less is written")
+
+    def _try_append(
+        self,
+        staging: Staging,
+        raw: DataFrame,
+        groups: Sequence[Group],
+        reach_ms: int | None,
+        info: dict[str, Any],
+        attempt: int,
+    ) -> Appended | None:
+        """None: another commit came first."""
+        everything = list(self._state.files.values())
+        near = everything if reach_ms is None else with_copies(everything, groups, reach_ms)
+        lost = staging.keep(losers(raw, self._ids(near), self._precedence), f"losers-{attempt}")
+        n_events = sum(group.n_rows for group in groups)
+        n_duplicate, by_file = self._count(lost)
+        n_replaced = sum(by_file.values())
+        if n_duplicate == n_events:
+            return Appended(n_events, 0, n_duplicate, 0, 0)
+        old = [file for file in near if file.path in by_file]
+        rows = winners(raw, lost) if n_duplicate else raw
+        n_rows = n_events - n_duplicate
+        n_bytes = staging.size_bytes("raw") * n_rows // n_events
+        if old:
+            kept = reading.scan(self._spark, self._files, old)
+            kept = unreplaced(kept, lost).withColumn(DATE, date_of("t_lo_ms"))
+            rows = rows.select(*EVENTS.names, DATE).unionByName(kept)
+            n_rows += sum(file.n_rows for file in old) - n_replaced
+            n_bytes += sum(file.n_bytes for file in old)
+        made = staging.write_final(rows, n_rows, n_bytes)
+        counted = Appended(n_events, n_rows_new(n_events, n_duplicate, n_replaced), n_duplicate, n_replaced, len(made))
+        commit = Commit(
+            "append",
+            self._clock(),
+            tuple(made),
+            tuple(file.path for file in old),
+            COLUMNS,
+            {**info, "n_new": counted.n_new, "n_duplicate": n_duplicate, "n_replaced": n_replaced},
+        )
+        state = self._log.try_commit(self._state, commit)
+        if state is None:
+            staging.discard(made)
+            return None
+        self._state = state
+        return counted
+
+    def _ids(self, near: Sequence[StoredFile]) -> DataFrame | None:
+        if not near:
+            return None
+        rows = reading.scan(self._spark, self._files, near)
+        return rows.select("type", "event_id", SOURCE, sf.col("_metadata.file_name").alias(FILE))
+
+    def _count(self, lost: DataFrame) -> tuple[int, dict[str, int]]:
+        """Staged copies, and replaced events by the path of their file."""
+        with job_errors(f"{self.url}: cannot be read"):
+            found = lost.groupBy(FILE).count().collect()
+        by_name = {path.rpartition("/")[2]: path for path in self._state.files}
+        n_duplicate = sum(row[1] for row in found if row[0] is None)
+        return n_duplicate, {by_name[row[0]]: row[1] for row in found if row[0] is not None}
+
+
+COLUMNS = {field.name: field.dataType.simpleString() for field in EVENTS}
+
+
+def n_rows_new(n_events: int, n_duplicate: int, n_replaced: int) -> int:
+    """Events whose id the store did not have."""
+    return n_events - n_duplicate - n_replaced
+
+
+def _check_columns_of(files: StoreFiles, state: State) -> None:
+    """Raises StoreError when the store's files have not the columns that are needed, or others under their names."""
+    if not state.files:
+        return
+    missing = [name for name in NEEDED if name not in state.columns]
+    other = [
+        f"{name} ({found}; expected {COLUMNS[name]})"
+        for name, found in state.columns.items()
+        if name in COLUMNS and found != COLUMNS[name]
+    ]
+    if missing or other:
+        found = f"no columns {', '.join(missing)}" if missing else f"columns of another type: {', '.join(other)}"
+        raise StoreError(f"{files.url}: its files have {found}; update clustercep, or ingest into a new store")
+
+
+__all__ = ["COPY_REACH_MS", "Appended", "EventStore", "StoredFile"]
