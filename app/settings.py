@@ -245,6 +245,27 @@ class StoreSettings(Section):
     retention: Retention = Field(default_factory=Retention)
 
 
+def _anchored_url(text: str | None) -> str | None:
+    """A plain path starts at the folder of the configuration file; a URL is left as it is."""
+    return text if text is None or "://" in text else str(_anchored(Path(text)).absolute())
+
+
+class SparkSettings(Section):
+    """Where the jobs on Spark run, and where the events are that they read."""
+
+    master: str | None = Field(default=None, min_length=1)
+    store: Annotated[str | None, AfterValidator(_anchored_url)] = Field(default=None, min_length=1)
+    conf: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("conf")
+    @classmethod
+    def _names_of_spark(cls, conf: dict[str, str]) -> dict[str, str]:
+        for name in conf:
+            if not name.startswith("spark."):
+                raise ValueError(f"{name}: expected a setting of Spark, whose names start with spark.")
+        return conf
+
+
 class DashboardSettings(Section):
     """Where the dashboard listens, who may see it and what its queries may cost."""
 
@@ -332,11 +353,17 @@ class Settings(BaseSettings):
     engine: EngineLimits = Field(default_factory=EngineLimits)
     alerting: Alerting = Field(default_factory=Alerting)
     store: StoreSettings = Field(default_factory=StoreSettings)
+    spark: SparkSettings = Field(default_factory=SparkSettings)
     dashboard: DashboardSettings = Field(default_factory=DashboardSettings)
     replay: Replay = Field(default_factory=Replay)
     demo: Demo = Field(default_factory=Demo)
     web: Web = Field(default_factory=Web)
     log: Log = Field(default_factory=Log)
+
+    @property
+    def event_store_url(self) -> str:
+        """Of the store that the jobs on Spark fill and read: any URL that Hadoop knows, or a path of this machine."""
+        return self.spark.store or str(self.store.directory.absolute() / "event-store")
 
     @classmethod
     def settings_customise_sources(

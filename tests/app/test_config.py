@@ -66,6 +66,13 @@ def test_paths_start_at_the_files_folder(tmp_path: Path) -> None:
     assert settings_of(tmp_path, "demo: {}").demo.directory == tmp_path / "build/demo"
 
 
+def test_the_event_store_is_a_folder_or_any_url(tmp_path: Path) -> None:
+    assert settings_of(tmp_path, "store: {directory: kept}").event_store_url == str(tmp_path / "kept" / "event-store")
+    assert settings_of(tmp_path, "spark: {store: events}").event_store_url == str(tmp_path / "events")
+    assert settings_of(tmp_path, "spark: {store: 'hdfs://m:8020/e'}").event_store_url == "hdfs://m:8020/e"
+    assert "driver.memory: expected a setting of Spark" in complaints(tmp_path, "spark: {conf: {driver.memory: 1g}}")
+
+
 def test_the_environment_goes_first(tmp_path: Path) -> None:
     text = "sources: {yarn_rest: {interval: 10 s, lateness: 3 s}}\nlog: {level: debug}"
     settings = settings_of(
