@@ -18,6 +18,9 @@ from collectors.log_time import LogRecord, begins_with_time, parse_record, zone_
 
 POSITION_VERSION = 1
 
+NAME_PATTERN = r".*?(?:resourcemanager(?:-(?P<master>.+?))?|nodemanager-(?P<host>.+?))\.log(?:\.\d[\d-]*)?"
+"""Of log files as Hadoop names them, rotated ones too."""
+
 LOST = re.compile(r"(\S+):\d+ Node Transitioned from (\w+) to LOST")
 EXPIRED = re.compile(r"Expired:(\S+):\d+ (Timed out .*)")
 UNHEALTHY = re.compile(r"Node (\S+):\d+ reported UNHEALTHY with details: ?(.*)")
@@ -35,7 +38,7 @@ class DaemonLogOptions:
     """Where the logs of the daemons are."""
 
     root: Path
-    name_pattern: str = r".*?(?:resourcemanager(?:-(?P<master>.+?))?|nodemanager-(?P<host>.+?))\.log(?:\.\d[\d-]*)?"
+    name_pattern: str = NAME_PATTERN
     """Whole file name; the group `host` is the NodeManager's host, of which its own lines say nothing."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Name in file names and lines -> host name as job history writes it."""
@@ -177,4 +180,4 @@ class DaemonLogCollector:
         return clean_text(self._options.hosts.get(name, name))
 
 
-__all__ = ["DaemonLogCollector", "DaemonLogOptions"]
+__all__ = ["NAME_PATTERN", "DaemonLogCollector", "DaemonLogOptions"]

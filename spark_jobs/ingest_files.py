@@ -1,0 +1,111 @@
+"""The files below what was asked for, through Hadoop's FileSystem: any URL that it knows, folders with all below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from spark_jobs.session import SparkJobError
+
+MAX_DEPTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file as the file system lists it."""
+
+    url: str
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is below the paths."""
+
+    roots: tuple[str, ...]
+    """The paths as URLs."""
+    files: tuple[ListedFile, ...]
+    """In the order of their URLs, each once."""
+    unreadable: tuple[tuple[str, str], ...]
+    """(URL of a folder that could not be listed, why)."""
+
+
+def list_files(spark: SparkSession, paths: Sequence[str]) -> Listing:
+    """All files of the paths and below; raises SparkJobError for a path that is not there or cannot be looked at.
+
+    A path may have Hadoop's wild cards (`hdfs://host/logs/2024-*`) where no file has that very name.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    roots: list[str] = []
+    found: dict[str, ListedFile] = {}
+    unreadable: list[tuple[str, str]] = []
+    for text in paths:
+        try:
+            path = jvm.org.apache.hadoop.fs.Path(text)
+            system = path.getFileSystem(conf)
+            named = [system.getFileStatus(path)] if system.exists(path) else list(system.globStatus(path) or ())
+        except Py4JJavaError as error:
+            raise SparkJobError(f"{text}: {reason_of(error)}; expected a file, a folder or a URL of one") from error
+        if not named:
+            raise SparkJobError(f"{text}: not there; expected a file, a folder or a URL that Hadoop can open")
+        for status in named:
+            roots.append(status.getPath().toString())
+            for file in _below(system, status, unreadable, 0):
+                found.setdefault(file.url, file)
+    files = tuple(found[url] for url in sorted(found))
+    return Listing(tuple(dict.fromkeys(roots)), files, tuple(unreadable))
+
+
+def reason_of(error: Py4JJavaError) -> str:
+    """Why Java could not do it, in its own words, in one line."""
+    text = str(error.java_exception.getMessage() or error.java_exception.toString())
+    return text.splitlines()[0]
+
+
+def shown(url: str) -> str:
+    """A URL as people write it: files of this machine without "file:"."""
+    path = url.removeprefix("file:")
+    return url if path == url else "/" + path.lstrip("/")
+
+
+def parts_below(url: str, roots: Sequence[str]) -> tuple[str, ...]:
+    """Names of a file's folders below the root that it is in, and its own.
+
+    Of a root that is a file itself its two last folders are given, of an RRD all from gmetad's `rrds` on.
+    """
+    of_file = PurePosixPath(url).parts
+    if url.endswith(".rrd") and "rrds" in of_file[:-1]:
+        return of_file[of_file.index("rrds") :]
+    n_above = 0
+    for root in roots:
+        of_root = PurePosixPath(root).parts
+        if of_file[: len(of_root)] == of_root:
+            n_above = max(n_above, len(of_root))
+    return of_file[n_above:] if len(of_file) > n_above else of_file[-3:]
+
+
+def _below(system: Any, status: Any, unreadable: list[tuple[str, str]], depth: int) -> Iterator[ListedFile]:
+    path = status.getPath()
+    if status.isFile():
+        yield ListedFile(path.toString(), int(status.getLen()))
+        return
+    if depth >= MAX_DEPTH:
+        unreadable.append((path.toString(), f"more than {MAX_DEPTH} folders deep"))
+        return
+    try:
+        entries = list(system.listStatus(path))
+    except Py4JJavaError as error:
+        unreadable.append((path.toString(), reason_of(error)))
+        return
+    for entry in entries:
+        if not entry.isSymlink():
+            yield from _below(system, entry, unreadable, depth + 1)
+
+
+__all__ = ["ListedFile", "Listing", "list_files", "parts_below", "reason_of", "shown"]

@@ -1,0 +1,185 @@
+"""Files to events as DataFrames: read and parsed on executors, one history per job, load derived over all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from app.clock_skew import ClockSkewBounds
+from collectors.load_balance import LoadDeriver
+from engine.events import FOREVER_MS
+from spark_jobs.event_store.schema import EVENTS, SOURCE, to_arrow_schema, to_batch, to_rows
+from spark_jobs.ingest_files import Listing, parts_below, shown
+from spark_jobs.ingest_kinds import CONTAINER_LOG, DAEMON_LOG, RRD, SOURCES, IngestOptions, kind_by_name
+from spark_jobs.ingest_parse import ReadFile, parse_file, parse_logs
+from spark_jobs.ingest_rows import EVENT, HISTORY, PARSED, PROBLEM
+
+LOGS = (CONTAINER_LOG, DAEMON_LOG)
+"""Kinds whose files belong together: rotated ones, and those of several roles."""
+
+_GROUP = "log_group"
+
+_FOLDER = r"/[^/]*$"
+_ROTATION = r"(\.\d[\d-]*)?(\.gz)?$"
+
+
+def parsed_files(spark: SparkSession, listing: Listing, urls: Sequence[str], options: IngestOptions) -> DataFrame:
+    """PARSED rows of the files; each is read once, where Spark finds it convenient."""
+    roots = listing.roots
+    logs, others = list[str](), list[str]()
+    for url in urls:
+        (logs if kind_by_name(parts_below(url, roots), options) in LOGS else others).append(url)
+    frames = []
+    if others:
+        frames.append(_content(spark, others).mapInArrow(_parser(roots, options), PARSED))
+    if logs:
+        grouped = _content(spark, logs).withColumn(_GROUP, _log_group())
+        frames.append(grouped.groupBy(_GROUP).applyInArrow(_group_parser(roots, options), PARSED))
+    if not frames:
+        return spark.createDataFrame([], PARSED)
+    return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+
+def events_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
+    """EVENTS rows: of several histories of a job one, with what is derived, and by clocks that may be off."""
+    events = parsed.where(sf.col("part") == EVENT)
+    of_history = events.where("unit <> 0").join(set_aside(parsed).select("unit"), "unit", "left_anti")
+    others = events.where("unit = 0")
+    own = of_history.select(*EVENTS.names).unionAll(others.select(*EVENTS.names))
+    load = load_of(others.select(*EVENTS.names), options)
+    skew = ClockSkewBounds(options.default_skew_ms, dict(options.skew_ms))
+    told = own.unionAll(load)
+    return told.mapInArrow(_widener(skew), EVENTS) if skew.greatest_ms else told
+
+
+def set_aside(parsed: DataFrame) -> DataFrame:
+    """The histories that do not count, for another of the same job and source does: the fuller one, as live.
+
+    Columns unit, place, job_id, source, is_copy (their content is the same).
+    """
+    fullest = Window.partitionBy("source", "job_id").orderBy(
+        sf.col("kind"),  # "finished" before "unfinished"
+        sf.col("n_events").desc(),
+        sf.col("place"),
+        sf.col("unit"),
+    )
+    ranked = (
+        parsed.where(sf.col("part") == HISTORY)
+        .withColumn("standing", sf.row_number().over(fullest))
+        .withColumn("is_copy", sf.col("message") == sf.first("message").over(fullest))
+    )
+    return ranked.where("standing > 1").select("unit", "place", "job_id", "source", "is_copy")
+
+
+def problems_of(parsed: DataFrame) -> DataFrame:
+    """All problems (source, place, kind, message), those of histories that do not count among them."""
+    told = parsed.where(sf.col("part") == PROBLEM).select("source", "place", "kind", "message")
+    second = (
+        set_aside(parsed)
+        .where(~sf.col("is_copy"))
+        .select(
+            "source",
+            "place",
+            sf.lit("second_history").alias("kind"),
+            sf.concat(
+                sf.lit("another history of "),
+                "job_id",
+                sf.lit(" with different content; the fuller one counts"),
+            ).alias("message"),
+        )
+    )
+    return told.unionAll(second)
+
+
+def load_of(events: DataFrame, options: IngestOptions) -> DataFrame:
+    """LoadStd and Balance or Imbalance of every cluster and step, from the samples of all its hosts.
+
+    Samples come cluster by cluster in the order of time, so that no more than one step's are held at once.
+    """
+    samples = events.where((sf.col("type") == "Metric") & (sf.col("name") == options.load.metric))
+    copies = samples.dropDuplicates(["event_id"])
+    ordered = copies.repartition("clock_id").sortWithinPartitions("clock_id", "t_hi_ms", "host")
+    return ordered.mapInArrow(_load_deriver(options), EVENTS)
+
+
+# ---- functions that run on executors ---------------------------------------------------------------------------
+
+
+def _parser(
+    roots: tuple[str, ...], options: IngestOptions
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in range(batch.num_rows):
+                for rows in parse_file(_file(batch, row, roots), options):
+                    yield from rows.to_batches()
+
+    return parse
+
+
+def _group_parser(roots: tuple[str, ...], options: IngestOptions) -> Callable[[pa.Table], pa.Table]:
+    def parse(group: pa.Table) -> pa.Table:
+        whole = [_file(batch, row, roots) for batch in group.to_batches() for row in range(batch.num_rows)]
+        return pa.concat_tables(parse_logs(whole, options))
+
+    return parse
+
+
+def _load_deriver(
+    options: IngestOptions,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def derive(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        deriver = LoadDeriver(replace(options.load, source_rank=options.rank(RRD)))
+        last_clock = None
+        for batch in batches:
+            samples = to_batch(pa.Table.from_batches([batch]))
+            clocks = samples.strings("clock_id").to_pylist()
+            # Of the last step in the batch samples may follow; another cluster's clock says nothing about this one's.
+            is_one = len(set(clocks)) == 1 and last_clock in (None, clocks[0])
+            watermark_ms = int(samples.t_lo_ms[samples.t_hi_ms == samples.t_hi_ms[-1]].max())
+            last_clock = clocks[-1]
+            yield from to_rows(deriver.derive(samples, watermark_ms if is_one else -FOREVER_MS), SOURCES[RRD]).to_batches()
+        yield from to_rows(deriver.derive(to_batch(to_arrow_schema().empty_table()), FOREVER_MS), SOURCES[RRD]).to_batches()
+
+    return derive
+
+
+def _widener(skew: ClockSkewBounds) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def widen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
+            widened = to_rows(skew.widened(to_batch(rows)), None)
+            place = widened.schema.get_field_index(SOURCE)
+            yield from widened.set_column(place, widened.schema.field(SOURCE), rows.column(SOURCE)).to_batches()
+
+    return widen
+
+
+def _file(batch: pa.RecordBatch, row: int, roots: tuple[str, ...]) -> ReadFile:
+    url = str(batch.column("path")[row].as_py())
+    return ReadFile(shown(url), parts_below(url, roots), batch.column("content")[row].as_py())
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------
+
+
+def _content(spark: SparkSession, urls: list[str]) -> DataFrame:
+    """path and content of the files; one that has gone or cannot be read has no row, and is missed afterwards."""
+    reader = (
+        spark.read.format("binaryFile")
+        .option("__globPaths__", "false")  # these are names, whatever characters they have
+        .option("ignoreMissingFiles", "true")
+        .option("ignoreCorruptFiles", "true")
+    )
+    return reader.load(urls).select("path", "content")
+
+
+def _log_group() -> sf.Column:
+    """What the files that belong together have in common: a container's folder; a name without its rotation."""
+    folder = sf.regexp_replace("path", _FOLDER, "")
+    in_container = folder.rlike(r"/container_(e\d+_)?\d+_\d+_\d+_\d+$")
+    return sf.when(in_container, folder).otherwise(sf.regexp_replace("path", _ROTATION, ""))

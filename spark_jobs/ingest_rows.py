@@ -1,0 +1,105 @@
+"""What parsing gives, as one table: events, the histories they are of, problems, and what became of each file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from collectors.base import Problem
+from engine.events import EventBatch
+from spark_jobs.event_store.schema import EVENTS, to_arrow_schema, to_rows
+
+EVENT, HISTORY, PROBLEM, FILE = "event", "history", "problem", "file"
+
+_NOTES: Mapping[str, pa.DataType] = {
+    "part": pa.string(),
+    "unit": pa.int64(),
+    "place": pa.string(),
+    "kind": pa.string(),
+    "message": pa.string(),
+    "n_bytes": pa.int64(),
+    "n_events": pa.int64(),
+}
+"""part: which of the four a row is.
+unit: the history that an event is of; 0: none.
+place, kind, message: of a problem; of a file its URL, its kind and why it was skipped (null: read); of a history its
+file, "finished" or "unfinished", and the digest of its content.
+"""
+
+PARSED: StructType = StructType(
+    [StructField(field.name, field.dataType, True) for field in EVENTS]
+    + [StructField(name, StringType() if pa.types.is_string(kind) else LongType()) for name, kind in _NOTES.items()]
+)
+
+
+def parsed_schema() -> pa.Schema:
+    """PARSED as Arrow has it."""
+    fields = [field.with_nullable(True) for field in to_arrow_schema()]
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in _NOTES.items())])
+
+
+def unit_of(place: str, number: int) -> int:
+    """Number of a history: the same wherever it is computed, never 0."""
+    digest = blake2b(f"{number}:{place}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True) or 1
+
+
+def event_rows(events: EventBatch, source: str, unit: int = 0) -> pa.Table:
+    """Rows of events."""
+    rows = to_rows(events, source)
+    notes = [
+        pa.array([{"part": EVENT, "unit": unit}.get(name)] * len(events), kind) for name, kind in _NOTES.items()
+    ]
+    return pa.Table.from_arrays([*rows.columns, *notes], schema=parsed_schema())
+
+
+def problem_rows(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """Rows of problems, for `note_rows`."""
+    return [
+        {"part": PROBLEM, "source": p.source, "place": p.place, "kind": p.kind, "message": p.message} for p in problems
+    ]
+
+
+def history_row(
+    source: str, place: str, unit: int, job_id: str, digest: str, n_events: int, *, finished: bool
+) -> dict[str, Any]:
+    """The row that says what a history is, for `note_rows`."""
+    return {
+        "part": HISTORY, "source": source, "place": place, "unit": unit, "job_id": job_id, "message": digest,
+        "n_events": n_events, "kind": "finished" if finished else "unfinished",
+    }  # fmt: skip
+
+
+def file_row(
+    place: str, kind: str | None, n_bytes: int, n_events: int = 0, skipped: str | None = None
+) -> dict[str, Any]:
+    """The row that says what became of a file, for `note_rows`."""
+    return {
+        "part": FILE, "place": place, "kind": kind, "n_bytes": n_bytes, "n_events": n_events, "message": skipped
+    }  # fmt: skip
+
+
+def note_rows(notes: list[dict[str, Any]]) -> pa.Table:
+    """Rows that are no events."""
+    schema = parsed_schema()
+    columns = [
+        pa.array([note.get(field.name) for note in notes], field.type)
+        if any(field.name in note for note in notes)
+        else pa.nulls(len(notes), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def renamed(events: EventBatch, names: Mapping[str, str]) -> EventBatch:
+    """Events whose origins name files by where they came from: each of `names` -> its address."""
+    table = events.table
+    origins = table.column("origin")
+    for name, address in names.items():
+        origins = pc.replace_substring(origins, name, address)
+    return EventBatch(table.set_column(table.column_names.index("origin"), "origin", origins))
