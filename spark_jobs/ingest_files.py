@@ -41,7 +41,7 @@ def list_files(spark: SparkSession, paths: Sequence[str]) -> Listing:
     A path may have Hadoop's wild cards (`hdfs://host/logs/2024-*`) where no file has that very name.
     """
     jvm: Any = spark.sparkContext._jvm
-    conf = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
     roots: list[str] = []
     found: dict[str, ListedFile] = {}
     unreadable: list[tuple[str, str]] = []

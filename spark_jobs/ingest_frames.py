@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from app.clock_skew import ClockSkewBounds
 from collectors.load_balance import LoadDeriver
-from engine.events import FOREVER_MS
-from spark_jobs.event_store.schema import EVENTS, SOURCE, to_arrow_schema, to_batch, to_rows
+from engine.events import FOREVER_MS, EventBatch
+from spark_jobs.event_store.schema import EVENTS, SOURCE, to_batch, to_rows
 from spark_jobs.ingest_files import Listing, parts_below, shown
 from spark_jobs.ingest_kinds import CONTAINER_LOG, DAEMON_LOG, RRD, SOURCES, IngestOptions, kind_by_name
 from spark_jobs.ingest_parse import ReadFile, parse_file, parse_logs
@@ -20,6 +22,8 @@ from spark_jobs.ingest_rows import EVENT, HISTORY, PARSED, PROBLEM
 
 LOGS = (CONTAINER_LOG, DAEMON_LOG)
 """Kinds whose files belong together: rotated ones, and those of several roles."""
+
+ArrowMap = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _GROUP = "log_group"
 
@@ -47,8 +51,8 @@ def parsed_files(spark: SparkSession, listing: Listing, urls: Sequence[str], opt
 def events_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
     """EVENTS rows: of several histories of a job one, with what is derived, and by clocks that may be off."""
     events = parsed.where(sf.col("part") == EVENT)
-    of_history = events.where("unit <> 0").join(set_aside(parsed).select("unit"), "unit", "left_anti")
-    others = events.where("unit = 0")
+    of_history = events.where("history_id <> 0").join(set_aside(parsed).select("history_id"), "history_id", "left_anti")
+    others = events.where("history_id = 0")
     own = of_history.select(*EVENTS.names).unionAll(others.select(*EVENTS.names))
     load = load_of(others.select(*EVENTS.names), options)
     skew = ClockSkewBounds(options.default_skew_ms, dict(options.skew_ms))
@@ -59,20 +63,20 @@ def events_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
 def set_aside(parsed: DataFrame) -> DataFrame:
     """The histories that do not count, for another of the same job and source does: the fuller one, as live.
 
-    Columns unit, place, job_id, source, is_copy (their content is the same).
+    Columns history_id, place, job_id, source, is_copy (their content is the same).
     """
     fullest = Window.partitionBy("source", "job_id").orderBy(
         sf.col("kind"),  # "finished" before "unfinished"
         sf.col("n_events").desc(),
         sf.col("place"),
-        sf.col("unit"),
+        sf.col("history_id"),
     )
     ranked = (
         parsed.where(sf.col("part") == HISTORY)
         .withColumn("standing", sf.row_number().over(fullest))
         .withColumn("is_copy", sf.col("message") == sf.first("message").over(fullest))
     )
-    return ranked.where("standing > 1").select("unit", "place", "job_id", "source", "is_copy")
+    return ranked.where("standing > 1").select("history_id", "place", "job_id", "source", "is_copy")
 
 
 def problems_of(parsed: DataFrame) -> DataFrame:
@@ -109,9 +113,7 @@ def load_of(events: DataFrame, options: IngestOptions) -> DataFrame:
 # ---- functions that run on executors ---------------------------------------------------------------------------
 
 
-def _parser(
-    roots: tuple[str, ...], options: IngestOptions
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _parser(roots: tuple[str, ...], options: IngestOptions) -> ArrowMap:
     def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in range(batch.num_rows):
@@ -129,26 +131,39 @@ def _group_parser(roots: tuple[str, ...], options: IngestOptions) -> Callable[[p
     return parse
 
 
-def _load_deriver(
-    options: IngestOptions,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _load_deriver(options: IngestOptions) -> ArrowMap:
+    chosen = replace(options.load, source_rank=options.rank(RRD))
+
     def derive(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        deriver = LoadDeriver(replace(options.load, source_rank=options.rank(RRD)))
-        last_clock = None
+        deriver, clock = LoadDeriver(chosen), None
         for batch in batches:
             samples = to_batch(pa.Table.from_batches([batch]))
-            clocks = samples.strings("clock_id").to_pylist()
-            # Of the last step in the batch samples may follow; another cluster's clock says nothing about this one's.
-            is_one = len(set(clocks)) == 1 and last_clock in (None, clocks[0])
-            watermark_ms = int(samples.t_lo_ms[samples.t_hi_ms == samples.t_hi_ms[-1]].max())
-            last_clock = clocks[-1]
-            yield from to_rows(deriver.derive(samples, watermark_ms if is_one else -FOREVER_MS), SOURCES[RRD]).to_batches()
-        yield from to_rows(deriver.derive(to_batch(to_arrow_schema().empty_table()), FOREVER_MS), SOURCES[RRD]).to_batches()
+            for cluster in _by_clock(samples):
+                if (found := cluster.strings("clock_id")[0].as_py()) != clock:
+                    yield from _load_rows(deriver, EventBatch.empty(), FOREVER_MS)
+                    deriver, clock = LoadDeriver(chosen), found
+                # Of the last step further samples may follow in the next batch.
+                last = cluster.t_hi_ms == cluster.t_hi_ms[-1]
+                yield from _load_rows(deriver, cluster, int(cluster.t_lo_ms[last].max()))
+        yield from _load_rows(deriver, EventBatch.empty(), FOREVER_MS)
 
     return derive
 
 
-def _widener(skew: ClockSkewBounds) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _by_clock(samples: EventBatch) -> Iterator[EventBatch]:
+    """The samples cut where the clock changes."""
+    clocks = np.asarray(samples.strings("clock_id").to_pylist(), object)
+    cuts = [0, *(np.flatnonzero(clocks[1:] != clocks[:-1]) + 1).tolist(), len(samples)]
+    for first, end in pairwise(cuts):
+        yield EventBatch(samples.table.slice(first, end - first))
+
+
+def _load_rows(deriver: LoadDeriver, samples: EventBatch, watermark_ms: int) -> list[pa.RecordBatch]:
+    derived: list[pa.RecordBatch] = to_rows(deriver.derive(samples, watermark_ms), SOURCES[RRD]).to_batches()
+    return derived
+
+
+def _widener(skew: ClockSkewBounds) -> ArrowMap:
     def widen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = pa.Table.from_batches([batch])
@@ -178,7 +193,7 @@ def _content(spark: SparkSession, urls: list[str]) -> DataFrame:
     return reader.load(urls).select("path", "content")
 
 
-def _log_group() -> sf.Column:
+def _log_group() -> Column:
     """What the files that belong together have in common: a container's folder; a name without its rotation."""
     folder = sf.regexp_replace("path", _FOLDER, "")
     in_container = folder.rlike(r"/container_(e\d+_)?\d+_\d+_\d+_\d+$")

@@ -49,7 +49,7 @@ class IngestOptions:
     daemon_zone: str = "UTC"
     daemon_pattern: str = NAME_PATTERN
     metrics: tuple[str, ...] = DEFAULT_METRICS
-    load: LoadOptions = LoadOptions()
+    load: LoadOptions = field(default_factory=LoadOptions)
     default_skew_ms: int = 0
     skew_ms: Mapping[str, int] = field(default_factory=dict)
     max_bytes: int = 1 << 29

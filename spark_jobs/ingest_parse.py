@@ -10,12 +10,12 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from collectors.base import Collector, CollectorError, Problem, ProblemLog
+from collectors.base import Collector, Problem, ProblemLog
 from collectors.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
@@ -39,9 +39,14 @@ from spark_jobs.ingest_kinds import (
     plain_name,
     rrd_place,
 )
-from spark_jobs.ingest_rows import event_rows, file_row, history_row, note_rows, problem_rows, renamed, unit_of
+from spark_jobs.ingest_rows import event_rows, file_row, history_id_of, history_row, note_rows, problem_rows, renamed
 
-HOSTLESS = ("{application}/{container}/{role}", "{application}/{container}.log", "{container}/{role}", "{container}.log")
+HOSTLESS = (
+    "{application}/{container}/{role}",
+    "{application}/{container}.log",
+    "{container}/{role}",
+    "{container}.log",
+)
 """Layouts that are tried behind the configured one: they know no host."""
 
 NO_HOSTS = frozenset({"userlogs", "logs", "log", "containers", "container-logs"})
@@ -69,10 +74,14 @@ class ReadFile:
 class _History(Protocol):
     """What a parser tells of one job."""
 
-    place: str
-    events: EventRows
-    job: JobFacts | None
-    finished: bool
+    @property
+    def events(self) -> EventRows: ...
+
+    @property
+    def job(self) -> JobFacts | None: ...
+
+    @property
+    def finished(self) -> bool: ...
 
     @property
     def digest(self) -> str: ...
@@ -155,7 +164,7 @@ def _guarded(files: Sequence[ReadFile], kind: str, read: Callable[[], Iterator[p
     """What `read` gives, whole or not at all: a defect of a parser is told and costs these files alone."""
     try:
         tables = list(read())
-    except (CollectorError, Exception) as error:  # noqa: BLE001 - the boundary: one bad file among a million
+    except Exception as error:  # noqa: BLE001 - the boundary: one bad file among a million
         for file in files:
             yield unread(file, kind, "collector_failed", f"{type(error).__name__}: {error}")
     else:
@@ -193,11 +202,11 @@ def _histories(file: ReadFile, kind: str, told: Sequence[_History], problems: Pr
     for number, history in enumerate(told):
         if history.job is None:
             continue
-        unit, n_events = unit_of(file.place, number), len(history.events)
+        history_id, n_events = history_id_of(file.place, number), len(history.events)
         n_all += n_events
         job_id, digest = history.job.job_id, history.digest
-        notes.append(history_row(source, file.place, unit, job_id, digest, n_events, finished=history.finished))
-        yield event_rows(history.events.take_batch(), source, unit)
+        notes.append(history_row(source, file.place, history_id, job_id, digest, n_events, finished=history.finished))
+        yield event_rows(history.events.take_batch(), source, history_id)
     unreadable = None if told else "unreadable"
     notes.append(file_row(file.place, kind, len(file.data), n_all, unreadable))
     yield note_rows([*notes, *problem_rows(problems.drain())])

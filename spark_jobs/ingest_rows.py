@@ -18,7 +18,7 @@ EVENT, HISTORY, PROBLEM, FILE = "event", "history", "problem", "file"
 
 _NOTES: Mapping[str, pa.DataType] = {
     "part": pa.string(),
-    "unit": pa.int64(),
+    "history_id": pa.int64(),
     "place": pa.string(),
     "kind": pa.string(),
     "message": pa.string(),
@@ -26,7 +26,7 @@ _NOTES: Mapping[str, pa.DataType] = {
     "n_events": pa.int64(),
 }
 """part: which of the four a row is.
-unit: the history that an event is of; 0: none.
+history_id: the history that an event is of; 0: none.
 place, kind, message: of a problem; of a file its URL, its kind and why it was skipped (null: read); of a history its
 file, "finished" or "unfinished", and the digest of its content.
 """
@@ -43,17 +43,18 @@ def parsed_schema() -> pa.Schema:
     return pa.schema([*fields, *(pa.field(name, kind) for name, kind in _NOTES.items())])
 
 
-def unit_of(place: str, number: int) -> int:
+def history_id_of(place: str, number: int) -> int:
     """Number of a history: the same wherever it is computed, never 0."""
     digest = blake2b(f"{number}:{place}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True) or 1
 
 
-def event_rows(events: EventBatch, source: str, unit: int = 0) -> pa.Table:
+def event_rows(events: EventBatch, source: str, history_id: int = 0) -> pa.Table:
     """Rows of events."""
     rows = to_rows(events, source)
     notes = [
-        pa.array([{"part": EVENT, "unit": unit}.get(name)] * len(events), kind) for name, kind in _NOTES.items()
+        pa.array([{"part": EVENT, "history_id": history_id}.get(name)] * len(events), kind)
+        for name, kind in _NOTES.items()
     ]
     return pa.Table.from_arrays([*rows.columns, *notes], schema=parsed_schema())
 
@@ -66,12 +67,12 @@ def problem_rows(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 
 
 def history_row(
-    source: str, place: str, unit: int, job_id: str, digest: str, n_events: int, *, finished: bool
+    source: str, place: str, history_id: int, job_id: str, digest: str, n_events: int, *, finished: bool
 ) -> dict[str, Any]:
     """The row that says what a history is, for `note_rows`."""
     return {
-        "part": HISTORY, "source": source, "place": place, "unit": unit, "job_id": job_id, "message": digest,
-        "n_events": n_events, "kind": "finished" if finished else "unfinished",
+        "part": HISTORY, "source": source, "place": place, "history_id": history_id, "job_id": job_id,
+        "message": digest, "n_events": n_events, "kind": "finished" if finished else "unfinished",
     }  # fmt: skip
 
 
