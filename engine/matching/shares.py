@@ -1,12 +1,16 @@
 """A batch divided among threads by the keys of its events.
 
 Each thread finds the rows of its own partitions and reads of them what it needs where Arrow keeps it. Only keys that
-are not stored as one column of whole numbers are decoded for all of them together: all else is done side by side.
+are not stored as one column of whole numbers are decoded for all of them together: all else is done side by side. Where
+the keys are stored so, dividing begins before it is known whether the batch is evaluated as it came: the other threads
+divide it while the calling thread looks at it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -74,8 +78,35 @@ def shares_of(
 ) -> StreamColumns:
     """The share of this number, made by the thread that asks first: the same for all queries with this key.
 
-    Two threads may not ask for the same number at once.
+    Two threads may not ask for the same number at once, unless one of them does so by `begin_shares`.
     """
+    begun = stream.begun.pop((key, n_shares, number), None)
+    if begun is not None and not begun.cancel():
+        wait((begun,))  # what has gone wrong there goes wrong once more, and is told, below
+    return _share_of(stream, key, kinds, number, n_shares)
+
+
+def begin_shares(
+    stream: StreamColumns,
+    key: tuple[str, ...],
+    kinds: Mapping[str, AttributeType],
+    n_shares: int,
+    submit: Callable[[Callable[[], object]], Future[object]],
+) -> None:
+    """Have other threads make all shares but the first before it is known whether they will be asked for.
+
+    The first is that of the calling thread, which has something else to do until then. Only by a column of whole
+    numbers: reading it leaves no trace, the codes of strings stay.
+    """
+    if (key, n_shares, 1) in stream.begun or _stored_keys(stream, key, kinds) is None:
+        return
+    for number in range(1, n_shares):
+        stream.begun[key, n_shares, number] = submit(partial(_share_of, stream, key, kinds, number, n_shares))
+
+
+def _share_of(
+    stream: StreamColumns, key: tuple[str, ...], kinds: Mapping[str, AttributeType], number: int, n_shares: int
+) -> StreamColumns:
     parts = stream.parts.setdefault((key, n_shares), [None] * n_shares)
     found = parts[number]
     if found is None:
@@ -88,11 +119,14 @@ def keys_of(
 ) -> Float64Array | Int64Array:
     """The keys of all events, (width, n): as they are stored where that is one column of whole numbers without gaps,
     which are decoded, and checked, where they are compared."""
-    if len(key) == 1 and key[0] != TIME_ATTRIBUTE and kinds[key[0]] is not AttributeType.STRING:
-        stored = stream.batch.whole_numbers(key[0])
-        if stored is not None:
-            return stored[np.newaxis]
-    return stream.stacked(key, kinds)
+    stored = _stored_keys(stream, key, kinds)
+    return stream.stacked(key, kinds) if stored is None else stored[np.newaxis]
+
+
+def _stored_keys(stream: StreamColumns, key: tuple[str, ...], kinds: Mapping[str, AttributeType]) -> Int64Array | None:
+    if len(key) != 1 or key[0] == TIME_ATTRIBUTE or kinds[key[0]] is AttributeType.STRING:
+        return None
+    return stream.batch.whole_numbers(key[0])
 
 
 class OwnRows(NamedTuple):
@@ -118,4 +152,4 @@ def rows_of(keys: Float64Array | Int64Array, number: int, n_shares: int, t_ms: I
     return OwnRows(rows[:n_rows], times[:n_rows], own[:, :n_rows], float(np.uint64(greatest).view(np.float64)))
 
 
-__all__ = ["OwnRows", "Share", "keys_of", "rows_of", "shares_of"]
+__all__ = ["OwnRows", "Share", "begin_shares", "keys_of", "rows_of", "shares_of"]

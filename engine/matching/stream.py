@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -80,6 +81,8 @@ class StreamColumns:
         """Rows by event type, local predicates and key, see `engine.matching.early_filter`."""
         self.parts: dict[tuple[tuple[str, ...], int], list[StreamColumns | None]] = {}
         """What so many threads take of it each by a key, see `engine.matching.shares`."""
+        self.begun: dict[tuple[tuple[str, ...], int, int], Future[object]] = {}
+        """Which of the parts another thread may be making."""
         self._columns: dict[str, Float64Array] = {}
         self._complete: set[str] = set()
         self._precise: bool | None = None

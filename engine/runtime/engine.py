@@ -121,6 +121,8 @@ class Engine:
         self._share_events()
         self._counted = {query.name: _Counted() for query in queries}
         self._waiting = EventBatch.empty()
+        self._comes_whole = True
+        """Whether the last batch was released as it came: then the next one may be too."""
         self._late: list[EventBatch] = []
         self._aside = Aside()
 
@@ -130,12 +132,14 @@ class Engine:
         Raises EventError for a batch that breaks the schema; nothing of it is taken in then. A watermark that is lower
         than an earlier one counts as that one.
         """
-        batch = self._admitted(batch)
+        batch.validate()
+        ahead = self._workers.divide_ahead(self._fed_all(), batch, self._interner) if self._comes_whole else None
         watermark_ms = max(watermark_ms, self.watermark_ms)
-        on_time = self._without_late(batch)
+        on_time = self._without_late(self._admitted(batch))
         released, self._waiting = EventBatch.concat([self._waiting, on_time]).parted(watermark_ms)
         self.watermark_ms = watermark_ms
-        stream = StreamColumns(released, self._interner)
+        self._comes_whole = released.table is batch.table
+        stream = ahead if ahead is not None and self._comes_whole else StreamColumns(released, self._interner)
         self._part_shared(stream)
         self._generation.step(self._runtimes)
         at_once = {
@@ -328,11 +332,14 @@ class Engine:
         return self._runtimes[name].promise_ms(self.watermark_ms if feed is None else feed.watermark_ms)
 
     def _admitted(self, batch: EventBatch) -> EventBatch:
-        batch.validate()
         admitted, refused = admit(batch)
         if refused.n_events:
             self._aside.add(refused)
         return admitted
+
+    def _fed_all(self) -> list[Runtime]:
+        """The runtimes of the queries that get the events of the stream alone."""
+        return [runtime for name, runtime in self._runtimes.items() if name not in self._feeds]
 
     def _fits_all(self, name: str, stream: StreamColumns) -> bool:
         """Whether no event can be longer than the window of the query."""

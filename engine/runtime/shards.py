@@ -7,7 +7,7 @@ the decoded columns of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache, partial
 from typing import TypeVar
@@ -15,11 +15,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from engine.errors import EngineError, StateError
-from engine.events import AttributeType
+from engine.events import AttributeType, EventBatch
 from engine.language import ast
 from engine.matching.base import Runtime
+from engine.matching.interner import Interner
 from engine.matching.rows import MatchRow, joined_rows
-from engine.matching.shares import keys_of, shares_of
+from engine.matching.shares import begin_shares, keys_of, shares_of
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 from engine.runtime.compiled import CompiledQuery
@@ -63,6 +64,12 @@ class Threads:
         """Whether there is another one beside the calling thread."""
         return self._pool is not None
 
+    def submit(self, task: Callable[[], object]) -> Future[object]:
+        """Begin a task in one of the others, of which there must be one."""
+        if self._pool is None:
+            raise EngineError("threads: found 1, expected another one to give a task to")
+        return self._pool.submit(task)
+
     def side_by_side(self, tasks: Sequence[Callable[[], None]]) -> None:
         """Do all of them, the first one in the calling thread; every one has ended when this returns.
 
@@ -105,6 +112,19 @@ class Workers:
     def sharded(self, query: CompiledQuery, make: Callable[[], Runtime]) -> Runtime:
         """New run state in shards, as many as threads; one that is restored has as many as were saved."""
         return ShardedRuntime(query.plan, make, self._n)
+
+    def divide_ahead(self, runtimes: Iterable[Runtime], batch: EventBatch, interner: Interner) -> StreamColumns | None:
+        """Begin to divide a batch that may be the next step, while it is looked at; None when it is not worth while.
+
+        Nothing but the returned columns is changed by it; what goes wrong is told when they are made use of.
+        """
+        sharded = [runtime for runtime in runtimes if isinstance(runtime, ShardedRuntime)]
+        if not sharded or not self._threads.are_many or len(batch) < LEAST_EVENTS:
+            return None
+        stream = StreamColumns(batch, interner)
+        for runtime in sharded:
+            runtime.divide_ahead(stream, self._threads.submit)
+        return stream
 
     def begin(
         self, runtimes: Mapping[str, Runtime], stream: StreamColumns, watermark_ms: int, clock: Callable[[], float]
@@ -206,6 +226,11 @@ class ShardedRuntime:
             return self._shards[number].advance(share, watermark_ms)
 
         return [partial(advance, number) for number in range(n_shards)] if n_shards > 1 else []
+
+    def divide_ahead(self, stream: StreamColumns, submit: Callable[[Callable[[], object]], Future[object]]) -> None:
+        """Begin to divide a batch among the shards, if there are several."""
+        if len(self._shards) > 1:
+            begin_shares(stream, self.plan.key, self._kinds, len(self._shards), submit)
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""

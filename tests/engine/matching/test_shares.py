@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +15,7 @@ from hypothesis import strategies as st
 from engine.errors import EventError
 from engine.events import MAX_EXACT_INT, AttributeType, EventBatch, EventSchema
 from engine.matching.interner import Interner
-from engine.matching.shares import rows_of, shares_of
+from engine.matching.shares import begin_shares, rows_of, shares_of
 from engine.matching.stream import StreamColumns
 from engine.matching.texts import Texts
 
@@ -97,6 +101,7 @@ def stream_of(rows: list[dict[str, object]]) -> StreamColumns:
     return StreamColumns(EventBatch.from_rows(given, SCHEMA), Interner())
 
 
+KEYED_BY_K: list[dict[str, object]] = [{"type": "A", "k": n, "x": 1, "y": 0.5, "s": "p"} for n in range(9)]
 ROWS = st.lists(
     st.one_of(
         st.fixed_dictionaries(
@@ -153,3 +158,54 @@ def test_a_key_that_is_not_exact_is_refused(number: int) -> None:
     for key in (MAX_EXACT_INT + 1, -MAX_EXACT_INT - 1):
         with pytest.raises(EventError, match="attribute k: 9007199254740993 is beyond"):
             shares_of(stream_of([{"type": "B", "k": key, "x": 1}]), ("k",), KINDS, number, 2)
+
+
+@pytest.mark.parametrize("happens", ["done", "under way", "not begun"])
+def test_a_share_that_another_thread_has_begun_is_waited_for(happens: str) -> None:
+    stream, given, made = stream_of(KEYED_BY_K), list[Callable[[], object]](), list[object]()
+    begun = Future[object]()
+
+    def submit(task: Callable[[], object]) -> Future[object]:
+        given.append(task)
+        return begun
+
+    def make() -> None:
+        made.append(given[0]())
+        begun.set_result(None)
+
+    for _ in range(2):  # for two queries
+        begin_shares(stream, ("k",), KINDS, 2, submit)
+    assert len(given) == 1  # the calling thread makes the first one
+    assert happens == "not begun" or begun.set_running_or_notify_cancel()
+    if happens == "done":
+        make()
+    elif happens == "under way":
+        threading.Thread(target=make).start()
+    found = shares_of(stream, ("k",), KINDS, 1, 2)
+    assert begun.cancelled() == (happens == "not begun")
+    assert [one is found for one in made] == [True] * (happens != "not begun")
+    assert shares_of(stream, ("k",), KINDS, 1, 2) is found
+    assert len(shares_of(stream, ("k",), KINDS, 0, 2)) + len(found) == len(stream)
+
+
+def test_nothing_is_begun_that_would_leave_a_trace() -> None:
+    """Codes of strings stay, whether the events that have them are refused or not."""
+    stream = stream_of(KEYED_BY_K)
+    for key in (("s",), ("k", "x"), ("timestamp",)):
+        begin_shares(stream, key, {**KINDS, "timestamp": AttributeType.INT}, 2, lambda _: Future[object]())
+    assert not stream.begun
+
+
+def test_what_goes_wrong_ahead_goes_wrong_where_it_is_asked_for() -> None:
+    stream = stream_of([{"type": "B", "k": MAX_EXACT_INT + 1, "x": 1}])
+
+    def submit(task: Callable[[], object]) -> Future[object]:
+        failed = Future[object]()
+        with pytest.raises(EventError) as error:
+            task()
+        failed.set_exception(error.value)
+        return failed
+
+    begin_shares(stream, ("k",), KINDS, 2, submit)
+    with pytest.raises(EventError, match="attribute k: 9007199254740993 is beyond"):
+        shares_of(stream, ("k",), KINDS, 1, 2)

@@ -9,6 +9,7 @@ from unittest.mock import patch
 from weakref import ref
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,6 +99,27 @@ def test_whole_numbers_divide_a_batch_as_they_are_stored() -> None:
     for batch, watermark_ms in batches_of(events, [25, 7]):
         assert batch.whole_numbers("n") is not None
         assert told(other.process(batch, watermark_ms)) == told(one.process(batch, watermark_ms))
+
+
+@pytest.mark.parametrize("cut", ["refused", "late", "waiting"])
+def test_a_batch_that_is_not_evaluated_as_it_came_is_divided_anew(cut: str) -> None:
+    """Dividing begins before the batch is looked at."""
+    one, other = (Engine(QUERIES[-2:], SCHEMA, threads=threads) for threads in (1, 2))
+    events = [("AB"[n % 3 > 0], "pq"[n % 2], n % 2, 1) for n in range(40)]
+    for number, (batch, watermark_ms) in enumerate(batches_of(events, [10])):
+        given = batch.table
+        if cut == "refused" and number == 1:
+            times = np.where(np.arange(len(batch)) == 4, -1, batch.t_lo_ms)
+            given = given.set_column(given.column_names.index("t_lo_ms"), "t_lo_ms", pa.array(times))
+        if cut == "late" and number == 2:
+            given = pa.concat_tables([given.slice(0, 3), batches_of(events, [10])[0][0].table, given.slice(3)])
+        until_ms = watermark_ms - 4 * (cut == "waiting" and number in (1, 2))
+        rows = [told(engine.process(EventBatch(given), until_ms)) for engine in (one, other)]
+        assert rows[0] == rows[1]
+        assert bool(rows[0])
+    assert [engine.n_late for engine in (one, other)] == [10 * (cut == "late")] * 2
+    assert one.n_refused == other.n_refused
+    assert bool(one.n_refused) == (cut == "refused")
 
 
 def test_shards_keep_the_place_of_an_event_in_its_source() -> None:
