@@ -1,0 +1,210 @@
+"""Which queries run where: those of one key share buckets, the queries without a key have one bucket of their own.
+
+What goes to the executors is small and plain: texts, names and numbers. They compile the queries themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+import engine
+from app.aggregates import register_configured
+from app.alerting.catalog import QueryInfo
+from app.assembly import BRIEF_MS, types_of_one_source
+from app.queries import Loaded
+from app.settings import Settings
+from collectors.schema import event_table, load_event_types
+from engine.errors import StateError
+
+WITHOUT_KEY = ""
+"""Name of the group of the queries that cannot be divided."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The events that a group takes, and to which of its buckets they go."""
+
+    group: str
+    key: tuple[str, ...]
+    """Attributes whose values tell the bucket; () for a group of one bucket."""
+    keyed: frozenset[str]
+    """Types whose events go to the bucket of their key; one without a value of it is in no match and goes nowhere."""
+    broadcast: frozenset[str]
+    """Types whose events go to every bucket."""
+    n_buckets: int
+    counted: frozenset[str]
+    """Types whose events are counted here, and in no other group; broadcast ones in the first bucket alone."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What every bucket of a group evaluates."""
+
+    route: Route
+    texts: tuple[tuple[str, str], ...]
+    """Query texts by name, parameters filled in: the group's own queries and those whose matches they use."""
+    hashes: tuple[tuple[str, str], ...]
+    told: tuple[str, ...]
+    """The queries whose rows are told; another group tells those of the others."""
+    infos: tuple[QueryInfo, ...]
+    """Of the queries that are told."""
+
+    @property
+    def name(self) -> str:
+        """Of its key: it stays the same when other queries come or go."""
+        return self.route.group
+
+
+@dataclass(frozen=True)
+class BucketOptions:
+    """What is the same for all buckets."""
+
+    max_rows: int
+    work_budget: int
+    precedence: tuple[str, ...]
+    remember_ids_ms: int
+    brief_types: frozenset[str]
+    brief_ms: int
+    max_evidence_events: int
+    aggregates: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> BucketOptions:
+        """As the live process has them."""
+        return cls(
+            max_rows=settings.engine.max_rows,
+            work_budget=settings.engine.work_budget,
+            precedence=tuple(settings.sources.precedence),
+            remember_ids_ms=settings.sources.remember_ids_ms,
+            brief_types=types_of_one_source(event_table()),
+            brief_ms=BRIEF_MS,
+            max_evidence_events=settings.alerting.max_evidence_events,
+            aggregates=tuple(settings.queries.aggregates),
+        )
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """Everything that the executors need to know."""
+
+    groups: tuple[Group, ...]
+    options: BucketOptions
+    stream_id: str = ""
+    """Tells this stream's engines from those of another one in the same worker process."""
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Of all groups."""
+        return tuple(group.route for group in self.groups)
+
+    def group(self, name: str) -> Group:
+        """By name; raises KeyError."""
+        return next(group for group in self.groups if group.name == name)
+
+
+def stream_plan(queries: Loaded, settings: Settings, n_buckets: int, stream_id: str = "") -> StreamPlan:
+    """Groups for the queries, each of which is told by exactly one."""
+    by_key: dict[tuple[str, ...], list[engine.CompiledQuery]] = {}
+    for query in queries.compiled:
+        if not query.is_silent:
+            by_key.setdefault(query.distribution.key, []).append(query)
+    counted: set[str] = set()
+    groups = []
+    for key in sorted(by_key):
+        group = _group(key, by_key[key], queries.infos, n_buckets, frozenset(counted))
+        counted |= group.route.counted
+        groups.append(group)
+    return StreamPlan(tuple(groups), BucketOptions.of(settings), stream_id)
+
+
+@lru_cache(maxsize=64)
+def compiled_queries(group: Group, aggregates: tuple[str, ...]) -> tuple[engine.CompiledQuery, ...]:
+    """The group's queries, compiled once per process.
+
+    Raises StateError when one means something else here than where the job was started: another version of the program.
+    """
+    register_configured(aggregates)
+    compiled = tuple(engine.compile_queries(dict(group.texts), load_event_types()))
+    found, expected = {query.name: query.hash for query in compiled}, dict(group.hashes)
+    for name, digest in expected.items():
+        if found.get(name) != digest:
+            raise StateError(
+                f"query {name} has the hash {found.get(name)} on this executor, {digest} on the driver; expected the "
+                "same program on both: ship it anew with --py-files"
+            )
+    return compiled
+
+
+def meaning(groups: Sequence[Group]) -> dict[str, dict[str, object]]:
+    """What decides which state is whose, as JSON-able values by group."""
+    return {
+        group.name: {
+            "queries": dict(group.hashes),
+            "key": list(group.route.key),
+            "keyed": sorted(group.route.keyed),
+            "broadcast": sorted(group.route.broadcast),
+            "n_buckets": group.route.n_buckets,
+        }
+        for group in groups
+    }
+
+
+def digest(group: Group) -> str:
+    """Of everything that a group's buckets do."""
+    text = json.dumps([meaning([group]), asdict(group)], sort_keys=True, default=_plain)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _group(
+    key: tuple[str, ...],
+    own: Sequence[engine.CompiledQuery],
+    infos: Mapping[str, QueryInfo],
+    n_buckets: int,
+    counted: frozenset[str],
+) -> Group:
+    # An event that one query needs in every bucket may go to all of them for the others, too.
+    broadcast = frozenset().union(*(query.distribution.broadcast for query in own))
+    types = frozenset().union(*(query.distribution.types for query in own))
+    if not key:
+        broadcast = types = frozenset().union(*(query.read_types for query in own))
+    route = Route(
+        group="+".join(key) or WITHOUT_KEY,
+        key=key,
+        keyed=types - broadcast,
+        broadcast=broadcast,
+        n_buckets=n_buckets if key else 1,
+        counted=types - counted,
+    )
+    needed = {query.name: query for top in own for query in top.chain}
+    names = sorted(needed)
+    told = tuple(sorted(query.name for query in own))
+    return Group(
+        route,
+        tuple((name, engine.print_query(needed[name].resolved.query)) for name in names),
+        tuple((name, needed[name].hash) for name in names),
+        told,
+        tuple(infos[name] for name in told),
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Iterable):
+        return sorted(value)
+    raise TypeError(f"not expected in a plan: {value!r}")
+
+
+__all__ = [
+    "WITHOUT_KEY",
+    "BucketOptions",
+    "Group",
+    "Route",
+    "StreamPlan",
+    "compiled_queries",
+    "digest",
+    "meaning",
+    "stream_plan",
+]

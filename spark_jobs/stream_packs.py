@@ -1,0 +1,122 @@
+"""From event rows to packs: all events of one bucket in a part of the input, as one row with Arrow IPC bytes.
+
+The bucket of an event is computed by Spark, from the values of its key; packs are made by whole columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import ipc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from engine.events import HEADER, SKEW
+from spark_jobs.buckets import bucket
+from spark_jobs.stream_bucket import SOURCE
+from spark_jobs.stream_groups import Route
+
+GROUP, BUCKET = "bucket_group", "bucket"
+
+PACKS = StructType(
+    [
+        StructField(GROUP, StringType(), False),
+        StructField(BUCKET, IntegerType(), False),
+        StructField("pack", BinaryType(), False),
+    ]
+)
+
+_EVERY = -1
+"""Bucket of an event that goes to all of a group's buckets."""
+
+_ALWAYS = frozenset({*HEADER.names, SOURCE})
+
+
+def packed(events: DataFrame, routes: Sequence[Route]) -> DataFrame:
+    """Packs (GROUP, BUCKET, pack) of event rows; an event that no group takes is in none.
+
+    `events`: columns of the store's events, further ones are left out. A pack has the header columns, `source`, and the
+    columns of which one of its events has a value.
+    """
+    names = [name for name in events.columns if not name.startswith("__")]
+    places = [_place(route).alias(_column(at)) for at, route in enumerate(routes)]
+    numbers = tuple(route.n_buckets for route in routes)
+    groups = tuple(route.group for route in routes)
+
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _packs(batches, groups, numbers)
+
+    return events.select(*names, *places).mapInArrow(pack, PACKS)
+
+
+def _place(route: Route) -> Column:
+    """The number of the bucket, _EVERY, or null for an event that the group does not take."""
+    place = sf.when(sf.col("type").isin(sorted(route.broadcast)), sf.lit(_EVERY))
+    if not route.keyed:
+        return place
+    keyed = sf.col("type").isin(sorted(route.keyed))
+    for name in route.key:  # without a value it is in no match
+        keyed = keyed & sf.col(name).isNotNull()
+    return place.when(keyed, bucket(route.key, route.n_buckets))
+
+
+def _packs(
+    batches: Iterable[pa.RecordBatch], groups: Sequence[str], numbers: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        events = _as_events(table.drop_columns([_column(at) for at in range(len(groups))]))
+        for at, (group, n_buckets) in enumerate(zip(groups, numbers, strict=True)):
+            places = table.column(_column(at)).fill_null(_EVERY - 1).to_numpy()
+            yield from _of_group(events, np.asarray(places), group, n_buckets)
+
+
+def _of_group(events: pa.Table, places: npt.NDArray[np.int64], group: str, n_buckets: int) -> Iterator[pa.RecordBatch]:
+    order = np.argsort(places, kind="stable")
+    values, starts = np.unique(places[order], return_index=True)
+    ends = [*starts[1:], len(order)]
+    for value, start, end in zip(values.tolist(), starts.tolist(), ends, strict=True):
+        if value < _EVERY:
+            continue
+        data = _pack(events.take(pa.array(order[start:end])))
+        goes_to = range(n_buckets) if value == _EVERY else (value,)
+        for number in goes_to:
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([group]), pa.array([number], pa.int32()), pa.array([data], pa.binary())],
+                names=[GROUP, BUCKET, "pack"],
+            )
+
+
+def _pack(events: pa.Table) -> bytes:
+    empty = [
+        name for name in events.column_names if name not in _ALWAYS and events.column(name).null_count == len(events)
+    ]
+    kept = events.drop_columns(empty).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, kept.schema) as writer:
+        writer.write_table(kept)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _as_events(table: pa.Table) -> pa.Table:
+    """The columns typed as the engine has them; those of the header first."""
+    types = {field.name: field.type for field in (*HEADER, SKEW)}
+    names = [*HEADER.names, *(name for name in table.column_names if name not in HEADER.names)]
+    columns = [table.column(name).cast(types.get(name, table.column(name).type)) for name in names]
+    return pa.table(
+        columns,
+        schema=pa.schema(
+            [HEADER.field(n) if n in HEADER.names else pa.field(n, c.type) for n, c in zip(names, columns, strict=True)]
+        ),
+    )
+
+
+def _column(at: int) -> str:
+    return f"__bucket_{at}"
+
+
+__all__ = ["BUCKET", "GROUP", "PACKS", "packed"]

@@ -1,0 +1,161 @@
+"""Where the stream's events come from: a folder in which files appear, or Kafka; and heartbeats beside them.
+
+Each gives rows with the columns of the store's events, `MALFORMED` (what is wrong with a record that is no event) and
+`EVENT_TIME`, whose greatest value so far, less the lateness, is the stream's watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from engine.events import HEADER
+from spark_jobs.event_store.schema import EVENTS
+from spark_jobs.session import SparkJobError
+
+MALFORMED, EVENT_TIME = "__malformed", "__event_time"
+
+_CORRUPT = "__corrupt"
+_PLACE = "__place"
+_SHOWN_CHARS = 200
+_NEEDED = ("event_id", "type", "t_lo_ms")
+
+FileFormat = Literal["parquet", "jsonl"]
+
+
+@dataclass(frozen=True)
+class FolderInput:
+    """Files that appear in a folder, each whole at once (written elsewhere and renamed), and never change."""
+
+    url: str
+    format: FileFormat
+    max_files: int | None = None
+    """Per micro-batch; None: all that are there."""
+
+    def describe(self) -> dict[str, object]:
+        """What must not change between two runs on one checkpoint."""
+        return {"folder": self.url, "format": self.format}
+
+
+@dataclass(frozen=True)
+class KafkaInput:
+    """A topic whose values are events, each a JSON object in UTF-8 with the names of the store's columns."""
+
+    servers: str
+    topic: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Further ones of Spark's Kafka source, as startingOffsets or kafka.security.protocol."""
+
+    def describe(self) -> dict[str, object]:
+        """What must not change between two runs on one checkpoint."""
+        return {"kafka": self.servers, "topic": self.topic}
+
+
+def read_events(spark: SparkSession, source: FolderInput | KafkaInput) -> DataFrame:
+    """The records of a source; raises SparkJobError when Spark cannot read from it."""
+    return _folder(spark, source) if isinstance(source, FolderInput) else _kafka(spark, source)
+
+
+def with_event_time(
+    records: DataFrame, heartbeats: DataFrame | None, lateness_ms: int, max_ahead_ms: int
+) -> DataFrame:
+    """Records and heartbeats as one stream with a watermark.
+
+    An event that claims to begin more than `max_ahead_ms` after the present takes part, but does not move the
+    watermark: one wrong clock would make everybody else's events late.
+    """
+    present_ms = sf.unix_millis(sf.current_timestamp())
+    is_told = sf.col("t_lo_ms").between(sf.lit(0), present_ms + sf.lit(max_ahead_ms)) & sf.col(MALFORMED).isNull()
+    timed = records.withColumn(EVENT_TIME, sf.timestamp_millis(sf.when(is_told, sf.col("t_lo_ms")).otherwise(sf.lit(0))))
+    if heartbeats is not None:
+        timed = timed.unionByName(heartbeats)
+    return timed.withWatermark(EVENT_TIME, f"{lateness_ms} milliseconds")
+
+
+HEARTBEAT = StructType([StructField("event_time_ms", EVENTS["t_lo_ms"].dataType)])
+
+
+def read_heartbeats(spark: SparkSession, folder: str) -> DataFrame:
+    """The files that `stream_idle` leaves there, removed once they are in; they have a time and nothing else."""
+    told = spark.readStream.schema(HEARTBEAT).option("cleanSource", "delete").json(folder)
+    nothing = [sf.lit(None).cast(column.dataType).alias(column.name) for column in EVENTS]
+    malformed = sf.lit(None).cast(StringType()).alias(MALFORMED)
+    return told.select(*nothing, malformed, sf.timestamp_millis("event_time_ms").alias(EVENT_TIME))
+
+
+def _folder(spark: SparkSession, source: FolderInput) -> DataFrame:
+    # Files with older times than others must not be taken for old news.
+    reader = spark.readStream.option("maxFileAge", "36500d")
+    if source.max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", source.max_files)
+    place = sf.col("_metadata.file_path").alias(_PLACE)
+    if source.format == "parquet":
+        rows = reader.schema(EVENTS).parquet(source.url)
+        return _checked(rows.select("*", place, sf.lit(None).cast(StringType()).alias(_CORRUPT)))
+    with_corrupt = StructType([*EVENTS.fields, StructField(_CORRUPT, StringType())])
+    reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _CORRUPT)
+    return _checked(reader.schema(with_corrupt).json(source.url).select("*", place))
+
+
+def _kafka(spark: SparkSession, source: KafkaInput) -> DataFrame:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", source.servers)
+    for name, value in {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}.items():
+        reader = reader.option(name, value)
+    try:
+        records = reader.load()
+    except PySparkException as error:
+        if "kafka" in str(error).lower() and "find" in str(error).lower():
+            raise SparkJobError(
+                "Spark has no Kafka source: it is a package of its own; give it to the job with "
+                f"--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, or with "
+                "--packages to spark-submit"
+            ) from error
+        raise SparkJobError(f"Kafka topic {source.topic} on {source.servers}: {error}") from error
+    with_corrupt = StructType([*EVENTS.fields, StructField(_CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    event = sf.from_json(sf.col("value").cast(StringType()), with_corrupt, options).alias("event")
+    place = sf.concat_ws("/", "topic", sf.col("partition").cast(StringType()), sf.col("offset").cast(StringType()))
+    return _checked(records.select(event, place.alias(_PLACE)).select("event.*", _PLACE))
+
+
+def _checked(rows: DataFrame) -> DataFrame:
+    """Columns that may be left out are filled in; what is no event says why."""
+    found = sf.when(
+        sf.col(_CORRUPT).isNotNull(), sf.concat(sf.lit("no JSON object with these columns: "), _shown(sf.col(_CORRUPT)))
+    )
+    for name in _NEEDED:
+        found = found.when(sf.col(name).isNull(), sf.lit(f"{name} is missing"))
+    malformed = sf.when(found.isNotNull(), sf.concat_ws(": ", sf.col(_PLACE), found)).alias(MALFORMED)
+    defaults = {"t_hi_ms": sf.col("t_lo_ms"), "source_rank": sf.lit(0), "source_seq": sf.lit(0)}
+    columns = [
+        sf.coalesce(sf.col(column.name), defaults[column.name]).cast(column.dataType).alias(column.name)
+        if column.name in defaults
+        else sf.col(column.name)
+        for column in EVENTS
+    ]
+    return rows.select(*columns, malformed)
+
+
+def _shown(text: Column) -> Column:
+    return sf.substring(text, 1, _SHOWN_CHARS)
+
+
+assert set(_NEEDED) <= set(HEADER.names)
+
+__all__ = [
+    "EVENT_TIME",
+    "HEARTBEAT",
+    "MALFORMED",
+    "FileFormat",
+    "FolderInput",
+    "KafkaInput",
+    "read_events",
+    "read_heartbeats",
+    "with_event_time",
+]
