@@ -23,10 +23,8 @@ from collectors.schema import load_event_types
 from engine import MatchRow
 from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
+from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream_groups import BucketOptions, Group, compiled_queries
-
-SOURCE = "source"
-"""Column beside an event's own: the collector that yielded it."""
 
 NO_SOURCE = "events"
 """The source of events that name none."""
@@ -233,4 +231,4 @@ def _ends(ids: Sequence[str], at_most: int) -> Sequence[str]:
     return [*ids[:head], *ids[len(ids) - (at_most - head) :]]
 
 
-__all__ = ["NO_SOURCE", "SOURCE", "Bucket", "Told", "status_content"]
+__all__ = ["NO_SOURCE", "Bucket", "Told", "status_content"]

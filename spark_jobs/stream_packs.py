@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from engine.events import HEADER, SKEW
 from spark_jobs.buckets import bucket
-from spark_jobs.stream_bucket import SOURCE
+from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream_groups import Route
 
 GROUP, BUCKET = "bucket_group", "bucket"

@@ -62,9 +62,7 @@ def read_events(spark: SparkSession, source: FolderInput | KafkaInput) -> DataFr
     return _folder(spark, source) if isinstance(source, FolderInput) else _kafka(spark, source)
 
 
-def with_event_time(
-    records: DataFrame, heartbeats: DataFrame | None, lateness_ms: int, max_ahead_ms: int
-) -> DataFrame:
+def with_event_time(records: DataFrame, heartbeats: DataFrame | None, lateness_ms: int, max_ahead_ms: int) -> DataFrame:
     """Records and heartbeats as one stream with a watermark.
 
     An event that claims to begin more than `max_ahead_ms` after the present takes part, but does not move the
@@ -72,7 +70,9 @@ def with_event_time(
     """
     present_ms = sf.unix_millis(sf.current_timestamp())
     is_told = sf.col("t_lo_ms").between(sf.lit(0), present_ms + sf.lit(max_ahead_ms)) & sf.col(MALFORMED).isNull()
-    timed = records.withColumn(EVENT_TIME, sf.timestamp_millis(sf.when(is_told, sf.col("t_lo_ms")).otherwise(sf.lit(0))))
+    timed = records.withColumn(
+        EVENT_TIME, sf.timestamp_millis(sf.when(is_told, sf.col("t_lo_ms")).otherwise(sf.lit(0)))
+    )
     if heartbeats is not None:
         timed = timed.unionByName(heartbeats)
     return timed.withWatermark(EVENT_TIME, f"{lateness_ms} milliseconds")
