@@ -19,7 +19,7 @@ class HadoopFiles:
         self._jvm: Any = spark._jvm
         self._root = root
         with _told(root):
-            self._fs = self._path("").getFileSystem(spark._jsc.hadoopConfiguration())  # type: ignore[attr-defined]
+            self._fs = self._path("").getFileSystem(spark._jsc.hadoopConfiguration())
 
     @property
     def root(self) -> str:

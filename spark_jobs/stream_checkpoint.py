@@ -63,8 +63,8 @@ def read_meaning(files: HadoopFiles) -> StreamMeaning | None:
         found = json.loads(text)
         if found["format"] != FORMAT:
             raise SparkJobError(
-                f"{files.url(FILE)}: format {found['format']}; expected {FORMAT}: the checkpoint is of another version; "
-                "name a new folder"
+                f"{files.url(FILE)}: format {found['format']}; expected {FORMAT}: the checkpoint is of another "
+                "version; name a new folder"
             )
         return StreamMeaning(found["stream_id"], found["n_buckets"], found["source"], found["groups"])
     except (KeyError, TypeError, ValueError) as error:

@@ -5,6 +5,7 @@ The bucket of an event is computed by Spark, from the values of its key; packs a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -15,10 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from engine.events import HEADER, SKEW
 from spark_jobs.buckets import bucket
-from spark_jobs.event_store.schema import SOURCE
+from spark_jobs.event_store.schema import EVENTS, SOURCE, to_batch
 from spark_jobs.stream_groups import Route
+from spark_jobs.stream_sources import MALFORMED
 
 GROUP, BUCKET = "bucket_group", "bucket"
 
@@ -30,19 +31,23 @@ PACKS = StructType(
     ]
 )
 
-_EVERY = -1
-"""Bucket of an event that goes to all of a group's buckets."""
+NO_EVENTS = "no events"
+"""Group of the packs that tell of records that are no events, as JSON."""
 
-_ALWAYS = frozenset({*HEADER.names, SOURCE})
+_EVERY, _NOWHERE = -1, -2
+"""Bucket of an event that goes to all of a group's buckets, and of one that the group does not take."""
+
+_N_SHOWN = 3
 
 
 def packed(events: DataFrame, routes: Sequence[Route]) -> DataFrame:
     """Packs (GROUP, BUCKET, pack) of event rows; an event that no group takes is in none.
 
-    `events`: columns of the store's events, further ones are left out. A pack has the header columns, `source`, and the
-    columns of which one of its events has a value.
+    `events`: columns of the store's events and MALFORMED, further ones are left out. A pack has the header columns,
+    `source`, and the columns of which one of its events has a value. Records that are no events are counted in packs of
+    the group NO_EVENTS.
     """
-    names = [name for name in events.columns if not name.startswith("__")]
+    names = [field.name for field in EVENTS]
     places = [_place(route).alias(_column(at)) for at, route in enumerate(routes)]
     numbers = tuple(route.n_buckets for route in routes)
     groups = tuple(route.group for route in routes)
@@ -50,12 +55,13 @@ def packed(events: DataFrame, routes: Sequence[Route]) -> DataFrame:
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _packs(batches, groups, numbers)
 
-    return events.select(*names, *places).mapInArrow(pack, PACKS)
+    return events.select(*names, MALFORMED, *places).mapInArrow(pack, PACKS)
 
 
 def _place(route: Route) -> Column:
     """The number of the bucket, _EVERY, or null for an event that the group does not take."""
-    place = sf.when(sf.col("type").isin(sorted(route.broadcast)), sf.lit(_EVERY))
+    place = sf.when(sf.col(MALFORMED).isNotNull(), sf.lit(_NOWHERE))
+    place = place.when(sf.col("type").isin(sorted(route.broadcast)), sf.lit(_EVERY))
     if not route.keyed:
         return place
     keyed = sf.col("type").isin(sorted(route.keyed))
@@ -69,9 +75,10 @@ def _packs(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         table = pa.Table.from_batches([batch])
-        events = _as_events(table.drop_columns([_column(at) for at in range(len(groups))]))
+        yield from _of_malformed(table.column(MALFORMED).drop_null())
+        events = table.drop_columns([MALFORMED, *(_column(at) for at in range(len(groups)))])
         for at, (group, n_buckets) in enumerate(zip(groups, numbers, strict=True)):
-            places = table.column(_column(at)).fill_null(_EVERY - 1).to_numpy()
+            places = table.column(_column(at)).fill_null(_NOWHERE).to_numpy()
             yield from _of_group(events, np.asarray(places), group, n_buckets)
 
 
@@ -80,43 +87,35 @@ def _of_group(events: pa.Table, places: npt.NDArray[np.int64], group: str, n_buc
     values, starts = np.unique(places[order], return_index=True)
     ends = [*starts[1:], len(order)]
     for value, start, end in zip(values.tolist(), starts.tolist(), ends, strict=True):
-        if value < _EVERY:
+        if value == _NOWHERE:
             continue
         data = _pack(events.take(pa.array(order[start:end])))
         goes_to = range(n_buckets) if value == _EVERY else (value,)
         for number in goes_to:
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([group]), pa.array([number], pa.int32()), pa.array([data], pa.binary())],
-                names=[GROUP, BUCKET, "pack"],
-            )
+            yield _row(group, number, data)
+
+
+def _of_malformed(found: pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
+    if len(found):
+        told = {"n": len(found), "first": found.slice(0, _N_SHOWN).to_pylist()}
+        yield _row(NO_EVENTS, 0, json.dumps(told).encode())
+
+
+def _row(group: str, number: int, pack: bytes) -> pa.RecordBatch:
+    columns = [pa.array([group]), pa.array([number], pa.int32()), pa.array([pack], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=PACKS.names)
 
 
 def _pack(events: pa.Table) -> bytes:
-    empty = [
-        name for name in events.column_names if name not in _ALWAYS and events.column(name).null_count == len(events)
-    ]
-    kept = events.drop_columns(empty).combine_chunks()
+    kept = to_batch(events).table.append_column(SOURCE, events.column(SOURCE)).combine_chunks()
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, kept.schema) as writer:
         writer.write_table(kept)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _as_events(table: pa.Table) -> pa.Table:
-    """The columns typed as the engine has them; those of the header first."""
-    types = {field.name: field.type for field in (*HEADER, SKEW)}
-    names = [*HEADER.names, *(name for name in table.column_names if name not in HEADER.names)]
-    columns = [table.column(name).cast(types.get(name, table.column(name).type)) for name in names]
-    return pa.table(
-        columns,
-        schema=pa.schema(
-            [HEADER.field(n) if n in HEADER.names else pa.field(n, c.type) for n, c in zip(names, columns, strict=True)]
-        ),
-    )
-
-
 def _column(at: int) -> str:
     return f"__bucket_{at}"
 
 
-__all__ = ["BUCKET", "GROUP", "PACKS", "packed"]
+__all__ = ["BUCKET", "GROUP", "NO_EVENTS", "PACKS", "packed"]

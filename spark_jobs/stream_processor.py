@@ -5,6 +5,7 @@ Rows are packs of events (see `stream_packs`), so that no Python object stands f
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -13,12 +14,17 @@ from typing import Any, cast
 import pyarrow as pa
 from pyarrow import ipc
 from pyspark.sql import DataFrame, Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
 
-from spark_jobs.stream_bucket import Bucket, Told, status_content
+from spark_jobs.stream_bucket import NO_SOURCE, Bucket, Told, status_content
 from spark_jobs.stream_groups import StreamPlan, digest
-from spark_jobs.stream_packs import BUCKET, GROUP
+from spark_jobs.stream_packs import BUCKET, GROUP, NO_EVENTS
 from spark_jobs.stream_parts import BucketCache, Cached, Head, read_parts, state_bytes, write_parts
 from spark_jobs.stream_rows import EVIDENCE, LATE, MATCH, STATUS, TOLD, event_content, match_content
 
@@ -52,14 +58,18 @@ class BucketProcessor(StatefulProcessor):
         self._head = handle.getValueState("head", "head string")
         self._parts = _Parts(handle.getMapState("parts", "name string", "data binary"))
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803  # Spark's names
+    def handleInputRows(  # type: ignore[override]  # rows, as transformWithState gives them; no frames
+        self, key: Any, rows: Iterator[Row], timerValues: TimerValues
+    ) -> Iterator[Row]:
         """New packs, and the watermark of the micro-batch."""
+        if key[0] == NO_EVENTS:
+            return _no_events(rows, timerValues.getCurrentWatermarkInMs())
         tables = (ipc.open_stream(pa.py_buffer(row.pack)).read_all() for row in rows)
         return self._step(str(key[0]), int(key[1]), tables, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
-    ) -> Iterator[Row]:  # noqa: N802, N803
+    ) -> Iterator[Row]:
         """The watermark moved and the bucket got nothing: its windows close all the same."""
         group, number = str(key[0]), int(key[1])
         return self._step(group, number, iter(()), timerValues.getCurrentWatermarkInMs(), expired=True)
@@ -70,6 +80,10 @@ class BucketProcessor(StatefulProcessor):
     def _step(
         self, group: str, number: int, tables: Iterator[pa.Table], watermark_ms: int, *, expired: bool = False
     ) -> Iterator[Row]:
+        if group not in self._digests:  # the group is no more, and its state goes
+            self._head.clear()
+            self._parts.clear()
+            return
         started = time.perf_counter()
         key = (self._plan.stream_id, group, number)
         stored = self._head.get()
@@ -123,6 +137,17 @@ def _rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
         yield row(LATE, event_content(event))
 
 
+def _no_events(rows: Iterator[Row], watermark_ms: int) -> Iterator[Row]:
+    """Records that are no events: told and forgotten."""
+    told = Told(watermark_ms)
+    for row in rows:
+        found = json.loads(bytes(row.pack))
+        message = f"{found['n']} records are no events: {'; '.join(found['first'])}"
+        told.problems.append((NO_SOURCE, NO_SOURCE, "no_event", message))
+        told.counters["rejected", NO_SOURCE, ""] += found["n"]
+    return _rows(told, NO_EVENTS, 0, status_content(told))
+
+
 class _Parts:
     """The map of a bucket's parts in the state store."""
 
@@ -130,7 +155,7 @@ class _Parts:
         self._state = state
 
     def items(self) -> Iterator[tuple[str, bytes]]:
-        for name in [str(key[0]) for key in self._state.keys()]:
+        for name in [str(key[0]) for key in self._state.keys()]:  # noqa: SIM118  # no mapping: it has keys() alone
             value = cast("tuple[Any]", self._state.getValue((name,)))
             yield name, bytes(value[0])
 
@@ -139,6 +164,9 @@ class _Parts:
 
     def remove(self, name: str) -> None:
         self._state.removeKey((name,))
+
+    def clear(self) -> None:
+        self._state.clear()
 
 
 __all__ = ["CONF", "BucketProcessor", "told_rows"]
