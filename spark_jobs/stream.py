@@ -47,9 +47,10 @@ from spark_jobs.stream_checkpoint import (
     new_stream_id,
     read_meaning,
 )
-from spark_jobs.stream_groups import StreamPlan, meaning, stream_plan
+from spark_jobs.stream_groups import StreamPlan, meaning
 from spark_jobs.stream_idle import IdleClock
 from spark_jobs.stream_packs import packed
+from spark_jobs.stream_plan import stream_plan
 from spark_jobs.stream_processor import CONF, told_rows
 from spark_jobs.stream_sources import FolderInput, KafkaInput, read_events, read_heartbeats, with_event_time
 

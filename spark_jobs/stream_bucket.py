@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,11 +20,13 @@ from app.clock_skew import apart
 from app.deduplicate import Deduplicator
 from app.recent import longest_windows, lookup
 from collectors.schema import load_event_types
-from engine import MatchRow
 from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream_groups import BucketOptions, Group, compiled_queries
+
+if TYPE_CHECKING:
+    from engine import MatchRow
 
 NO_SOURCE = "events"
 """The source of events that name none."""

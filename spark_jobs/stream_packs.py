@@ -19,9 +19,11 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from spark_jobs.buckets import bucket
 from spark_jobs.event_store.schema import EVENTS, SOURCE, to_batch
 from spark_jobs.stream_groups import Route
-from spark_jobs.stream_sources import MALFORMED
 
 GROUP, BUCKET = "bucket_group", "bucket"
+
+MALFORMED = "__malformed"
+"""Column beside an event's own: what is wrong with a record that is no event."""
 
 PACKS = StructType(
     [
@@ -118,4 +120,4 @@ def _column(at: int) -> str:
     return f"__bucket_{at}"
 
 
-__all__ = ["BUCKET", "GROUP", "NO_EVENTS", "PACKS", "packed"]
+__all__ = ["BUCKET", "GROUP", "MALFORMED", "NO_EVENTS", "PACKS", "packed"]

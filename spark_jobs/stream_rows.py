@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from engine import Binding, MatchRow, Possibilities
+import engine
+
+if TYPE_CHECKING:
+    from engine import Binding, MatchRow
 
 TOLD = StructType(
     [
@@ -55,7 +58,7 @@ def match_of(query: str, content: str) -> MatchRow:
     """The match that `match_content` wrote."""
     found = json.loads(content)
     candidates, window, possible = found["candidates"], found["window"], found["possible"]
-    return MatchRow(
+    return engine.MatchRow(
         query=query,
         key=tuple((name, value) for name, value in found["key"]),
         first_lo_ms=found["first_lo_ms"],
@@ -70,7 +73,7 @@ def match_of(query: str, content: str) -> MatchRow:
         capped=found["capped"],
         window=None if window is None else (window[0], window[1]),
         last_lo_ms=found["last_lo_ms"],
-        possible=None if possible is None else Possibilities.from_json(possible),
+        possible=None if possible is None else engine.Possibilities.from_json(possible),
     )
 
 
@@ -80,7 +83,7 @@ def event_content(event: Mapping[str, Any], **more: Any) -> str:
 
 
 def _binding(ids: Iterable[Any]) -> Binding:
-    return cast(Binding, tuple(entry if isinstance(entry, str) else _binding(entry) for entry in ids))
+    return cast("Binding", tuple(entry if isinstance(entry, str) else _binding(entry) for entry in ids))
 
 
 def _plain(value: Any) -> object:

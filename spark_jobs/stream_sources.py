@@ -18,8 +18,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from engine.events import HEADER
 from spark_jobs.event_store.schema import EVENTS
 from spark_jobs.session import SparkJobError
+from spark_jobs.stream_packs import MALFORMED
 
-MALFORMED, EVENT_TIME = "__malformed", "__event_time"
+EVENT_TIME = "__event_time"
 
 _CORRUPT = "__corrupt"
 _PLACE = "__place"
@@ -151,7 +152,6 @@ assert set(_NEEDED) <= set(HEADER.names)
 __all__ = [
     "EVENT_TIME",
     "HEARTBEAT",
-    "MALFORMED",
     "FileFormat",
     "FolderInput",
     "KafkaInput",
