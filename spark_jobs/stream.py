@@ -25,9 +25,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
+from app.asked import KILLED_BY_SIGNAL
 from app.assembly import checked_queries, endpoints_of, open_configured_store
 from app.clock import Clock, SystemClock
 from app.config import load_settings
+from app.console import inert
 from app.durations import parse_duration_ms
 from app.errors import AppError
 from app.logs import configure_logs
@@ -36,16 +38,17 @@ from app.queries import Loaded
 from app.settings import Settings
 from app.store.api import Store
 from engine.errors import EngineError
-from spark_jobs.hadoop_files import HadoopFiles
+from spark_jobs.event_store.file_system import StoreFiles
+from spark_jobs.interruption import EXIT_MISTAKE
 from spark_jobs.session import SparkJobError, spark_session
 from spark_jobs.stream_alerts import AlertSink, Written
 from spark_jobs.stream_checkpoint import (
-    FILE,
     StreamMeaning,
     check,
     last_watermark_ms,
     new_stream_id,
     read_meaning,
+    write_meaning,
 )
 from spark_jobs.stream_groups import StreamPlan, meaning
 from spark_jobs.stream_idle import IdleClock
@@ -60,7 +63,7 @@ HEARTBEATS = "heartbeats"
 """Folder in the checkpoint."""
 
 _LOOK_S = 1
-_STOPPED_BY_SIGINT = 130
+_ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,9 @@ class StreamJob:
         """Start where the checkpoint stands; raises SparkJobError when it is not one of this stream."""
         for name, value in CONF.items():
             spark.conf.set(name, value)
-        self._files = HadoopFiles(spark, self.options.checkpoint)
+        self._files = StoreFiles(spark, self.options.checkpoint)
         plan = self._plan()
-        self._heartbeats = self._files.make(HEARTBEATS)
+        self._files.make_folder(HEARTBEATS)
         self._idle = IdleClock(self.options.idle_timeout_ms, self.clock.now_ms())
         if (watermark_ms := last_watermark_ms(self._files)) is not None:
             self._idle.newest_ms = watermark_ms + self.options.lateness_ms
@@ -115,7 +118,7 @@ class StreamJob:
             self.store, alerting, plan.stream_id, self.clock.now_ms, notifier=self.notifier, after=self._written
         )
         writer = rows.writeStream.queryName("clustercep").outputMode("append").foreachBatch(sink)
-        writer = writer.option("checkpointLocation", self._files.root)
+        writer = writer.option("checkpointLocation", self._files.url)
         if self.options.once:
             writer = writer.trigger(availableNow=True)
         else:
@@ -128,7 +131,7 @@ class StreamJob:
     def rows(self, spark: SparkSession, plan: StreamPlan) -> DataFrame:
         """What the buckets tell, as a stream."""
         records = read_events(spark, self.options.source)
-        heartbeats = read_heartbeats(spark, self._heartbeats)
+        heartbeats = read_heartbeats(spark, self._files.full(HEARTBEATS))
         events = with_event_time(records, heartbeats, self.options.lateness_ms, self.options.max_ahead_ms)
         return told_rows(packed(events, plan.routes), plan)
 
@@ -142,7 +145,7 @@ class StreamJob:
 
     def heartbeat(self, time_ms: int) -> None:
         """Tell the stream that its time has come to `time_ms`: what starts before, less the lateness, is late."""
-        self._files.write(f"{HEARTBEATS}/{time_ms:020d}.json", f'{{"event_time_ms": {time_ms}}}\n')
+        self._files.create_new(f"{HEARTBEATS}/{time_ms:020d}.json", f'{{"event_time_ms": {time_ms}}}\n'.encode())
 
     def _plan(self) -> StreamPlan:
         plan = stream_plan(self.queries, self.settings, self.options.n_buckets)
@@ -151,12 +154,10 @@ class StreamJob:
         groups = meaning(plan.groups)
         now = StreamMeaning(stream_id, self.options.n_buckets, self.options.source.describe(), groups)
         if before is not None:
-            place = self._files.url(FILE)
-            for line in check(before, now, place, restart_queries=self.options.restart_queries):
+            for line in check(before, now, self._files.url, restart_queries=self.options.restart_queries):
                 log.info("checkpoint", change=line)
-        self._files.make()
         if before != now:
-            self._files.write(FILE, now.to_json())
+            write_meaning(self._files, now)
         return StreamPlan(plan.groups, plan.options, stream_id)
 
     def _written(self, written: Written) -> None:
@@ -197,8 +198,8 @@ def main(args: Sequence[str] | None = None) -> int:
         configure_logs(settings.log)
         return _main(given, settings)
     except (AppError, EngineError) as error:
-        sys.stderr.write(f"clustercep: {error}\n")
-        return 2
+        sys.stderr.write(f"clustercep: {inert(error)}\n")
+        return EXIT_MISTAKE
 
 
 def _main(given: argparse.Namespace, settings: Settings) -> int:
@@ -209,12 +210,12 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         store = opened.enter_context(open_configured_store(settings))
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)
-        conf = {**CONF, **_pairs(given.conf, "--conf")}
-        spark = opened.enter_context(spark_session("clustercep stream", given.master, conf))
+        conf = {**CONF, **settings.spark.conf, **_pairs(given.conf, "--conf")}
+        spark = opened.enter_context(spark_session("clustercep stream", given.master or settings.spark.master, conf))
         stopped.take_over()
         notifier.start()
         run(StreamJob(options, settings, queries, store, notifier=notifier), spark, stopped.event)
-        return _STOPPED_BY_SIGINT if stopped.by == signal.SIGINT else 0
+        return KILLED_BY_SIGNAL + stopped.by if stopped.by else 0
 
 
 @dataclass
@@ -224,7 +225,7 @@ class _Stopped:
 
     def take_over(self) -> None:
         """From Spark, which has a handler of its own for SIGINT."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ASKED:
             signal.signal(number, self._stop)
 
     def _stop(self, number: int, _frame: object) -> None:
@@ -235,7 +236,7 @@ class _Stopped:
 @contextmanager
 def _stopped_by_signals() -> Iterator[_Stopped]:
     stopped = _Stopped()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in _ASKED}
     try:
         yield stopped
     finally:

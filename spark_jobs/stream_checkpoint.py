@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.hadoop_files import HadoopFiles
+from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.session import SparkJobError
 
 FORMAT = 1
-FILE = "clustercep.json"
+FOLDER = "clustercep"
+"""In the checkpoint: one file per start that changed something, the last one holds."""
 
 
 @dataclass(frozen=True)
@@ -50,25 +51,38 @@ class StreamMeaning:
         }
 
 
-def read_meaning(files: HadoopFiles) -> StreamMeaning | None:
+def read_meaning(files: StoreFiles) -> StreamMeaning | None:
     """What the checkpoint holds, None for a new one; raises SparkJobError for a file that is not understood."""
-    text = files.read(FILE)
-    if text is None:
+    names = _names(files)
+    if not names:
         if files.names("offsets"):
             raise SparkJobError(
-                f"{files.root}: a checkpoint of Spark without {FILE}: not one of this job; name another folder"
+                f"{files.url}: a checkpoint of Spark, but without {FOLDER}: not of this job; name another folder"
             )
         return None
+    place = files.full(f"{FOLDER}/{names[-1]}")
     try:
-        found = json.loads(text)
+        found = json.loads(files.read(f"{FOLDER}/{names[-1]}"))
         if found["format"] != FORMAT:
             raise SparkJobError(
-                f"{files.url(FILE)}: format {found['format']}; expected {FORMAT}: the checkpoint is of another "
-                "version; name a new folder"
+                f"{place}: format {found['format']}; expected {FORMAT}: the checkpoint is of another version; name a "
+                "new folder"
             )
         return StreamMeaning(found["stream_id"], found["n_buckets"], found["source"], found["groups"])
     except (KeyError, TypeError, ValueError) as error:
-        raise SparkJobError(f"{files.url(FILE)}: not what this job writes ({error}); name a new folder") from error
+        raise SparkJobError(f"{place}: not what this job writes ({error}); name a new folder") from error
+
+
+def write_meaning(files: StoreFiles, meaning: StreamMeaning) -> None:
+    """From now on the checkpoint holds the state of these queries; raises SparkJobError when another job was first."""
+    files.make_folder(FOLDER)
+    name = f"{len(_names(files)):06d}.json"
+    if not files.create_new(f"{FOLDER}/{name}", meaning.to_json().encode()):
+        raise SparkJobError(f"{files.full(FOLDER)}/{name} is there already: another stream begins on this checkpoint")
+
+
+def _names(files: StoreFiles) -> list[str]:
+    return [name for name in files.names(FOLDER) if name.endswith(".json") and not name.startswith(".")]
 
 
 def new_stream_id() -> str:
@@ -101,12 +115,12 @@ def check(before: StreamMeaning, now: StreamMeaning, place: str, *, restart_quer
     return lines
 
 
-def last_watermark_ms(files: HadoopFiles) -> int | None:
+def last_watermark_ms(files: StoreFiles) -> int | None:
     """How far Spark's checkpoint says that event time has come, None for a new one."""
     numbers = [int(name) for name in files.names("offsets") if name.isdigit()]
     if not numbers:
         return None
-    lines = (files.read(f"offsets/{max(numbers)}") or "").splitlines()
+    lines = files.read(f"offsets/{max(numbers)}").splitlines()
     try:
         watermark_ms = int(json.loads(lines[1])["batchWatermarkMs"])
     except (IndexError, KeyError, ValueError):
@@ -133,4 +147,4 @@ def _shown(source: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in source.items())
 
 
-__all__ = ["StreamMeaning", "check", "last_watermark_ms", "new_stream_id", "read_meaning"]
+__all__ = ["StreamMeaning", "check", "last_watermark_ms", "new_stream_id", "read_meaning", "write_meaning"]
