@@ -220,25 +220,26 @@ class NfaRuntime:
             store.t_lo_ms, self.plan.within_ms, memory.runs, memory.free, memory.chains, memory.counters, watermark_ms
         )
         replaced, nodes, rows = memory.reach(self._pending, store.t_lo_ms, n, earliest_ms)
-        # A match still to come may have to respect a negated event this far back.
-        recent = store.t_lo_ms[:n] >= watermark_ms - 2 * self.plan.within_ms
-        kept = np.flatnonzero(rows | (np.any(store.negated[:, :n], axis=0) & recent))
+        if self.plan.negations:
+            # A match still to come may have to respect a negated event this far back.
+            recent = store.t_lo_ms[:n] >= watermark_ms - 2 * self.plan.within_ms
+            rows |= np.any(store.negated[:, :n], axis=0) & recent
+        kept = np.flatnonzero(rows)
         if self._neighbours is not None:
             self._neighbours.forget_before(int(store.position[kept[0]]) if len(kept) else 2**62)
         partitions = self._partitions_in_use(kept, earliest_ms)
         n_now = n + memory.n_nodes + store.n_partitions
-        n_kept = len(kept) + int(nodes.sum()) + len(partitions)
+        n_kept = len(kept) + int(np.count_nonzero(nodes)) + len(partitions)
         if min(self._compact_at, _LEAST_ROWS) > 0 and n_kept > _MOSTLY * n_now:
             self._compact_at = 2 * self._size  # copying it would cost more than the rest is worth
             return
         new_row, new_partition = store.keep(kept, partitions)
-        new_node = memory.renumber(replaced, nodes, new_row, new_partition)
+        fields = self._pending.fields
+        fields[:, na.HEAD] = memory.renumber(replaced, nodes, new_row, new_partition, fields[:, na.HEAD])
         memory.counters[na.N_STORED] = len(store)
         nfa_upkeep.link_negated(
             store.partition, len(store), store.negated, store.negated_before, memory.newest_negated
         )  # fmt: skip
-        fields = self._pending.fields
-        fields[:, na.HEAD] = new_node[fields[:, na.HEAD]]
         fields[:, na.PARTITION] = new_partition[fields[:, na.PARTITION]]
         fields[:, na.FIRST_ROW :] = new_row[fields[:, na.FIRST_ROW :]]
         self._pending = self._pending._replace(rows=new_row[self._pending.rows])

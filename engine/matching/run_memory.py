@@ -165,26 +165,32 @@ class RunMemory:
         return replaced, nodes, rows
 
     def renumber(
-        self, replaced: Int64Array, reachable: BoolArray, new_row: Int64Array, new_partition: Int64Array
+        self,
+        replaced: Int64Array,
+        reachable: BoolArray,
+        new_row: Int64Array,
+        new_partition: Int64Array,
+        heads: Int64Array,
     ) -> Int64Array:
-        """Keep the reachable nodes and give rows and partitions their new numbers; returns the new numbers of nodes.
+        """Keep the reachable nodes and give rows and partitions their new numbers.
 
-        All number arrays have one more entry, -1, at the end, so that -1 stays -1.
+        Both number arrays have one more entry, -1, at the end, so that -1 stays -1. Returns the new numbers of the
+        nodes `heads` of waiting matches.
         """
         live, chains = nfa_upkeep.live_runs(self.runs, self.chains, self.count(na.N_LIVE))
         unbound = chains == len(self.chains) - 1
         runs, aggregates = self.runs[live], self.run_aggregates[live]
-        kept = np.empty((int(reachable.sum()), 4), np.int64)
+        kept = np.empty((np.count_nonzero(reachable), 4), np.int64)
         new_node = np.empty(len(reachable) + 1, np.int64)
         nfa_upkeep.renumber_nodes(self.nodes, len(reachable), replaced, reachable, new_row, kept, new_node)
-        new_node = np.append(new_node[replaced], -1)
-        runs[:, na.HEAD] = new_node[runs[:, na.HEAD]]
+        runs[:, na.HEAD] = new_node[replaced[runs[:, na.HEAD]]]
         runs[:, na.PARTITION] = new_partition[runs[:, na.PARTITION]]
         runs[:, na.FIRST_REGISTER :] = new_row[runs[:, na.FIRST_REGISTER :]]
         n_known = min(len(new_partition) - 1, len(self.seen))
         seen = self.seen[:n_known][new_partition[:n_known] >= 0]
         self._fill(kept, seen, runs, aggregates, unbound)
-        return new_node
+        new_heads: Int64Array = new_node[replaced[heads]]
+        return new_heads
 
     def _fill(
         self, nodes: Int64Array, seen: Int64Array, runs: Int64Array, aggregates: Float64Array, unbound: BoolArray

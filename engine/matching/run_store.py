@@ -127,7 +127,7 @@ class RunStore:
         self.partition[:n] = new_partition[self.partition[:n]]
         for name in ("columns", "negated"):
             getattr(self, name)[:, :n] = old[name][:, rows]
-        self.ids = self.ids.take(rows)
+        self.ids = self.ids.keep(rows)
         self.keys.keep(partitions)
         return new_row, new_partition
 

@@ -35,6 +35,9 @@ _SKEW = "skew_ms"
 _MOST_BATCHES = 16
 """Batches whose ids may be held for the sake of a few of their events."""
 
+_MOST_CHUNKS = 32
+"""Parts of a column that are looked through one by one; more are put together first, which copies all of them."""
+
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
@@ -116,7 +119,7 @@ class IdColumn:
 
     def keep(self, rows: Int64Array) -> IdColumn:
         """The ids of these rows, ascending, in place of this column: what nobody needs is not looked up."""
-        if not self._n_chosen or any(copy() is not None for copy in self._copies):
+        if len(self._chunks) > _MOST_CHUNKS or (self._n_chosen and any(copy() is not None for copy in self._copies)):
             return self.take(rows)
         ends = np.cumsum([len(chunk) for chunk in self._chunks])
         bounds = [0, *np.searchsorted(rows, ends).tolist()]
