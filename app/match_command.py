@@ -169,7 +169,7 @@ def explain(
     whose matches it uses as well."""
     try:
         _register(aggregate or [])
-        compiled = _planned(query, events, _parameters(param or []), _other_queries(with_ or []))
+        compiled = _planned(query, events, read_parameters(param or []), _other_queries(with_ or []))
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
     for planned in compiled:
@@ -221,7 +221,7 @@ def prepare(
     """Read and check all files. Raises AppError, EventFileError or QueryError."""
     text, name = read_query(query), str(query)
     parsed = engine.parse(text, name)
-    parameters = _parameters(param)
+    parameters = read_parameters(param)
     texts = _other_queries(others)
     loaded = _load(events, schema)
     known = loaded.schema
@@ -359,7 +359,7 @@ def _load(events: str, choice: SchemaChoice) -> LoadedEvents:
     return loaded
 
 
-def _parameters(param: Sequence[str]) -> Parameters:
+def read_parameters(param: Sequence[str]) -> Parameters:
     """NAME=VALUE: a number, a number with a unit of time (45s), else text; '...' is always text."""
     found: Parameters = {}
     for item in param:

@@ -106,14 +106,17 @@ def print_json_lines(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
         sys.stdout.write(json_text(as_json(row)) + "\n")
 
 
-def _print_table(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
+def print_table(
+    rows: Sequence[engine.MatchRow | ReferenceRow], sure: Sequence[engine.AtLeastOne | None] | None = None
+) -> None:
+    """`sure`: what `at_least_one_of` says of each row, where that is known already."""
     if not rows:
         return
     variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))
     names = list(dict.fromkeys(name for row in rows for name in row.values))
     has_counts = any(row.count != 1 or row.candidates is not None for row in rows)
     has_windows = any(row.window is not None for row in rows)
-    sure = [at_least_one_of(row) for row in rows]
+    sure = [at_least_one_of(row) for row in rows] if sure is None else sure
     table = Table()
     for name in (*(("window_start", "window_end") if has_windows else ()), *variables, "confidence", *names):
         table.add_column(Text(shown_plain(name)))
@@ -149,8 +152,8 @@ def shown_plain(text: str) -> str:
 
 PRINTERS: dict[OutputFormat, Callable[[Sequence[engine.MatchRow | ReferenceRow]], None]] = {
     OutputFormat.JSONL: print_json_lines,
-    OutputFormat.TABLE: _print_table,
+    OutputFormat.TABLE: print_table,
 }
 
 
-__all__ = ["PRINTERS", "OutputFormat", "as_json", "json_text", "print_json_lines", "printable", "shown_plain"]
+__all__ = ["PRINTERS", "OutputFormat", "as_json", "json_text", "print_json_lines", "print_table", "printable", "shown_plain"]

@@ -41,7 +41,7 @@ class Task:
 
     name: str
     texts: Mapping[str, str]
-    parameters: Mapping[str, int | float | str]
+    parameters: Mapping[str, Mapping[str, int | float | str]]
     types: Mapping[str, Mapping[str, str]]
     source: Source
     best: Best = field(default_factory=Best)
@@ -112,7 +112,7 @@ class _Part:
         self.number = number
         self._task = task
         self._from_ms, self._to_ms = task.ranges.get(number, EVERYTHING)
-        self._queries = engine.compile_queries(task.texts, task.schema, {task.name: task.parameters}, only=[task.name])
+        self._queries = engine.compile_queries(task.texts, task.schema, task.parameters, only=[task.name])
         stands_for_several = self._queries[-1].resolved.query.output in (
             engine.ast.Output.COLLAPSED,
             engine.ast.Output.COUNT,

@@ -38,17 +38,17 @@ SPARK_CONF = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A query with all that decides its meaning. `texts`: the query and those that it may use, by name."""
+    """A query with all that decides its meaning. `texts`, `parameters`: of the query and those that it may use."""
 
     name: str
     texts: Mapping[str, str]
     schema: EventSchema
-    parameters: Mapping[str, int | float | str] = field(default_factory=dict)
+    parameters: Mapping[str, Mapping[str, int | float | str]] = field(default_factory=dict)
     aggregates: tuple[str, ...] = ()
 
     def compiled(self) -> CompiledQuery:
         """Checked and planned; raises QueryError."""
-        return engine.compile_queries(self.texts, self.schema, {self.name: self.parameters}, only=[self.name])[-1]
+        return engine.compile_queries(self.texts, self.schema, self.parameters, only=[self.name])[-1]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def plan_rows(
     task = Task(
         name=asked.name,
         texts=texts,
-        parameters=dict(asked.parameters),
+        parameters={name: dict(given) for name, given in asked.parameters.items()},
         types={name: {a: kind.value for a, kind in has.items()} for name, has in asked.schema.types.items()},
         source=Source(query.name, query.hash),
         best=best,

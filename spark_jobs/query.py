@@ -1,0 +1,148 @@
+"""`clustercep query`: any query of the language over the event store.
+
+ask -> look at the keys -> divide into parts -> evaluate on executors -> print rows as they come
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import engine
+from app.match_command import EXIT_MATCHES, EXIT_NO_MATCH, MAX_UNCOMPILED_EVENTS
+from spark_jobs.event_store import EventStore
+from spark_jobs.whole_folder import whole_folder
+from spark_jobs.interruption import run_job
+from spark_jobs.match_rows import is_capped
+from spark_jobs.progress import progress_bar
+from spark_jobs.query_options import QueryFormat, Request, request_of
+from spark_jobs.query_output import CsvWriter, Writer, whole_file, write_json_lines, write_table
+from spark_jobs.query_rows import SPARK_CONF, Planned, as_they_come, columns_of, plan_rows
+from spark_jobs.query_told import account, warnings_of
+from spark_jobs.session import SparkJobError, spark_session
+
+
+def main(args: Sequence[str]) -> int:
+    """Exit code of a query: 0 with rows, 1 without; raises AppError or QueryError for a mistake."""
+    request = request_of(args)
+    query = request.asked.compiled()  # what is wrong with it is told before Spark starts
+    for warning in query.resolved.warnings:
+        _say(f"warning: {warning}")
+    settings = request.settings.spark
+    conf = {**SPARK_CONF, **settings.conf}
+    with spark_session("clustercep query", request.master or settings.master, conf) as spark:
+        try:
+            return _run(spark, request, query)
+        except Py4JJavaError as error:
+            raise SparkJobError(f"{query.name}: {reason_of(error)}") from error
+        except PySparkException as error:
+            raise SparkJobError(f"{query.name}: {_last_line(str(error))}") from error
+
+
+def _run(spark: SparkSession, request: Request, query: engine.CompiledQuery) -> int:
+    store = EventStore.open(spark, request.store or str(request.settings.spark.store))
+    span = {"from_ms": request.from_ms, "to_ms": request.to_ms}
+    types = sorted(query.distribution.types)
+    events = store.read(types=types, columns=columns_of(query), **span)
+    with progress_bar(spark, "Counting events"):
+        planned = plan_rows(events, request.asked, one_piece=request.one_piece)
+    if request.explain:
+        files = store.files(types=types, **span)
+        print(query.explain())
+        print(account(planned, len(files), sum(file.n_bytes for file in files), columns_of(query)))
+        planned.rows.explain("formatted")
+        return EXIT_MATCHES
+    _prepare_kernels(planned)
+    with progress_bar(spark, f"{query.name}: {planned.counted.n_events:,} events, {planned.division.n_parts} parts"):
+        n_rows = write(planned, request)
+    for warning in warnings_of(planned):
+        _say(warning)
+    return EXIT_MATCHES if n_rows else EXIT_NO_MATCH
+
+
+def write(planned: Planned, request: Request) -> int:
+    """Find the rows and print or write them; returns how many."""
+    if request.format is QueryFormat.PARQUET:
+        assert request.out is not None
+        return _write_parquet(planned, request.out, in_order=request.in_order)
+    writer: Writer = {
+        QueryFormat.JSONL: write_json_lines,
+        QueryFormat.TABLE: write_table,
+        QueryFormat.CSV: CsvWriter(planned.query),
+    }[request.format]
+    batches = rows_of(planned, in_order=request.in_order or request.format is QueryFormat.TABLE)
+    if request.out is None:
+        return writer(batches, sys.stdout)
+    with whole_file(Path(request.out)) as file:
+        return writer(batches, file)
+
+
+def rows_of(planned: Planned, *, in_order: bool) -> Iterator[pa.RecordBatch]:
+    """The rows, in order of time or as they are found; LIMIT and TOP are applied over all of them."""
+    merged = planned.best.collector()
+    if merged is not None:
+        for batch in as_they_come(planned.rows):
+            merged.add(batch)
+        table = merged.final()
+        _tell_of_limit(table.to_pylist())
+        yield from table.to_batches()
+    elif in_order:
+        ordered = planned.rows.orderBy("last_ms", "first_ms", "match_id")
+        yield from ordered.toArrow().to_batches()
+    else:
+        yield from as_they_come(planned.rows)
+
+
+def _write_parquet(planned: Planned, out: str, *, in_order: bool) -> int:
+    """A folder of Parquet files that is there when all rows are."""
+    rows: DataFrame = planned.rows
+    if planned.best.collector() is not None:
+        batches = list(rows_of(planned, in_order=True))
+        rows = rows.sparkSession.createDataFrame(pa.Table.from_batches(batches), rows.schema)
+    elif in_order:
+        rows = rows.orderBy("last_ms", "first_ms", "match_id")
+    spark = rows.sparkSession
+    with whole_folder(spark, out, uuid.uuid4().hex) as unfinished:
+        rows.write.parquet(unfinished)
+        return spark.read.parquet(unfinished).count()
+
+
+def _tell_of_limit(rows: Iterable[dict[str, object]]) -> None:
+    listed = list(rows)
+    if any(is_capped(row) for row in listed):
+        _say(f"the limit was reached: {len(listed)} row(s) are shown, there are more")
+
+
+def _prepare_kernels(planned: Planned) -> None:
+    """Compile here, once, what workers of this machine would each compile."""
+    if planned.counted.n_events > MAX_UNCOMPILED_EVENTS and not engine.kernels_are_compiled():
+        _say("compiling the matching kernels: some minutes, once per machine and version")
+        engine.warm_kernels()
+
+
+def reason_of(error: Py4JJavaError) -> str:
+    """What went wrong on an executor or in Spark, without the stack."""
+    text = str(error.java_exception.toString() if error.java_exception is not None else error)
+    return _last_line(text)
+
+
+def _last_line(text: str) -> str:
+    """The message of a Python error that a stack ends with, else the first line."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    of_python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
+    return (of_python[-1] if of_python else lines[0] if lines else "no reason given").strip()
+
+
+def _say(message: str) -> None:
+    print(f"clustercep: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run_job(main)
