@@ -156,4 +156,13 @@ PRINTERS: dict[OutputFormat, Callable[[Sequence[engine.MatchRow | ReferenceRow]]
 }
 
 
-__all__ = ["PRINTERS", "OutputFormat", "as_json", "json_text", "print_json_lines", "print_table", "printable", "shown_plain"]
+__all__ = [
+    "PRINTERS",
+    "OutputFormat",
+    "as_json",
+    "json_text",
+    "print_json_lines",
+    "print_table",
+    "printable",
+    "shown_plain",
+]

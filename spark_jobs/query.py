@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 import engine
 from app.match_command import EXIT_MATCHES, EXIT_NO_MATCH, MAX_UNCOMPILED_EVENTS
 from spark_jobs.event_store import EventStore
-from spark_jobs.whole_folder import whole_folder
 from spark_jobs.interruption import run_job
 from spark_jobs.match_rows import is_capped
 from spark_jobs.progress import progress_bar
@@ -27,6 +26,7 @@ from spark_jobs.query_output import CsvWriter, Writer, whole_file, write_json_li
 from spark_jobs.query_rows import SPARK_CONF, Planned, as_they_come, columns_of, plan_rows
 from spark_jobs.query_told import account, warnings_of
 from spark_jobs.session import SparkJobError, spark_session
+from spark_jobs.whole_folder import whole_folder
 
 
 def main(args: Sequence[str]) -> int:
@@ -72,11 +72,12 @@ def write(planned: Planned, request: Request) -> int:
     if request.format is QueryFormat.PARQUET:
         assert request.out is not None
         return _write_parquet(planned, request.out, in_order=request.in_order)
-    writer: Writer = {
+    writers: dict[QueryFormat, Writer] = {
         QueryFormat.JSONL: write_json_lines,
         QueryFormat.TABLE: write_table,
         QueryFormat.CSV: CsvWriter(planned.query),
-    }[request.format]
+    }
+    writer = writers[request.format]
     batches = rows_of(planned, in_order=request.in_order or request.format is QueryFormat.TABLE)
     if request.out is None:
         return writer(batches, sys.stdout)

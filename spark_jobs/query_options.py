@@ -122,9 +122,7 @@ def _asked(given: argparse.Namespace, settings: Settings) -> Asked:
         texts[other.stem] = read_query(other)
     text = texts[name] if is_name else read_query(path)
     changes = {
-        field: value
-        for field, value in (("confidence", given.confidence), ("limit", given.limit))
-        if value is not None
+        field: value for field, value in (("confidence", given.confidence), ("limit", given.limit)) if value is not None
     }
     if changes:
         text = engine.print_query(replace(engine.parse(text, name), **changes))

@@ -90,7 +90,7 @@ def plan_rows(
     chosen = chosen.select(*present)
     cores = n_cores or spark.sparkContext.defaultParallelism
     division = divide(chosen, query, counted, cores, sizes or Sizes(), one_piece=one_piece)
-    best, texts = (Best(), dict(asked.texts)) if division.n_parts == 1 else _apart(asked, query)
+    best, texts = (Best(), dict(asked.texts)) if division.n_parts == 1 else apart(asked, query)
     told = spark.sparkContext.accumulator(Told(), _Tolds())
     task = Task(
         name=asked.name,
@@ -107,7 +107,7 @@ def plan_rows(
     return Planned(query, division, counted, best, rows, told)
 
 
-def _apart(asked: Asked, query: CompiledQuery) -> tuple[Best, dict[str, str]]:
+def apart(asked: Asked, query: CompiledQuery) -> tuple[Best, dict[str, str]]:
     """TOP and LIMIT are about the rows of all parts: they are taken out of what a part evaluates."""
     plain = query.resolved.query
     parsed = engine.parse(asked.texts[asked.name], asked.name)
@@ -146,4 +146,14 @@ class _InAnyOrder(ArrowCollectSerializer):
             read_int(stream)  # type: ignore[no-untyped-call]
 
 
-__all__ = ["FOR_IMPRECISE", "NEEDED", "SPARK_CONF", "Asked", "Planned", "as_they_come", "columns_of", "plan_rows"]
+__all__ = [
+    "FOR_IMPRECISE",
+    "NEEDED",
+    "SPARK_CONF",
+    "Asked",
+    "Planned",
+    "apart",
+    "as_they_come",
+    "columns_of",
+    "plan_rows",
+]

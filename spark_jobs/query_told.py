@@ -43,7 +43,7 @@ def warnings_of(planned: Planned) -> Iterator[str]:
     if told.n_capped:
         yield f"{told.n_capped} row(s) stand for more that a limit of the engine has left out"
     if told.n_refused:
-        yield f"{told.n_refused} event(s) of the store make no sense or are too long for {query.name}, and were left out"
+        yield f"{told.n_refused} event(s) make no sense, or are too long for {query.name}, and were left out"
     needed = query.exact_times
     if needed is not None and planned.counted.n_imprecise:
         yield (

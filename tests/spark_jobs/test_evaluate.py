@@ -1,0 +1,116 @@
+"""What executors do with parts, without Spark: generated queries and streams against the live engine and the oracle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from engine import CompiledQuery, reference_output
+from engine.errors import UnsupportedQueryError
+from engine.events import EventBatch, EventSchema
+from spark_jobs.evaluate import PART, Task, Told, evaluate
+from spark_jobs.match_rows import Source
+from spark_jobs.query_rows import Asked, apart
+from tests.conformance.comparison import check_rows
+from tests.engine.runtime.dividing import Part, by_key, by_time
+from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases
+from tests.spark_jobs.parity import engine_rows, of_columns, of_engine
+
+N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "25"))
+QUERIES = replace(EVERYTHING, outputs=("ALL", "ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING"), limit=False)
+_SETTINGS = settings(
+    max_examples=N_EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+def types_of(schema: EventSchema) -> dict[str, dict[str, str]]:
+    return {name: {a: kind.value for a, kind in has.items()} for name, has in schema.types.items()}
+
+
+def task_of(asked: Asked, query: CompiledQuery, parts: Sequence[Part], least_batch: int) -> Task:
+    best, texts = apart(asked, query)
+    ranges = {number: (part.from_ms, part.to_ms) for number, part in enumerate(parts)}
+    source = Source(query.name, query.hash)
+    return Task(
+        asked.name, texts, asked.parameters, types_of(asked.schema), source, best, ranges, least_batch=least_batch
+    )
+
+
+def batches_of(parts: Sequence[Part], n_rows: int) -> Iterator[pa.RecordBatch]:
+    """The parts one after the other, in batches of few rows, as Spark hands them over."""
+    for number, part in enumerate(parts):
+        table = part.events.sorted().table
+        table = table.append_column(PART, pa.array(np.full(table.num_rows, number, np.int32)))
+        yield from table.to_batches(max_chunksize=n_rows)
+
+
+def check(case: Case, n_buckets: int, length_ms: int, n_rows: int, least_batch: int) -> int:
+    """Compare each way in which the query can be divided; returns how many there are."""
+    note(f"{case}\n{n_buckets} buckets, slices of {length_ms} ms, batches of {n_rows}, steps of {least_batch}")
+    asked = Asked("q", {"q": case.query}, SCHEMA)
+    try:
+        query = asked.compiled()
+        expected = engine_rows(query, case.stream)
+    except UnsupportedQueryError:
+        return 0
+    if len(case.stream) <= 6:
+        _check_against_oracle(query, case.stream)
+    found = query.distribution
+    ways: list[list[Part]] = []
+    if found.keys:
+        ways.append(list(by_key(case.stream, found, n_buckets)))
+    if found.sliceable:
+        ways.append(list(by_time(case.stream, found, length_ms)))
+    for parts in ways:
+        told: list[Told] = []
+        task = task_of(asked, query, parts, least_batch)
+        rows = of_columns(evaluate(batches_of(parts, n_rows), task, told.append))
+        assert rows == of_engine(query, expected)
+        assert sum(each.n_rows for each in told) == len(rows)
+        assert sum(each.n_parts for each in told) == sum(len(part.events) > 0 for part in parts)
+    return len(ways)
+
+
+def _check_against_oracle(query: CompiledQuery, stream: EventBatch) -> None:
+    try:
+        expected = reference_output(query.resolved, stream)
+    except UnsupportedQueryError:
+        return  # it lists worlds
+    check_rows(query.resolved.query.output, engine_rows(query, stream), expected, stream)
+
+
+_CUT = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 4), st.integers(1, 6))
+
+
+@pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION, STRICT])
+def test_precise_events(strategy: str) -> None:
+    n_ways = []
+
+    @_SETTINGS
+    @given(cases(replace(QUERIES, strategies=(strategy,)), replace(PRECISE, horizon_ms=25)), _CUT)
+    def run(case: Case, cut: tuple[int, int, int, int]) -> None:
+        n_ways.append(check(case, *cut))
+
+    run()
+    assert sum(n_ways) > 0
+
+
+def test_imprecise_events() -> None:
+    n_ways = []
+
+    @_SETTINGS
+    @given(cases(replace(QUERIES, strategies=(ANY,), within_events=False), replace(IMPRECISE, horizon_ms=20)), _CUT)
+    def run(case: Case, cut: tuple[int, int, int, int]) -> None:
+        n_ways.append(check(case, *cut))
+
+    run()
+    assert sum(n_ways) > 0

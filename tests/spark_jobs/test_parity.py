@@ -1,0 +1,190 @@
+"""Whole Spark jobs against the live engine, on the recording and on generated streams, however these are divided."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from collectors.schema import load_event_types
+from engine.errors import UnsupportedQueryError
+from engine.events import HEADER_NAMES, SKEW, EventBatch, EventSchema
+from spark_jobs.divide import Sizes
+from spark_jobs.query_rows import Asked, Planned, as_they_come, plan_rows
+from spark_jobs.session import SparkJobError
+from tests.engine.strategies import EVERYTHING, IMPRECISE, PRECISE, SCHEMA, Case, cases
+from tests.spark_jobs.parity import engine_rows, of_columns, of_dicts, of_engine
+from tests.spark_jobs.recorded_events import recorded_events
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT / "queries", ROOT / "queries" / "papers")
+CLUSTER = load_event_types()
+PREDEFINED = {
+    path.stem: path.read_text(encoding="utf-8") for folder in FOLDERS for path in sorted(folder.glob("*.cep"))
+}
+SMALL = Sizes(events_per_part=150, least_events=40, heavy_events=120)
+"""So that the recording is cut into several parts, and some of its keys further."""
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> EventBatch:
+    return recorded_events(tmp_path_factory.mktemp("recording") / "recording")
+
+
+@pytest.fixture(scope="module")
+def shuffled(recording: EventBatch, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    """The recording in any order, in several files."""
+    order = list(range(len(recording)))
+    random.Random(7).shuffle(order)
+    folder = tmp_path_factory.mktemp("events") / "parquet"
+    table = stored(EventBatch(recording.table.take(order)), CLUSTER)
+    frame(spark, table).repartition(3).write.parquet(str(folder))
+    return spark.read.parquet(str(folder))
+
+
+def stored(batch: EventBatch, schema: EventSchema) -> pa.Table:
+    """All columns of the schema, absent ones null."""
+    table = batch.table
+    kinds: Mapping[str, pa.DataType] = {
+        SKEW.name: SKEW.type, **{name: kind.arrow for name, kind in schema.attributes.items()}
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, kind))
+    return table.select([*HEADER_NAMES, *schema.attributes])
+
+
+def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    return spark.createDataFrame(table)
+
+
+def found_by(planned: Planned) -> list[object]:
+    """All rows, LIMIT and TOP applied."""
+    merged = planned.best.collector()
+    if merged is None:
+        return list(of_columns(as_they_come(planned.rows)))
+    for batch in as_they_come(planned.rows):
+        merged.add(batch)
+    return list(of_dicts(merged.final().to_pylist()))
+
+
+@pytest.mark.parametrize("name", PREDEFINED)
+def test_predefined_queries_on_the_recording(name: str, recording: EventBatch, shuffled: DataFrame) -> None:
+    asked = Asked(name, {name: PREDEFINED[name]}, CLUSTER)
+    query = asked.compiled()
+    expected = of_engine(query, engine_rows(query, recording.of_types(query.distribution.types)))
+    planned = plan_rows(shuffled, asked, SMALL)
+    assert planned.division.n_parts > 1
+    assert found_by(planned) == expected
+    assert planned.told.value.n_rows == len(expected)
+
+
+def test_predefined_queries_find_something_there(recording: EventBatch) -> None:
+    n_rows = 0
+    for name, text in PREDEFINED.items():
+        query = Asked(name, {name: text}, CLUSTER).compiled()
+        n_rows += bool(engine_rows(query, recording.of_types(query.distribution.types)))
+    assert n_rows >= 8
+
+
+_QUERIES = replace(EVERYTHING, outputs=("ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING"), limit=False)
+_SIZES = st.builds(Sizes, st.integers(1, 4), st.integers(1, 2), st.integers(1, 5))
+
+
+@settings(
+    max_examples=8,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.one_of(
+        cases(_QUERIES, replace(PRECISE, max_events=12, horizon_ms=40)),
+        cases(
+            replace(_QUERIES, strategies=("skip_till_any_match",), within_events=False),
+            replace(IMPRECISE, horizon_ms=40),
+        ),
+    ).filter(lambda case: len(case.stream) > 0),
+    _SIZES,
+)
+def test_generated_queries(spark: SparkSession, case: Case, sizes: Sizes) -> None:
+    note(f"{case}\n{sizes}")
+    asked = Asked("q", {"q": case.query}, SCHEMA)
+    try:
+        query = asked.compiled()
+        expected = of_engine(query, engine_rows(query, case.stream))
+    except UnsupportedQueryError:
+        return
+    events = frame(spark, stored(case.stream, SCHEMA))
+    one_piece = not query.distribution.keys and not query.distribution.sliceable
+    planned = plan_rows(events, asked, sizes, one_piece=one_piece, n_cores=3)
+    assert found_by(planned) == expected
+
+
+def test_a_heavy_key_is_cut_by_time(spark: SparkSession) -> None:
+    rows = [
+        {"event_id": f"e{n}", "type": "AB"[n % 2], "t_lo_ms": 10 * n, "source_seq": n, "k": "p" if n % 10 else "q"}
+        for n in range(400)
+    ]
+    rows += [{"event_id": f"l{n}", "type": "L", "t_lo_ms": 40 * n + 5, "source_seq": 400 + n} for n in range(100)]
+    stream = EventBatch.from_rows(rows, SCHEMA)
+    text = "PATTERN SEQ(A a, L l, B b) WHERE skip_till_any_match { [k] } WITHIN 100 ms"
+    asked = Asked("q", {"q": text}, SCHEMA)
+    query = asked.compiled()
+    planned = plan_rows(frame(spark, stored(stream, SCHEMA)), asked, Sizes(100, 20, 150), n_cores=2)
+    (heavy,) = planned.division.heavy
+    assert heavy.n_events == 360
+    assert heavy.slices is not None
+    assert heavy.slices.n > 1
+    assert found_by(planned) == of_engine(query, engine_rows(query, stream))
+
+
+@pytest.mark.parametrize("clause", ["OUTPUT TOP 3 BY CONFIDENCE", "LIMIT 3", "LIMIT 50"])
+def test_bounds_on_all_rows_are_applied_where_they_come_together(spark: SparkSession, clause: str) -> None:
+    rows = [
+        {"event_id": f"e{n}", "type": "AB"[n % 2], "t_lo_ms": 10 * n, "t_hi_ms": 10 * n + n % 7 * 2, "source_seq": n}
+        for n in range(60)
+    ]
+    stream = EventBatch.from_rows([{**row, "k": "pqrs"[n % 4 // 2]} for n, row in enumerate(rows)], SCHEMA)
+    text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 15 ms\n"
+    whole = Asked("q", {"q": text}, SCHEMA).compiled()
+    every = sorted(engine_rows(whole, stream), key=lambda row: (row.last_hi_ms, row.first_lo_ms))
+    asked = Asked("q", {"q": text + clause}, SCHEMA)
+    planned = plan_rows(frame(spark, stored(stream, SCHEMA)), asked, Sizes(10, 5, 1000), n_cores=3)
+    assert planned.division.n_parts > 1
+    merged = planned.best.collector()
+    assert merged is not None
+    for batch in as_they_come(planned.rows):
+        merged.add(batch)
+    found = merged.final().to_pylist()
+    if "TOP" in clause:
+        best = sorted((row.confidence for row in every), reverse=True)[:3]
+        assert [row["confidence"] for row in found] == pytest.approx(best)
+    else:
+        n = int(clause.split()[1])
+        assert [row["last_ms"] for row in found] == [row.last_hi_ms for row in every[:n]]
+        assert [row["more"] for row in found] == [None] * (len(found) - 1) + [
+            '"capped": true' * (n < len(every)) or None
+        ]
+
+
+def test_what_cannot_be_divided_is_refused_with_the_remedy(spark: SparkSession) -> None:
+    stream = EventBatch.from_rows(
+        [{"event_id": f"e{n}", "type": "AB"[n % 2], "t_lo_ms": n, "source_seq": n} for n in range(6)], SCHEMA
+    )
+    text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 3 ms OUTPUT NON_OVERLAPPING"
+    asked = Asked("q", {"q": text}, SCHEMA)
+    events = frame(spark, stored(stream, SCHEMA))
+    with pytest.raises(SparkJobError, match=r"NON_OVERLAPPING a match depends on earlier ones.*--one-slice"):
+        plan_rows(events, asked)
+    planned = plan_rows(events, asked, one_piece=True)
+    assert found_by(planned) == of_engine(asked.compiled(), engine_rows(asked.compiled(), stream))
