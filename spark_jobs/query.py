@@ -47,7 +47,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _run(spark: SparkSession, request: Request, query: engine.CompiledQuery) -> int:
-    store = EventStore.open(spark, request.store or str(request.settings.spark.store))
+    store = EventStore.open(spark, request.store or request.settings.event_store_url)
     span = {"from_ms": request.from_ms, "to_ms": request.to_ms}
     types = sorted(query.distribution.types)
     events = store.read(types=types, columns=columns_of(query), **span)
