@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -111,6 +112,9 @@ class CommitLog:
                 break
         for number in range(state.number + 1, max(numbers) + 1):
             if number not in numbers:
+                # A reader that has not looked since commits were swept begins anew, at a snapshot.
+                if known.number >= 0:
+                    return self.read()
                 place = self._files.full(path_of(number))
                 raise StoreError(f"{place} is missing, though later commits are there; restore it from a backup")
             try:
@@ -135,19 +139,39 @@ class CommitLog:
         except (KeyError, TypeError, ValueError) as error:
             raise self._damaged(path, _plain(error)) from None
 
-    def commits(self, above: int) -> Iterable[tuple[int, Commit]]:
-        """The commits after a number, in order."""
+    def commits(self, above: int) -> list[tuple[int, Commit]]:
+        """The commits after a number that are still there, in order."""
         return [(number, self.commit(number)) for number in sorted(self._listed()[0]) if number > above]
 
     def try_commit(self, base: State, commit: Commit) -> State | None:
-        """The state after the commit; None when somebody else's came after `base` first."""
+        """The state after the commit; None when somebody else's came after `base` first.
+
+        Raises NotCommittedError when it is certain that the commit is not there, StoreError when nothing is certain.
+        """
         number = base.number + 1
         state = base.after(number, commit)
-        if not self._files.create_new(path_of(number), commit.to_json()):
-            return None
+        path, content = path_of(number), commit.to_json()
+        try:
+            if not self._files.create_new(path, content):
+                return None
+        except StoreError as error:
+            if not self._is_there(path, content):
+                raise NotCommittedError(str(error)) from error
         if number % SNAPSHOT_EVERY == 0 and number:
-            self._save_snapshot(state)
+            with suppress(StoreError):  # the commit stands, and readers do without
+                self._save_snapshot(state)
         return state
+
+    def _is_there(self, path: str, content: bytes) -> bool:
+        return self._files.exists(path) and self._files.read(path) == content
+
+    def oldest_needed(self) -> int:
+        """Number of the first commit or snapshot that the state is read from; one snapshot is kept in reserve."""
+        numbers, snapshots = self._listed()
+        if not numbers:
+            return 0
+        usable = sorted(number for number in snapshots if number in numbers and self._snapshot(number) is not None)
+        return usable[-2] if len(usable) > 1 else 0
 
     def _listed(self) -> tuple[set[int], set[int]]:
         found = [match for name in self._files.names(COMMITS) if (match := _NUMBERED.fullmatch(name))]
@@ -195,6 +219,10 @@ class CommitLog:
         return StoreError(f"{self._files.full(path)}: a damaged commit: {reason}; restore this file from a backup")
 
 
+class NotCommittedError(StoreError):
+    """A commit that cannot be written, and is not there."""
+
+
 class NewerFormatError(StoreError):
     """A store of a newer version."""
 
@@ -202,6 +230,12 @@ class NewerFormatError(StoreError):
 def path_of(number: int) -> str:
     """Of a commit, below the store's root."""
     return f"{COMMITS}/{number:020d}.json"
+
+
+def number_of(name: str) -> int | None:
+    """Of a commit or snapshot; None: neither."""
+    found = _NUMBERED.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def snapshot_path_of(number: int) -> str:
@@ -216,6 +250,8 @@ def _file_of(item: Mapping[str, Any]) -> StoredFile:
         raise TypeError(f"a file without path, date or type: {texts}")
     if not all(isinstance(value, int) for value in numbers.values()):
         raise TypeError(f"{texts['path']}: a statistic that is no whole number: {numbers}")
+    if not re.fullmatch(r"data/[^/]+/[^/]+/[^/]+", texts["path"]):
+        raise ValueError(f"found the file {texts['path']}; expected files below data/DATE/TYPE")
     return StoredFile(**texts, **numbers)
 
 

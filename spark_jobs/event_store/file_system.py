@@ -163,6 +163,16 @@ class StoreFiles:
         with _told("remove", self.full(path)):
             return bool(self._fs.delete(self._at(path), True))
 
+    def remove_empty_folders(self, folder: str, before_ms: int) -> None:
+        """Folders directly in `folder`, last changed before a time, in which no file is."""
+        with _told("list", self.full(folder)):
+            if not self._fs.exists(self._at(folder)):
+                return
+            for status in self._fs.listStatus(self._at(folder)):
+                path = f"{folder}/{status.getPath().getName()}"
+                if status.isDirectory() and status.getModificationTime() < before_ms and not self.files(path):
+                    self._fs.delete(status.getPath(), True)
+
     def sync_folder(self, path: str) -> None:
         """Names in a local folder survive a power cut; elsewhere the file system sees to that."""
         if self.scheme == "file":
@@ -172,6 +182,7 @@ class StoreFiles:
         target = self._local(path)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         try:
+            part.parent.mkdir(parents=True, exist_ok=True)
             with part.open("xb") as file:
                 file.write(content)
                 file.flush()

@@ -9,6 +9,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.event_store.commits import StoredFile
+from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
 from spark_jobs.event_store.schema import EVENTS, NEEDED
 
@@ -52,7 +53,8 @@ def read_files(
 def scan(spark: SparkSession, files: StoreFiles, selected: Sequence[StoredFile]) -> DataFrame:
     """All rows of the files as they are."""
     nullable = StructType([StructField(field.name, field.dataType) for field in EVENTS])
-    return spark.read.schema(nullable).parquet(*(files.full(file.path) for file in selected))
+    with job_errors(f"{files.url}: cannot be read"):
+        return spark.read.schema(nullable).parquet(*(files.full(file.path) for file in selected))
 
 
 def _present(name: str) -> Column:

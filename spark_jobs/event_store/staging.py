@@ -35,7 +35,7 @@ GROUP_BYTES = 32 * 2**20
 LEAST_ROWS = 100_000
 """A file is not cut below so many rows to keep cores busy."""
 
-DATE, TYPE, ROW, TIE = "date__", "type__", "row__", "tie__"
+DATE, TYPE, ROW, TIE, BUNDLE = "date__", "type__", "row__", "tie__", "bundle__"
 """Columns of staged rows beside those of EVENTS, which have no such names."""
 
 _TYPE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
@@ -97,15 +97,27 @@ class Staging:
 
         `n_rows` must be what `rows` has; `n_bytes` is about what they will take.
         """
-        place = f"{self.path}/{uuid.uuid4().hex}"
-        keys = [DATE, TYPE, *ORDER]
-        keyed = rows.select(*EVENTS.names, DATE, sf.col("type").alias(TYPE))
         n_parts = self._n_parts(n_rows, n_bytes)
-        spread = keyed.coalesce(1) if n_parts == 1 else keyed.repartitionByRange(n_parts, *keys)
+        keyed = rows.withColumn(BUNDLE, sf.lit(0))
+        if n_parts == 1:
+            return self._write_spread(keyed.coalesce(1), n_rows)
+        return self._write_spread(keyed.repartitionByRange(n_parts, DATE, "type", *ORDER), n_rows)
+
+    def write_bundles(self, rows: DataFrame, n_rows: int, n_bundles: int) -> list[StoredFile]:
+        """As `write_final`, rows with a number BUNDLE; those of one number (of one date and type) become one file."""
+        if n_bundles == 1:
+            return self._write_spread(rows.coalesce(1), n_rows)
+        n_parts = min(n_bundles, 4 * self._spark.sparkContext.defaultParallelism)
+        return self._write_spread(rows.repartition(n_parts, BUNDLE), n_rows)
+
+    def _write_spread(self, rows: DataFrame, n_rows: int) -> list[StoredFile]:
+        place = f"{self.path}/{uuid.uuid4().hex}"
+        folders = (DATE, TYPE, BUNDLE)
+        spread = rows.select(*EVENTS.names, DATE, sf.col("type").alias(TYPE), BUNDLE)
         with job_errors(f"{self._files.url}: cannot be written"):
             (
-                spread.sortWithinPartitions(*keys)
-                .write.partitionBy(DATE, TYPE)
+                spread.sortWithinPartitions(*folders, *ORDER)
+                .write.partitionBy(*folders)
                 .option("compression", "zstd")
                 .option("parquet.block.size", GROUP_BYTES)
                 .option("parquet.enable.dictionary#event_id", "false")
@@ -117,10 +129,14 @@ class Staging:
             raise StoreError(
                 f"{self._files.url}: {n_rows} rows were to be written, {n_made} are in the files; nothing is committed"
             )
-        for path, file in made.items():
-            self._files.move(path, file.path)
-        for folder in sorted({file.path.rpartition("/")[0] for file in made.values()}):
-            self._files.sync_folder(folder)
+        try:
+            for path, file in made.items():
+                self._files.move(path, file.path)
+            for folder in sorted({file.path.rpartition("/")[0] for file in made.values()}):
+                self._files.sync_folder(folder)
+        except StoreError:
+            self.discard(list(made.values()))
+            raise
         return list(made.values())
 
     def discard(self, made: Sequence[StoredFile]) -> None:
@@ -141,30 +157,31 @@ class Staging:
         found = self._statistics(place)
         made: dict[str, StoredFile] = {}
         for file in listed:
-            *_, date_part, type_part, name = file.path.split("/")
-            date, kind = date_part.partition("=")[2], type_part.partition("=")[2]
-            n_rows, min_lo_ms, max_lo_ms, max_hi_ms = found[date, kind, name]
+            *_, date_part, type_part, bundle_part, name = file.path.split("/")
+            date, kind, bundle = (part.partition("=")[2] for part in (date_part, type_part, bundle_part))
+            n_rows, min_lo_ms, max_lo_ms, max_hi_ms = found[date, kind, bundle, name]
             target = f"{DATA}/date={date}/type={kind}/{uuid.uuid4().hex}.parquet"
             made[file.path] = StoredFile(target, date, kind, n_rows, file.n_bytes, min_lo_ms, max_lo_ms, max_hi_ms)
         return made
 
-    def _statistics(self, place: str) -> Mapping[tuple[str, str, str], tuple[int, int, int, int]]:
+    def _statistics(self, place: str) -> Mapping[tuple[str, str, str, str], tuple[int, int, int, int]]:
         schema = StructType(
             [
                 StructField("t_lo_ms", LongType()),
                 StructField("t_hi_ms", LongType()),
                 StructField(DATE, StringType()),
                 StructField(TYPE, StringType()),
+                StructField(BUNDLE, StringType()),
             ]
         )
         with job_errors(f"{self._files.url}: what was written cannot be read"):
             found = (
                 self._read(place, schema)
-                .groupBy(DATE, TYPE, sf.col("_metadata.file_name").alias("name"))
+                .groupBy(DATE, TYPE, BUNDLE, sf.col("_metadata.file_name").alias("name"))
                 .agg(sf.count("*"), sf.min("t_lo_ms"), sf.max("t_lo_ms"), sf.max("t_hi_ms"))
                 .collect()
             )
-        return {(row[0], row[1], row[2]): (row[3], row[4], row[5], row[6]) for row in found}
+        return {(row[0], row[1], row[2], row[3]): (row[4], row[5], row[6], row[7]) for row in found}
 
     def _write(self, rows: DataFrame, place: str) -> None:
         with job_errors(f"{self._files.url}: cannot be written"):

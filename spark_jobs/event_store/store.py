@@ -17,25 +17,40 @@ from pyspark.sql import functions as sf
 
 from app.settings import Sources
 from spark_jobs.event_store import reading
-from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog, State, StoredFile
+from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog, NotCommittedError, State, StoredFile
+from spark_jobs.event_store.compaction import Bundle, bundles_of, rounds_of
 from spark_jobs.event_store.duplicates import FILE, Precedence, losers, unreplaced, winners, with_copies
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
 from spark_jobs.event_store.schema import EVENTS, NEEDED, SOURCE
 from spark_jobs.event_store.staging import (
+    BUNDLE,
     DATE,
     DAY_MS,
+    TARGET_BYTES,
     Group,
     Staging,
     check_columns,
     date_of,
     groups_of,
 )
+from spark_jobs.event_store.sweeping import Swept, sweep
 
 COPY_REACH_MS = DAY_MS
 """Copies of one event lie no further apart: sources differ by polling and by clocks that are off."""
 
+SWEEP_AGE_MS = DAY_MS
+ROUND_BYTES = 4 * 2**30
+
 _MAX_LOST_RACES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What became of small files."""
+
+    n_files_before: int
+    n_files_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +190,55 @@ class EventStore:
                 self.refresh()
         raise StoreError(f"{self.url}: {_MAX_LOST_RACES} other commits came first; do it again when less is written")
 
+    def compact(self, *, target_bytes: int = TARGET_BYTES, round_bytes: int = ROUND_BYTES) -> Compacted:
+        """Merge small files of one date and type, each up to `target_bytes`; a commit per `round_bytes` read.
+
+        What others append meanwhile stays. Raises StoreError; what was committed before holds.
+        """
+        n_before = n_after = 0
+        for _ in range(_MAX_LOST_RACES):
+            self.refresh()
+            _check_rewritable(self._files, self._state)
+            bundles = bundles_of(self._state.files.values(), target_bytes)
+            if not bundles:
+                return Compacted(n_before, n_after)
+            for chosen in rounds_of(bundles, round_bytes):
+                if not self._try_compact(chosen):
+                    break  # one of the files is gone: look again
+                n_before += sum(len(bundle.files) for bundle in chosen)
+                n_after += len(chosen)
+        raise StoreError(f"{self.url}: {_MAX_LOST_RACES} other commits came first; do it again when less is written")
+
+    def sweep(self, *, older_than_ms: int = SWEEP_AGE_MS) -> Swept:
+        """Remove what writes that did not end left, and files that no state of the last `older_than_ms` names.
+
+        The age must be longer than any write or query that may be running.
+        """
+        return sweep(self._files, self._log, older_than_ms=older_than_ms, now_ms=self._clock())
+
+    def _try_compact(self, bundles: Sequence[Bundle]) -> bool:
+        """False: another commit has removed one of the files."""
+        old = [file for bundle in bundles for file in bundle.files]
+        number = {file.path.rpartition("/")[2]: place for place, bundle in enumerate(bundles) for file in bundle.files}
+        numbers = self._spark.createDataFrame(list(number.items()), f"{FILE} string, {BUNDLE} int")
+        with Staging(self._spark, self._files).opened() as staging:
+            rows = (
+                reading.scan(self._spark, self._files, old)
+                .withColumn(FILE, sf.col("_metadata.file_name"))
+                .join(sf.broadcast(numbers), FILE)
+                .withColumn(DATE, date_of("t_lo_ms"))
+            )
+            made = staging.write_bundles(rows, sum(file.n_rows for file in old), len(bundles))
+            commit = Commit(
+                "compact", self._clock(), tuple(made), tuple(file.path for file in old), COLUMNS, {"n_files": len(old)}
+            )
+            while all(file.path in self._state.files for file in old):
+                if self._committed(commit):
+                    return True
+                self.refresh()
+            staging.discard(made)
+        return False
+
     def _try_append(
         self,
         staging: Staging,
@@ -198,12 +262,14 @@ class EventStore:
         n_rows = n_events - n_duplicate
         n_bytes = staging.size_bytes("raw") * n_rows // n_events
         if old:
+            _check_rewritable(self._files, self._state)
             kept = reading.scan(self._spark, self._files, old)
             kept = unreplaced(kept, lost).withColumn(DATE, date_of("t_lo_ms"))
             rows = rows.select(*EVENTS.names, DATE).unionByName(kept)
             n_rows += sum(file.n_rows for file in old) - n_replaced
             n_bytes += sum(file.n_bytes for file in old)
         made = staging.write_final(rows, n_rows, n_bytes)
+        # From here on files lie in their place: what fails removes them, what is killed leaves them to `sweep`.
         counted = Appended(n_events, n_rows_new(n_events, n_duplicate, n_replaced), n_duplicate, n_replaced, len(made))
         commit = Commit(
             "append",
@@ -213,12 +279,22 @@ class EventStore:
             COLUMNS,
             {**info, "n_new": counted.n_new, "n_duplicate": n_duplicate, "n_replaced": n_replaced},
         )
-        state = self._log.try_commit(self._state, commit)
-        if state is None:
+        if not self._committed(commit):
             staging.discard(made)
             return None
-        self._state = state
         return counted
+
+    def _committed(self, commit: Commit) -> bool:
+        """False: another commit came first, and this one's files are of no use any more."""
+        try:
+            state = self._log.try_commit(self._state, commit)
+        except NotCommittedError:
+            Staging(self._spark, self._files).discard(commit.added)
+            raise
+        if state is None:
+            return False
+        self._state = state
+        return True
 
     def _ids(self, near: Sequence[StoredFile]) -> DataFrame | None:
         if not near:
@@ -241,6 +317,16 @@ COLUMNS = {field.name: field.dataType.simpleString() for field in EVENTS}
 def n_rows_new(n_events: int, n_duplicate: int, n_replaced: int) -> int:
     """Events whose id the store did not have."""
     return n_events - n_duplicate - n_replaced
+
+
+def _check_rewritable(files: StoreFiles, state: State) -> None:
+    """Raises StoreError when files have columns that this program would lose in writing them anew."""
+    unknown = sorted(set(state.columns) - set(COLUMNS))
+    if unknown:
+        raise StoreError(
+            f"{files.url}: some of its files have columns that this program does not know ({', '.join(unknown)}) and "
+            "would lose when it merges or replaces; the store was written by a newer version of clustercep: update it"
+        )
 
 
 def _check_columns_of(files: StoreFiles, state: State) -> None:

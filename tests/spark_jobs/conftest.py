@@ -16,6 +16,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     conf = {
         "spark.driver.memory": "1g",
+        # Tests run much code a few times: half the processor time goes when the JVM optimises none of it.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.local.dir": str(folder / "local"),
