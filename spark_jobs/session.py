@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from app.errors import AppError
+from spark_jobs.master import SparkJobError, check_java, check_master, is_on_this_machine
 
 LOCAL_MASTER = "local[*]"
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",  # dates of the store are those of UTC
@@ -20,11 +24,9 @@ _ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_ON_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-
-
-class SparkJobError(AppError):
-    """A job that cannot be done as asked; says where, what was found, what was expected and what to do."""
+_LOOPBACK = "127.0.0.1"
+_ON_THIS_MACHINE = {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 @contextmanager
@@ -33,24 +35,63 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session for the time of a job; raises SparkJobError when it cannot be had.
 
-    Without `master`: what spark-submit was given, else all cores of this machine. `conf`: settings that take the place
-    of these here, by their Spark names.
+    Without `master`: what spark-submit or Spark's own configuration says, else all cores of this machine. `conf`:
+    settings that take the place of these here, by their Spark names.
     """
+    wanted = master or (conf or {}).get("spark.master") or (None if _is_said_elsewhere(os.environ) else LOCAL_MASTER)
+    if wanted is not None:
+        check_master(wanted)
+    if not _has_jvm():
+        check_java()
     builder = SparkSession.builder.appName(name)
-    chosen = dict(_ALWAYS)
-    if master is None or master.startswith("local"):
-        chosen |= _ON_THIS_MACHINE
-        # Else the workers are whatever `python3` is on the path, without this program's packages.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for key, value in {**chosen, **(conf or {})}.items():
+    for key, value in _conf_of(wanted, conf or {}).items():
         builder = builder.config(key, value)
-    if master is not None:
-        builder = builder.master(master)
+    if wanted is not None:
+        builder = builder.master(wanted)
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
-        raise SparkJobError(f"Spark did not start on {master or LOCAL_MASTER}: {error}") from error
+        place = f"on {wanted}" if wanted else "on the master that it was given"
+        raise SparkJobError(f"Spark did not start {place}: {str(error).strip()}") from error
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _conf_of(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a session; those of this machine alone only where its executors are."""
+    chosen = dict(_ALWAYS)
+    if master is not None and is_on_this_machine(master):
+        chosen |= _ON_THIS_MACHINE
+        # Else the workers are whatever `python3` is on the path, without this program's packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    chosen |= conf
+    if not _has_jvm():
+        quiet = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+        chosen[_DRIVER_OPTIONS] = f"{quiet} {conf.get(_DRIVER_OPTIONS, '')}".strip()
+    return chosen
+
+
+def _has_jvm() -> bool:
+    """Whether spark-submit started us, or a session was there before: the JVM is as it is."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
+
+
+def _is_said_elsewhere(given: Mapping[str, str]) -> bool:
+    """Whether somebody has chosen a master before us: spark-submit, its arguments, or Spark's defaults."""
+    if "PYSPARK_GATEWAY_PORT" in given:
+        return True
+    if any(word.startswith("--master") for word in shlex.split(given.get("PYSPARK_SUBMIT_ARGS", ""))):
+        return True
+    folder = given.get("SPARK_CONF_DIR") or str(Path(given["SPARK_HOME"], "conf") if "SPARK_HOME" in given else "")
+    defaults = Path(folder, "spark-defaults.conf")
+    return (
+        bool(folder)
+        and defaults.is_file()
+        and any(line.split()[:1] == ["spark.master"] for line in defaults.read_text(encoding="utf-8").splitlines())
+    )
+
+
+__all__ = ["LOCAL_MASTER", "SparkJobError", "spark_session"]

@@ -11,10 +11,16 @@ from pyspark.errors import PySparkException
 
 from spark_jobs.event_store.file_system import StoreError, reason_of
 
-_FILE = re.compile(r"(?:file|path|location)s?:? ?\[?((?:[a-z0-9+.-]+:/)?/?[^\s,\]]+\.parquet)", re.IGNORECASE)
+_FILE = re.compile(r"data/date=[^/\s]+/type=[^/\s]+/[^/\s]+\.parquet")
 _LINE = 400
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "could only be written to 0 of")
-_DAMAGED = ("is not a Parquet file", "ParquetDecodingException", "CANNOT_READ_FILE", "FAILED_READ_FILE")
+_DAMAGED = (
+    "is not a Parquet file",
+    "ParquetDecodingException",
+    "CANNOT_READ_FILE",
+    "FAILED_READ_FILE",
+    "PATH_NOT_FOUND",
+)
 
 
 @contextmanager
@@ -35,7 +41,7 @@ def explained(error: PySparkException | Py4JJavaError) -> str:
         full = next(mark for mark in _FULL if mark in text)
         return f"{full}; nothing of it is visible; make room and do it again"
     if damaged is not None and any(mark in text for mark in _DAMAGED):
-        name = damaged[1]
+        name = damaged[0]
         return f"{name} is damaged or missing ({reason}); restore it from a backup"
     return reason
 

@@ -20,7 +20,7 @@ def test_masters_of_this_machine() -> None:
 
 @pytest.mark.parametrize("master", ["", "mesos://x", "yarn-cluster", "local[x]", "spark://", "spark://h:port"])
 def test_no_master_that_spark_knows(master: str) -> None:
-    with pytest.raises(SparkJobError, match="Spark master: found .*expected local"):
+    with pytest.raises(SparkJobError, match=r"Spark master: found .*expected local"):
         check_master(master, {})
 
 
