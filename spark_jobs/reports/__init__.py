@@ -1,0 +1,1 @@
+"""Reports over the event store: life times of attempts, queued map output, stragglers."""
