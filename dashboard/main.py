@@ -46,6 +46,7 @@ PAGES = (
     PageSpec("jobs", "Jobs", ":material/work_history:", "Jobs that run or ran."),
     PageSpec("job", "Job", ":material/work:", "One job with its tasks over time.", hidden=True),
     PageSpec("cluster", "Cluster", ":material/dns:", "Hosts over time, per metric."),
+    PageSpec("reports", "Reports", ":material/summarize:", "Stragglers, life times and queued data over the history."),
     PageSpec("queries", "Queries", ":material/manage_search:", "What is looked for."),
     PageSpec("query", "Query", ":material/search:", "One query with its matches.", hidden=True),
     PageSpec("editor", "Query editor", ":material/edit_note:", "Write a query and run it over what is kept."),

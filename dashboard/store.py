@@ -18,6 +18,7 @@ from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
 from app.event_log import EventLogReader
+from app.reports.folder import LATEST, Report, read_report, reports_folder
 from app.settings import Settings
 from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store
 from app.store.models import (
@@ -59,6 +60,12 @@ def event_log() -> EventLogReader:
     return open_event_log(settings(), store())
 
 
+def report(name: str) -> Report | None:
+    """The latest report of this name (app.reports.tables); None when there is none yet. Raises ReportError."""
+    root = reports_folder(settings())
+    return _report(str(root), name, _state(root / name / LATEST))
+
+
 def now_ms() -> int:
     """The time now, in milliseconds since the epoch."""
     return SystemClock().now_ms()
@@ -76,6 +83,13 @@ def _store(url: str, identity: tuple[int, int]) -> Store:
     """`identity` of an SQLite file: one that was replaced (another replay) is opened anew."""
     del identity
     return open_store(url, make=False)
+
+
+@st.cache_resource(show_spinner="Reading the report", max_entries=8)
+def _report(root: str, name: str, state: tuple[int, int, int]) -> Report | None:
+    """`state` of the file that names the latest run: it is replaced by each."""
+    del state
+    return read_report(Path(root), name)
 
 
 def _state(path: Path) -> tuple[int, int, int]:
@@ -111,6 +125,7 @@ __all__ = [
     "ProcessStatus",
     "ProcessStatusRow",
     "QueryFigures",
+    "Report",
     "ReportRow",
     "SentAgain",
     "Settings",
@@ -123,6 +138,7 @@ __all__ = [
     "end_silence",
     "event_log",
     "now_ms",
+    "report",
     "settings",
     "silence",
     "store",

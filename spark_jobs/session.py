@@ -67,6 +67,8 @@ def _conf_of(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
         # Else the workers are whatever `python3` is on the path, without this program's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    elif "spark.pyspark.python" in conf:  # which Spark reads in spark-submit alone
+        os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
     chosen |= conf
     if not _has_jvm():
         quiet = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from app.errors import AppError
 from app.reports.tables import FORMAT_VERSION, REPORTS
+from app.settings import Settings
 
 LATEST, SUMMARY, RUNS = "latest.json", "summary.json", "runs"
 
@@ -40,6 +41,11 @@ class Report:
     def made_ms(self) -> int:
         """When it was made, in milliseconds since the epoch."""
         return int(self.summary["made_ms"])
+
+
+def reports_folder(settings: Settings) -> Path:
+    """Where reports are written and looked for unless --out says otherwise."""
+    return settings.store.directory / "reports"
 
 
 def run_name(made_ms: int, token: str) -> str:
@@ -94,6 +100,8 @@ def _read_run(root: Path, name: str, latest: dict[str, Any]) -> Report:
     summary = _read_json(folder / SUMMARY)
     if summary is None:
         raise FileNotFoundError(2, "not there", str(folder / SUMMARY))
+    if not isinstance(summary.get("made_ms"), int):
+        raise ReportError(f"{folder / SUMMARY}: it does not say when it was made; make the report anew")
     tables = {table: _read_table(folder / f"{table}.parquet", schema) for table, schema in REPORTS[name].items()}
     return Report(name, folder, summary, tables)
 

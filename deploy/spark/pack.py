@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
+import numba
 import pyspark
 from numba.core.caching import UserProvidedCacheLocator
 from packaging.requirements import Requirement
 
 import engine
-from engine import kernels_are_compiled
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("engine", "collectors", "app", "spark_jobs")
@@ -115,12 +115,9 @@ def _pack_environment(target: Path, level: int) -> Path:
 
 
 def _pack_kernels(target: Path, level: int) -> Path:
-    """As spark_jobs.shipped_kernels finds them."""
-    if not kernels_are_compiled():
-        raise PackError("the matching kernels are not compiled here; run `clustercep warm`")
+    """As spark_jobs.shipped_kernels finds them; those that are not compiled here yet are."""
+    engine.warm_kernels()
     sources = Path(engine.__file__).parent / "kernels"
-    import numba
-
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
     compiled = folder / UserProvidedCacheLocator.get_suitable_cache_subpath(str(sources / "cache.py"))
     with tarfile.open(target, "w:gz", compresslevel=level) as archive:

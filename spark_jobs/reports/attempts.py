@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 SUMMARY_TYPES = ("Mapper", "Reducer")
 END_TYPES = ("MapEnd", "ReducerEnd")
@@ -24,42 +24,42 @@ def attempts(events: DataFrame) -> DataFrame:
     each value is the former's where it has one, else the latter's; null where no source knows it. Events without an
     attempt's id are no attempts.
     """
-    is_summary = F.col("type").isin(*SUMMARY_TYPES)
+    is_summary = sf.col("type").isin(*SUMMARY_TYPES)
 
     def known(value: Column) -> Column:
         # The store has at most one event per type and attempt: `max` only picks it.
-        return F.coalesce(F.max(F.when(is_summary, value)), F.max(F.when(~is_summary, value)))
+        return sf.coalesce(sf.max(sf.when(is_summary, value)), sf.max(sf.when(~is_summary, value)))
 
     names = ("job_id", "task_id", "host", "status", "period_ms", "input_bytes")
-    is_map = F.col("type").isin("Mapper", "MapEnd")
+    is_map = sf.col("type").isin("Mapper", "MapEnd")
     return (
-        events.where(F.col("type").isin(*ATTEMPT_TYPES) & F.col("attempt_id").isNotNull())
+        events.where(sf.col("type").isin(*ATTEMPT_TYPES) & sf.col("attempt_id").isNotNull())
         .groupBy("attempt_id")
         .agg(
-            known(F.when(is_map, F.lit("MAP")).otherwise(F.lit("REDUCE"))).alias("kind"),
-            known(F.col("t_hi_ms")).alias("end_ms"),
-            *(known(F.col(name)).alias(name) for name in names),
+            known(sf.when(is_map, sf.lit("MAP")).otherwise(sf.lit("REDUCE"))).alias("kind"),
+            known(sf.col("t_hi_ms")).alias("end_ms"),
+            *(known(sf.col(name)).alias(name) for name in names),
         )
     )
 
 
 def jobs(events: DataFrame) -> DataFrame:
     """One row per job: job_id, job_name, user, queue, start_ms, end_ms, job_status; null where nothing tells it."""
-    is_end = F.col("type") == "JobEnd"
+    is_end = sf.col("type") == "JobEnd"
 
     def known(name: str) -> Column:
         # Of two that differ (a job moved to another queue) what its end tells.
-        return F.coalesce(F.max(F.when(is_end, F.col(name))), F.max(F.when(~is_end, F.col(name)))).alias(name)
+        return sf.coalesce(sf.max(sf.when(is_end, sf.col(name))), sf.max(sf.when(~is_end, sf.col(name)))).alias(name)
 
     return (
-        events.where(F.col("type").isin(*JOB_TYPES) & F.col("job_id").isNotNull())
+        events.where(sf.col("type").isin(*JOB_TYPES) & sf.col("job_id").isNotNull())
         .groupBy("job_id")
         .agg(
             known("job_name"),
             known("user"),
             known("queue"),
-            F.min(F.when(~is_end, F.col("t_lo_ms"))).alias("start_ms"),
-            F.max(F.when(is_end, F.col("t_hi_ms"))).alias("end_ms"),
-            F.max(F.when(is_end, F.col("status"))).alias("job_status"),
+            sf.min(sf.when(~is_end, sf.col("t_lo_ms"))).alias("start_ms"),
+            sf.max(sf.when(is_end, sf.col("t_hi_ms"))).alias("end_ms"),
+            sf.max(sf.when(is_end, sf.col("status"))).alias("job_status"),
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 QUANTILES = (0.5, 0.95)
 
@@ -21,27 +21,27 @@ def by_job(attempts: DataFrame, jobs: DataFrame) -> DataFrame:
 def by_user(attempts: DataFrame, jobs: DataFrame) -> DataFrame:
     """A row per user, kind and status: user (null: of jobs whose user nothing tells), n_jobs, and the figures."""
     owned = attempts.join(jobs.select("job_id", "user"), "job_id", "left")
-    return _figures(owned, "user").orderBy(F.col("user").asc_nulls_last(), "kind", "status")
+    return _figures(owned, "user").orderBy(sf.col("user").asc_nulls_last(), "kind", "status")
 
 
 def _figures(attempts: DataFrame, key: str) -> DataFrame:
     """Per key, kind and status: n_jobs, n_attempts, n_measured (those whose period is known), and of their periods
     mean_ms, median_ms, p95_ms (exact, linear between neighbours), max_ms, stddev_ms (of the population).
     """
-    period = F.col("period_ms")
-    quantiles = F.percentile(period, list(QUANTILES))
+    period = sf.col("period_ms")
+    quantiles = sf.percentile(period, list(QUANTILES))
     return (
         attempts.groupBy(key, "kind", "status")
         .agg(
-            F.countDistinct("job_id").alias("n_jobs"),
-            F.count(F.lit(1)).alias("n_attempts"),
-            F.count(period).alias("n_measured"),
-            F.mean(period).alias("mean_ms"),
+            sf.countDistinct("job_id").alias("n_jobs"),
+            sf.count(sf.lit(1)).alias("n_attempts"),
+            sf.count(period).alias("n_measured"),
+            sf.mean(period).alias("mean_ms"),
             quantiles.alias("quantiles_ms"),
-            F.max(period).alias("max_ms"),
-            F.stddev_pop(period).alias("stddev_ms"),
+            sf.max(period).alias("max_ms"),
+            sf.stddev_pop(period).alias("stddev_ms"),
         )
-        .withColumn("median_ms", F.col("quantiles_ms")[0])
-        .withColumn("p95_ms", F.col("quantiles_ms")[1])
+        .withColumn("median_ms", sf.col("quantiles_ms")[0])
+        .withColumn("p95_ms", sf.col("quantiles_ms")[1])
         .drop("quantiles_ms")
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ _ATTEMPT_COLUMNS = tuple(dict.fromkeys((*ATTEMPT_COLUMNS, *JOB_COLUMNS)))
 class ReportOptions:
     """What may be chosen."""
 
-    stragglers: StragglerOptions = StragglerOptions()
+    stragglers: StragglerOptions = field(default_factory=StragglerOptions)
     window_ms: int = 60_000
     """Of the report on queued data."""
 
@@ -109,9 +109,7 @@ def make_stragglers(events: DataFrame, options: ReportOptions) -> Made:
 
 RECIPES: dict[str, Recipe] = {
     LIFE_TIMES: Recipe(_OF_ATTEMPTS, _ATTEMPT_COLUMNS, make_life_times),
-    QUEUING: Recipe(
-        (*queuing.TYPES, *JOB_TYPES), tuple(dict.fromkeys((*queuing.COLUMNS, *JOB_COLUMNS))), make_queuing
-    ),
+    QUEUING: Recipe((*queuing.TYPES, *JOB_TYPES), tuple(dict.fromkeys((*queuing.COLUMNS, *JOB_COLUMNS))), make_queuing),
     STRAGGLERS: Recipe(_OF_ATTEMPTS, _ATTEMPT_COLUMNS, make_stragglers),
 }
 

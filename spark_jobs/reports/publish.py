@@ -53,9 +53,7 @@ def local_folder(target: str) -> Path | None:
     return None if "://" in target else Path(target)
 
 
-def _publish_locally(
-    folder: Path, run: str, report: str, tables: dict[str, pa.Table], summary: dict[str, Any]
-) -> Path:
+def _publish_locally(folder: Path, run: str, report: str, tables: dict[str, pa.Table], summary: dict[str, Any]) -> Path:
     place = folder / RUNS / run
     try:
         write_tables(place, report, tables, summary)

@@ -13,7 +13,7 @@ start not seen      the span begins within the job, or its history is missing: w
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 TYPES = ("DataIO",)
 COLUMNS = ("type", "event_id", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq", "job_id", "size_bytes")
@@ -26,20 +26,20 @@ def changes(events: DataFrame, window_ms: int) -> DataFrame:
     sum after the event in stream order."""
     order = ("t_hi_ms", "source_rank", "source_seq", "event_id")
     before = Window.partitionBy("job_id").orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    size = F.col("size_bytes")
+    size = sf.col("size_bytes")
     return (
-        events.where(F.col("type").isin(*TYPES) & F.col("job_id").isNotNull() & size.isNotNull())
-        .withColumn("place", F.struct(*order))
-        .withColumn("running_bytes", F.sum(size).over(before))
-        .withColumn("added_bytes", F.greatest(size, F.lit(0)))
-        .withColumn("fetched_bytes", F.greatest(-size, F.lit(0)))
-        .withColumn("window_ms", window_start(F.col("t_hi_ms"), window_ms))
+        events.where(sf.col("type").isin(*TYPES) & sf.col("job_id").isNotNull() & size.isNotNull())
+        .withColumn("place", sf.struct(*order))
+        .withColumn("running_bytes", sf.sum(size).over(before))
+        .withColumn("added_bytes", sf.greatest(size, sf.lit(0)))
+        .withColumn("fetched_bytes", sf.greatest(-size, sf.lit(0)))
+        .withColumn("window_ms", window_start(sf.col("t_hi_ms"), window_ms))
     )
 
 
 def window_start(t_ms: Column, window_ms: int) -> Column:
     """Windows begin at multiples of their width since the epoch, before it too."""
-    return t_ms - F.pmod(t_ms, F.lit(window_ms))
+    return t_ms - sf.pmod(t_ms, sf.lit(window_ms))
 
 
 def by_job(changed: DataFrame, jobs: DataFrame, window_ms: int) -> DataFrame:
@@ -48,31 +48,31 @@ def by_job(changed: DataFrame, jobs: DataFrame, window_ms: int) -> DataFrame:
     time of the greatest sum; null where it is not known), end_window_ms (of its end, or of its last change when that
     came after; null while it runs), knowledge."""
     found = changed.groupBy("job_id").agg(
-        F.sum(F.when(F.col("size_bytes") > 0, 1).otherwise(0)).alias("n_added"),
-        F.sum(F.when(F.col("size_bytes") < 0, 1).otherwise(0)).alias("n_fetched"),
-        F.sum("added_bytes").alias("added_bytes"),
-        F.sum("fetched_bytes").alias("fetched_bytes"),
-        F.sum("size_bytes").alias("left_bytes"),
-        F.max(F.struct("running_bytes", (-F.col("t_hi_ms")).alias("minus_ms"))).alias("peak"),
-        F.max("window_ms").alias("last_window_ms"),
+        sf.sum(sf.when(sf.col("size_bytes") > 0, 1).otherwise(0)).alias("n_added"),
+        sf.sum(sf.when(sf.col("size_bytes") < 0, 1).otherwise(0)).alias("n_fetched"),
+        sf.sum("added_bytes").alias("added_bytes"),
+        sf.sum("fetched_bytes").alias("fetched_bytes"),
+        sf.sum("size_bytes").alias("left_bytes"),
+        sf.max(sf.struct("running_bytes", (-sf.col("t_hi_ms")).alias("minus_ms"))).alias("peak"),
+        sf.max("window_ms").alias("last_window_ms"),
     )
     named = found.join(jobs.select("job_id", "job_name", "user", "start_ms", "end_ms"), "job_id", "left")
     known = named.withColumn(
         "knowledge",
-        F.when(F.col("left_bytes") < 0, MISSING)
-        .when(F.col("start_ms").isNull(), NO_START)
-        .when(F.col("n_fetched") == 0, NO_FETCH)
+        sf.when(sf.col("left_bytes") < 0, MISSING)
+        .when(sf.col("start_ms").isNull(), NO_START)
+        .when(sf.col("n_fetched") == 0, NO_FETCH)
         .otherwise(COMPLETE),
     )
-    is_known = F.col("knowledge").isin(COMPLETE, NO_FETCH)
+    is_known = sf.col("knowledge").isin(COMPLETE, NO_FETCH)
     return (
-        known.withColumn("peak_bytes", F.when(is_known, F.col("peak.running_bytes")))
-        .withColumn("peak_ms", F.when(is_known, -F.col("peak.minus_ms")))
+        known.withColumn("peak_bytes", sf.when(is_known, sf.col("peak.running_bytes")))
+        .withColumn("peak_ms", sf.when(is_known, -sf.col("peak.minus_ms")))
         .withColumn(
             "end_window_ms",
-            F.when(
-                F.col("end_ms").isNotNull(),
-                F.greatest(window_start(F.col("end_ms"), window_ms), F.col("last_window_ms")),
+            sf.when(
+                sf.col("end_ms").isNotNull(),
+                sf.greatest(window_start(sf.col("end_ms"), window_ms), sf.col("last_window_ms")),
             ),
         )
         .drop("peak", "last_window_ms")
@@ -84,42 +84,42 @@ def by_job_and_window(changed: DataFrame, job_rows: DataFrame) -> DataFrame:
     """A row per job and window in which something changed or the job ended: job_id, window_ms, added_bytes,
     fetched_bytes, released_bytes (what was left at the job's end), queued_bytes at the window's end (null where it is
     not known), peak_bytes within it, knowledge. `job_rows` as of `by_job`."""
-    is_known = F.col("knowledge").isin(COMPLETE, NO_FETCH)
-    running, nothing = F.col("running_bytes"), F.lit(0).cast("bigint")
+    is_known = sf.col("knowledge").isin(COMPLETE, NO_FETCH)
+    running, nothing = sf.col("running_bytes"), sf.lit(0).cast("bigint")
     moved = changed.groupBy("job_id", "window_ms").agg(
-        F.sum("added_bytes").alias("added_bytes"),
-        F.sum("fetched_bytes").alias("fetched_bytes"),
-        F.max_by("running_bytes", "place").alias("queued_bytes"),
-        F.max(F.greatest(running, running - F.col("size_bytes"))).alias("peak_bytes"),
+        sf.sum("added_bytes").alias("added_bytes"),
+        sf.sum("fetched_bytes").alias("fetched_bytes"),
+        sf.max_by("running_bytes", "place").alias("queued_bytes"),
+        sf.max(sf.greatest(running, running - sf.col("size_bytes"))).alias("peak_bytes"),
         nothing.alias("released_bytes"),
-        F.lit(0).alias("is_end"),
+        sf.lit(0).alias("is_end"),
     )
-    left = F.when(is_known, F.col("left_bytes"))
-    ended = job_rows.where(F.col("end_window_ms").isNotNull()).select(
+    left = sf.when(is_known, sf.col("left_bytes"))
+    ended = job_rows.where(sf.col("end_window_ms").isNotNull()).select(
         "job_id",
-        F.col("end_window_ms").alias("window_ms"),
+        sf.col("end_window_ms").alias("window_ms"),
         nothing.alias("added_bytes"),
         nothing.alias("fetched_bytes"),
         nothing.alias("queued_bytes"),
         left.alias("peak_bytes"),
-        F.coalesce(left, nothing).alias("released_bytes"),
-        F.lit(1).alias("is_end"),
+        sf.coalesce(left, nothing).alias("released_bytes"),
+        sf.lit(1).alias("is_end"),
     )
     both = (
         moved.unionByName(ended)
         .groupBy("job_id", "window_ms")
         .agg(
-            *(F.sum(name).alias(name) for name in ("added_bytes", "fetched_bytes", "released_bytes")),
-            F.max_by("queued_bytes", "is_end").alias("queued_bytes"),
-            F.max("peak_bytes").alias("peak_bytes"),
+            *(sf.sum(name).alias(name) for name in ("added_bytes", "fetched_bytes", "released_bytes")),
+            sf.max_by("queued_bytes", "is_end").alias("queued_bytes"),
+            sf.max("peak_bytes").alias("peak_bytes"),
         )
     )
     # Below zero for a while, and not in the end: clocks disagree, and what waits right now is not known.
-    is_sum = is_known & (F.col("queued_bytes") >= 0)
+    is_sum = is_known & (sf.col("queued_bytes") >= 0)
     return (
         both.join(job_rows.select("job_id", "knowledge"), "job_id")
-        .withColumn("queued_bytes", F.when(is_sum, F.col("queued_bytes")))
-        .withColumn("peak_bytes", F.when(is_known & (F.col("peak_bytes") >= 0), F.col("peak_bytes")))
+        .withColumn("queued_bytes", sf.when(is_sum, sf.col("queued_bytes")))
+        .withColumn("peak_bytes", sf.when(is_known & (sf.col("peak_bytes") >= 0), sf.col("peak_bytes")))
         .orderBy("job_id", "window_ms")
     )
 
@@ -130,29 +130,29 @@ def of_cluster(job_windows: DataFrame, job_rows: DataFrame) -> DataFrame:
     seen), n_jobs_waiting and n_jobs_unknown (jobs that are not in these sums)."""
     ends = job_rows.select("job_id", "end_window_ms")
     steps = Window.partitionBy("job_id").orderBy("window_ms")
-    queued = F.col("queued_bytes")
-    is_over = F.coalesce(F.col("window_ms") >= F.col("end_window_ms"), F.lit(False))
+    queued = sf.col("queued_bytes")
+    is_over = sf.coalesce(sf.col("window_ms") >= sf.col("end_window_ms"), sf.lit(False))
     states = job_windows.join(ends, "job_id").select(
         "job_id",
         "window_ms",
         "added_bytes",
         "fetched_bytes",
         "released_bytes",
-        F.when(F.col("knowledge") == COMPLETE, F.coalesce(queued, F.lit(0))).otherwise(0).alias("low"),
-        F.coalesce(queued, F.lit(0)).alias("high"),
-        F.when(F.coalesce(queued, F.lit(0)) > 0, 1).otherwise(0).alias("waiting"),
-        F.when(queued.isNull() & ~is_over, 1).otherwise(0).alias("unknown"),
+        sf.when(sf.col("knowledge") == COMPLETE, sf.coalesce(queued, sf.lit(0))).otherwise(0).alias("low"),
+        sf.coalesce(queued, sf.lit(0)).alias("high"),
+        sf.when(sf.coalesce(queued, sf.lit(0)) > 0, 1).otherwise(0).alias("waiting"),
+        sf.when(queued.isNull() & ~is_over, 1).otherwise(0).alias("unknown"),
     )
     states_of = ("low", "high", "waiting", "unknown")
     stepped = states.select(
-        "*", *((F.col(n) - F.coalesce(F.lag(n).over(steps), F.lit(0))).alias(f"d_{n}") for n in states_of)
+        "*", *((sf.col(n) - sf.coalesce(sf.lag(n).over(steps), sf.lit(0))).alias(f"d_{n}") for n in states_of)
     )
     sums = stepped.groupBy("window_ms").agg(
-        *(F.sum(n).alias(n) for n in ("added_bytes", "fetched_bytes", "released_bytes")),
-        *(F.sum(f"d_{n}").alias(f"d_{n}") for n in states_of),
+        *(sf.sum(n).alias(n) for n in ("added_bytes", "fetched_bytes", "released_bytes")),
+        *(sf.sum(f"d_{n}").alias(f"d_{n}") for n in states_of),
     )
     # One row per window of the whole cluster: few enough for one task.
-    until = Window.partitionBy(F.lit(0)).orderBy("window_ms").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    until = Window.partitionBy(sf.lit(0)).orderBy("window_ms").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     named = {"low": "queued_low_bytes", "high": "queued_high_bytes"}
     named |= {"waiting": "n_jobs_waiting", "unknown": "n_jobs_unknown"}
     return sums.select(
@@ -160,5 +160,5 @@ def of_cluster(job_windows: DataFrame, job_rows: DataFrame) -> DataFrame:
         "added_bytes",
         "fetched_bytes",
         "released_bytes",
-        *(F.sum(f"d_{n}").over(until).alias(named[n]) for n in states_of),
+        *(sf.sum(f"d_{n}").over(until).alias(named[n]) for n in states_of),
     ).orderBy("window_ms")

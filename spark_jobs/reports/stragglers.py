@@ -1,9 +1,9 @@
-"""Stragglers: attempts that took longer than their job's others for the same amount of input, and the hosts they ran on.
+"""Stragglers: attempts that took longer than their job's others for the same amount of input, and their hosts.
 
 An attempt is set against its own job: expected = median over the job's successful attempts of the same kind of
 (period / input) * own input. Dividing by the input is the inverse progress rate of Ousterhout et al. (Making Sense of
-Performance in Data Analytics Frameworks, NSDI 2015), and so are medians per stage and 1.5 times the median as the limit,
-which Mantri (Ananthanarayanan et al., OSDI 2010) uses on running times. So an attempt that had more to read is no
+Performance in Data Analytics Frameworks, NSDI 2015), and so is 1.5 times the median per stage as the limit, which
+Mantri (Ananthanarayanan et al., OSDI 2010) sets for running times. So an attempt that had more to read is no
 straggler, and jobs of any size can be put together per host. Where the input does not decide how long a task takes
 (its median is below `min_input_bytes`, or nothing tells it) the period is set against the median period.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 SMALL_GROUP, TINY = "few attempts", "tiny"
 CONFIDENCE_Z = 1.96
@@ -42,46 +42,48 @@ def compared(attempts: DataFrame, options: StragglerOptions) -> DataFrame:
     Of an attempt that was killed the input is that of its task's successful attempt: both had the same to read.
     """
     of_task = Window.partitionBy("task_id")
-    is_success = F.col("status") == "SUCCEEDED"
+    is_success = sf.col("status") == "SUCCEEDED"
     found = (
-        attempts.where(F.col("period_ms").isNotNull() & F.col("status").isin("SUCCEEDED", "KILLED"))
-        .withColumn("task_input_bytes", F.max(F.when(is_success, F.col("input_bytes"))).over(of_task))
-        .withColumn("is_task_done", F.max(is_success).over(of_task))
-        .where(is_success | F.col("is_task_done"))
-        .withColumn("input_bytes", F.when(is_success, F.col("input_bytes")).otherwise(F.col("task_input_bytes")))
+        attempts.where(sf.col("period_ms").isNotNull() & sf.col("status").isin("SUCCEEDED", "KILLED"))
+        .withColumn("task_input_bytes", sf.max(sf.when(is_success, sf.col("input_bytes"))).over(of_task))
+        .withColumn("is_task_done", sf.max(is_success).over(of_task))
+        .where(is_success | sf.col("is_task_done"))
+        .withColumn("input_bytes", sf.when(is_success, sf.col("input_bytes")).otherwise(sf.col("task_input_bytes")))
         .drop("task_input_bytes", "is_task_done")
     )
     least = max(options.min_input_bytes, 1)
-    enough = F.col("input_bytes") >= least
+    enough = sf.col("input_bytes") >= least
     groups = (
         found.where(is_success)
         .groupBy("job_id", "kind")
         .agg(
-            F.count(F.lit(1)).alias("n_group"),
-            F.count("input_bytes").alias("n_with_input"),
-            F.percentile("period_ms", 0.5).alias("median_ms"),
-            F.percentile("input_bytes", 0.5).alias("median_bytes"),
-            F.percentile(F.when(enough, F.col("period_ms") / F.col("input_bytes")), 0.5).alias("median_ms_per_byte"),
+            sf.count(sf.lit(1)).alias("n_group"),
+            sf.count("input_bytes").alias("n_with_input"),
+            sf.percentile("period_ms", 0.5).alias("median_ms"),
+            sf.percentile("input_bytes", 0.5).alias("median_bytes"),
+            sf.percentile(sf.when(enough, sf.col("period_ms") / sf.col("input_bytes")), 0.5).alias(
+                "median_ms_per_byte"
+            ),
         )
         .withColumn(
             "basis",
-            F.when((F.col("n_with_input") == F.col("n_group")) & (F.col("median_bytes") >= least), "input").otherwise(
-                "period"
-            ),
+            sf.when(
+                (sf.col("n_with_input") == sf.col("n_group")) & (sf.col("median_bytes") >= least), "input"
+            ).otherwise("period"),
         )
     )
-    by_input = F.col("basis") == "input"
-    expected = F.when(by_input, F.col("median_ms_per_byte") * F.col("input_bytes")).otherwise(F.col("median_ms"))
-    is_tiny = (by_input & ~F.coalesce(enough, F.lit(False))) | (F.col("expected_ms") < max(options.min_period_ms, 1))
+    by_input = sf.col("basis") == "input"
+    expected = sf.when(by_input, sf.col("median_ms_per_byte") * sf.col("input_bytes")).otherwise(sf.col("median_ms"))
+    is_tiny = (by_input & ~sf.coalesce(enough, sf.lit(False))) | (sf.col("expected_ms") < max(options.min_period_ms, 1))
     return (
         found.join(groups, ["job_id", "kind"])
         .withColumn("expected_ms", expected)
         .withColumn(
             "left_out",
-            F.when(F.col("n_group") < options.min_attempts, SMALL_GROUP).when(is_tiny, TINY),
+            sf.when(sf.col("n_group") < options.min_attempts, SMALL_GROUP).when(is_tiny, TINY),
         )
-        .withColumn("ratio", F.col("period_ms") / F.col("expected_ms"))
-        .withColumn("lost_ms", F.col("period_ms") - F.col("expected_ms"))
+        .withColumn("ratio", sf.col("period_ms") / sf.col("expected_ms"))
+        .withColumn("lost_ms", sf.col("period_ms") - sf.col("expected_ms"))
         .drop("n_group", "n_with_input", "median_ms", "median_bytes", "median_ms_per_byte")
     )
 
@@ -96,27 +98,27 @@ def hosts(compared_attempts: DataFrame, options: StragglerOptions) -> DataFrame:
     Successful attempts alone: of the killed ones only the slow are known to be slow.
     """
     counted = compared_attempts.where(
-        F.col("left_out").isNull() & F.col("host").isNotNull() & (F.col("status") == "SUCCEEDED")
+        sf.col("left_out").isNull() & sf.col("host").isNotNull() & (sf.col("status") == "SUCCEEDED")
     )
-    is_straggler = F.when(F.col("ratio") >= options.straggler_ratio, 1).otherwise(0)
-    n = F.col("n_attempts")
-    place = F.greatest(F.lit(1), F.round((n - CONFIDENCE_Z * F.sqrt(n)) / 2)).cast("int")
+    is_straggler = sf.when(sf.col("ratio") >= options.straggler_ratio, 1).otherwise(0)
+    n = sf.col("n_attempts")
+    place = sf.greatest(sf.lit(1), sf.round((n - CONFIDENCE_Z * sf.sqrt(n)) / 2)).cast("int")
     return (
         counted.groupBy("host")
         .agg(
-            F.count(F.lit(1)).alias("n_attempts"),
-            F.countDistinct("job_id").alias("n_jobs"),
-            F.sum(is_straggler).alias("n_stragglers"),
-            F.mean(is_straggler).alias("straggler_ratio"),
-            F.percentile("ratio", [0.5, 0.9]).alias("quantiles"),
-            F.sum("lost_ms").alias("lost_ms"),
-            F.sort_array(F.collect_list("ratio")).alias("ratios"),
+            sf.count(sf.lit(1)).alias("n_attempts"),
+            sf.countDistinct("job_id").alias("n_jobs"),
+            sf.sum(is_straggler).alias("n_stragglers"),
+            sf.mean(is_straggler).alias("straggler_ratio"),
+            sf.percentile("ratio", [0.5, 0.9]).alias("quantiles"),
+            sf.sum("lost_ms").alias("lost_ms"),
+            sf.sort_array(sf.collect_list("ratio")).alias("ratios"),
         )
-        .withColumn("median_ratio", F.col("quantiles")[0])
-        .withColumn("p90_ratio", F.col("quantiles")[1])
-        .withColumn("low_ratio", F.element_at("ratios", place))
+        .withColumn("median_ratio", sf.col("quantiles")[0])
+        .withColumn("p90_ratio", sf.col("quantiles")[1])
+        .withColumn("low_ratio", sf.element_at("ratios", place))
         .drop("quantiles", "ratios")
-        .orderBy(F.desc("low_ratio"), F.desc("median_ratio"), "host")
+        .orderBy(sf.desc("low_ratio"), sf.desc("median_ratio"), "host")
     )
 
 
@@ -124,12 +126,12 @@ def worst(compared_attempts: DataFrame, jobs: DataFrame, options: StragglerOptio
     """The worst straggling attempts, the worst first, at most options.n_worst: attempt_id, job_id, job_name, user,
     task_id, kind, host, status, end_ms, input_bytes, basis, period_ms, expected_ms, ratio, lost_ms."""
     by = "ratio" if options.order == "ratio" else "lost_ms"
-    found = compared_attempts.where(F.col("left_out").isNull() & (F.col("ratio") >= options.straggler_ratio))
-    order = (F.desc(by), F.asc("attempt_id"))
+    found = compared_attempts.where(sf.col("left_out").isNull() & (sf.col("ratio") >= options.straggler_ratio))
+    order = (sf.desc(by), sf.asc("attempt_id"))
     kept = found.orderBy(*order).limit(options.n_worst)
     return kept.join(jobs.select("job_id", "job_name", "user"), "job_id", "left").orderBy(*order).drop("left_out")
 
 
 def left_out(compared_attempts: DataFrame) -> DataFrame:
     """How many attempts were compared (reason null), and left out why: reason, n."""
-    return compared_attempts.groupBy(F.col("left_out").alias("reason")).agg(F.count(F.lit(1)).alias("n"))
+    return compared_attempts.groupBy(sf.col("left_out").alias("reason")).agg(sf.count(sf.lit(1)).alias("n"))

@@ -48,7 +48,9 @@ def _job(draw: random.Random, n: int) -> list[Row]:
         rows.append({"type": "JobStart", "t_lo_ms": start_ms, **owner})
     if n != 7:
         end_ms = start_ms + draw.randrange(60_000, 400_000)
-        rows.append({"type": "JobEnd", "t_lo_ms": end_ms, "status": "SUCCEEDED", "period_ms": end_ms - start_ms, **owner})
+        rows.append(
+            {"type": "JobEnd", "t_lo_ms": end_ms, "status": "SUCCEEDED", "period_ms": end_ms - start_ms, **owner}
+        )
     for kind, n_tasks in (("m", draw.randrange(1, 30)), ("r", draw.randrange(0, 6))):
         for task in range(n_tasks):
             rows += _task(draw, job_id, kind, task, start_ms, small=n == 2)

@@ -48,7 +48,7 @@ def walk(rows: list[Row], job_id: str) -> dict[str, Any]:
     )  # fmt: skip
     known = knowledge in KNOWN
     if ends:
-        last = max(start_of(ends[0]), max(windows))
+        last = max(start_of(ends[0]), *windows)
         window = windows.setdefault(last, {"added": 0, "fetched": 0, "released": 0, "peak": queued, "queued": 0})
         window["queued"] = 0
         window["released"] = queued if known else 0
@@ -74,9 +74,9 @@ def test_queues_are_those_of_a_walk(spark: SparkSession, seed: int) -> None:
     assert {found["knowledge"] for found in walks.values()} == {*KNOWN, "arrivals missing", "start not seen"}
 
     found = {row["job_id"]: row for row in job_rows.collect()}
-    assert {name: (row["left_bytes"], (row["peak_bytes"], row["peak_ms"]), row["knowledge"]) for name, row in found.items()} == {
-        name: (walked["left"], walked["peak"], walked["knowledge"]) for name, walked in walks.items()
-    }
+    assert {
+        name: (row["left_bytes"], (row["peak_bytes"], row["peak_ms"]), row["knowledge"]) for name, row in found.items()
+    } == {name: (walked["left"], walked["peak"], walked["knowledge"]) for name, walked in walks.items()}
     windows: dict[str, dict[int, Any]] = defaultdict(dict)
     for row in window_rows.collect():
         windows[row["job_id"]][row["window_ms"]] = {
@@ -109,5 +109,5 @@ def state(walked: dict[str, Any], window_ms: int) -> tuple[int, int, bool]:
 
 
 def test_windows_before_the_epoch_begin_at_multiples_too(spark: SparkSession) -> None:
-    (row,) = spark.range(1).select(queuing.window_start(-queuing.F.col("id") - 1, 1_000).alias("start")).collect()
+    (row,) = spark.range(1).select(queuing.window_start(-queuing.sf.col("id") - 1, 1_000).alias("start")).collect()
     assert row["start"] == -1_000

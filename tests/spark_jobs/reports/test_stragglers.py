@@ -108,7 +108,9 @@ def test_attempts_and_hosts_are_those_of_the_definition(spark: SparkSession, opt
     assert worst[0]["job_name"].startswith("job ") or worst[0]["job_id"] in ("job_1_0005", "job_1_0006")
 
 
-def attempt(task: int, host: str, period_ms: int, input_bytes: int | None, status: str = "SUCCEEDED", n: int = 0) -> Row:
+def attempt(
+    task: int, host: str, period_ms: int, input_bytes: int | None, status: str = "SUCCEEDED", n: int = 0
+) -> Row:
     name = f"1_0001_m_{task:06d}"
     return {
         "event_id": f"{name}_{n}", "type": "Mapper", "t_lo_ms": 1, "job_id": "job_1_0001", "task_id": f"task_{name}",
@@ -126,7 +128,10 @@ def test_who_has_more_to_read_is_no_straggler(spark: SparkSession) -> None:
     options = StragglerOptions()
     compared = stragglers.compared(attempts(events), options)
     worst = stragglers.worst(compared, jobs(events), options).collect()
-    assert [(row["host"], row["ratio"], row["expected_ms"]) for row in worst] == [("d", 5.0, 10_000.0), ("c", 3.0, 10_000.0)]
+    assert [(row["host"], row["ratio"], row["expected_ms"]) for row in worst] == [
+        ("d", 5.0, 10_000.0),
+        ("c", 3.0, 10_000.0),
+    ]
     assert [row["host"] for row in stragglers.hosts(compared, options).collect()] == ["c", "a", "b"]
 
 
