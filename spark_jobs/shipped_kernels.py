@@ -13,7 +13,7 @@ from pathlib import Path
 from numba.core.caching import UserProvidedCacheLocator
 
 
-class ShippedKernels(UserProvidedCacheLocator):  # type: ignore[misc]  # Numba has no types
+class ShippedKernels(UserProvidedCacheLocator):
     """As Numba's own locator for a given folder, but for the name below it."""
 
     @classmethod

@@ -119,7 +119,8 @@ def _pack_kernels(target: Path, level: int) -> Path:
     engine.warm_kernels()
     sources = Path(engine.__file__).parent / "kernels"
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
-    compiled = folder / UserProvidedCacheLocator.get_suitable_cache_subpath(str(sources / "cache.py"))
+    subpath: str = UserProvidedCacheLocator.get_suitable_cache_subpath(str(sources / "cache.py"))  # type: ignore[no-untyped-call]
+    compiled = folder / subpath
     with tarfile.open(target, "w:gz", compresslevel=level) as archive:
         archive.add(folder / "complete", f"{folder.name}/complete")
         for path in sorted(compiled.iterdir()):

@@ -70,7 +70,7 @@ def _publish_locally(folder: Path, run: str, report: str, tables: dict[str, pa.T
 
 def _publish_by_hadoop(spark: SparkSession, folder: str, run: str, made: Path) -> str:
     hadoop = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-    context = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    context = spark._jsc.hadoopConfiguration()
     place = hadoop.Path(f"{folder}/{RUNS}/{run}")
     files = place.getFileSystem(context)
     files.mkdirs(place.getParent())

@@ -36,7 +36,7 @@ def frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(len(table), kind.arrow))
     table = table.select([*HEADER.names, *schema.attributes])
-    return spark.createDataFrame(table.drop_columns(["weights"])).repartition(3)
+    return spark.createDataFrame(table.drop_columns(["weights"])).coalesce(2)
 
 
 def _job(draw: random.Random, n: int) -> list[Row]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.reports import queuing
@@ -63,9 +62,8 @@ def walk(rows: list[Row], job_id: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_queues_are_those_of_a_walk(spark: SparkSession, seed: int) -> None:
-    rows = history(seed)
+def test_queues_are_those_of_a_walk(spark: SparkSession) -> None:
+    rows = history(1)
     events = frame(spark, rows)
     changed = queuing.changes(events, WINDOW_MS)
     job_rows = queuing.by_job(changed, jobs(events), WINDOW_MS).cache()

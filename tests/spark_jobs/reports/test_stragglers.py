@@ -77,7 +77,6 @@ def expected_hosts(kept: dict[str, Row], options: StragglerOptions) -> list[dict
 @pytest.mark.parametrize(
     "options",
     [
-        StragglerOptions(),
         StragglerOptions(min_period_ms=0, min_input_bytes=0, min_attempts=1, straggler_ratio=1.2, n_worst=7),
         StragglerOptions(min_period_ms=9_000, min_input_bytes=16 * MIB, min_attempts=5, order="lost"),
     ],
