@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from app import match_command, spark_command, spark_query_command, stream_command
+from app import match_command, report_command, spark_command, spark_query_command, stream_command
 from app.clock import SystemClock
 from app.config import load_settings
 from app.console import inert, table_console
@@ -245,6 +245,7 @@ cli.command()(match_command.explain)
 cli.command()(spark_command.ingest)
 cli.command()(stream_command.stream)
 cli.command()(spark_query_command.query)
+cli.command()(friendly(report_command.report))
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def make_queuing(events: DataFrame, options: ReportOptions) -> Made:
         tables = {
             "by_job": _arrow(QUEUING, "by_job", job_rows),
             "by_job_and_window": _arrow(QUEUING, "by_job_and_window", window_rows),
-            "of_cluster": _arrow(QUEUING, "of_cluster", queuing.of_cluster(window_rows, job_rows)),
+            "of_cluster": _fitting(QUEUING, "of_cluster", queuing.of_cluster(window_rows, job_rows)),
         }
     finally:
         window_rows.unpersist()
@@ -115,5 +115,9 @@ RECIPES: dict[str, Recipe] = {
 
 
 def _arrow(report: str, name: str, rows: DataFrame) -> pa.Table:
+    return _fitting(report, name, rows.select(*REPORTS[report][name].names).toArrow())
+
+
+def _fitting(report: str, name: str, table: pa.Table) -> pa.Table:
     schema = REPORTS[report][name]
-    return rows.select(*schema.names).toArrow().cast(schema)
+    return table.select(schema.names).cast(schema)

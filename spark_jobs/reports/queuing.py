@@ -12,6 +12,8 @@ start not seen      the span begins within the job, or its history is missing: w
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
@@ -124,7 +126,7 @@ def by_job_and_window(changed: DataFrame, job_rows: DataFrame) -> DataFrame:
     )
 
 
-def of_cluster(job_windows: DataFrame, job_rows: DataFrame) -> DataFrame:
+def of_cluster(job_windows: DataFrame, job_rows: DataFrame) -> pa.Table:
     """A row per window in which something changed: window_ms, added_bytes, fetched_bytes, released_bytes, and at its
     end queued_low_bytes and queued_high_bytes (all jobs whose queue is known; they differ by those without a fetch
     seen), n_jobs_waiting and n_jobs_unknown (jobs that are not in these sums)."""
@@ -151,14 +153,10 @@ def of_cluster(job_windows: DataFrame, job_rows: DataFrame) -> DataFrame:
         *(sf.sum(n).alias(n) for n in ("added_bytes", "fetched_bytes", "released_bytes")),
         *(sf.sum(f"d_{n}").alias(f"d_{n}") for n in states_of),
     )
-    # One row per window of the whole cluster: few enough for one task.
-    until = Window.partitionBy(sf.lit(0)).orderBy("window_ms").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # One row per window of the whole cluster: few enough to be added up here.
+    table = sums.orderBy("window_ms").toArrow()
     named = {"low": "queued_low_bytes", "high": "queued_high_bytes"}
     named |= {"waiting": "n_jobs_waiting", "unknown": "n_jobs_unknown"}
-    return sums.select(
-        "window_ms",
-        "added_bytes",
-        "fetched_bytes",
-        "released_bytes",
-        *(sf.sum(f"d_{n}").over(until).alias(named[n]) for n in states_of),
-    ).orderBy("window_ms")
+    for name, column in named.items():
+        table = table.append_column(column, pc.cumulative_sum(table.column(f"d_{name}")))
+    return table.drop_columns([f"d_{name}" for name in named])

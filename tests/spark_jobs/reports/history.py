@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from collectors.schema import load_event_types
-from engine.events import HEADER, EventBatch
+from engine.events import EventBatch
+from spark_jobs.event_store.schema import EVENTS, to_arrow_schema
 
 T0_MS = 1_700_000_000_000
 HOSTS = ("a", "b", "c", "d", "e")
@@ -30,13 +31,13 @@ def history(seed: int, n_jobs: int = 8) -> list[Row]:
 
 def frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
     """As the event store gives them: all columns, several partitions."""
-    schema = load_event_types()
-    table = EventBatch.from_rows(rows, schema).table
-    for name, kind in schema.attributes.items():
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(len(table), kind.arrow))
-    table = table.select([*HEADER.names, *schema.attributes])
-    return spark.createDataFrame(table.drop_columns(["weights"])).coalesce(2)
+    found = EventBatch.from_rows(rows, load_event_types()).table
+    schema = to_arrow_schema()
+    columns = [
+        found.column(field.name) if field.name in found.column_names else pa.nulls(len(found), field.type)
+        for field in schema
+    ]
+    return spark.createDataFrame(pa.Table.from_arrays(columns, schema=schema), EVENTS).coalesce(2)
 
 
 def _job(draw: random.Random, n: int) -> list[Row]:

@@ -83,7 +83,7 @@ def test_queues_are_those_of_a_walk(spark: SparkSession) -> None:
         }  # fmt: skip
     assert windows == {name: walked["windows"] for name, walked in walks.items()}
 
-    for row in queuing.of_cluster(window_rows, job_rows).collect():
+    for row in queuing.of_cluster(window_rows, job_rows).to_pylist():
         now = [state(walked, row["window_ms"]) for walked in walks.values()]
         assert row["queued_low_bytes"] == sum(low for low, _, _ in now)
         assert row["queued_high_bytes"] == sum(high for _, high, _ in now)

@@ -1,0 +1,61 @@
+"""What `clustercep report` hands to its job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from typer.testing import CliRunner
+
+from app import report_command
+from app.cli import cli
+from app.report_command import ReportName
+from app.reports.tables import REPORTS
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Sequence[str]]]:
+    """The jobs that were started."""
+    found: list[tuple[str, Sequence[str]]] = []
+
+    def start(module: str, words: Sequence[str]) -> int:
+        found.append((module, words))
+        return 0
+
+    monkeypatch.setattr(report_command, "run_spark_job", start)
+    return found
+
+
+def test_words_of_the_job(started: list[tuple[str, Sequence[str]]]) -> None:
+    arguments = [
+        "report",
+        "stragglers",
+        "--store",
+        "hdfs:///e",
+        "--from",
+        "2 h",
+        "--min-period",
+        "3 s",
+        "--min-input",
+        "0 B",
+    ]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    ((module, words),) = started
+    assert module == "report"
+    assert words[-2:] == ["--", "stragglers"]
+    assert {"--store=hdfs:///e", "--from=2 h", "--min-period-ms=3000", "--min-input-bytes=0", "--top=10"} <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"), [("--min-period", "soon", "a unit of time"), ("--window", "0 s", "above 0")]
+)
+def test_mistakes_start_nothing(started: list[tuple[str, Sequence[str]]], option: str, value: str, told: str) -> None:
+    result = CliRunner().invoke(cli, ["report", option, value])
+    assert result.exit_code == 2
+    assert told in result.output
+    assert started == []
+
+
+def test_names_of_reports() -> None:
+    assert [name.value for name in ReportName] == list(REPORTS)
