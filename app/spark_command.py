@@ -26,12 +26,16 @@ ConfigOption = Annotated[
 MasterOption = Annotated[
     str | None,
     typer.Option(
-        "--master", metavar="URL", help="Spark's master (yarn, spark://host:7077); else spark.master, else here."
+        "--master",
+        metavar="URL",
+        help="Spark's master (yarn, spark://host:7077); else that of spark-submit, else this machine.",
     ),
 ]
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", metavar="URL", help="The event store: any URL that Hadoop knows; else spark.store."),
+    typer.Option(
+        "--store", metavar="URL", help="The event store: any URL that Hadoop knows; else `events` in store.directory."
+    ),
 ]
 
 

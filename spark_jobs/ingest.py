@@ -28,8 +28,8 @@ from collectors.log_time import zone_named
 from collectors.path_layout import PathLayout
 from spark_jobs.event_store import EventStore
 from spark_jobs.ingest_files import Listing, list_files, parts_below, reason_of, shown
-from spark_jobs.ingest_frames import events_of, parsed_files, problems_of
-from spark_jobs.ingest_kinds import IngestOptions, skipped_by_name
+from spark_jobs.ingest_frames import by_possible_times, counted_events, load_of, parsed_files, problems_of
+from spark_jobs.ingest_kinds import RUMEN, SOURCES, IngestOptions, skipped_by_name
 from spark_jobs.ingest_report import Count, IngestReport, counted, counted_files, counted_problems, merged
 from spark_jobs.ingest_rows import FILE
 from spark_jobs.interruption import run_job
@@ -57,7 +57,11 @@ def main(args: Sequence[str]) -> int:
         options = replace(options, layout=asked.layout)
     check_options(options)
     with spark_session("clustercep ingest", asked.master, SPARK_CONF) as spark:
-        store = EventStore.open_or_create(spark, asked.store)
+        precedence = (
+            *settings.sources.precedence,
+            SOURCES[RUMEN],
+        )  # another program's reading of histories stands last
+        store = EventStore.open_or_create(spark, store_url(settings, asked.store), precedence=precedence)
         report = ingest(spark, store, asked.paths, options)
     if asked.format == "json":
         print(report.to_json())
@@ -88,6 +92,8 @@ def chosen_files(listing: Listing, options: IngestOptions) -> tuple[list[str], t
     wanted, skipped = list[str](), [("unreadable", shown(url)) for url, _ in listing.unreadable]
     for file in listing.files:
         reason = skipped_by_name(parts_below(file.url, listing.roots), options)
+        if reason is None and not file.n_bytes:
+            reason = "empty"
         if reason is None and file.n_bytes > options.max_bytes:
             reason = f"larger than {options.max_bytes:,} bytes (--max-file-size)"
         if reason is None:
@@ -117,6 +123,11 @@ def options_of(settings: Settings) -> IngestOptions:
     )
 
 
+def store_url(settings: Settings, asked: str | None) -> str:
+    """Where the event store is: what was asked for, else beside the other stores."""
+    return str(settings.store.directory / "events") if asked is None else asked
+
+
 def check_options(options: IngestOptions) -> None:
     """Raise SparkJobError for what no file could be read with."""
     try:
@@ -140,17 +151,19 @@ def _stored(
     n_told = sum(count.n for count in (*read, *unread))
     gone = () if n_told == len(wanted) else counted(("gone", place) for place in _missing(parsed, wanted))
     folders = tuple(Count("ingest: unreadable folder", 1, (f"{shown(url)}: {why}",)) for url, why in listing.unreadable)
-    events = events_of(parsed, options).persist()
+    load = load_of(parsed, options).persist()
     try:
+        own = counted_events(parsed)
+        by_type = own.select("type").unionAll(load.select("type")).groupBy("type").count()
         report = IngestReport(
             read,
             merged(skipped, unread, gone),
-            {row["type"]: row["count"] for row in events.groupBy("type").count().collect()},
+            {row["type"]: row["count"] for row in by_type.collect()},
             merged(counted_problems(problems_of(parsed)), folders),
         )
-        appended = store.append(events, info=report.info())
+        appended = store.append(by_possible_times(own.unionAll(load), options), info=report.info())
     finally:
-        events.unpersist()
+        load.unpersist()
     return replace(
         report,
         n_new=appended.n_new,

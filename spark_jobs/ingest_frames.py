@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -27,6 +28,7 @@ ArrowMap = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _GROUP = "log_group"
 
+_WILD = re.compile(r"[\\{}\[\]*?]")
 _FOLDER = r"/[^/]*$"
 _ROTATION = r"(\.\d[\d-]*)?(\.gz)?$"
 
@@ -48,16 +50,17 @@ def parsed_files(spark: SparkSession, listing: Listing, urls: Sequence[str], opt
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
-def events_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
-    """EVENTS rows: of several histories of a job one, with what is derived, and by clocks that may be off."""
+def counted_events(parsed: DataFrame) -> DataFrame:
+    """EVENTS rows of the files: of several histories of a job those of one."""
     events = parsed.where(sf.col("part") == EVENT)
     of_history = events.where("history_id <> 0").join(set_aside(parsed).select("history_id"), "history_id", "left_anti")
-    others = events.where("history_id = 0")
-    own = of_history.select(*EVENTS.names).unionAll(others.select(*EVENTS.names))
-    load = load_of(others.select(*EVENTS.names), options)
+    return of_history.select(*EVENTS.names).unionAll(events.where("history_id = 0").select(*EVENTS.names))
+
+
+def by_possible_times(events: DataFrame, options: IngestOptions) -> DataFrame:
+    """EVENTS rows with the intervals of all times that clocks which may be off allow."""
     skew = ClockSkewBounds(options.default_skew_ms, dict(options.skew_ms))
-    told = own.unionAll(load)
-    return told.mapInArrow(_widener(skew), EVENTS) if skew.greatest_ms else told
+    return events.mapInArrow(_widener(skew), EVENTS) if skew.greatest_ms else events
 
 
 def set_aside(parsed: DataFrame) -> DataFrame:
@@ -99,14 +102,16 @@ def problems_of(parsed: DataFrame) -> DataFrame:
     return told.unionAll(second)
 
 
-def load_of(events: DataFrame, options: IngestOptions) -> DataFrame:
+def load_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
     """LoadStd and Balance or Imbalance of every cluster and step, from the samples of all its hosts.
 
     Samples come cluster by cluster in the order of time, so that no more than one step's are held at once.
     """
-    samples = events.where((sf.col("type") == "Metric") & (sf.col("name") == options.load.metric))
-    copies = samples.dropDuplicates(["event_id"])
-    ordered = copies.repartition("clock_id").sortWithinPartitions("clock_id", "t_hi_ms", "host")
+    is_sample = (sf.col("part") == EVENT) & (sf.col("type") == "Metric") & (sf.col("name") == options.load.metric)
+    samples = parsed.where(is_sample).select(*EVENTS.names).dropDuplicates(["event_id"])
+    # Clusters are few: a task for each of Spark's many partitions would cost more than the work.
+    n_tasks = parsed.sparkSession.sparkContext.defaultParallelism
+    ordered = samples.repartition(n_tasks, "clock_id").sortWithinPartitions("clock_id", "t_hi_ms", "host")
     return ordered.mapInArrow(_load_deriver(options), EVENTS)
 
 
@@ -184,13 +189,9 @@ def _file(batch: pa.RecordBatch, row: int, roots: tuple[str, ...]) -> ReadFile:
 
 def _content(spark: SparkSession, urls: list[str]) -> DataFrame:
     """path and content of the files; one that has gone or cannot be read has no row, and is missed afterwards."""
-    reader = (
-        spark.read.format("binaryFile")
-        .option("__globPaths__", "false")  # these are names, whatever characters they have
-        .option("ignoreMissingFiles", "true")
-        .option("ignoreCorruptFiles", "true")
-    )
-    return reader.load(urls).select("path", "content")
+    reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true").option("ignoreCorruptFiles", "true")
+    # Names may have the characters of Hadoop's wild cards.
+    return reader.load([_WILD.sub(r"\\\g<0>", url) for url in urls]).select("path", "content")
 
 
 def _log_group() -> Column:
