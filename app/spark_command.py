@@ -28,14 +28,12 @@ MasterOption = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        help="Spark's master (yarn, spark://host:7077); else that of spark-submit, else this machine.",
+        help="Spark's master (yarn, spark://host:7077); else spark.master, else this machine.",
     ),
 ]
 StoreOption = Annotated[
     str | None,
-    typer.Option(
-        "--store", metavar="URL", help="The event store: any URL that Hadoop knows; else `events` in store.directory."
-    ),
+    typer.Option("--store", metavar="URL", help="The event store: any URL that Hadoop knows; else spark.store."),
 ]
 
 

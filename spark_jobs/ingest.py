@@ -56,12 +56,14 @@ def main(args: Sequence[str]) -> int:
     if asked.layout is not None:
         options = replace(options, layout=asked.layout)
     check_options(options)
-    with spark_session("clustercep ingest", asked.master, SPARK_CONF) as spark:
+    with spark_session(
+        "clustercep ingest", asked.master or settings.spark.master, {**SPARK_CONF, **settings.spark.conf}
+    ) as spark:
         precedence = (
             *settings.sources.precedence,
             SOURCES[RUMEN],
         )  # another program's reading of histories stands last
-        store = EventStore.open_or_create(spark, store_url(settings, asked.store), precedence=precedence)
+        store = EventStore.open_or_create(spark, asked.store or settings.event_store_url, precedence=precedence)
         report = ingest(spark, store, asked.paths, options)
     if asked.format == "json":
         print(report.to_json())
@@ -121,11 +123,6 @@ def options_of(settings: Settings) -> IngestOptions:
         default_skew_ms=skew.default_ms,
         skew_ms=dict(skew.by_clock_ms),
     )
-
-
-def store_url(settings: Settings, asked: str | None) -> str:
-    """Where the event store is: what was asked for, else beside the other stores."""
-    return str(settings.store.directory / "events") if asked is None else asked
 
 
 def check_options(options: IngestOptions) -> None:
