@@ -22,6 +22,7 @@ from app.console import inert, table_console
 from app.errors import AppError
 from app.logs import configure_logs
 from app.settings import Settings
+from app.store_command import store_cli
 from engine.errors import EngineError
 
 EXIT_FAILED = 1
@@ -246,6 +247,7 @@ cli.command()(spark_command.ingest)
 cli.command()(stream_command.stream)
 cli.command()(spark_query_command.query)
 cli.command()(friendly(report_command.report))
+cli.add_typer(store_cli)
 
 
 def main() -> None:
