@@ -22,12 +22,13 @@ from engine.kernels.postponed_pairs import pairs
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.early_filter import Masks
+from engine.matching.enclosed_pairs import EnclosedBlock, EnclosedPairs
 from engine.matching.independent import IndependentPairs
 from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.output import limit
-from engine.matching.possible_pairs import PossiblePairs
+from engine.matching.possible_pairs import PossibleBlock, PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
@@ -40,6 +41,7 @@ from engine.matching.results import Results, TakesMatches, bound_variables, sele
 from engine.matching.rows import MatchRow, RowSink, first_rows, joined_rows
 from engine.matching.store import EventStore, MovesBack
 from engine.matching.stream import StreamColumns
+from engine.plan.enclosed import EnclosedForm, enclosed_form
 from engine.plan.independent import IndependentForm, OtherForm, independent_form
 from engine.plan.model import Plan
 
@@ -77,6 +79,7 @@ class PostponedRuntime:
         self._interner = interner
         self._compiled = compile_tables(plan, interner)
         self._form = None if listed else _form_of(plan)
+        self._enclosed = None if listed else _enclosed_of(plan)
         self._independent = self._independent_pairs()
         self._watermark_ms = -FOREVER_MS
         self._is_moved = False
@@ -285,24 +288,28 @@ class PostponedRuntime:
         self, context: Context, rows: Rows, possible: PossibleRows | None, decided: Int64Array
     ) -> Sequence[MatchRow]:
         collapsed = self.plan.output is ast.Output.COLLAPSED
-        if self._form is None or self._threshold > 0.0:
-            counted = [row for _, row in self._one_by_one(context, rows, decided, np.arange(len(decided)))]
-            return rows.limited(counted, self.limits, False)
-        pairs_of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget)
-        block, others = pairs_of_form.counted(context, decided, collapsed)
-        most = limit(self.plan, self.limits)
+        numbers, most = np.arange(len(decided)), limit(self.plan, self.limits)
+        block: PossibleBlock | EnclosedBlock
+        if self._form is not None and self._threshold == 0.0:
+            pairs_of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget)
+            block, others = pairs_of_form.counted(context, decided, collapsed)
+        elif self._enclosed is not None:
+            enclosed = EnclosedPairs(self.plan, self._enclosed)
+            block, others = enclosed.counted(context, decided, self._threshold, most + 1, collapsed=collapsed)
+        else:
+            return first_rows([row for _, row in self._one_by_one(context, rows, decided, numbers, most + 1)], most)
         if not len(others) and possible is None:
             return first_rows(block, most)
-        numbered = list(zip(block.order.tolist(), block, strict=True))
+        numbered = list(zip(block.order[: most + 1].tolist(), block[: most + 1], strict=True))
         if possible is not None:
             numbered = [(k, replace(row, possible=possible.of_pair(block.counted(context, k)))) for k, row in numbered]
-        numbered += self._one_by_one(context, rows, decided, others)
+        numbered += self._one_by_one(context, rows, decided, others, most + 1)
         return first_rows([row for _, row in sorted(numbered, key=lambda item: item[0])], most)
 
     def _one_by_one(
-        self, context: Context, rows: Rows, decided: Int64Array, numbers: Int64Array
+        self, context: Context, rows: Rows, decided: Int64Array, numbers: Int64Array, most: int
     ) -> list[tuple[int, MatchRow]]:
-        """The rows of those pairs that have matches, by their numbers."""
+        """The rows of those pairs that have matches, by their numbers: the first `most`."""
         collapsed = self.plan.output is ast.Output.COLLAPSED
         counting = Counting(context, self._threshold, self.limits.work_budget, collapsed)
         result: list[tuple[int, MatchRow]] = []
@@ -310,6 +317,8 @@ class PostponedRuntime:
             counted = counting.of_pair(pair)
             if counted is not None:
                 result.append((number, rows.of_pair(counted, collapsed)))
+                if len(result) == most:
+                    break
         self.n_unfinished += counting.n_unfinished
         self.n_work += counting.n_work
         return result
@@ -390,6 +399,11 @@ class PostponedRuntime:
 
 def _form_of(plan: Plan) -> IndependentForm | None:
     form = independent_form(plan)
+    return None if isinstance(form, OtherForm) else form
+
+
+def _enclosed_of(plan: Plan) -> EnclosedForm | None:
+    form = enclosed_form(plan)
     return None if isinstance(form, OtherForm) else form
 
 

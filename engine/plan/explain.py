@@ -9,9 +9,9 @@ from engine.language.printer import print_expression
 from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.enclosed import selection_note
 from engine.plan.exact_times import exact_times
 from engine.plan.explain_automaton import explain_automaton
-from engine.plan.independent import selection_note
 from engine.plan.model import Consistency, EdgePredicates, Plan
 
 _BY_RUNS = (

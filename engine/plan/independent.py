@@ -71,29 +71,18 @@ class OtherForm:
 def independent_form(plan: Plan) -> IndependentForm | OtherForm:
     """The form of a plan, or why it has another."""
     try:
-        return _Analysis(plan).form()
-    except _NotIndependentError as error:
+        return Analysis(plan).form()
+    except NotIndependentError as error:
         return OtherForm(str(error))
 
 
-def selection_note(plan: Plan) -> str:
-    """One line for `explain`: how the Kleene events of a match are chosen."""
-    form = independent_form(plan)
-    if isinstance(form, OtherForm):
-        return f"step by step: {form.reason}"
-    parts = ["each Kleene event by itself"]
-    if form.properties:
-        parts.append(f"one of them with each of {len(form.properties)} properties")
-    if len(form.sizes) > 2:
-        parts.append("their number bounded")
-    return f"{', '.join(parts)}: counted without listing, listed without vain attempts"
-
-
-class _NotIndependentError(Exception):
+class NotIndependentError(Exception):
     """The plan has another form, for the reason given."""
 
 
-class _Analysis:
+class Analysis:
+    """What the predicates of a plan ask of single events, of each Kleene event and of a selection as a whole."""
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.programs = plan.programs
@@ -116,7 +105,7 @@ class _Analysis:
         take = self._elements(kleene.take.predicates)
         each = self._loops()
         if len(self.properties) > MAX_FLAGS:
-            raise _NotIndependentError(f"more than {MAX_FLAGS} comparisons with min or max")
+            raise NotIndependentError(f"more than {MAX_FLAGS} comparisons with min or max")
         code, bounds = self.programs.code, self.programs.bounds
         n_programs = len(bounds) - 1
         for limit, *_ in self.properties:
@@ -145,30 +134,33 @@ class _Analysis:
     def _kleene(self) -> Step:
         """The one Kleene component of a plan of the right shape."""
         plan = self.plan
+        kleene = self._only_kleene()
+        if kleene.position > 1 or plan.n_steps - kleene.position > 2:
+            raise NotIndependentError("more than one single component before or after the Kleene component")
+        if plan.ties is ast.Ties.STRICT:
+            raise NotIndependentError("equal timestamps are not ordered (TIES STRICT)")
+        if plan.steps[-1].event_type in plan.broadcast:
+            raise NotIndependentError("the last event is of every partition")
+        return kleene
+
+    def _only_kleene(self) -> Step:
+        """The Kleene component of a plan that has no other and looks at pairs of a first and a last event."""
+        plan = self.plan
         if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
-            raise _NotIndependentError(f"the strategy is {plan.strategy.value}")
+            raise NotIndependentError(f"the strategy is {plan.strategy.value}")
         if plan.output not in _OUTPUTS:
-            raise _NotIndependentError(f"OUTPUT {plan.output.value}")
+            raise NotIndependentError(f"OUTPUT {plan.output.value}")
         found = [step for step in plan.steps if step.kleene]
         if len(found) != 1:
-            raise _NotIndependentError(f"the pattern has {len(found)} Kleene components, not one")
-        kleene = found[0]
-        if kleene.position > 1 or plan.n_steps - kleene.position > 2:
-            raise _NotIndependentError("more than one single component before or after the Kleene component")
+            raise NotIndependentError(f"the pattern has {len(found)} Kleene components, not one")
         query = plan.query
         if query.slide_ms is not None or query.open_on is not None or query.select_first or query.consume:
-            raise _NotIndependentError(
-                "windows of the query's own, SELECT FIRST and CONSUME look at matches one by one"
-            )
+            raise NotIndependentError("windows of the query's own, SELECT FIRST and CONSUME look at matches one by one")
         if plan.negations:
-            raise _NotIndependentError("the pattern has a negation")
+            raise NotIndependentError("the pattern has a negation")
         if plan.having is not None:
-            raise _NotIndependentError("the query has HAVING")
-        if plan.ties is ast.Ties.STRICT:
-            raise _NotIndependentError("equal timestamps are not ordered (TIES STRICT)")
-        if plan.steps[-1].event_type in plan.broadcast:
-            raise _NotIndependentError("the last event is of every partition")
-        return kleene
+            raise NotIndependentError("the query has HAVING")
+        return found[0]
 
     # ------------------------------------------------------------- predicates
 
@@ -198,7 +190,7 @@ class _Analysis:
             if step is None or not step.kleene:
                 allowed = allowed | {self.programs.current}
             if not self._registers(code) <= allowed:
-                raise _NotIndependentError("a condition on an end of the selection that its neighbours do not fix")
+                raise NotIndependentError("a condition on an end of the selection that its neighbours do not fix")
             kept.append(predicate.program)
         return kept
 
@@ -211,7 +203,7 @@ class _Analysis:
                 continue
             code = self._code(predicate)
             if predicate.over >= 0 or self._slots(code) or not self._registers(code) <= allowed:
-                raise _NotIndependentError("a Kleene event is compared with others that are selected")
+                raise NotIndependentError("a Kleene event is compared with others that are selected")
             kept.append(predicate.program)
         return kept
 
@@ -224,7 +216,7 @@ class _Analysis:
                 for predicate in edge.loops:
                     code = self._code(predicate)
                     if predicate.over_pairs or self._slots(code) or not self._registers(code) <= allowed:
-                        raise _NotIndependentError("a Kleene event is compared with others that are selected")
+                        raise NotIndependentError("a Kleene event is compared with others that are selected")
                     kept.append(predicate.program)
         return kept
 
@@ -244,7 +236,7 @@ class _Analysis:
         )
         alone = sum(isinstance(side, ast.Aggregate) for side in sides) == 1
         if not (extreme and ordered and alone and self._registers(code) <= self._known()):
-            raise _NotIndependentError("an aggregate of the selection is more than compared with a single event")
+            raise NotIndependentError("an aggregate of the selection is more than compared with a single event")
         column = self.programs.slots[slots.pop()].column
         operation = code[-1][0]
         if code[0][0] == op.AGGREGATE:
@@ -262,9 +254,7 @@ class _Analysis:
                 if operation == op.AGGREGATE:
                     highest = max(highest, self._compared_with(code, at))
         if highest >= MAX_SIZE:
-            raise _NotIndependentError(
-                f"count({kleene.variable}[]) is compared with {highest:g}, beyond {MAX_SIZE - 1}"
-            )
+            raise NotIndependentError(f"count({kleene.variable}[]) is compared with {highest:g}, beyond {MAX_SIZE - 1}")
         n_sizes = int(max(highest, 0.0)) + 2
         return (False, *(all(_holds(self.programs, p, k) for p in self.sized) for k in range(1, n_sizes)))
 
@@ -276,9 +266,9 @@ class _Analysis:
         elif at >= 1 and at + 1 < len(code) and code[at - 1][0] == op.CONST and code[at + 1][0] in _COMPARISONS:
             constant = float(constants[code[at - 1][1]])
         else:
-            raise _NotIndependentError("the number of selected events is more than compared with a constant")
+            raise NotIndependentError("the number of selected events is more than compared with a constant")
         if np.isnan(constant):
-            raise _NotIndependentError("the number of selected events is compared with NULL")
+            raise NotIndependentError("the number of selected events is compared with NULL")
         return constant
 
     # ------------------------------------------------------------------ reads
@@ -309,4 +299,4 @@ def _holds(programs: Programs, program: int, size: int) -> bool:
     )
 
 
-__all__ = ["IndependentForm", "OtherForm", "independent_form", "selection_note"]
+__all__ = ["Analysis", "IndependentForm", "NotIndependentError", "OtherForm", "independent_form"]

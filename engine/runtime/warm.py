@@ -18,6 +18,7 @@ _ANY = (
         for output in ("", "OUTPUT SETS", "OUTPUT COLLAPSED", "OUTPUT COUNT", "OUTPUT TOP 2 BY CONFIDENCE")
     ),
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND avg(b[].x) > 0 } WITHIN 20 OUTPUT COLLAPSED",
+    "PATTERN SEQ(A a, A b, B+ c[], A d) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT COUNT",
     "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT SETS",
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND max(b[].x) > 0 } WITHIN 20 OUTPUT COUNT",
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND max(b[].x) > 0 } WITHIN 20 RETURN a.x",

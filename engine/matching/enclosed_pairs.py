@@ -1,0 +1,207 @@
+"""Pairs of queries of the form S+ K S+ (`engine.plan.enclosed`): counted by one kernel call for all of a step.
+
+The part of `PostponedRuntime` that serves their collapsed and counted rows, whatever the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.enclosed_pairs import EnclosedTables, count_enclosed
+from engine.kernels.independent import MOST
+from engine.kernels.possible_pairs import COUNTED, OTHER_FORM
+from engine.kernels.shared_search import replay_steps
+from engine.matching.independent import independent_tables
+from engine.matching.match_blocks import values_of
+from engine.matching.postponed_context import Context, Groups
+from engine.matching.postponed_counting import Counted
+from engine.matching.rows import ChunkedRows, MatchRow, rows_table
+from engine.matching.store import StoredEvents
+from engine.plan.enclosed import EnclosedForm
+from engine.plan.model import Plan
+
+
+class EnclosedColumns(NamedTuple):
+    """What `count_enclosed` found of n pairs.
+
+    pairs: int64 (n, 3): first, last, partition. first_lo_ms, last_lo_ms, last_hi_ms: int64 (n,). counts: int64 (n,), a
+    lower bound from MOST on. confidences: float64 (n,). exact: bool (n,). bounds: int64 (n, 4) into `rows` and `steps`,
+    int64. values: float64 (n, n_returns).
+    """
+
+    pairs: Int64Array
+    first_lo_ms: Int64Array
+    last_lo_ms: Int64Array
+    last_hi_ms: Int64Array
+    counts: Int64Array
+    confidences: Float64Array
+    exact: BoolArray
+    bounds: Int64Array
+    rows: Int64Array
+    steps: Int64Array
+    values: Float64Array
+
+    def longest(self, k: int) -> tuple[Int64Array, Int64Array]:
+        """The events of the match that is shown for pair k, in order, and the component of each."""
+        own = slice(self.bounds[k, 0], self.bounds[k, 1])
+        return self.rows[own], self.steps[own]
+
+    def used(self, k: int) -> tuple[Int64Array, Int64Array]:
+        """The events between the ends of pair k that are in matches, by component, and the component of each."""
+        own = slice(self.bounds[k, 2], self.bounds[k, 3])
+        return self.rows[own], self.steps[own]
+
+
+@dataclass(eq=False)
+class EnclosedBlock(ChunkedRows):
+    """Rows of COLLAPSED or COUNT; `order`: int64 (n,), the pairs that are its rows."""
+
+    plan: Plan
+    source: StoredEvents
+    columns: EnclosedColumns
+    collapsed: bool
+    order: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def _rows(self, start: int) -> list[MatchRow]:
+        numbers = self.order[start : start + self.CHUNK]
+        texts = self._texts(numbers)
+        return [self._row(k, texts) for k in numbers.tolist()]
+
+    def _part(self, start: int, stop: int) -> EnclosedBlock:
+        return replace(self, order=self.order[start:stop])
+
+    @property
+    def n_matches(self) -> int:
+        """Matches behind all rows (at least, where one of them is a lower bound)."""
+        return sum(self.columns.counts[self.order].tolist())
+
+    def to_arrow(self) -> pa.Table:
+        """See `rows.rows_table`."""
+        return rows_table(self)
+
+    def _row(self, k: int, texts: Mapping[int, str]) -> MatchRow:
+        c = self.columns
+        first, last, partition = c.pairs[k].tolist()
+        count, lo_ms, hi_ms = int(c.counts[k]), int(c.last_lo_ms[k]), int(c.last_hi_ms[k])
+        candidates = None
+        if self.collapsed:
+            candidates = self._bound(c.used(k), texts)
+            steps = self.plan.steps
+            candidates |= {steps[0].variable: (texts[first],), steps[-1].variable: (texts[last],)}
+        return MatchRow(
+            query=self.plan.name,
+            key=self.source.key_of(partition),
+            first_lo_ms=int(c.first_lo_ms[k]),
+            last_hi_ms=hi_ms,
+            last_lo_ms=None if lo_ms == hi_ms else lo_ms,
+            bindings=self._bound(c.longest(k), texts),
+            confidence=float(c.confidences[k]),
+            values=values_of(self.plan, self.source, c.values[k]),
+            count=count,
+            count_exact=count < MOST,
+            candidates=candidates,
+            exact=bool(c.exact[k]) if self.collapsed else True,
+            capped=count >= MOST,
+        )
+
+    def _bound(self, events: tuple[Int64Array, Int64Array], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
+        bound: list[list[str]] = [[] for _ in self.plan.steps]
+        for row, step in zip(events[0].tolist(), events[1].tolist(), strict=True):
+            bound[step].append(texts[row])
+        return {step.variable: tuple(bound[step.position]) for step in self.plan.steps}
+
+    def _texts(self, numbers: Int64Array) -> dict[int, str]:
+        """The ids of all events of some rows."""
+        c = self.columns
+        parts = [c.pairs[numbers, :2].ravel()]
+        for k in numbers.tolist():
+            parts += [c.longest(k)[0], c.used(k)[0]]
+        return self.source.texts(np.concatenate(parts))
+
+    def counted(self, context: Context, k: int) -> Counted:
+        """What is known of pair k, as one that is counted by itself has it."""
+        c = self.columns
+        near = context.neighbourhood(*c.pairs[k].tolist())
+        used = np.zeros((self.plan.n_steps, len(near.candidates)), np.bool_)
+        rows, steps = c.used(k)
+        for step in range(1, self.plan.n_steps - 1):
+            used[step] = np.isin(near.candidates, rows[steps == step])
+        count, exact = int(c.counts[k]), bool(c.exact[k])
+        return Counted(near, count, count < MOST, float(c.confidences[k]), *c.longest(k), used, exact)
+
+
+class EnclosedPairs:
+    """Counts the pairs of one plan."""
+
+    def __init__(self, plan: Plan, form: EnclosedForm) -> None:
+        self.plan = plan
+        self.form = form
+
+    def counted(
+        self, context: Context, pairs: Int64Array, threshold: float, most: int, *, collapsed: bool
+    ) -> tuple[EnclosedBlock, Int64Array]:
+        """A row for each of the first `most` pairs (first, last, partition) that have matches of at least this
+        confidence; the numbers of the pairs before the last of these that are of another form.
+
+        `order` of the block are numbers of pairs, ascending.
+        """
+        store, n = context.store, context.n_rows
+        kleene = self.form.each.kleene
+        between = context.masks.begin[1:-1, :n].copy()
+        between[kleene - 1] |= context.masks.take[kleene, :n]
+        inner, inner_starts = Groups.stacked(between, store)
+        status, counts, confidences, exact, bounds, rows, steps = count_enclosed(
+            self._tables(context), context.events, context.masks.begin, context.masks.take, inner, inner_starts, pairs,
+            context.longest_ms, threshold, most, collapsed,
+        )  # fmt: skip
+        first, last = pairs[:, 0], pairs[:, 1]
+        columns = EnclosedColumns(
+            pairs=pairs,
+            first_lo_ms=store.t_lo_ms[first],
+            last_lo_ms=store.t_lo_ms[last],
+            last_hi_ms=store.t_hi_ms[last],
+            counts=counts,
+            confidences=confidences,
+            exact=exact,
+            bounds=bounds,
+            rows=rows,
+            steps=steps,
+            values=np.full((len(pairs), len(self.plan.returns)), np.nan),
+        )
+        order = np.flatnonzero(status == COUNTED)
+        self._replay(context, columns, order)
+        block = EnclosedBlock(self.plan, store.as_it_is(), columns, collapsed, order)
+        return block, np.flatnonzero(status == OTHER_FORM)
+
+    def _tables(self, context: Context) -> EnclosedTables:
+        on = self.form.on
+        return EnclosedTables(
+            each=independent_tables(self.plan, self.form.each, context.compiled),
+            on=np.array([program for programs in on for program in programs], np.int32),
+            on_starts=np.append(0, np.cumsum([len(programs) for programs in on])).astype(np.int64),
+            least=self.form.least,
+        )
+
+    def _replay(self, context: Context, columns: EnclosedColumns, order: Int64Array) -> None:
+        """Write what RETURN says of the match that is shown for each pair of `order`."""
+        if not self.plan.returns or not len(order):
+            return
+        programs = np.array([value.program for value in self.plan.returns], np.int64)
+        chains = [columns.longest(k) for k in order.tolist()]
+        offsets = np.append(0, np.cumsum([len(rows) for rows, _ in chains]))
+        columns.values[order] = replay_steps(
+            context.replayed, context.store.columns, offsets, np.concatenate([rows for rows, _ in chains]),
+            np.concatenate([steps for _, steps in chains]), programs,
+        )  # fmt: skip
+
+
+__all__ = ["EnclosedBlock", "EnclosedColumns", "EnclosedPairs"]
