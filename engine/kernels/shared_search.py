@@ -104,6 +104,8 @@ def list_shared(
         roles = _roles(tables.kleene, begin_ok, take_ok, rows, member, pair_of)
         order = _orders(events, rows, least)
         compared = order.shape[0] == n
+        if compared:
+            _leave_out_dead_ends(tables.kleene, order, roles)
         after_first = np.empty(n, np.uint8)
         for k in range(n):
             after_first[k] = _order(events, first, rows[k], least)
@@ -394,6 +396,36 @@ def _roles(kleene, begin_ok, take_ok, rows, member, pair_of):
             roles[2 * step, k] = useful and begin_ok[step, rows[k]]
             roles[2 * step + 1, k] = useful and kleene[step] and take_ok[step, rows[k]]
     return roles
+
+
+@kernel
+def _leave_out_dead_ends(kleene, order, roles):
+    """Take from `roles` (`_roles`) what leads to no last event: a row in a component before that, unless one of the
+    next component may follow it, or one of its own that leads on. order: `_orders` of the rows.
+
+    Without it all selections of Kleene events that end too late for what has to follow would be gone through.
+    """
+    n = order.shape[0]
+    for step in range(kleene.shape[0] - 2, -1, -1):
+        leads_on = np.zeros(n, np.bool_)
+        for k in range(n):
+            for to in range(n):
+                if roles[2 * step + 2, to] and order[k, to] != 0:
+                    leads_on[k] = True
+                    break
+        is_changed = kleene[step]
+        while is_changed:
+            is_changed = False
+            for k in range(n):
+                for to in range(n):
+                    if leads_on[k]:
+                        break
+                    if leads_on[to] and roles[2 * step + 1, to] and order[k, to] != 0:
+                        leads_on[k] = True
+                        is_changed = True
+        for k in range(n):
+            roles[2 * step, k] &= leads_on[k]
+            roles[2 * step + 1, k] &= leads_on[k]
 
 
 @leaf

@@ -100,3 +100,19 @@ def test_exponentially_many_matches_are_cut() -> None:
     assert found[-1].capped
     best = rows_of(f"PATTERN {PATTERNS[0]} WITHIN 1000 OUTPUT TOP 3 BY CONFIDENCE", stream, Limits(max_rows=50))
     assert [row.confidence for row in best] == [1.0] * 3
+
+
+def test_events_that_lead_to_no_last_one_are_not_gone_through() -> None:
+    """2^36 selections of Kleene events after the only event that could follow them; three before it and one beside."""
+    kinds = "ABBB" + "B" + "C" + 36 * "B" + "A"
+    rows = [{"type": kind, "t_lo_ms": 10 * k, "t_hi_ms": 10 * k, "x": 1} for k, kind in enumerate(kinds)]
+    rows[4]["t_hi_ms"] = 60  # beside the C at 50
+    stream = EventBatch.from_rows(
+        [row | {"event_id": f"e{n:02}", "source_seq": n, "k": "p", "j": 1} for n, row in enumerate(rows)], SCHEMA
+    )
+    text = "PATTERN SEQ(A a, B+ b[], C c, A d) WHERE skip_till_any_match WITHIN 1000"
+    found = rows_of(text, stream, Limits(work_budget=200))
+    assert len(found) == 2**4 - 1
+    assert not any(row.capped for row in found)
+    assert sorted({row.confidence for row in found}) == pytest.approx([10 / 21, 1.0])
+    assert {row.bindings["c"] for row in found} == {("e05",)}
