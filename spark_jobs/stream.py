@@ -31,7 +31,7 @@ from app.clock import Clock, SystemClock
 from app.config import load_settings
 from app.console import inert
 from app.durations import parse_duration_ms
-from app.errors import AppError
+from app.errors import AppError, StoreError
 from app.logs import configure_logs
 from app.process_lock import only_process
 from app.queries import Loaded
@@ -61,6 +61,8 @@ log = structlog.get_logger(__name__)
 
 HEARTBEATS = "heartbeats"
 """Folder in the checkpoint."""
+
+RETENTION_INTERVAL_MS = 3_600_000
 
 _LOOK_S = 1
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -96,6 +98,7 @@ class StreamJob:
     clock: Clock = field(default_factory=SystemClock)
     notifier: Notifier | None = None
     after: Callable[[Written], None] = lambda _written: None
+    _clean_ms: int = 0
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Start where the checkpoint stands; raises SparkJobError when it is not one of this stream."""
@@ -143,6 +146,21 @@ class StreamJob:
         elif (time_ms := self._idle.due(now_ms)) is not None:
             self.heartbeat(time_ms)
 
+    def clean(self) -> None:
+        """Now and then: delete what is older than its retention."""
+        now_ms = self.clock.now_ms()
+        if now_ms < self._clean_ms:
+            return
+        self._clean_ms = now_ms + RETENTION_INTERVAL_MS
+        try:
+            with self.store.transaction() as writer:
+                removed = writer.apply_retention(self.settings.store.retention, now_ms)
+        except StoreError as error:
+            log.warning("retention has to wait for the next time", reason=str(error))
+        else:
+            if any(removed.values()):
+                log.info("retention", **removed)
+
     def heartbeat(self, time_ms: int) -> None:
         """Tell the stream that its time has come to `time_ms`: what starts before, less the lateness, is late."""
         self._files.create_new(f"{HEARTBEATS}/{time_ms:020d}.json", f'{{"event_time_ms": {time_ms}}}\n'.encode())
@@ -182,6 +200,7 @@ def run(job: StreamJob, spark: SparkSession, stopped: threading.Event) -> None:
             if query.awaitTermination(_LOOK_S):
                 return
             job.beat(bool(query.status["isDataAvailable"]))
+            job.clean()
     except PySparkException as error:
         raise SparkJobError(
             f"the stream failed: {_reason(error)}; it goes on from its checkpoint when started"

@@ -36,6 +36,9 @@ PACKS = StructType(
 NO_EVENTS = "no events"
 """Group of the packs that tell of records that are no events, as JSON."""
 
+EVENT_TIME = "__event_time"
+"""Column of the time that moves the watermark."""
+
 _EVERY, _NOWHERE = -1, -2
 """Bucket of an event that goes to all of a group's buckets, and of one that the group does not take."""
 
@@ -45,9 +48,9 @@ _N_SHOWN = 3
 def packed(events: DataFrame, routes: Sequence[Route]) -> DataFrame:
     """Packs (GROUP, BUCKET, pack) of event rows; an event that no group takes is in none.
 
-    `events`: columns of the store's events and MALFORMED, further ones are left out. A pack has the header columns,
-    `source`, and the columns of which one of its events has a value. Records that are no events are counted in packs of
-    the group NO_EVENTS.
+    `events`: columns of the store's events, MALFORMED and EVENT_TIME, further ones are left out. A pack has the header
+    columns, `source`, and the columns of which one of its events has a value. Records that are no events are counted in
+    packs of the group NO_EVENTS.
     """
     names = [field.name for field in EVENTS]
     places = [_place(route).alias(_column(at)) for at, route in enumerate(routes)]
@@ -57,7 +60,11 @@ def packed(events: DataFrame, routes: Sequence[Route]) -> DataFrame:
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _packs(batches, groups, numbers)
 
-    return events.select(*names, MALFORMED, *places).mapInArrow(pack, PACKS)
+    taken = sorted(frozenset().union(*(route.keyed | route.broadcast for route in routes)))
+    # What no group takes stays in the JVM, but only after the watermark has seen it: a condition that names the event
+    # time is not moved before that.
+    is_taken = sf.col("type").isin(taken) | sf.col(MALFORMED).isNotNull() | sf.col(EVENT_TIME).isNull()
+    return events.where(is_taken).select(*names, MALFORMED, *places).mapInArrow(pack, PACKS)
 
 
 def _place(route: Route) -> Column:
@@ -120,4 +127,4 @@ def _column(at: int) -> str:
     return f"__bucket_{at}"
 
 
-__all__ = ["BUCKET", "GROUP", "MALFORMED", "NO_EVENTS", "PACKS", "packed"]
+__all__ = ["BUCKET", "EVENT_TIME", "GROUP", "MALFORMED", "NO_EVENTS", "PACKS", "packed"]

@@ -18,9 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from engine.events import HEADER
 from spark_jobs.event_store.schema import EVENTS
 from spark_jobs.session import SparkJobError
-from spark_jobs.stream_packs import MALFORMED
-
-EVENT_TIME = "__event_time"
+from spark_jobs.stream_packs import EVENT_TIME, MALFORMED
 
 _CORRUPT = "__corrupt"
 _PLACE = "__place"
@@ -150,7 +148,6 @@ def _shown(text: Column) -> Column:
 assert set(_NEEDED) <= set(HEADER.names)
 
 __all__ = [
-    "EVENT_TIME",
     "HEARTBEAT",
     "FileFormat",
     "FolderInput",

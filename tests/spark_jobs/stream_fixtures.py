@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from pydantic import SecretStr
 
+from app.config import load_settings
+from app.queries import load_queries
+from app.settings import Queries, Receiver
+from app.store.api import Store
 from collectors.base import Collector
 from collectors.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
@@ -20,7 +27,31 @@ from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
 from deploy.minicluster import packing
 from engine.events import EventBatch
 from spark_jobs.event_store.schema import to_rows
+from spark_jobs.stream import StreamJob, StreamOptions
+from spark_jobs.stream_sources import FolderInput
 from tests.collectors.test_recording import RecordedTransport
+
+JOBS = """
+PATTERN SEQ(JobStart a, Mapper+ b[], JobEnd c)
+WHERE   skip_till_next_match { [job_id] }
+WITHIN  1 hour
+RETURN  a.job_id, count(b[]) AS n_mappers
+ALERT   warning 'job {job_id}: {n_mappers}'
+"""
+LOST = """
+PATTERN SEQ(JobStart a, ! JobEnd b)
+WHERE   skip_till_any_match { [job_id] }
+WITHIN  20 seconds
+RETURN  a.job_id
+ALERT   warning 'job {job_id} goes on'
+"""
+NODES = """
+PATTERN SEQ(NodeLost a, NodeLost b)
+WHERE   skip_till_next_match { a.host != b.host }
+WITHIN  1 minute
+RETURN  a.host
+ALERT   critical 'two nodes'
+"""
 
 ROOT = Path(__file__).parents[2]
 ARCHIVE = ROOT / "tests" / "fixtures" / "recording" / "minicluster.tar.xz"
@@ -70,3 +101,30 @@ def write_file(rows: pa.Table, path: Path) -> None:
     part = path.with_name(f".{path.name}.part")
     pq.write_table(rows, part)
     part.rename(path)
+
+
+LATENESS_MS = 5_000
+RECEIVER = Receiver(url=SecretStr("http://127.0.0.1:9/"))
+
+
+def small_job(folder: Path, name: str, store: Store, **more: Any) -> StreamJob:
+    """Three queries over the JSON files of `folder`, with alerts for one receiver; the checkpoint is called `name`."""
+    shipped = load_settings(ROOT / "config.yaml", {})
+    alerting = shipped.alerting.model_copy(update={"receivers": {"ops": RECEIVER}})
+    settings = shipped.model_copy(update={"alerting": alerting})
+    source = FolderInput(str(folder / "in"), "jsonl", max_files=1)
+    options = StreamOptions(source, str(folder / name), n_buckets=3, lateness_ms=LATENESS_MS, once=True)
+    queries = load_queries(Queries(directory=folder / "queries"), 60_000)
+    return StreamJob(options, settings, queries, store, **more)
+
+
+def small_stream(folder: Path, lines: Sequence[Sequence[str]]) -> None:
+    """The queries, and files of JSON lines of which the times of change are in order."""
+    (folder / "queries").mkdir(parents=True)
+    for name, text in {"jobs": JOBS, "lost": LOST, "nodes": NODES}.items():
+        (folder / "queries" / f"{name}.cep").write_text(text)
+    (folder / "in").mkdir()
+    for number, part in enumerate(lines):
+        path = folder / "in" / f"{number:04d}.jsonl"
+        path.write_text("".join(line + "\n" for line in part))
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))

@@ -23,32 +23,10 @@ from spark_jobs.stream_groups import BucketOptions, Group, StreamPlan
 from spark_jobs.stream_parts import BucketCache, Cached, Head, read_parts, write_parts
 from spark_jobs.stream_plan import stream_plan
 from spark_jobs.stream_rows import match_content, match_of
+from tests.spark_jobs.stream_fixtures import JOBS, LATENESS_MS, LOST, NODES
 
 SCHEMA = load_event_types()
 SETTINGS = load_settings(Path(__file__).parents[2] / "config.yaml", {})
-LATENESS_MS = 5_000
-
-JOBS = """
-PATTERN SEQ(JobStart a, Mapper+ b[], JobEnd c)
-WHERE   skip_till_next_match { [job_id] }
-WITHIN  1 hour
-RETURN  a.job_id, count(b[]) AS n_mappers
-ALERT   warning 'job {job_id}: {n_mappers}'
-"""
-LOST = """
-PATTERN SEQ(JobStart a, ! JobEnd b)
-WHERE   skip_till_any_match { [job_id] }
-WITHIN  20 seconds
-RETURN  a.job_id
-ALERT   warning 'job {job_id} goes on'
-"""
-NODES = """
-PATTERN SEQ(NodeLost a, NodeLost b)
-WHERE   skip_till_next_match { a.host != b.host }
-WITHIN  1 minute
-RETURN  a.host
-ALERT   critical 'two nodes'
-"""
 
 Event = dict[str, Any]
 
