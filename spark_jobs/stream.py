@@ -229,7 +229,9 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         store = opened.enter_context(open_configured_store(settings))
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)
-        conf = {**CONF, **settings.spark.conf, **_pairs(given.conf, "--conf")}
+        # A partition has a state store of its own, and no more of them than buckets have anything to do.
+        partitions = {"spark.sql.shuffle.partitions": str(options.n_buckets)}
+        conf = {**CONF, **partitions, **settings.spark.conf, **_pairs(given.conf, "--conf")}
         spark = opened.enter_context(spark_session("clustercep stream", given.master or settings.spark.master, conf))
         stopped.take_over()
         notifier.start()
