@@ -36,6 +36,10 @@ SMALL = Cluster(n_nodes=20, length_ms=600_000, reduce_median_ms=15_000.0, map_me
 """For the enumeration, whose points are seconds: reducers that see few steps."""
 
 
+_WARM_UP = Cluster(n_nodes=20, length_ms=300_000, jobs_per_node_s=0.01, load_period_ms=120_000)
+"""So that each query has matches, and all that it needs is compiled."""
+
+
 def cases() -> dict[str, str]:
     """Name of a row -> query text."""
     texts = {}
@@ -156,7 +160,7 @@ def warm_up(names: Iterable[str], kind: BaselineKind | None, small: bool) -> Non
     """Let everything be compiled and loaded."""
     for name in names:
         each = _made(name, kind, small)
-        for batch, watermark in _batches(Cluster(n_nodes=5, length_ms=150_000, jobs_per_node_s=0.01), small):
+        for batch, watermark in _batches(_WARM_UP, small):
             if not each.cut_off:
                 each.take(batch, watermark)
 
