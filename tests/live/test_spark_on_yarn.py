@@ -102,7 +102,7 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
         found = Yarn(cluster, properties)
         found.hdfs("-mkdir", "-p", "/clustercep", "/mr-history/recorded")
         found.hdfs("-put", *map(str, packed), "/clustercep/")
-        histories = (folder / "unpacked" / "recording" / "history").glob("*.jhist")
+        histories = (folder / "unpacked").rglob("*.jhist")
         found.hdfs("-put", *map(str, sorted(histories)), "/mr-history/recorded/")
         yield found
 
