@@ -13,6 +13,7 @@ from dashboard.charts.axes import (
     bytes_axis,
     distinct_labels,
     layered,
+    top_legend,
     y_axis,
 )
 
@@ -50,7 +51,11 @@ def host_chart(hosts: pd.DataFrame, straggler_ratio: float) -> alt.LayerChart:
         .mark_rule(strokeDash=[4, 3])
         .encode(
             x="at:Q",
-            color=alt.Color("what:N", scale=alt.Scale(domain=["as expected", "straggler"], range=[GREY, VERMILION])),
+            color=alt.Color(
+                "what:N",
+                scale=alt.Scale(domain=["as expected", "straggler"], range=[GREY, VERMILION]),
+                legend=top_legend(None),
+            ),
             tooltip=[alt.Tooltip("what:N", title="line"), alt.Tooltip("at:Q", title="ratio")],
         )
     )

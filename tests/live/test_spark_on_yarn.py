@@ -102,8 +102,8 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
         found = Yarn(cluster, properties)
         found.hdfs("-mkdir", "-p", "/clustercep", "/mr-history/recorded")
         found.hdfs("-put", *map(str, packed), "/clustercep/")
-        histories = (folder / "unpacked").rglob("*.jhist")
-        found.hdfs("-put", *map(str, sorted(histories)), "/mr-history/recorded/")
+        # The folder as a whole: the shell would read the names of the files as patterns.
+        found.hdfs("-put", str(folder / "unpacked" / "history"), "/mr-history/recorded/")
         yield found
 
 
