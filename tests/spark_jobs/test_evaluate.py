@@ -108,7 +108,12 @@ def test_imprecise_events() -> None:
     n_ways = []
 
     @_SETTINGS
-    @given(cases(replace(QUERIES, strategies=(ANY,), within_events=False), replace(IMPRECISE, horizon_ms=20)), _CUT)
+    @given(
+        cases(
+            replace(QUERIES, strategies=(ANY,), within_events=False, selection=False), replace(IMPRECISE, horizon_ms=20)
+        ),
+        _CUT,
+    )
     def run(case: Case, cut: tuple[int, int, int, int]) -> None:
         n_ways.append(check(case, *cut))
 

@@ -31,6 +31,8 @@ CLUSTER = load_event_types()
 PREDEFINED = {
     path.stem: path.read_text(encoding="utf-8") for folder in FOLDERS for path in sorted(folder.glob("*.cep"))
 }
+for literal in ("q5", "q6-option1", "q6-option2"):  # they list 2^n matches; the product's forms of them are there
+    del PREDEFINED[literal]
 SMALL = Sizes(events_per_part=50, least_events=20, heavy_events=60)
 """So that the recording is cut into several parts, and some of its keys further."""
 
@@ -105,7 +107,7 @@ _SIZES = st.builds(Sizes, st.integers(1, 4), st.integers(1, 2), st.integers(1, 5
 
 
 @settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
@@ -114,7 +116,7 @@ _SIZES = st.builds(Sizes, st.integers(1, 4), st.integers(1, 2), st.integers(1, 5
     st.one_of(
         cases(_QUERIES, replace(PRECISE, max_events=12, horizon_ms=40)),
         cases(
-            replace(_QUERIES, strategies=("skip_till_any_match",), within_events=False),
+            replace(_QUERIES, strategies=("skip_till_any_match",), within_events=False, selection=False),
             replace(IMPRECISE, horizon_ms=40),
         ),
     ).filter(lambda case: len(case.stream) > 0),

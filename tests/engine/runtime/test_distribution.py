@@ -71,7 +71,7 @@ def test_precise_events(strategy: str) -> None:
 
 def test_imprecise_events() -> None:
     divided = []
-    query = replace(QUERIES, strategies=(ANY,), within_events=False)
+    query = replace(QUERIES, strategies=(ANY,), within_events=False, selection=False)
 
     @_SETTINGS
     @given(cases(query, replace(IMPRECISE, horizon_ms=25)), _CUT)
