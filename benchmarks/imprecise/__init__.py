@@ -6,13 +6,12 @@ figures carry `max_error`: the greatest difference between a listed confidence a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks.imprecise import added_event, against_enumeration, hadoop, stock
-from benchmarks.own_process import measured
 from benchmarks.precise.rows import Figures
+from benchmarks.tables import measure_tables
 
 TABLES: dict[str, Callable[[Figures], None]] = {
     "stock": stock.main,
@@ -24,16 +23,6 @@ TABLES: dict[str, Callable[[Figures], None]] = {
 
 def main() -> dict[str, Any]:
     """Measure, print the tables, return the rows."""
-    figures = Figures()
-    measured("benchmarks.imprecise.evaluation:compile_kernels", {}, limit_s=1_800.0)
-    for name in os.environ.get("CLUSTERCEP_BENCH_TABLES", ",".join(TABLES)).split(","):
-        if name not in TABLES:
-            raise SystemExit(f"CLUSTERCEP_BENCH_TABLES: no table is called {name}; there are: {', '.join(TABLES)}")
-        TABLES[name](figures)
-    errors = [row["max_error"] for row in figures.rows if "max_error" in row]
-    return {
-        "clock": os.environ.get("CLUSTERCEP_BENCH_CLOCK", "wall"),
-        "load": os.getloadavg(),
-        "max_error": max(errors, default=None),
-        "rows": figures.rows,
-    }
+    found = measure_tables(TABLES, "benchmarks.imprecise.evaluation:compile_kernels")
+    errors = [row["max_error"] for row in found["rows"] if "max_error" in row]
+    return {**found, "max_error": max(errors, default=None)}

@@ -6,13 +6,12 @@ CLUSTERCEP_BENCH_TABLES names the tables to measure, all by default; CLUSTERCEP_
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.own_process import measured
 from benchmarks.precise import against_baselines, cold, contiguity, hadoop, long_stream, scaling, stock
 from benchmarks.precise.rows import Figures
+from benchmarks.tables import measure_tables
 
 TABLES: dict[str, Callable[[Figures], None]] = {
     "stock": stock.main,
@@ -27,10 +26,4 @@ TABLES: dict[str, Callable[[Figures], None]] = {
 
 def main() -> dict[str, Any]:
     """Measure, print the tables, return the rows."""
-    figures = Figures()
-    measured("benchmarks.precise.evaluation:compile_kernels", {}, limit_s=1_800.0)
-    for name in os.environ.get("CLUSTERCEP_BENCH_TABLES", ",".join(TABLES)).split(","):
-        if name not in TABLES:
-            raise SystemExit(f"CLUSTERCEP_BENCH_TABLES: no table is called {name}; there are: {', '.join(TABLES)}")
-        TABLES[name](figures)
-    return {"clock": os.environ.get("CLUSTERCEP_BENCH_CLOCK", "wall"), "load": os.getloadavg(), "rows": figures.rows}
+    return measure_tables(TABLES, "benchmarks.precise.evaluation:compile_kernels")

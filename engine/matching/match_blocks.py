@@ -6,6 +6,7 @@ valid whatever the runtime does next.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -116,8 +117,39 @@ class PairBlock(RowBlock):
         return self.source.texts(np.concatenate((c.rows[own, 0], c.rows[own, 1], longest, used)))
 
 
+class OneByOne(RowBlock):
+    """Matches whose rows are made one at a time."""
+
+    @abstractmethod
+    def chosen(self, numbers: slice | Int64Array) -> OneByOne:
+        """The matches of these numbers, in that order; a slice has step 1."""
+
+    @abstractmethod
+    def _row(self, k: int) -> MatchRow: ...
+
+    def __iter__(self) -> Iterator[MatchRow]:
+        return (self._row(k) for k in range(len(self)))
+
+    @overload
+    def __getitem__(self, at: int) -> MatchRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> OneByOne: ...
+
+    def __getitem__(self, at: int | slice) -> MatchRow | OneByOne:
+        if not isinstance(at, slice):
+            return self._row(place_of(at, len(self)))
+        start, stop, step = at.indices(len(self))
+        return self.chosen(slice(start, max(start, stop)) if step == 1 else np.arange(start, stop, step))
+
+    @property
+    def n_matches(self) -> int:
+        """Each row is one."""
+        return len(self)
+
+
 @dataclass(frozen=True, eq=False)
-class MatchBlock(RowBlock):
+class MatchBlock(OneByOne):
     """Matches of one query that share what they have in common: the paths of a trie.
 
     node_parent: int32 (n_nodes,), the node before each, -1 for none; node_row: int64 (n_nodes,), its event, a number
@@ -142,33 +174,14 @@ class MatchBlock(RowBlock):
     def __len__(self) -> int:
         return len(self.match_node)
 
-    def __iter__(self) -> Iterator[MatchRow]:
-        return (self._row(k) for k in range(len(self)))
-
-    @overload
-    def __getitem__(self, at: int) -> MatchRow: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
-
-    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
-        if not isinstance(at, slice):
-            return self._row(place_of(at, len(self)))
-        chosen = range(*at.indices(len(self)))
-        if chosen.step != 1:
-            return [self._row(k) for k in chosen]
-        part = slice(chosen.start, max(chosen.start, chosen.stop))
+    def chosen(self, numbers: slice | Int64Array) -> MatchBlock:
+        """See `OneByOne`."""
         return replace(
             self,
-            match_node=self.match_node[part],
-            match_pair=self.match_pair[part],
-            values=self.values[part],
+            match_node=self.match_node[numbers],
+            match_pair=self.match_pair[numbers],
+            values=self.values[numbers],
         )
-
-    @property
-    def n_matches(self) -> int:
-        """Each row is one."""
-        return len(self)
 
     @cached_property
     def match_last(self) -> Int64Array:
@@ -263,4 +276,4 @@ def values_of(plan: Plan, source: StoredEvents, numbers: Float64Array) -> dict[s
     return {r.name: source.value(float(v), r.type) for r, v in zip(plan.returns, numbers, strict=True)}
 
 
-__all__ = ["MatchBlock", "PairBlock", "PairColumns", "bound_ids_of", "place_of", "values_of"]
+__all__ = ["MatchBlock", "OneByOne", "PairBlock", "PairColumns", "bound_ids_of", "place_of", "values_of"]

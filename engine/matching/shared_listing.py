@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +13,9 @@ import pyarrow.compute as pc
 from engine.events import Float64Array, Int64Array
 from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
 from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
-from engine.matching.match_blocks import place_of, values_of
+from engine.matching.match_blocks import OneByOne, values_of
 from engine.matching.postponed_context import Context, refused_skew
-from engine.matching.rows import MatchRow, RowBlock
+from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore, StoredEvents
 from engine.plan.model import Plan
 
@@ -31,7 +29,7 @@ Int32Array = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class ListedBlock(RowBlock):
+class ListedBlock(OneByOne):
     """Matches as paths of a trie, see `shared_search.list_shared`, in listing order.
 
     pairs: int64 (n_pairs, 3); first_lo_ms, last_lo_ms, last_hi_ms: int64 (n_pairs,), their times. values: float64
@@ -55,22 +53,8 @@ class ListedBlock(RowBlock):
     def __len__(self) -> int:
         return len(self.match_node)
 
-    def __iter__(self) -> Iterator[MatchRow]:
-        return (self._row(k) for k in range(len(self)))
-
-    @overload
-    def __getitem__(self, at: int) -> MatchRow: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
-
-    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
-        if isinstance(at, slice):
-            return self.chosen(np.arange(len(self))[at])
-        return self._row(place_of(at, len(self)))
-
-    def chosen(self, numbers: Int64Array) -> ListedBlock:
-        """The matches of these numbers, in that order."""
+    def chosen(self, numbers: slice | Int64Array) -> ListedBlock:
+        """See `OneByOne`."""
         return replace(
             self,
             match_node=self.match_node[numbers],
@@ -78,11 +62,6 @@ class ListedBlock(RowBlock):
             confidence=self.confidence[numbers],
             values=self.values[numbers],
         )
-
-    @property
-    def n_matches(self) -> int:
-        """Each row is one."""
-        return len(self)
 
     @cached_property
     def chains(self) -> tuple[Int64Array, Int64Array, Int64Array]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from engine.errors import UnsupportedQueryError
-from engine.events import Float64Array, Int64Array
+from engine.events import Int64Array
 from engine.kernels.baseline_buffers import AT_ONCE
 from engine.kernels.baseline_worlds import GAVE_UP, LONGEST, N_CREATED, N_POINTS, N_SPENT, search_worlds
 from engine.kernels.ordering import Events
@@ -23,6 +23,7 @@ from engine.matching.baselines.base import Baseline, Sink
 from engine.matching.early_filter import EarlyFilter
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
+from engine.matching.postponed_context import events_of
 from engine.matching.store import BROADCAST
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
@@ -130,24 +131,7 @@ class Enumeration(Baseline):
         )
 
     def _events(self) -> Events:
-        store = self.store
-        weight_at = np.full(len(store.t_lo_ms), -1, np.int64)
-        parts: list[Float64Array] = []
-        n_points = 0
-        for row, weights in store.weights.items():
-            weight_at[row] = n_points
-            parts.append(weights / weights.sum())
-            n_points += len(weights)
-        return Events(
-            lo_ms=store.t_lo_ms,
-            hi_ms=store.t_hi_ms,
-            clock=store.clock,
-            source_seq=store.source_seq,
-            weight_at=weight_at,
-            weights=np.concatenate(parts) if parts else np.empty(0, np.float64),
-            columns=store.columns,
-            strict=self.plan.ties is ast.Ties.STRICT,
-        )
+        return events_of(self.store, strict=self.plan.ties is ast.Ties.STRICT)
 
     def _refuse_skew(self) -> None:
         if len(self.store.skew_ms):
