@@ -90,7 +90,9 @@ def plan_rows(
     chosen = chosen.select(*present)
     cores = n_cores or spark.sparkContext.defaultParallelism
     division = divide(chosen, query, counted, cores, sizes or Sizes(), one_piece=one_piece)
-    best, texts = (Best(), dict(asked.texts)) if division.n_parts == 1 else apart(asked, query)
+    # An engine ranks by windows that rows do not show, but its LIMIT is one of each step.
+    ranks_itself = one_piece and query.resolved.query.output is engine.ast.Output.TOP
+    best, texts = (Best(), dict(asked.texts)) if ranks_itself else apart(asked, query)
     told = spark.sparkContext.accumulator(Told(), _Tolds())
     task = Task(
         name=asked.name,
