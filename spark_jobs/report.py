@@ -34,7 +34,7 @@ def main(args: Sequence[str]) -> int:
     try:
         _run(given)
     except PySparkException as error:
-        raise SparkJobError(f"report: {error.getMessage().splitlines()[0]}; nothing has been written") from error
+        raise SparkJobError(f"report: {str(error).strip().splitlines()[0]}; nothing has been written") from error
     except Py4JJavaError as error:
         reason = str(error.java_exception.toString()).splitlines()[0]
         raise SparkJobError(f"report: {reason}; nothing has been written") from error

@@ -80,7 +80,9 @@ def _publish_by_hadoop(spark: SparkSession, folder: str, run: str, made: Path) -
     files.copyFromLocalFile(False, True, hadoop.Path((made / LATEST).as_uri()), new)
     overwrite = spark.sparkContext._gateway.new_array(hadoop.Options.Rename, 1)  # type: ignore[union-attr]
     overwrite[0] = hadoop.Options.Rename.OVERWRITE
-    hadoop.FileContext.getFileContext(new.toUri(), context).rename(new, hadoop.Path(f"{folder}/{LATEST}"), overwrite)
+    # A FileContext knows no default authority: hdfs:///... is made complete by its file system.
+    latest = files.makeQualified(hadoop.Path(f"{folder}/{LATEST}"))
+    hadoop.FileContext.getFileContext(files.getUri(), context).rename(files.makeQualified(new), latest, overwrite)
     names = [status.getPath().getName() for status in files.listStatus(place.getParent())]
     for old in removable(names, N_RUNS_KEPT):
         files.delete(hadoop.Path(f"{folder}/{RUNS}/{old}"), True)
