@@ -104,12 +104,18 @@ def list_shared(
         roles = _roles(tables.kleene, begin_ok, take_ok, rows, member, pair_of)
         order = _orders(events, rows, least)
         compared = order.shape[0] == n
+        skewed = has_skew(events, rows, n) or (events.skew.shape[0] > 0 and events.skew[first] > 0)
+        endings = np.ones((n_steps, n), np.float64)
         if compared:
-            _leave_out_dead_ends(tables.kleene, order, roles)
+            for k in range(n):
+                if pair_of[k] < 0:
+                    endings[final, k] = 0.0
+                elif not skewed and separated(events, first, rows[k]):
+                    endings[final, k] = min(bounds[k], 1.0)
+            _find_endings(tables.kleene, events, rows, order, roles, least, skewed, endings)
         after_first = np.empty(n, np.uint8)
         for k in range(n):
             after_first[k] = _order(events, first, rows[k], least)
-        skewed = has_skew(events, rows, n) or (events.skew.shape[0] > 0 and events.skew[first] > 0)
         registers = np.empty((depth_limit, n_registers), np.int64)
         aggregates = np.empty((depth_limit, n_slots), np.float64)
         position = np.full(depth_limit, -1, np.int64)
@@ -274,6 +280,8 @@ def list_shared(
                     n_matches += 1
             if not member[k] or (target == final and not tables.kleene[final]) or events.lo_ms[j] > latest_ms:
                 continue
+            if new_mass * endings[target, k] < least:
+                continue
             before[depth + 1] = mass[depth] if known else before[depth]
             segment[depth + 1] = depth + 1 if known else segment[depth]
             depth += 1
@@ -399,33 +407,49 @@ def _roles(kleene, begin_ok, take_ok, rows, member, pair_of):
 
 
 @kernel
-def _leave_out_dead_ends(kleene, order, roles):
-    """Take from `roles` (`_roles`) what leads to no last event: a row in a component before that, unless one of the
-    next component may follow it, or one of its own that leads on. order: `_orders` of the rows.
+def _find_endings(kleene, events, rows, order, roles, least, skewed, endings):
+    """How confident what follows each row can be at most: `endings`, float64 (n_steps, n), where the last component's
+    say what the end of a match allows, 0.0 for rows that are none.
 
-    Without it all selections of Kleene events that end too late for what has to follow would be gone through.
+    A chain of events is no more confident than its beginning times its rest: that the beginning is in order makes its
+    last event later, and the rest less likely. Nor than its order times its window, since the window asks for a later
+    first event and an earlier last one. So a product over neighbours bounds all that may follow, and rows whose bound
+    is below `least` are taken from `roles` (`_roles`). Without it all selections of Kleene events would be gone through
+    that end too late for what has to follow. order: `_orders` of the rows. skewed: offsets that events share undo that
+    argument; then rows are left out only where nothing can follow.
     """
     n = order.shape[0]
-    for step in range(kleene.shape[0] - 2, -1, -1):
-        leads_on = np.zeros(n, np.bool_)
-        for k in range(n):
-            for to in range(n):
-                if roles[2 * step + 2, to] and order[k, to] != 0:
-                    leads_on[k] = True
-                    break
+    final = kleene.shape[0] - 1
+    for step in range(final, -1, -1):
+        best = endings[step]
+        if step < final:
+            best[:] = 0.0
+            for k in range(n):
+                for to in range(n):
+                    if roles[2 * step + 2, to] and order[k, to] != 0:
+                        best[k] = max(best[k], _ending(events, rows, order, k, to, endings[step + 1, to], skewed))
         is_changed = kleene[step]
-        while is_changed:
+        while is_changed:  # through other events of its own
             is_changed = False
             for k in range(n):
                 for to in range(n):
-                    if leads_on[k]:
-                        break
-                    if leads_on[to] and roles[2 * step + 1, to] and order[k, to] != 0:
-                        leads_on[k] = True
-                        is_changed = True
+                    if best[to] > best[k] and roles[2 * step + 1, to] and order[k, to] != 0:
+                        bound = _ending(events, rows, order, k, to, best[to], skewed)
+                        if bound > best[k]:
+                            best[k] = bound
+                            is_changed = True
         for k in range(n):
-            roles[2 * step, k] &= leads_on[k]
-            roles[2 * step + 1, k] &= leads_on[k]
+            leads_on = best[k] > 0.0 and best[k] >= least
+            roles[2 * step, k] &= leads_on
+            roles[2 * step + 1, k] &= leads_on
+
+
+@leaf
+def _ending(events, rows, order, k, to, after, skewed):
+    """At most so confident is row `to` behind row `k`, where `after` bounds what follows `to`."""
+    if skewed or order[k, to] == 2:
+        return after
+    return after * _share_before(events, rows[k], rows[to])
 
 
 @leaf

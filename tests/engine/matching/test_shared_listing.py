@@ -116,3 +116,36 @@ def test_events_that_lead_to_no_last_one_are_not_gone_through() -> None:
     assert not any(row.capped for row in found)
     assert sorted({row.confidence for row in found}) == pytest.approx([10 / 21, 1.0])
     assert {row.bindings["c"] for row in found} == {("e05",)}
+
+
+@pytest.mark.parametrize("shift_ms", [0, 8])
+def test_selections_whose_ends_cannot_be_confident_together_are_not_gone_through(shift_ms: int) -> None:
+    """2^30 selections between a start and an end: 8 ms of the first event's 101 are too early for the window, 8 too
+    late for the next event; each alone leaves 0.92, both 0.84."""
+    spans = [("A", 0, 100), ("C", 93, 93), *(("B", 110 + k, 110 + k) for k in range(30)), ("C", 150, 150)]
+    spans.append(("A", 1008 - shift_ms, 1008 - shift_ms))
+    stream = EventBatch.from_rows(
+        [
+            {
+                "event_id": f"e{n:02}",
+                "source_seq": n,
+                "type": kind,
+                "t_lo_ms": lo,
+                "t_hi_ms": hi,
+                "x": 1,
+                "k": "p",
+                "j": 1,
+            }
+            for n, (kind, lo, hi) in enumerate(spans)
+        ],
+        SCHEMA,
+    )
+    text = "PATTERN SEQ(A a, C s, B+ b[], C c, A d) WHERE skip_till_any_match WITHIN 1000 CONFIDENCE >= 0.9"
+    engine = Engine([compile_query(text, SCHEMA)], SCHEMA, limits=Limits(work_budget=2_000, max_rows=20))
+    found = [*engine.process(stream, 2_000), *engine.finish()]
+    (counted,) = engine.statistics.values()
+    if shift_ms:  # without the window's share they are confident enough
+        assert [row.confidence for row in found] == pytest.approx([93 / 101] * 20)
+    else:
+        assert not found
+        assert counted.n_unfinished == 0
