@@ -61,6 +61,12 @@ class Chains:
     following: Int64Array
 
 
+def _read_only(values: Int64Array) -> Int64Array:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 class StreamColumns:
     """The columns of a batch as kernels take them; each is decoded when it is first asked for, and then shared.
 
@@ -165,10 +171,13 @@ class StreamColumns:
 
     @property
     def integers(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """t_lo_ms, the types' codes, source_seq and clocks, each int64 (n,); clocks are empty when no event has one."""
+        """t_lo_ms, the types' codes, source_seq and clocks, each int64 (n,); clocks are empty when no event has one.
+
+        Times and source_seq are read-only whoever made them: a kernel is compiled for one kind of them.
+        """
         if self._integers is None:
             clocks = _NO_ROWS if self._clocks is None and self._has_no_clocks() else self.clocks
-            self._integers = self.t_lo_ms, self.types_by_row[1], self.source_seq, clocks
+            self._integers = _read_only(self.t_lo_ms), self.types_by_row[1], _read_only(self.source_seq), clocks
         return self._integers
 
     def _has_no_clocks(self) -> bool:
