@@ -150,3 +150,26 @@ def _sorts_before(events, i, j):
     if events.lo_ms[i] != events.lo_ms[j]:
         return events.lo_ms[i] < events.lo_ms[j]
     return i < j
+
+
+@kernel
+def order_is_certain(events, candidates, first, last, within_ms):
+    """Whether first, last and any of the candidates between are in one certain order, inside the window.
+
+    candidates: int64 (n,), in the order of `search_order`.
+    """
+    n = candidates.shape[0]
+    if events.hi_ms[last] - events.lo_ms[first] > within_ms:
+        return False
+    if first != last and not separated(events, first, last):
+        return False
+    for j in range(n):
+        row = candidates[j]
+        if not separated(events, first, row) or not separated(events, row, last):
+            return False
+        for i in range(j):
+            if not separated(events, candidates[i], row) and (
+                may_precede(events, candidates[i], row) or may_precede(events, row, candidates[i])
+            ):
+                return False
+    return True

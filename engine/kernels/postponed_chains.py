@@ -15,7 +15,8 @@ from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
 from engine.kernels.postponed_search import COMPLETE, TOLERANCE
 from engine.kernels.postponed_state import begins, completes, leaves, takes, unbound
-from engine.kernels.skew import TOO_MUCH, has_skew, match_confidence
+from engine.kernels.skew import TOO_MUCH, match_confidence
+from engine.kernels.skew_events import has_skew
 
 NOT_THIS_FORM = 5
 """Some events of b have an open order, or the window is not certain: `postponed_labels` decides."""

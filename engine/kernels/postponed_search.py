@@ -27,7 +27,8 @@ from engine.kernels.postponed_state import (
     takes,
     unbound,
 )
-from engine.kernels.skew import TOO_MUCH, absent_match_confidence, match_confidence, prefix_mass
+from engine.kernels.skew import TOO_MUCH, match_confidence, prefix_mass
+from engine.kernels.skew_absence import absent_match_confidence
 
 COMPLETE = 0
 OUT_OF_ROOM = 1

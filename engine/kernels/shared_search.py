@@ -25,7 +25,8 @@ from engine.kernels.postponed_labels import copy_from, copy_to
 from engine.kernels.postponed_pairs import first_from, replay
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
 from engine.kernels.postponed_state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes, unbound
-from engine.kernels.skew import TOO_MUCH, has_skew, match_confidence, prefix_mass
+from engine.kernels.skew import TOO_MUCH, match_confidence, prefix_mass
+from engine.kernels.skew_events import has_skew
 
 BROADCAST = -1
 MOST_COMPARED = 1024

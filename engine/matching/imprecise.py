@@ -21,7 +21,8 @@ from engine.kernels import automaton_search
 from engine.kernels.automaton_imprecise import list_arrangements, list_intruders
 from engine.kernels.automaton_tables import STRICT_TIES, Rows, Tables
 from engine.kernels.ordering import Events, clock_before, search_order
-from engine.kernels.skew import TOO_MUCH, match_confidence, time_distribution
+from engine.kernels.skew import TOO_MUCH, match_confidence
+from engine.kernels.skew_events import time_distribution
 from engine.language import ast
 from engine.matching.arrangement import Arrangement, Arrangements, Gap
 from engine.matching.automaton_memory import Pending, grown, room, taken

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from engine.kernels.skew import time_distribution
+from engine.kernels.skew_events import time_distribution
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, Listing

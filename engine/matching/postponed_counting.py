@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.events import BoolArray, Int64Array
+from engine.kernels.ordering import order_is_certain
 from engine.kernels.postponed_chains import NOT_THIS_FORM, count_chains
 from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
-from engine.kernels.skew import order_is_certain
 from engine.language import ast
 from engine.matching.postponed_context import Context, Neighbourhood, refused_skew
 from engine.matching.postponed_listing import Pair

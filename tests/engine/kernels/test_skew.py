@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import EventBatch
-from engine.kernels import skew
+from engine.kernels import skew, skew_offset
 from engine.kernels.ordering import Events
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.worlds import confidence_by_steps
@@ -186,10 +186,10 @@ def test_too_many_combinations_of_offsets_are_no_confidence() -> None:
     assert confidence(observed(*rows)) == skew.TOO_MUCH
 
 
-@pytest.mark.parametrize("n_needed", range(1, skew._MAX_DEGREE + 2))
+@pytest.mark.parametrize("n_needed", range(1, skew_offset._MAX_DEGREE + 2))
 def test_sums_of_polynomials_over_all_points(n_needed: int) -> None:
     for n_points in (0, 1, n_needed, 2 * n_needed, 3 * n_needed + 1, 1_000):
-        nodes, shares = skew._nodes(n_points, n_needed)
+        nodes, shares = skew_offset._nodes(n_points, n_needed)
         assert (shares > 0).all()
         assert len(nodes) <= 2 * n_needed
         x = np.arange(n_points) / max(n_points - 1, 1)
