@@ -29,12 +29,20 @@ test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium 
 	@deploy/setup/for-tests.sh
 	@$(PY) -m pytest -n auto --dist loadgroup $(TEST_ARGS)
 
-# The cluster ends with pytest, however that ends.
+# The clusters end with pytest, however that ends.
+define beside_cluster
+	@deploy/minicluster/install.sh </dev/null
+	@timeout --foreground --signal=INT --kill-after=90 18m $(PY) -m pytest -s $(1) $(LIVE_ARGS) </dev/null || \
+	  { status=$$?; [ $$status -ne 124 ] || echo "make $@: not done within 18 minutes; what it had started has ended" >&2; exit $$status; }
+endef
+
 .PHONY: live
 live: setup ## clustercep beside the mini cluster: are its faults found while they happen? (7 minutes on 2 cores)
-	@deploy/minicluster/install.sh </dev/null
-	@timeout --foreground --signal=INT --kill-after=90 18m $(PY) -m pytest -s tests/live $(LIVE_ARGS) </dev/null || \
-	  { status=$$?; [ $$status -ne 124 ] || echo "make live: not done within 18 minutes; what it had started has ended" >&2; exit $$status; }
+	$(call beside_cluster,tests/live/test_live.py)
+
+.PHONY: live-spark
+live-spark: setup ## the jobs on Spark with the mini cluster's HDFS and YARN
+	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_spark_on_yarn.py)
 
 .PHONY: lint
 lint: setup ## ruff, mypy --strict and the layers
