@@ -1,4 +1,4 @@
-"""The run on a real cluster takes minutes: it is made only when this folder is asked for (`make live`, `make live-spark`)."""
+"""A run on a real cluster takes minutes: made only when this folder is asked for (`make live`, `make live-spark`)."""
 
 from __future__ import annotations
 
