@@ -167,13 +167,23 @@ class Results:
         due: list[Int64Array] = []
         if query.select_first or query.consume:
             # Whatever comes before in listing order ends in an event that begins no later.
-            due.append(events.lo_ms[matches.last] + longest_ms)
+            due.append(events.lo_ms[matches.last] + longest_ms + self._waits_for_sets_ms(longest_ms))
         if query.output is ast.Output.NON_OVERLAPPING:
             # With a negation at its end a match is decided by its first event, which may end later than its last one.
             due.append(events.hi_ms[matches.last] + (longest_ms if self._trailing_ms else 0))
         if query.output is ast.Output.SETS and matches.n_matches:
             due.append(np.maximum.reduceat(events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1]))
         return np.maximum.reduce(due) if due else None
+
+    def _waits_for_sets_ms(self, longest_ms: int) -> int:
+        """How much longer a match is held that another order of its events may displace.
+
+        Under SETS a match is decided when all its events have ended: one that its last event overlaps may end so much
+        later, since no interval is longer than the window.
+        """
+        query = self.plan.query
+        chooses = query.output is ast.Output.SETS and (query.select_first or bool(query.consume))
+        return self.plan.within_ms if chooses and longest_ms else 0
 
     def _entries(self, matches: Matches) -> tuple[Matches, Entries]:
         if self._windows is None:
@@ -207,11 +217,12 @@ class Results:
 
     def _forget(self, watermark_ms: int, longest_ms: int) -> None:
         """Forget what no match to come can touch: its first event is no earlier than this."""
-        before_ms = watermark_ms - self.plan.within_ms - self._trailing_ms - longest_ms
+        held_from_ms = watermark_ms - self._trailing_ms - longest_ms - self._waits_for_sets_ms(longest_ms)
+        before_ms = held_from_ms - self.plan.within_ms
         self._consumption.forget(before_ms)
         if self._windows is not None:
-            self._windows.forget(watermark_ms - self._trailing_ms - longest_ms)
-            closed = [window for window in self._best if window[1] < watermark_ms - self._trailing_ms - longest_ms]
+            self._windows.forget(held_from_ms)
+            closed = [window for window in self._best if window[1] < held_from_ms]
             for window in closed:
                 del self._best[window]
         self._ends_ms = {owner: end_ms for owner, end_ms in self._ends_ms.items() if end_ms >= before_ms}

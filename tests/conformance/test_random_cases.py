@@ -171,6 +171,13 @@ def test_orders_and_divisions_of_one_set_of_imprecise_events(group: str) -> None
     assert not {reason for reason in tally.refused or {} if not reason.startswith(DECLARED)}
 
 
+def test_selection_from_sets_of_imprecise_events() -> None:
+    """Another order of a set is decided when all its events have ended: those chosen before must wait for it."""
+    query = replace(_PLAIN, strategies=(ANY,), outputs=("SETS",), selection=True, confidence=True)
+    tally = run_cases(query, (SIX, IMPRECISE), 8)
+    assert tally.n_compared
+
+
 def test_an_empty_stream_has_no_rows() -> None:
     case = Case("PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 1", EventBatch.empty())
     assert engine_rows(case, []) == []
