@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from engine.events import EventSchema
 from engine.language import ast
@@ -69,7 +70,7 @@ def _confidence_of_set(resolved: ResolvedQuery, group: Sequence[FoundMatch], eve
 
 def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch], _: Events) -> list[Outcome]:
     outcomes = []
-    for group in _groups(found, _ends):
+    for group in _groups(found, partial(_ends_of_key, resolved)):
         candidates = _candidates(group)
         ids = {variable: tuple(event.event_id for event in events) for variable, events in candidates.items()}
         best = _best(group)
@@ -78,9 +79,20 @@ def _collapsed(resolved: ResolvedQuery, found: Sequence[FoundMatch], _: Events) 
     return outcomes
 
 
-def _counted(_: ResolvedQuery, found: Sequence[FoundMatch], __: Events) -> list[Outcome]:
-    groups = _groups(found, _ends)
+def _counted(resolved: ResolvedQuery, found: Sequence[FoundMatch], _: Events) -> list[Outcome]:
+    groups = _groups(found, partial(_ends_of_key, resolved))
     return [Outcome(_best(group), _best(group).confidence, len(group), behind=group) for group in groups]
+
+
+def key_of(resolved: ResolvedQuery, match: FoundMatch) -> tuple[tuple[str, object], ...]:
+    """The partition key of a match: name and value of each key attribute that its events have."""
+    owners = Keys(resolved.query, resolved.schema).of(match.sequence)
+    return tuple((name, event.raw[name]) for name, event in owners.items())
+
+
+def _ends_of_key(resolved: ResolvedQuery, match: FoundMatch) -> Hashable:
+    """First and last event, which matches of several keys may share."""
+    return key_of(resolved, match), _ends(match)
 
 
 def _ends(match: FoundMatch) -> tuple[str, str]:
@@ -150,13 +162,8 @@ def _non_overlapping(resolved: ResolvedQuery, found: Sequence[FoundMatch], _: Ev
             listing_order(match),
         )
 
-    keys = Keys(resolved.query, resolved.schema)
-
-    def partition(match: FoundMatch) -> Hashable:
-        return tuple((name, event.raw[name]) for name, event in keys.of(match.sequence).items())
-
     chosen = []
-    for matches in _groups(found, partition):
+    for matches in _groups(found, partial(key_of, resolved)):
         end_ms: int | None = None
         for match in sorted(matches, key=preference):
             if end_ms is None or match.sequence[0].lo_ms > end_ms:
@@ -181,4 +188,4 @@ FORMS: dict[ast.Output, Callable[[ResolvedQuery, Sequence[FoundMatch], Events], 
 """Each turns the matches of one window, in listing order, into rows; `Events` are those of the stream."""
 
 
-__all__ = ["FORMS", "Outcome"]
+__all__ = ["FORMS", "Outcome", "key_of"]

@@ -17,7 +17,7 @@ from engine.language.resolver import ResolvedQuery
 from engine.reference.conditions import Keys
 from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
-from engine.reference.forms import FORMS, Outcome
+from engine.reference.forms import FORMS, Outcome, key_of
 from engine.reference.matches import FoundMatch, find_matches, fitting, listing_order
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.places import Nested
@@ -130,12 +130,6 @@ def _selected(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[Foun
     return sorted(chosen, key=listing_order)
 
 
-def key_of(resolved: ResolvedQuery, match: FoundMatch) -> tuple[tuple[str, object], ...]:
-    """The partition key of a match: name and value of each key attribute that its events have."""
-    owners = Keys(resolved.query, resolved.schema).of(match.sequence)
-    return tuple((name, event.raw[name]) for name, event in owners.items())
-
-
 def _row(
     resolved: ResolvedQuery,
     outcome: Outcome,
@@ -161,4 +155,4 @@ def _row(
     )
 
 
-__all__ = ["ReferenceRow", "key_of", "reference_outcomes", "reference_output", "rows_with_ends"]
+__all__ = ["ReferenceRow", "reference_outcomes", "reference_output", "rows_with_ends"]

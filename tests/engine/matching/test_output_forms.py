@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import UnsupportedQueryError
-from engine.events import FOREVER_MS, EventBatch
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.rows import MatchRow, flat_ids
 from engine.plan.automaton_model import AutomatonPlan
 from engine.reference.output import ReferenceRow, reference_output
@@ -148,3 +148,29 @@ def test_iterations_of_different_keys_are_refused(strategy: str) -> None:
 @given(cases(QueryScope(strategies=CONTIGUOUS_AND_NEXT, outputs=("TOP 2 BY CONFIDENCE",), negation=False)), st.data())
 def test_the_first_matches_are_the_top_ones_among_precise_events(case: Case, data: st.DataObject) -> None:
     check_against_the_oracle(case, data)
+
+
+@pytest.mark.parametrize("width", [0, 4])
+@pytest.mark.parametrize("output", ["COLLAPSED", "COUNT"])
+@pytest.mark.parametrize("pattern", ["SEQ(X a, B+ b[], X c)", "OR(SEQ(X a, B+ b[], X c), SEQ(X a, B+ b[], B d, X c))"])
+def test_keys_that_share_both_ends_have_rows_of_their_own(pattern: str, output: str, width: int) -> None:
+    schema = EventSchema.of({"X": {"x": AttributeType.INT}, "B": {"x": AttributeType.INT, "k": AttributeType.STRING}})
+    stream = EventBatch.from_rows(
+        [
+            {
+                "event_id": f"e{n}",
+                "source_seq": n,
+                "type": kind,
+                "t_lo_ms": 9 * n,
+                "t_hi_ms": 9 * n + width_ms,
+                "k": key,
+            }
+            for n, (kind, key) in enumerate([("X", None), ("B", "p"), ("B", "q"), ("B", "p"), ("X", None)])
+        ],
+        schema,
+    )
+    query = compile_query(f"PATTERN {pattern} WHERE skip_till_any_match {{ [k] }} WITHIN 100 OUTPUT {output}", schema)
+    expected = reference_output(query.resolved, stream)
+    found = Engine([query], schema).process(stream, FOREVER_MS)
+    assert {row.key: row.count for row in found} == {(("k", "p"),): 3 + ("OR" in pattern), (("k", "q"),): 1}
+    assert sorted(comparable(row, True) for row in found) == sorted(comparable(row, True) for row in expected)
