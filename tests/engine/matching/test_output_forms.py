@@ -162,7 +162,7 @@ def test_keys_that_share_both_ends_have_rows_of_their_own(pattern: str, output: 
                 "source_seq": n,
                 "type": kind,
                 "t_lo_ms": 9 * n,
-                "t_hi_ms": 9 * n + width_ms,
+                "t_hi_ms": 9 * n + width,
                 "k": key,
             }
             for n, (kind, key) in enumerate([("X", None), ("B", "p"), ("B", "q"), ("B", "p"), ("X", None)])
