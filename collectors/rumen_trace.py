@@ -130,7 +130,7 @@ class RumenParser:
             for task in _list(record, tasks):
                 for attempt in _list(task, "attempts") if isinstance(task, dict) else ():
                     self._attempt(told, attempt, line, origin)
-        status = STATUS.get(record.get("outcome") or "")
+        status = _status(record, "outcome")
         told.finished = status is not None and end_ms is not None
         if status is None or end_ms is None:
             self._report(job.job_id, line, "unfinished", "no outcome or no finishTime; no end is invented")
@@ -146,7 +146,7 @@ class RumenParser:
             return
         attempt = AttemptFacts(attempt_id, start_ms=_time(record, "startTime"), finish_ms=_time(record, "finishTime"))
         attempt.host, attempt.rack = _place(record)
-        attempt.status = STATUS.get(record.get("result") or "")
+        attempt.status = _status(record, "result")
         clock_id = f"host:{attempt.host}" if attempt.host else None
         if attempt.start_ms is None:
             self._report(attempt_id, line, "missing_time", "no startTime: no start is made up")
@@ -202,6 +202,11 @@ def _place(record: Mapping[str, Any]) -> tuple[str | None, str | None]:
 def _text(record: Mapping[str, Any], key: str) -> str | None:
     value = record.get(key)
     return clean_text(value) if isinstance(value, str) else None
+
+
+def _status(record: Mapping[str, Any], key: str) -> str | None:
+    value = record.get(key)
+    return STATUS.get(value) if isinstance(value, str) else None
 
 
 def _list(record: Mapping[str, Any], key: str) -> list[Any]:

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,24 @@ def test_real_traces_agree_with_a_count_of_their_fields(path: Path) -> None:
     assert found["JobStart"] == len(re.findall(r'"launchTime" : \d', text))
     assert found["JobEnd"] == len(re.findall(r'"outcome" : "', text)) - sum(p.kind == "unfinished" for p in problems)
     assert {p.kind for p in problems} <= {"unfinished"}
+
+
+def _places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from _places(item, (*path, key))
+
+
+@pytest.mark.parametrize("wrong", [None, 1, -1, 1.5, "x", "\ud800", True, 10**30, [], [1], {}, {"a": 1}], ids=repr)
+def test_a_value_of_any_other_type_costs_no_more_than_itself(wrong: Any) -> None:
+    for path in _places(job()):
+        changed = job()
+        place: Any = changed
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = wrong
+        jobs, problems = parse(text_of(changed, job()))
+        assert [told.job.job_id for told in jobs][-1] == JOB, path
+        assert len(jobs) == 2 or any(problem.kind == "bad_record" for problem in problems), path
