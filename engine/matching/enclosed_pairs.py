@@ -6,11 +6,9 @@ The part of `PostponedRuntime` that serves their collapsed and counted rows, wha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.enclosed_pairs import EnclosedTables, count_enclosed
@@ -18,11 +16,10 @@ from engine.kernels.independent import MOST
 from engine.kernels.possible_pairs import COUNTED, OTHER_FORM
 from engine.kernels.shared_search import replay_steps
 from engine.matching.independent import independent_tables
-from engine.matching.match_blocks import values_of
+from engine.matching.pair_rows import PairBlock
 from engine.matching.postponed_context import Context, Groups
 from engine.matching.postponed_counting import Counted
-from engine.matching.rows import ChunkedRows, MatchRow, rows_table
-from engine.matching.store import StoredEvents
+from engine.matching.rows import Binding
 from engine.plan.enclosed import EnclosedForm
 from engine.plan.model import Plan
 
@@ -30,9 +27,9 @@ from engine.plan.model import Plan
 class EnclosedColumns(NamedTuple):
     """What `count_enclosed` found of n pairs.
 
-    pairs: int64 (n, 3): first, last, partition. first_lo_ms, last_lo_ms, last_hi_ms: int64 (n,). counts: int64 (n,), a
-    lower bound from MOST on. confidences: float64 (n,). exact: bool (n,). bounds: int64 (n, 4) into `rows` and `steps`,
-    int64. values: float64 (n, n_returns).
+    pairs: int64 (n, 3): first, last, partition. first_lo_ms, last_lo_ms, last_hi_ms: int64 (n,). counts: int64 (n,),
+    lower bounds unless complete, bool (n,). confidences: float64 (n,). exact: bool (n,). bounds: int64 (n, 4) into
+    `rows` and `steps`, int64. values: float64 (n, n_returns).
     """
 
     pairs: Int64Array
@@ -40,6 +37,7 @@ class EnclosedColumns(NamedTuple):
     last_lo_ms: Int64Array
     last_hi_ms: Int64Array
     counts: Int64Array
+    complete: BoolArray
     confidences: Float64Array
     exact: BoolArray
     bounds: Int64Array
@@ -58,74 +56,8 @@ class EnclosedColumns(NamedTuple):
         return self.rows[own], self.steps[own]
 
 
-@dataclass(eq=False)
-class EnclosedBlock(ChunkedRows):
-    """Rows of COLLAPSED or COUNT; `order`: int64 (n,), the pairs that are its rows."""
-
-    plan: Plan
-    source: StoredEvents
-    columns: EnclosedColumns
-    collapsed: bool
-    order: Int64Array
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def _rows(self, start: int) -> list[MatchRow]:
-        numbers = self.order[start : start + self.CHUNK]
-        texts = self._texts(numbers)
-        return [self._row(k, texts) for k in numbers.tolist()]
-
-    def _part(self, start: int, stop: int) -> EnclosedBlock:
-        return replace(self, order=self.order[start:stop])
-
-    @property
-    def n_matches(self) -> int:
-        """Matches behind all rows (at least, where one of them is a lower bound)."""
-        return sum(self.columns.counts[self.order].tolist())
-
-    def to_arrow(self) -> pa.Table:
-        """See `rows.rows_table`."""
-        return rows_table(self)
-
-    def _row(self, k: int, texts: Mapping[int, str]) -> MatchRow:
-        c = self.columns
-        first, last, partition = c.pairs[k].tolist()
-        count, lo_ms, hi_ms = int(c.counts[k]), int(c.last_lo_ms[k]), int(c.last_hi_ms[k])
-        candidates = None
-        if self.collapsed:
-            candidates = self._bound(c.used(k), texts)
-            steps = self.plan.steps
-            candidates |= {steps[0].variable: (texts[first],), steps[-1].variable: (texts[last],)}
-        return MatchRow(
-            query=self.plan.name,
-            key=self.source.key_of(partition),
-            first_lo_ms=int(c.first_lo_ms[k]),
-            last_hi_ms=hi_ms,
-            last_lo_ms=None if lo_ms == hi_ms else lo_ms,
-            bindings=self._bound(c.longest(k), texts),
-            confidence=float(c.confidences[k]),
-            values=values_of(self.plan, self.source, c.values[k]),
-            count=count,
-            count_exact=count < MOST,
-            candidates=candidates,
-            exact=bool(c.exact[k]) if self.collapsed else True,
-            capped=count >= MOST,
-        )
-
-    def _bound(self, events: tuple[Int64Array, Int64Array], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
-        bound: list[list[str]] = [[] for _ in self.plan.steps]
-        for row, step in zip(events[0].tolist(), events[1].tolist(), strict=True):
-            bound[step].append(texts[row])
-        return {step.variable: tuple(bound[step.position]) for step in self.plan.steps}
-
-    def _texts(self, numbers: Int64Array) -> dict[int, str]:
-        """The ids of all events of some rows."""
-        c = self.columns
-        parts = [c.pairs[numbers, :2].ravel()]
-        for k in numbers.tolist():
-            parts += [c.longest(k)[0], c.used(k)[0]]
-        return self.source.texts(np.concatenate(parts))
+class EnclosedBlock(PairBlock[EnclosedColumns]):
+    """Rows of COLLAPSED or COUNT of such queries."""
 
     def counted(self, context: Context, k: int) -> Counted:
         """What is known of pair k, as one that is counted by itself has it."""
@@ -135,8 +67,29 @@ class EnclosedBlock(ChunkedRows):
         rows, steps = c.used(k)
         for step in range(1, self.plan.n_steps - 1):
             used[step] = np.isin(near.candidates, rows[steps == step])
-        count, exact = int(c.counts[k]), bool(c.exact[k])
-        return Counted(near, count, count < MOST, float(c.confidences[k]), *c.longest(k), used, exact)
+        known = int(c.counts[k]), bool(c.complete[k]), float(c.confidences[k])
+        return Counted(near, *known, *c.longest(k), used, exact=self._are_exact(k))
+
+    def _events(self, k: int) -> tuple[Int64Array, Int64Array]:
+        return self.columns.longest(k)[0], self.columns.used(k)[0]
+
+    def _bindings(self, k: int, texts: Mapping[int, str]) -> Mapping[str, Binding]:
+        return self._bound(self.columns.longest(k), texts)
+
+    def _candidates(self, k: int, texts: Mapping[int, str]) -> Mapping[str, tuple[str, ...]]:
+        first, last = self.columns.pairs[k, :2].tolist()
+        steps = self.plan.steps
+        ends = {steps[0].variable: (texts[first],), steps[-1].variable: (texts[last],)}
+        return self._bound(self.columns.used(k), texts) | ends
+
+    def _are_exact(self, k: int) -> bool:
+        return bool(self.columns.exact[k])
+
+    def _bound(self, events: tuple[Int64Array, Int64Array], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
+        bound: list[list[str]] = [[] for _ in self.plan.steps]
+        for row, step in zip(events[0].tolist(), events[1].tolist(), strict=True):
+            bound[step].append(texts[row])
+        return {step.variable: tuple(bound[step.position]) for step in self.plan.steps}
 
 
 class EnclosedPairs:
@@ -170,6 +123,7 @@ class EnclosedPairs:
             last_lo_ms=store.t_lo_ms[last],
             last_hi_ms=store.t_hi_ms[last],
             counts=counts,
+            complete=counts < MOST,
             confidences=confidences,
             exact=exact,
             bounds=bounds,

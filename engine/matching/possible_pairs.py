@@ -7,22 +7,21 @@ threshold, beside `IndependentPairs` for precise events.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.independent import replay_all
 from engine.kernels.possible_orders import MOST
 from engine.kernels.possible_pairs import COUNTED, OTHER_FORM, count_possible
 from engine.matching.independent import independent_tables
-from engine.matching.match_blocks import bound_ids_of, values_of
+from engine.matching.match_blocks import bound_ids_of
+from engine.matching.pair_rows import PairBlock
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
-from engine.matching.rows import ChunkedRows, MatchRow, rows_table
-from engine.matching.store import StoredEvents
+from engine.matching.rows import Binding
 from engine.plan.independent import IndependentForm
 from engine.plan.model import Plan
 
@@ -59,63 +58,25 @@ class PossibleColumns(NamedTuple):
 
 
 @dataclass(eq=False)
-class PossibleBlock(ChunkedRows):
-    """Rows of COLLAPSED or COUNT over imprecise events; `order`: int64 (n,), the pairs that are its rows."""
+class PossibleBlock(PairBlock[PossibleColumns]):
+    """Rows of COLLAPSED or COUNT over imprecise events; `kleene`: the component that may have several."""
 
-    plan: Plan
-    source: StoredEvents
     kleene: int
-    columns: PossibleColumns
-    collapsed: bool
-    order: Int64Array
 
-    def __len__(self) -> int:
-        return len(self.order)
+    def _events(self, k: int) -> tuple[Int64Array, Int64Array]:
+        return self.columns.longest(k), self.columns.used(k)
 
-    def _rows(self, start: int) -> list[MatchRow]:
-        numbers = self.order[start : start + self.CHUNK]
-        texts = self._texts(numbers)
-        return [self._row(k, texts) for k in numbers.tolist()]
+    def _bindings(self, k: int, texts: Mapping[int, str]) -> Mapping[str, Binding]:
+        return self._bound(self.columns.longest(k).tolist(), texts)
 
-    def _part(self, start: int, stop: int) -> PossibleBlock:
-        return replace(self, order=self.order[start:stop])
+    def _candidates(self, k: int, texts: Mapping[int, str]) -> Mapping[str, tuple[str, ...]]:
+        first, last = self.columns.pairs[k, :2].tolist()
+        used = self.columns.used(k).tolist()
+        return self._bound(self._in_components([first], used, [] if first == last else [last]), texts)
 
-    @property
-    def n_matches(self) -> int:
-        """Matches behind all rows (at least, where one of them is a lower bound)."""
-        return sum(self.columns.counts[self.order].tolist())
-
-    def to_arrow(self) -> pa.Table:
-        """See `rows.rows_table`."""
-        return rows_table(self)
-
-    def _row(self, k: int, texts: Mapping[int, str]) -> MatchRow:
-        c, n_after = self.columns, self.plan.n_steps - 1 - self.kleene
-        first, last, partition = c.pairs[k].tolist()
-        candidates = None
-        if self.collapsed:
-            used = c.used(k).tolist()
-            ends = [first] if first == last else [first, last]
-            rows = self._in_components(ends[:1], used, ends[1:])
-            candidates = bound_ids_of(self.plan, self.kleene, _ids(texts, rows), n_after)
-        count, exact = int(c.counts[k]), bool(c.complete[k]) and int(c.counts[k]) < MOST
-        lo_ms, hi_ms = int(c.last_lo_ms[k]), int(c.last_hi_ms[k])
-        longest = c.longest(k).tolist()
-        return MatchRow(
-            query=self.plan.name,
-            key=self.source.key_of(partition),
-            first_lo_ms=int(c.first_lo_ms[k]),
-            last_hi_ms=hi_ms,
-            last_lo_ms=None if lo_ms == hi_ms else lo_ms,
-            bindings=bound_ids_of(self.plan, self.kleene, _ids(texts, longest), n_after),
-            confidence=float(c.confidences[k]),
-            values=values_of(self.plan, self.source, c.values[k]),
-            count=count,
-            count_exact=exact,
-            candidates=candidates,
-            exact=True,
-            capped=not exact,
-        )
+    def _bound(self, rows: Sequence[int], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
+        ids = tuple([texts[row] for row in rows])
+        return bound_ids_of(self.plan, self.kleene, ids, self.plan.n_steps - 1 - self.kleene)
 
     def counted(self, context: Context, k: int) -> Counted:
         """What is known of pair k, as one that is counted by itself has it."""
@@ -129,8 +90,8 @@ class PossibleBlock(ChunkedRows):
             steps[0] = 0
         if self.kleene < self.plan.n_steps - 1:
             steps[-1] = self.plan.n_steps - 1
-        count_exact = bool(c.complete[k]) and int(c.counts[k]) < MOST
-        return Counted(near, int(c.counts[k]), count_exact, float(c.confidences[k]), chain, steps, used, exact=True)
+        known = int(c.counts[k]), bool(c.complete[k]), float(c.confidences[k])
+        return Counted(near, *known, chain, steps, used, exact=True)
 
     def _in_components(self, first: list[int], used: list[int], last: list[int]) -> list[int]:
         """Candidates in the order of the components, in stream order each."""
@@ -138,18 +99,6 @@ class PossibleBlock(ChunkedRows):
         after = [] if self.kleene == self.plan.n_steps - 1 else last
         own = sorted([*([] if before else first), *used, *([] if after else last)])
         return [*before, *own, *after]
-
-    def _texts(self, numbers: Int64Array) -> dict[int, str]:
-        """The ids of all events of some rows."""
-        c = self.columns
-        parts = [c.pairs[numbers, :2].ravel()]
-        for k in numbers.tolist():
-            parts += [c.longest(k), c.used(k)]
-        return self.source.texts(np.concatenate(parts))
-
-
-def _ids(texts: Mapping[int, str], rows: Sequence[int]) -> tuple[str, ...]:
-    return tuple([texts[row] for row in rows])
 
 
 class PossiblePairs:
@@ -182,7 +131,7 @@ class PossiblePairs:
             last_lo_ms=store.t_lo_ms[last],
             last_hi_ms=store.t_hi_ms[last],
             counts=counts[place],
-            complete=complete[place],
+            complete=complete[place] & (counts[place] < MOST),
             confidences=confidences[place],
             bounds=bounds[place],
             rows=rows,
@@ -191,7 +140,7 @@ class PossiblePairs:
         status = status[place]
         order = np.flatnonzero(status == COUNTED)
         columns = columns._replace(values=self._values(context, columns, order))
-        block = PossibleBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, order)
+        block = PossibleBlock(self.plan, store.as_it_is(), columns, collapsed, order, self.form.kleene)
         return block, np.flatnonzero(status == OTHER_FORM)
 
     def _values(self, context: Context, columns: PossibleColumns, order: Int64Array) -> Float64Array:
