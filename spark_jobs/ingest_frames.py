@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,14 @@ from spark_jobs.event_store.schema import EVENTS, SOURCE, to_batch, to_rows
 from spark_jobs.ingest_files import Listing, parts_below, shown
 from spark_jobs.ingest_kinds import CONTAINER_LOG, DAEMON_LOG, RRD, SOURCES, IngestOptions, kind_by_name
 from spark_jobs.ingest_parse import ReadFile, parse_file, parse_logs
-from spark_jobs.ingest_rows import EVENT, HISTORY, PARSED, PROBLEM
+from spark_jobs.ingest_rows import EVENT, HISTORY, PARSED, PROBLEM, whole_rows
 
 LOGS = (CONTAINER_LOG, DAEMON_LOG)
 """Kinds whose files belong together: rotated ones, and those of several roles."""
 
 ArrowMap = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+BATCH_ROWS, BATCH_BYTES = 16_384, 1 << 24
 
 _GROUP = "log_group"
 
@@ -44,7 +46,9 @@ def parsed_files(spark: SparkSession, listing: Listing, urls: Sequence[str], opt
         frames.append(_content(spark, others).mapInArrow(_parser(roots, options), PARSED))
     if logs:
         grouped = _content(spark, logs).withColumn(_GROUP, _log_group())
-        frames.append(grouped.groupBy(_GROUP).applyInArrow(_group_parser(roots, options), PARSED))
+        # Sorted, not grouped: many small groups come in one batch and go in one.
+        ordered = grouped.repartition(_GROUP).sortWithinPartitions(_GROUP)
+        frames.append(ordered.mapInArrow(_group_parser(roots, options), PARSED))
     if not frames:
         return spark.createDataFrame([], PARSED)
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
@@ -119,21 +123,41 @@ def load_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
 
 
 def _parser(roots: tuple[str, ...], options: IngestOptions) -> ArrowMap:
-    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         for batch in batches:
             for row in range(batch.num_rows):
-                for rows in parse_file(_file(batch, row, roots), options):
-                    yield from rows.to_batches()
+                yield from parse_file(_file(batch, row, roots), options)
 
-    return parse
+    return lambda batches: in_few_batches(tables(batches))
 
 
-def _group_parser(roots: tuple[str, ...], options: IngestOptions) -> Callable[[pa.Table], pa.Table]:
-    def parse(group: pa.Table) -> pa.Table:
-        whole = [_file(batch, row, roots) for batch in group.to_batches() for row in range(batch.num_rows)]
-        return pa.concat_tables(parse_logs(whole, options))
+def _group_parser(roots: tuple[str, ...], options: IngestOptions) -> ArrowMap:
+    """Of files that come group by group."""
 
-    return parse
+    def files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, ReadFile]]:
+        for batch in batches:
+            for row in range(batch.num_rows):
+                yield str(batch.column(_GROUP)[row].as_py()), _file(batch, row, roots)
+
+    def tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        for _, group in groupby(files(batches), key=lambda one: one[0]):
+            yield from parse_logs([file for _, file in group], options)
+
+    return lambda batches: in_few_batches(tables(batches))
+
+
+def in_few_batches(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Rows of many small tables in batches that are worth their columns' overhead."""
+    held, n_rows, n_bytes = list[pa.Table](), 0, 0
+    for table in tables:
+        held.append(table)
+        n_rows += table.num_rows
+        n_bytes += table.nbytes
+        if n_rows >= BATCH_ROWS or n_bytes >= BATCH_BYTES:
+            yield from whole_rows(held).to_batches()
+            held, n_rows, n_bytes = [], 0, 0
+    if held:
+        yield from whole_rows(held).to_batches()
 
 
 def _load_deriver(options: IngestOptions) -> ArrowMap:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from collectors.base import Problem
 from engine.events import EventBatch
-from spark_jobs.event_store.schema import EVENTS, to_arrow_schema, to_rows
+from spark_jobs.event_store.schema import EVENTS, rows_with_source, to_arrow_schema
 
 EVENT, HISTORY, PROBLEM, FILE = "event", "history", "problem", "file"
 
@@ -37,6 +38,7 @@ PARSED: StructType = StructType(
 )
 
 
+@cache
 def parsed_schema() -> pa.Schema:
     """PARSED as Arrow has it."""
     fields = [field.with_nullable(True) for field in to_arrow_schema()]
@@ -50,13 +52,29 @@ def history_id_of(place: str, number: int) -> int:
 
 
 def event_rows(events: EventBatch, source: str, history_id: int = 0) -> pa.Table:
-    """Rows of events."""
-    rows = to_rows(events, source)
-    notes = [
-        pa.array([{"part": EVENT, "history_id": history_id}.get(name)] * len(events), kind)
-        for name, kind in _NOTES.items()
+    """Rows of events, without the columns that none of them has: see `whole_rows`.
+
+    Raises ValueError when an event has an attribute that no collector's type has.
+    """
+    narrow, n = rows_with_source(events, source), len(events)
+    notes = {"part": pa.repeat(EVENT, n), "history_id": pa.repeat(history_id, n)}
+    for name, values in notes.items():
+        narrow = narrow.append_column(pa.field(name, values.type), values)
+    return narrow
+
+
+def whole_rows(tables: Sequence[pa.Table]) -> pa.Table:
+    """Rows of several tables as one of PARSED, in one piece; absent columns are null.
+
+    Most columns are null in most rows: they are made once for many files.
+    """
+    together = pa.concat_tables([table for table in tables if table.num_rows] or tables, promote_options="default")
+    present = set(together.column_names)
+    columns = [
+        together.column(field.name).combine_chunks() if field.name in present else pa.nulls(len(together), field.type)
+        for field in parsed_schema()
     ]
-    return pa.Table.from_arrays([*rows.columns, *notes], schema=parsed_schema())
+    return pa.Table.from_arrays(columns, schema=parsed_schema())
 
 
 def problem_rows(problems: Iterable[Problem]) -> list[dict[str, Any]]:
@@ -86,15 +104,10 @@ def file_row(
 
 
 def note_rows(notes: list[dict[str, Any]]) -> pa.Table:
-    """Rows that are no events."""
-    schema = parsed_schema()
-    columns = [
-        pa.array([note.get(field.name) for note in notes], field.type)
-        if any(field.name in note for note in notes)
-        else pa.nulls(len(notes), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    """Rows that are no events, without the columns that none of them has."""
+    present = [field for field in parsed_schema() if any(field.name in note for note in notes)]
+    columns = [pa.array([note.get(field.name) for note in notes], field.type) for field in present]
+    return pa.Table.from_arrays(columns, schema=pa.schema(present))
 
 
 def renamed(events: EventBatch, names: Mapping[str, str]) -> EventBatch:

@@ -52,9 +52,14 @@ def read_files(
 
 def scan(spark: SparkSession, files: StoreFiles, selected: Sequence[StoredFile]) -> DataFrame:
     """All rows of the files as they are."""
+    return scan_paths(spark, files, [file.path for file in selected])
+
+
+def scan_paths(spark: SparkSession, files: StoreFiles, paths: Sequence[str]) -> DataFrame:
+    """All rows of the files below the store's root as they are."""
     nullable = StructType([StructField(field.name, field.dataType) for field in EVENTS])
     with job_errors(f"{files.url}: cannot be read"):
-        return spark.read.schema(nullable).parquet(*(files.full(file.path) for file in selected))
+        return spark.read.schema(nullable).parquet(*(files.full(path) for path in paths))
 
 
 def _present(name: str) -> Column:

@@ -61,19 +61,26 @@ def to_arrow_schema() -> pa.Schema:
 
 def to_rows(batch: EventBatch, source: str | None) -> pa.Table:
     """The events as rows of EVENTS; raises ValueError when one has an attribute that no collector's type has."""
-    table, schema = batch.table, to_arrow_schema()
-    unknown = sorted(set(table.column_names) - set(schema.names))
-    if unknown:
-        raise ValueError(f"attributes {', '.join(unknown)} belong to no event type; add them to collectors/events.csv")
+    table, schema = rows_with_source(batch, source), to_arrow_schema()
+    present = set(table.column_names)
     columns = [
-        table.column(field.name).cast(field.type)
-        if field.name in table.column_names
-        else pa.array([source] * len(batch), pa.string())
-        if field.name == SOURCE
-        else pa.nulls(len(batch), field.type)
-        for field in schema
+        table.column(field.name) if field.name in present else pa.nulls(len(batch), field.type) for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def rows_with_source(batch: EventBatch, source: str | None) -> pa.Table:
+    """As `to_rows`, with the columns alone that the batch has, and SOURCE; all may be null."""
+    table, schema = batch.table, to_arrow_schema()
+    fields = {name: schema.field(name).with_nullable(True) for name in table.column_names if name in schema.names}
+    if len(fields) < table.num_columns:
+        unknown = sorted(set(table.column_names) - set(fields))
+        raise ValueError(f"attributes {', '.join(unknown)} belong to no event type; add them to collectors/events.csv")
+    columns = [table.column(name).cast(field.type) for name, field in fields.items()]
+    sources = pa.repeat(pa.scalar(source, pa.string()), len(batch))
+    return pa.Table.from_arrays(
+        [*columns, sources], schema=pa.schema([*fields.values(), pa.field(SOURCE, pa.string())])
+    )
 
 
 def to_batch(rows: pa.Table) -> EventBatch:

@@ -1,4 +1,4 @@
-"""Rows on their way into a store: first as they come, then as the files that a commit will name.
+"""Rows on their way into a store: written once as the files that a commit will name, unless copies are among them.
 
 All of it happens in a folder of its own, which no reader looks at.
 """
@@ -10,14 +10,18 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
+from collectors.schema import load_event_types
 from spark_jobs.event_store.commits import StoredFile
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
+from spark_jobs.event_store.reading import FILE_PATH, scan_paths
 from spark_jobs.event_store.schema import EVENTS, NEEDED, ORDER
 
 STAGING = "_staging"
@@ -34,22 +38,27 @@ GROUP_BYTES = 32 * 2**20
 """Of a row group in memory: several tasks can read one file."""
 LEAST_ROWS = 100_000
 """A file is not cut below so many rows to keep cores busy."""
+MOST_ROWS = 8_000_000
+"""Of a file that is written before anybody knows how many rows there are."""
 
-DATE, TYPE, ROW, TIE, BUNDLE = "date__", "type__", "row__", "tie__", "bundle__"
-"""Columns of staged rows beside those of EVENTS, which have no such names."""
+GROUP, TYPE, BUNDLE = "group__", "type__", "bundle__"
+"""Columns that files are written by; EVENTS has no such names. GROUP: day and a hash of the type, as one number, so
+that sorting compares few strings; null: the row cannot be an event."""
 
+_HASHES = 1 << 20
+_NO_GROUP = "__HIVE_DEFAULT_PARTITION__"
+_EPOCH = date(1970, 1, 1).toordinal()
 _TYPE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
 
 
-@dataclass(frozen=True)
-class Group:
-    """What staged rows of one type and date have in common."""
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A file that no commit names yet."""
 
-    type: str
-    date: str
-    n_rows: int
-    min_lo_ms: int
-    max_lo_ms: int
+    path: str
+    """Where it lies: in the folder of the write."""
+    file: StoredFile
+    """As it will be called, with its statistics."""
 
 
 class Staging:
@@ -70,74 +79,51 @@ class Staging:
             with suppress(StoreError):  # the error that counts is on its way, and readers never look here
                 self._files.remove(self.path)
 
-    def write_raw(self, events: DataFrame) -> DataFrame:
-        """The events as they come, evaluated once; with date, row number and a hash of the whole row."""
-        place = f"{self.path}/raw"
-        rows = events.select(*EVENTS.names).select(
-            "*",
-            date_of("t_lo_ms").alias(DATE),
-            sf.monotonically_increasing_id().alias(ROW),
-            sf.xxhash64(*EVENTS.names).alias(TIE),
-        )
-        self._write(rows, place)
-        return self._read(place, rows.schema)
+    def write_events(self, events: DataFrame) -> list[Staged]:
+        """The events, evaluated once, cut as they come; raises StoreError with the first row that cannot be one."""
+        return self._write_spread(events.select(*EVENTS.names), (GROUP, TYPE))
 
     def keep(self, rows: DataFrame, name: str) -> DataFrame:
         """Evaluate rows once, for several uses."""
         place = f"{self.path}/{name}"
         self._write(rows, place)
-        return self._read(place, rows.schema)
+        return self._spark.read.schema(rows.schema).parquet(self._files.full(place))
 
-    def size_bytes(self, name: str) -> int:
-        """Of the rows that were written under this name."""
-        return sum(file.n_bytes for file in self._files.files(f"{self.path}/{name}"))
-
-    def write_final(self, rows: DataFrame, n_rows: int, n_bytes: int) -> list[StoredFile]:
-        """Rows of EVENTS and DATE as files in their place, in stream order, not yet named by a commit.
+    def write_final(self, rows: DataFrame, n_rows: int, n_bytes: int) -> list[Staged]:
+        """Rows of EVENTS in few files.
 
         `n_rows` must be what `rows` has; `n_bytes` is about what they will take.
         """
         n_parts = self._n_parts(n_rows, n_bytes)
-        keyed = rows.withColumn(BUNDLE, sf.lit(0))
-        if n_parts == 1:
-            return self._write_spread(keyed.coalesce(1), n_rows)
-        return self._write_spread(keyed.repartitionByRange(n_parts, DATE, "type", *ORDER), n_rows)
+        keyed = rows.select(*EVENTS.names)
+        parted = keyed.coalesce(1) if n_parts == 1 else keyed.repartitionByRange(n_parts, _group(), "type", *ORDER)
+        return _complete(self._write_spread(parted, (GROUP, TYPE)), n_rows, self._files.url)
 
-    def write_bundles(self, rows: DataFrame, n_rows: int, n_bundles: int) -> list[StoredFile]:
+    def write_bundles(self, rows: DataFrame, n_rows: int, n_bundles: int) -> list[Staged]:
         """As `write_final`, rows with a number BUNDLE; those of one number (of one date and type) become one file."""
-        if n_bundles == 1:
-            return self._write_spread(rows.coalesce(1), n_rows)
         n_parts = min(n_bundles, 4 * self._spark.sparkContext.defaultParallelism)
-        return self._write_spread(rows.repartition(n_parts, BUNDLE), n_rows)
+        parted = rows.coalesce(1) if n_bundles == 1 else rows.repartition(n_parts, BUNDLE)
+        return _complete(self._write_spread(parted, (GROUP, TYPE, BUNDLE)), n_rows, self._files.url)
 
-    def _write_spread(self, rows: DataFrame, n_rows: int) -> list[StoredFile]:
-        place = f"{self.path}/{uuid.uuid4().hex}"
-        folders = (DATE, TYPE, BUNDLE)
-        spread = rows.select(*EVENTS.names, DATE, sf.col("type").alias(TYPE), BUNDLE)
-        with job_errors(f"{self._files.url}: cannot be written"):
-            (
-                spread.sortWithinPartitions(*folders, *ORDER)
-                .write.partitionBy(*folders)
-                .option("compression", "zstd")
-                .option("parquet.block.size", GROUP_BYTES)
-                .option("parquet.enable.dictionary#event_id", "false")
-                .parquet(self._files.full(place))
-            )
-        made = self._described(place)
-        n_made = sum(file.n_rows for file in made.values())
-        if n_made != n_rows:
-            raise StoreError(
-                f"{self._files.url}: {n_rows} rows were to be written, {n_made} are in the files; nothing is committed"
-            )
+    def rows_of(self, staged: Sequence[Staged]) -> DataFrame:
+        """All rows of the files, where they lie now."""
+        return scan_paths(self._spark, self._files, [one.path for one in staged])
+
+    def place(self, staged: Sequence[Staged]) -> None:
+        """Bring the files to where a commit will name them; raises StoreError, and then none is there."""
         try:
-            for path, file in made.items():
-                self._files.move(path, file.path)
-            for folder in sorted({file.path.rpartition("/")[0] for file in made.values()}):
+            for one in staged:
+                self._files.move(one.path, one.file.path)
+            for folder in sorted({one.file.path.rpartition("/")[0] for one in staged}):
                 self._files.sync_folder(folder)
         except StoreError:
-            self.discard(list(made.values()))
+            self.discard([one.file for one in staged])
             raise
-        return list(made.values())
+
+    def take_back(self, staged: Sequence[Staged]) -> None:
+        """Undo `place`."""
+        for one in staged:
+            self._files.move(one.file.path, one.path)
 
     def discard(self, made: Sequence[StoredFile]) -> None:
         """Remove files that no commit names."""
@@ -147,54 +133,99 @@ class Staging:
             except StoreError:
                 return  # they are swept later
 
+    def _write_spread(self, rows: DataFrame, folders: Sequence[str]) -> list[Staged]:
+        """Files of one date and type each (and one bundle), in stream order."""
+        place = f"{self.path}/{uuid.uuid4().hex}"
+        spread = rows.withColumns({GROUP: _group(), TYPE: sf.when(~_is_bad(), sf.col("type"))})
+        with job_errors(f"{self._files.url}: cannot be written"):
+            (
+                spread.sortWithinPartitions(*folders, *ORDER)
+                .write.partitionBy(*folders)
+                .option("compression", "zstd")
+                .option("maxRecordsPerFile", MOST_ROWS if BUNDLE not in folders else 0)
+                .option("parquet.block.size", GROUP_BYTES)
+                .option("parquet.enable.dictionary#event_id", "false")
+                .parquet(self._files.full(place))
+            )
+        return self._described(place)
+
     def _n_parts(self, n_rows: int, n_bytes: int) -> int:
         cores = self._spark.sparkContext.defaultParallelism
         return max(1, math.ceil(n_bytes / self._target_bytes), min(cores, n_rows // LEAST_ROWS))
 
-    def _described(self, place: str) -> dict[str, StoredFile]:
-        """By their present paths: the files as they will be called, with their statistics."""
-        listed = [file for file in self._files.files(place) if file.name.endswith(".parquet")]
-        found = self._statistics(place)
-        made: dict[str, StoredFile] = {}
-        for file in listed:
-            *_, date_part, type_part, bundle_part, name = file.path.split("/")
-            date, kind, bundle = (part.partition("=")[2] for part in (date_part, type_part, bundle_part))
-            n_rows, min_lo_ms, max_lo_ms, max_hi_ms = found[date, kind, bundle, name]
-            target = f"{DATA}/date={date}/type={kind}/{uuid.uuid4().hex}.parquet"
-            made[file.path] = StoredFile(target, date, kind, n_rows, file.n_bytes, min_lo_ms, max_lo_ms, max_hi_ms)
+    def _described(self, place: str) -> list[Staged]:
+        listed = {
+            file.path.removeprefix(f"{place}/"): file
+            for file in self._files.files(place)
+            if file.name.endswith(".parquet")
+        }
+        bad = [file.path for name, file in listed.items() if name.startswith(f"{GROUP}={_NO_GROUP}/")]
+        if bad:
+            raise self._refused(place, bad)
+        found = self._statistics(place) if listed else {}
+        made: list[Staged] = []
+        for name, file in listed.items():
+            group, kind, *_ = (part.partition("=")[2] for part in name.split("/"))
+            day = date.fromordinal(_EPOCH + int(group) // _HASHES).isoformat()
+            target = f"{DATA}/date={day}/type={kind}/{uuid.uuid4().hex}.parquet"
+            n_rows, min_lo_ms, max_lo_ms, max_hi_ms = found[name]
+            stored = StoredFile(target, day, kind, n_rows, file.n_bytes, min_lo_ms, max_lo_ms, max_hi_ms)
+            made.append(Staged(file.path, stored))
         return made
 
-    def _statistics(self, place: str) -> Mapping[tuple[str, str, str, str], tuple[int, int, int, int]]:
-        schema = StructType(
-            [
-                StructField("t_lo_ms", LongType()),
-                StructField("t_hi_ms", LongType()),
-                StructField(DATE, StringType()),
-                StructField(TYPE, StringType()),
-                StructField(BUNDLE, StringType()),
-            ]
-        )
+    def _statistics(self, place: str) -> Mapping[str, tuple[int, int, int, int]]:
+        """By the file's name below the place; partitions that Spark finds there are of no use."""
+        schema = StructType([StructField("t_lo_ms", LongType()), StructField("t_hi_ms", LongType())])
         with job_errors(f"{self._files.url}: what was written cannot be read"):
             found = (
-                self._read(place, schema)
-                .groupBy(DATE, TYPE, BUNDLE, sf.col("_metadata.file_name").alias("name"))
+                self._spark.read.schema(schema)
+                .parquet(self._files.full(place))
+                .groupBy(sf.col(FILE_PATH).alias("path"))
                 .agg(sf.count("*"), sf.min("t_lo_ms"), sf.max("t_lo_ms"), sf.max("t_hi_ms"))
                 .collect()
             )
-        return {(row[0], row[1], row[2], row[3]): (row[4], row[5], row[6], row[7]) for row in found}
+        return {row[0].partition(f"/{place}/")[2]: (row[1], row[2], row[3], row[4]) for row in found}
+
+    def _refused(self, place: str, bad: Sequence[str]) -> StoreError:
+        names = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq", "origin")
+        with job_errors("the staged events cannot be read"):
+            rows = scan_paths(self._spark, self._files, bad).select(*names)
+            n_bad, example = rows.count(), rows.orderBy(*names).first()
+            n_rows = self._spark.read.schema("t_lo_ms bigint").parquet(self._files.full(place)).count()
+        shown = {} if example is None else example.asDict()
+        return StoreError(
+            f"{n_bad} of {n_rows} events cannot be stored; found {shown}; expected a type "
+            f"that is a name, values for {', '.join(NEEDED)}, and 0001-01-01 <= t_lo_ms <= t_hi_ms <= 9999-12-31"
+        )
 
     def _write(self, rows: DataFrame, place: str) -> None:
         with job_errors(f"{self._files.url}: cannot be written"):
             rows.write.option("compression", "zstd").parquet(self._files.full(place))
 
-    def _read(self, place: str, schema: StructType) -> DataFrame:
-        return self._spark.read.schema(schema).parquet(self._files.full(place))
+
+def scattered(staged: Sequence[Staged]) -> set[tuple[str, str]]:
+    """Dates and types whose rows lie in several files of few rows: better written anew."""
+    by_group = sorted((one.file.date, one.file.type, one.file.n_rows) for one in staged)
+    found = set[tuple[str, str]]()
+    for group, files in groupby(by_group, key=lambda one: one[:2]):
+        sizes = [n_rows for *_, n_rows in files]
+        if len(sizes) > 1 and sum(sizes) < len(sizes) * LEAST_ROWS // 2:
+            found.add(group)
+    return found
 
 
-def date_of(column: str) -> Column:
-    """YYYY-MM-DD of a time in ms, UTC whatever the session's time zone."""
-    days = sf.floor(sf.col(column) / DAY_MS).cast("int")
-    return sf.date_add(sf.lit("1970-01-01").cast("date"), days).cast("string")
+def _complete(made: list[Staged], n_rows: int, url: str) -> list[Staged]:
+    n_made = sum(one.file.n_rows for one in made)
+    if n_made != n_rows:
+        raise StoreError(f"{url}: {n_rows} rows were to be written, {n_made} are in the files; nothing is committed")
+    return made
+
+
+def _group() -> Column:
+    """GROUP of a row: the day of t_lo_ms in UTC, whatever the session's time zone, and its type."""
+    day = sf.floor(sf.col("t_lo_ms") / DAY_MS)
+    number = day * _HASHES + sf.pmod(sf.xxhash64("type"), sf.lit(_HASHES))
+    return sf.when(~_is_bad(), number)
 
 
 def check_columns(events: DataFrame) -> None:
@@ -211,27 +242,6 @@ def check_columns(events: DataFrame) -> None:
         raise StoreError("events cannot be stored; " + "; ".join(problems))
 
 
-def groups_of(raw: DataFrame) -> list[Group]:
-    """Types and dates of staged rows; raises StoreError with the first row that cannot be an event."""
-    bad = _is_bad()
-    with job_errors("the staged events cannot be read"):
-        found = (
-            raw.groupBy("type", DATE)
-            .agg(sf.count("*"), sf.min("t_lo_ms"), sf.max("t_lo_ms"), sf.count_if(bad))
-            .collect()
-        )
-        n_bad = sum(row[5] for row in found)
-        if n_bad:
-            names = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq", "origin")
-            example = raw.filter(bad).select(*names).orderBy(*names).first()
-            shown = {} if example is None else example.asDict()
-            raise StoreError(
-                f"{n_bad} of {sum(row[2] for row in found)} events cannot be stored; found {shown}; expected a type "
-                f"that is a name, values for {', '.join(NEEDED)}, and 0001-01-01 <= t_lo_ms <= t_hi_ms <= 9999-12-31"
-            )
-    return [Group(*row[:5]) for row in found]
-
-
 def _is_bad() -> Column:
     missing = sf.lit(False)
     for name in NEEDED:
@@ -239,4 +249,5 @@ def _is_bad() -> Column:
     in_range = sf.col("t_lo_ms").between(FIRST_MS, LAST_MS) & sf.col("t_hi_ms").between(
         sf.col("t_lo_ms"), sf.lit(LAST_MS)
     )
-    return missing | ~sf.coalesce(in_range & sf.col("type").rlike(_TYPE_NAME), sf.lit(False))
+    named = sf.col("type").isin(*load_event_types().types) | sf.col("type").rlike(_TYPE_NAME)
+    return missing | ~sf.coalesce(in_range & named, sf.lit(False))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,20 +20,28 @@ from app.settings import Sources
 from spark_jobs.event_store import reading
 from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog, NotCommittedError, State, StoredFile
 from spark_jobs.event_store.compaction import Bundle, bundles_of, rounds_of
-from spark_jobs.event_store.duplicates import FILE, Precedence, losers, unreplaced, winners, with_copies
+from spark_jobs.event_store.duplicates import (
+    FILE,
+    N_STAGED,
+    STAGED,
+    Precedence,
+    losers,
+    suspects,
+    unreplaced,
+    winners,
+    with_copies,
+)
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
-from spark_jobs.event_store.schema import EVENTS, NEEDED, SOURCE
+from spark_jobs.event_store.schema import EVENTS, NEEDED
 from spark_jobs.event_store.staging import (
     BUNDLE,
-    DATE,
     DAY_MS,
     TARGET_BYTES,
-    Group,
+    Staged,
     Staging,
     check_columns,
-    date_of,
-    groups_of,
+    scattered,
 )
 from spark_jobs.event_store.sweeping import Swept, sweep
 
@@ -179,12 +188,11 @@ class EventStore:
         """
         check_columns(events)
         with Staging(self._spark, self._files).opened() as staging:
-            raw = staging.write_raw(events)
-            groups = groups_of(raw)
-            if not groups:
+            staged = staging.write_events(events)
+            if not staged:
                 return Appended(0, 0, 0, 0, 0)
             for attempt in range(_MAX_LOST_RACES):
-                done = self._try_append(staging, raw, groups, copy_reach_ms, dict(info or {}), attempt)
+                done = self._try_append(staging, staged, copy_reach_ms, dict(info or {}), attempt)
                 if done is not None:
                     return done
                 self.refresh()
@@ -226,9 +234,11 @@ class EventStore:
                 reading.scan(self._spark, self._files, old)
                 .withColumn(FILE, sf.col("_metadata.file_name"))
                 .join(sf.broadcast(numbers), FILE)
-                .withColumn(DATE, date_of("t_lo_ms"))
+                .select(*EVENTS.names, BUNDLE)
             )
-            made = staging.write_bundles(rows, sum(file.n_rows for file in old), len(bundles))
+            staged = staging.write_bundles(rows, sum(file.n_rows for file in old), len(bundles))
+            staging.place(staged)
+            made = [one.file for one in staged]
             commit = Commit(
                 "compact", self._clock(), tuple(made), tuple(file.path for file in old), COLUMNS, {"n_files": len(old)}
             )
@@ -242,47 +252,58 @@ class EventStore:
     def _try_append(
         self,
         staging: Staging,
-        raw: DataFrame,
-        groups: Sequence[Group],
+        staged: Sequence[Staged],
         reach_ms: int | None,
         info: dict[str, Any],
         attempt: int,
     ) -> Appended | None:
-        """None: another commit came first."""
+        """None: another commit came first, and the staged files are where they were."""
         everything = list(self._state.files.values())
-        near = everything if reach_ms is None else with_copies(everything, groups, reach_ms)
-        lost = staging.keep(losers(raw, self._ids(near), self._precedence), f"losers-{attempt}")
-        n_events = sum(group.n_rows for group in groups)
-        n_duplicate, by_file = self._count(lost)
-        n_replaced = sum(by_file.values())
+        near = everything if reach_ms is None else with_copies(everything, [one.file for one in staged], reach_ms)
+        copies = self._copies(staging, staged, near, attempt)
+        n_events = sum(one.file.n_rows for one in staged)
+        n_duplicate, n_replaced = sum(copies.n_staged.values()), sum(copies.n_stored.values())
         if n_duplicate == n_events:
             return Appended(n_events, 0, n_duplicate, 0, 0)
-        old = [file for file in near if file.path in by_file]
-        rows = winners(raw, lost) if n_duplicate else raw
-        n_rows = n_events - n_duplicate
-        n_bytes = staging.size_bytes("raw") * n_rows // n_events
-        if old:
-            _check_rewritable(self._files, self._state)
-            kept = reading.scan(self._spark, self._files, old)
-            kept = unreplaced(kept, lost).withColumn(DATE, date_of("t_lo_ms"))
-            rows = rows.select(*EVENTS.names, DATE).unionByName(kept)
-            n_rows += sum(file.n_rows for file in old) - n_replaced
-            n_bytes += sum(file.n_bytes for file in old)
-        made = staging.write_final(rows, n_rows, n_bytes)
+        old = [file for file in near if file.path in copies.n_stored]
+        anew = scattered(staged) | {(file.date, file.type) for file in old}
+        anew |= {(one.file.date, one.file.type) for one in staged if one.path in copies.n_staged}
+        as_they_are = [one for one in staged if (one.file.date, one.file.type) not in anew]
+        others = [one for one in staged if (one.file.date, one.file.type) in anew]
+        placed = [*as_they_are, *self._rewritten(staging, others, old, copies)]
+        staging.place(placed)
         # From here on files lie in their place: what fails removes them, what is killed leaves them to `sweep`.
-        counted = Appended(n_events, n_rows_new(n_events, n_duplicate, n_replaced), n_duplicate, n_replaced, len(made))
+        n_new = n_events - n_duplicate - n_replaced
         commit = Commit(
             "append",
             self._clock(),
-            tuple(made),
+            tuple(one.file for one in placed),
             tuple(file.path for file in old),
             COLUMNS,
-            {**info, "n_new": counted.n_new, "n_duplicate": n_duplicate, "n_replaced": n_replaced},
+            {**info, "n_new": n_new, "n_duplicate": n_duplicate, "n_replaced": n_replaced},
         )
         if not self._committed(commit):
-            staging.discard(made)
+            staging.take_back(placed)
             return None
-        return counted
+        return Appended(n_events, n_new, n_duplicate, n_replaced, len(placed))
+
+    def _rewritten(
+        self, staging: Staging, staged: Sequence[Staged], old: Sequence[StoredFile], copies: _Copies
+    ) -> list[Staged]:
+        """What counts of staged files and of stored ones, as new files."""
+        n_rows = sum(one.file.n_rows for one in staged) - sum(copies.n_staged.values())
+        n_rows += sum(file.n_rows for file in old) - sum(copies.n_stored.values())
+        n_bytes = sum(one.file.n_bytes for one in staged) + sum(file.n_bytes for file in old)
+        if not n_rows:
+            return []
+        parts = []
+        if staged:
+            rows = staging.rows_of(staged)
+            parts.append(rows if copies.rows is None or not copies.n_staged else winners(rows, copies.rows))
+        if old and copies.rows is not None:
+            _check_rewritable(self._files, self._state)
+            parts.append(unreplaced(reading.scan(self._spark, self._files, old), copies.rows))
+        return staging.write_final(reduce(DataFrame.unionAll, parts), n_rows, n_bytes)
 
     def _committed(self, commit: Commit) -> bool:
         """False: another commit came first, and this one's files are of no use any more."""
@@ -296,27 +317,35 @@ class EventStore:
         self._state = state
         return True
 
-    def _ids(self, near: Sequence[StoredFile]) -> DataFrame | None:
-        if not near:
-            return None
-        rows = reading.scan(self._spark, self._files, near)
-        return rows.select("type", "event_id", SOURCE, sf.col("_metadata.file_name").alias(FILE))
-
-    def _count(self, lost: DataFrame) -> tuple[int, dict[str, int]]:
-        """Staged copies, and replaced events by the path of their file."""
+    def _copies(self, staging: Staging, staged: Sequence[Staged], near: Sequence[StoredFile], attempt: int) -> _Copies:
+        """Which staged rows, and which rows of the files `near`, do not count."""
+        rows = staging.rows_of(staged)
+        known = reading.scan(self._spark, self._files, near) if near else None
         with job_errors(f"{self.url}: cannot be read"):
-            found = lost.groupBy(FILE).count().collect()
-        by_name = {path.rpartition("/")[2]: path for path in self._state.files}
-        n_duplicate = sum(row[1] for row in found if row[0] is None)
-        return n_duplicate, {by_name[row[0]]: row[1] for row in found if row[0] is not None}
+            among = staging.keep(suspects(rows, known), f"suspects-{attempt}")
+            most = among.agg(sf.max(N_STAGED)).first()
+            if most is None or most[0] is None:
+                return _Copies(None, {}, {})
+            lost = staging.keep(losers(rows, known, among, self._precedence, tied=most[0] > 1), f"losers-{attempt}")
+            found = lost.groupBy(FILE, STAGED).count().collect()
+        by_name = {file.path.rpartition("/")[2]: file.path for file in near}
+        of_staged = {staging.path + row[1].partition(staging.path)[2]: row[2] for row in found if row[0] is None}
+        return _Copies(lost, of_staged, {by_name[row[0]]: row[2] for row in found if row[0] is not None})
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """What does not count."""
+
+    rows: DataFrame | None
+    """As `losers` gives them; None: there are none."""
+    n_staged: Mapping[str, int]
+    """By the path of a staged file: copies that change nothing."""
+    n_stored: Mapping[str, int]
+    """By the path of a stored file: events that a better copy replaces."""
 
 
 COLUMNS = {field.name: field.dataType.simpleString() for field in EVENTS}
-
-
-def n_rows_new(n_events: int, n_duplicate: int, n_replaced: int) -> int:
-    """Events whose id the store did not have."""
-    return n_events - n_duplicate - n_replaced
 
 
 def _check_rewritable(files: StoreFiles, state: State) -> None:

@@ -120,20 +120,23 @@ def test_an_append_that_lost_the_race_looks_again(
 ) -> None:
     slow = EventStore.create(spark, str(tmp_path))
     fast = EventStore.open(spark, str(tmp_path))
-    write = Staging.write_final
+    place = Staging.place
     overtaking = [frame(spark, [event(1, "job_history"), event(3, "yarn_rest")], "job_history")]
 
-    def overtaken(self: Staging, *args: Any) -> Any:
-        made = write(self, *args)
+    def overtaken(self: Staging, *args: Any) -> None:
+        place(self, *args)
         if overtaking:
             fast.append(overtaking.pop())
-        return made
 
-    monkeypatch.setattr(Staging, "write_final", overtaken)
+    monkeypatch.setattr(Staging, "place", overtaken)
     mine = frame(spark, [event(1, "yarn_rest"), event(3, "job_history"), event(5, "job_history")], "yarn_rest")
     appended = slow.append(mine)
     assert (appended.n_new, appended.n_duplicate, appended.n_replaced) == (1, 2, 0)
     assert [row[0] for row in stored(slow, "event_id", "source")] == ["1", "3", "5"]
+    # What was in its place when the race was lost is not left there.
+    replaced = {path for _, commit in slow._log.commits(0) for path in commit.removed}
+    in_place = {str(path.relative_to(tmp_path)) for path in (tmp_path / "data").rglob("*.parquet")}
+    assert in_place == {file.path for file in slow.files()} | replaced
     # A compaction that is overtaken keeps what came meanwhile.
     bundles = Staging.write_bundles
     overtaking.append(frame(spark, [event(7, "job_history")]))

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from collectors.schema import load_event_types
 from engine.events import EventBatch
@@ -77,3 +79,39 @@ def test_no_store_or_one_already(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="a store already"):
         EventStore.create(spark, place)
     assert EventStore.open_or_create(spark, place).version == 0
+
+
+def test_rows_of_many_tasks_become_few_files(spark: SparkSession, tmp_path: Path) -> None:
+    store = EventStore.create(spark, str(tmp_path))
+    rows = frame(spark, [job_start(str(number), number) for number in range(40)]).repartition(5)
+    twice = rows.unionAll(rows.filter("t_lo_ms >= 30"))
+    assert store.append(twice) == Appended(50, 40, 10, 0, 1)
+    (file,) = store.files()
+    assert (file.n_rows, file.min_lo_ms, file.max_lo_ms) == (40, 0, 39)
+    kept = pq.read_table(tmp_path / file.path)
+    assert kept.column("t_lo_ms").to_pylist() == list(range(40))  # in stream order
+    # Some rows are new: those that are not are left out, of files of one type and date alone.
+    more = [job_start(str(number), number) for number in range(39, 42)]
+    assert store.append(frame(spark, [*more, metric("39", 39, 40)])) == Appended(4, 3, 1, 0, 2)
+    assert [row[0] for row in stored(store, "t_lo_ms", "type")] == sorted([*range(42), 39])
+
+
+def test_files_of_different_columns_are_one_store(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of an older version lack columns: they are read, compacted and replaced as if these were null."""
+    store = EventStore.create(spark, str(tmp_path))
+    for number in (1, 2):
+        store.append(frame(spark, [job_start(str(number), number)], "yarn_rest"))
+    place = tmp_path / min(store.files(), key=lambda file: file.min_lo_ms).path
+    older = pq.read_table(place).select(["event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq"])
+    place.with_name(f".{place.name}.crc").unlink()
+    pq.write_table(older, place)
+    before = [("1", None, None), ("2", "ann", "yarn_rest")]
+    assert stored(store, "event_id", "user", "source") == before
+    nobody = store.read(columns=["event_id", "user"]).filter(sf.col("user").isNull())
+    assert [row["event_id"] for row in nobody.collect()] == ["1"]
+    assert store.compact().n_files_after == 1
+    assert stored(store, "event_id", "user", "source") == before
+    # Of an unknown source: any known one is better.
+    again = [job_start("1", 1, "bob"), job_start("2", 2, "bob")]
+    assert store.append(frame(spark, again, "yarn_rest")) == Appended(2, 0, 1, 1, 1)
+    assert stored(store, "event_id", "user", "source") == [("1", "bob", "yarn_rest"), ("2", "ann", "yarn_rest")]
