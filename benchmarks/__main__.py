@@ -17,13 +17,16 @@ NAMES = sorted(
     [path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED]
     + [path.parent.name for path in FOLDER.glob("*/__init__.py")]
 )
+PARTS = sorted(f"{path.parent.name}.{path.stem}" for path in FOLDER.glob("spark/*.py") if path.stem != "__init__")
+"""Modules that can be run alone."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the benchmarks of these names; exit code 2 for an unknown one."""
-    unknown = [name for name in arguments if name not in NAMES]
+    known = [*NAMES, *PARTS]
+    unknown = [name for name in arguments if name not in known]
     if unknown:
-        print(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)
+        print(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     OUT.mkdir(parents=True, exist_ok=True)
     for name in arguments or NAMES:
