@@ -2,10 +2,10 @@
 
 Job histories and container logs are those of the project's recording, multiplied under other job ids; RRDs are as
 gmetad makes them. CLUSTERCEP_BENCH_INGEST_COPIES: of the recording (220: some 200 MB of histories);
-CLUSTERCEP_BENCH_INGEST_LOG_COPIES: of its logs (40); CLUSTERCEP_BENCH_INGEST_HOSTS: of the RRDs, ten metrics each (60);
+CLUSTERCEP_BENCH_INGEST_LOG_COPIES: of its logs (15); CLUSTERCEP_BENCH_INGEST_HOSTS: of the RRDs, ten metrics each (15);
 CLUSTERCEP_BENCH_INGEST_EVENTS: of workload H that are appended to an empty store (1,000,000);
 CLUSTERCEP_BENCH_INGEST_RUNS: of which the median counts (3). Hadoop's parser reads a history into objects of its own:
-it makes no events and no columns; a row of it has the number of events that ours makes of what it has read.
+it makes no events and no columns; MB/s is what to compare.
 
 `fixed_s` is what the same way takes for a tenth of the files (or events), less a tenth of what it takes for all, over
 nine tenths: what does not grow with the input. `mb_per_core_s` and `events_per_second` are of all seconds; those
@@ -60,7 +60,7 @@ def main() -> Figures:
     n_runs, rows = size("INGEST_RUNS", 3), list[Figures]()
     with tempfile.TemporaryDirectory(prefix="clustercep-bench-") as folder:
         root = Path(folder)
-        write_inputs(root, size("INGEST_COPIES", 220), size("INGEST_LOG_COPIES", 40), size("INGEST_HOSTS", 60))
+        write_inputs(root, size("INGEST_COPIES", 220), size("INGEST_LOG_COPIES", 15), size("INGEST_HOSTS", 15))
         for kind in KINDS:
             for way, n_cores in ((LOOP, 1), (SPARK, 1), (SPARK, 2), *([(HADOOP, 1)] if kind == "jhist" else [])):
                 asked: Figures = {"folder": str(root / kind), "n_runs": n_runs}
@@ -188,8 +188,8 @@ def on_spark(folder: str, n_runs: int, n_cores: int) -> Figures:
 
 
 def by_hadoop(folder: str, n_runs: int) -> Figures:
-    """Hadoop's parser in a JVM, one file after the other. Its events: those that ours makes of what it has read: two
-    of a job, three of an attempt, one more of a successful map."""
+    """Hadoop's parser in a JVM, one file after the other. What counts as its events: two of a job, three of an attempt;
+    ours makes more of a successful map."""
     with spark_session("benchmark", "local[1]", {"spark.driver.memory": "1g"}) as spark:
         jvm: Any = spark.sparkContext._jvm
         parser = jvm.org.apache.hadoop.mapreduce.jobhistory.JobHistoryParser
