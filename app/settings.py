@@ -277,6 +277,8 @@ class DashboardSettings(Section):
     links: dict[str, str] = Field(default_factory=dict)
     query_timeout_ms: DurationMs = Field(default=120_000, ge=1_000)
     max_query_events: int = Field(default=5_000_000, ge=1)
+    history_queries: int = Field(default=1, ge=0, le=100)
+    history_timeout_ms: DurationMs = Field(default=1_800_000, ge=1_000)
 
     @field_validator("links")
     @classmethod

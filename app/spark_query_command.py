@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +17,7 @@ from app.spark_command import ConfigOption, MasterOption, StoreOption, run_spark
 def query(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="File with a query, or the name of a predefined one.")],
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="First moment: ms since 1970, or ISO (UTC).")
+        str | None, typer.Option("--from", metavar="TIME", help="First moment: ms since 1970, ISO (UTC), or 2 h ago.")
     ] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Last moment, included.")] = None,
     config: ConfigOption = None,
@@ -66,4 +70,40 @@ def query(
     raise typer.Exit(run_spark_job("query", [*words, "--", query]))
 
 
-__all__ = ["query"]
+def command_line(
+    query: str,
+    *,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    parameters: Mapping[str, int | float | str] | None = None,
+    used: Sequence[Path] = (),
+    config: str | None = None,
+    store: str | None = None,
+) -> str:
+    """The command for a query (a file, or a predefined one's name), as a shell reads it; without passwords."""
+    words = words_of({"--from": _time(from_ms), "--to": _time(to_ms), "--config": config, "--store": store})
+    words += [f"--param={name}={_value(value)}" for name, value in (parameters or {}).items()]
+    words += [f"--with={path}" for path in used]
+    return shlex.join(["clustercep", "query", *(without_passwords(word) for word in words), query])
+
+
+def without_passwords(text: str) -> str:
+    """Text in which no URL tells a password."""
+    return _PASSWORD.sub("…@", text)
+
+
+_PASSWORD = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@")
+
+
+def _time(time_ms: int | None) -> str | None:
+    if time_ms is None:
+        return None
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(microsecond=time_ms % 1000 * 1000)
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds")
+
+
+def _value(value: int | float | str) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+__all__ = ["command_line", "query", "without_passwords"]

@@ -15,16 +15,19 @@ OWN_COLUMNS = ("Variable", "Event", "From", "To", "Event id")
 
 
 def bound_events_frame(
-    bindings: Mapping[str, Sequence[str]], events: EventBatch, matches: Mapping[str, str] | None = None
+    bindings: Mapping[str, Sequence[str]],
+    events: EventBatch,
+    matches: Mapping[str, str] | None = None,
+    gone: str = "no longer kept",
 ) -> pd.DataFrame:
-    """One line per bound event, in order of time within each variable; what the log has no more is said to be gone.
+    """One line per bound event, in order of time within each variable; `gone` is said of those not among `events`.
 
     `matches`: the query whose matches a variable binds, for those that bind no events of the log.
     """
     known = {row["event_id"]: row for row in events.rows()}
     absent = {variable: f"match of {inert(query)}" for variable, query in (matches or {}).items()}
     lines = [
-        _line(variable, event_id, known.get(event_id), absent.get(variable, "no longer kept"))
+        _line(variable, event_id, known.get(event_id), absent.get(variable, gone))
         for variable, ids in bindings.items()
         for event_id in ids
     ]

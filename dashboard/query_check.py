@@ -12,6 +12,9 @@ from collectors.schema import load_event_types
 from dashboard.editor_component import ShownProblem
 from engine.errors import EngineError, QueryError
 
+NO_NAME, NAME_OF_OWN = "query", "my-query"
+"""What a text is called that no file has, and what its file should be called."""
+
 Values = Mapping[str, int | float | str]
 
 
@@ -44,7 +47,7 @@ class Checked:
 
 
 def check_query(
-    text: str, written: Mapping[str, str], name: str = "query", others: OtherQueries = NO_OTHERS
+    text: str, written: Mapping[str, str], name: str = NO_NAME, others: OtherQueries = NO_OTHERS
 ) -> Checked:
     """Parse, type, plan; and make the runtime, which refuses what only the oracle evaluates.
 
@@ -101,4 +104,4 @@ def _typed(text: str) -> int | float | str:
     return parse_number(text.strip())
 
 
-__all__ = ["NO_OTHERS", "Checked", "OtherQueries", "check_query", "shown_problem"]
+__all__ = ["NAME_OF_OWN", "NO_NAME", "NO_OTHERS", "Checked", "OtherQueries", "check_query", "shown_problem"]

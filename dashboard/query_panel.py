@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
-
-import pandas as pd
-import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.event_details import bound_events_frame
+from app.query_messages import EndReason, QueryRequest, RunLimits
+from dashboard.history_panel import history_panel
 from dashboard.query_check import Checked
 from dashboard.query_pool import QueryPool, QueryRun, Snapshot, TooManyRunsError, memory_limit_bytes
-from dashboard.query_results import (
-    CONFIDENCE,
-    EVENTS,
-    FIRST,
-    JOB,
-    LAST,
-    as_csv,
-    as_json_lines,
-    n_matches,
-    result_frame,
-)
-from dashboard.query_run import MAX_IDS, EndReason, QueryRequest, ResultRow, RunLimits
+from dashboard.query_shown import preview, results
 from dashboard.store import AppError, EventLogReader, event_log, now_ms, settings
 from dashboard.text import md
-from dashboard.times import duration, exactly, shown, span_picker
+from dashboard.times import duration, shown, span_picker
 
 LOOK_S = 0.5
 """How often the page looks at a run."""
 
-PREVIEW_ROWS = 200
-"""Rows shown while a query still runs."""
-
 DAY_MS = 86_400_000
 
-_RUN = "editor-run"
-_FILES = "editor-files"
+RECENT, HISTORY = "recent", "history"
+PLACES = {RECENT: "Recent events", HISTORY: "History"}
+"""Over what a query runs: `?over=` in the address."""
+
+_RUN, _OVER = "editor-run", "editor-over"
 
 
 @st.cache_resource(show_spinner=False)
@@ -49,7 +33,29 @@ def pool() -> QueryPool:
 
 def run_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
     """Everything about running `text`; `run_now` as if the button had been pressed."""
-    st.subheader("Run over the recent events")
+    st.subheader("Run")
+    chosen = st.segmented_control(
+        "Over",
+        list(PLACES),
+        format_func=PLACES.__getitem__,
+        default=HISTORY if st.query_params.get("over") == HISTORY else RECENT,
+        required=True,
+        key=_OVER,
+        on_change=_put_into_url,
+        help="Recent events: what the live event log holds. History: what clustercep ingest has read into the event "
+        "store, by a job on Spark.",
+    )
+    if chosen == HISTORY:
+        history_panel(name, text, checked, run_now=run_now)
+    else:
+        _recent_panel(name, text, checked, run_now=run_now)
+
+
+def _put_into_url() -> None:
+    st.query_params["over"] = st.session_state[_OVER]
+
+
+def _recent_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
     log = _readable_log()
     if log is None:
         return
@@ -64,7 +70,7 @@ def run_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
     default = (max(kept[0], kept[1] - DAY_MS), kept[1])
     from_ms, to_ms = span_picker("editor-span", default)
     pressed, about = st.columns([1, 4], vertical_alignment="center")
-    current: QueryRun | None = st.session_state.get(_RUN)
+    current: QueryRun[RunLimits] | None = st.session_state.get(_RUN)
     is_running = current is not None and not current.is_over
     clicked = pressed.button(
         "Run",
@@ -91,7 +97,7 @@ def run_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> None:
         return
     snapshot = current.snapshot()
     _tell_end(current, snapshot)
-    _results(current, snapshot)
+    results(current, snapshot)
 
 
 def limits() -> RunLimits:
@@ -141,7 +147,7 @@ def _n_events(_reader: EventLogReader, types: tuple[str, ...], from_ms: int, to_
 
 
 def _start(request: QueryRequest) -> None:
-    before: QueryRun | None = st.session_state.get(_RUN)
+    before: QueryRun[RunLimits] | None = st.session_state.get(_RUN)
     if before is not None and not before.is_over:
         before.stop()
         before.wait(5.0)
@@ -153,18 +159,15 @@ def _start(request: QueryRequest) -> None:
         st.error(md(error, 1_000), icon=":material/error:")
 
 
-def _watch(run: QueryRun) -> None:
+def _watch(run: QueryRun[RunLimits]) -> None:
     snapshot = run.snapshot()
     if snapshot.is_over:
         st.rerun()  # the whole page: it need not look any more
     _progress(run, snapshot)
-    if snapshot.rows:
-        n_shown = min(len(snapshot.rows), PREVIEW_ROWS)
-        st.caption(f"The first {n_shown:,} of {len(snapshot.rows):,} rows so far")
-        _table(snapshot.rows[:PREVIEW_ROWS], "editor-preview", choose=False)
+    preview(snapshot.rows, "editor-preview")
 
 
-def _progress(run: QueryRun, snapshot: Snapshot) -> None:
+def _progress(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:
     bar, stop = st.columns([4, 1], vertical_alignment="center")
     progress = snapshot.progress
     if progress is None:
@@ -186,7 +189,7 @@ def _progress(run: QueryRun, snapshot: Snapshot) -> None:
 # ---------------------------------------------------------------- how it went
 
 
-def _tell_end(run: QueryRun, snapshot: Snapshot) -> None:
+def _tell_end(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:
     if snapshot.failure is not None:
         st.error("The query could not be run.", icon=":material/error:")
         st.code(snapshot.failure, language=None)
@@ -244,97 +247,3 @@ def notes(most: RunLimits, snapshot: Snapshot) -> list[str]:
             "that rows near it may be too early."
         )
     return found
-
-
-# -------------------------------------------------------------------- results
-
-
-def _results(run: QueryRun, snapshot: Snapshot) -> None:
-    rows = snapshot.rows
-    if not rows:
-        if snapshot.end is not None:
-            st.info(
-                "No match. Choose a longer span, or look at the plan: which predicate may be too strict?",
-                icon=":material/search_off:",
-            )
-        return
-    chosen = _table(rows, f"editor-rows-{run.id}", choose=True)
-    table, lines = _files(run.id, rows)
-    as_table, as_lines, _ = st.columns([1, 1, 3])
-    for column, label, data, kind, mime in (
-        (as_table, "CSV", table, "csv", "text/csv"),
-        (as_lines, "JSON lines", lines, "jsonl", "application/jsonl"),
-    ):
-        column.download_button(
-            label, data, f"{run.request.name}.{kind}", mime, icon=":material/download:", on_click="ignore"
-        )
-    if chosen is None:
-        st.caption("Select a row to see the events behind it.")
-    else:
-        _details(rows[chosen], run.request.variables_of_others())
-
-
-def _files(run_id: str, rows: Sequence[ResultRow]) -> tuple[str, str]:
-    """The rows as CSV and JSON lines, made once per run."""
-    made = st.session_state.get(_FILES)
-    if made is None or made[0] != run_id:
-        made = (run_id, as_csv(rows), as_json_lines(rows))
-        st.session_state[_FILES] = made
-    return made[1], made[2]
-
-
-def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:
-    frame = result_frame(rows)
-    config: dict[str, Any] = {
-        JOB: st.column_config.LinkColumn(JOB, display_text=r"id=(.+)$", help="Open the page of this job."),
-        FIRST: st.column_config.DatetimeColumn(FIRST, format="YYYY-MM-DD HH:mm:ss.SSS"),
-        LAST: st.column_config.DatetimeColumn(LAST, format="YYYY-MM-DD HH:mm:ss.SSS"),
-        CONFIDENCE: st.column_config.NumberColumn(CONFIDENCE, format="%.3f"),
-        EVENTS: st.column_config.NumberColumn(EVENTS, help="Events that the match binds."),
-    }
-    if not choose:
-        st.dataframe(frame, hide_index=True, column_config=config, placeholder="", key=key)
-        return None
-    state = st.dataframe(
-        frame,
-        hide_index=True,
-        column_config=config,
-        placeholder="",
-        key=key,
-        on_select="rerun",
-        selection_mode="single-row",
-    )
-    chosen = state.selection.rows
-    return chosen[0] if chosen and chosen[0] < len(rows) else None
-
-
-def _details(row: ResultRow, matches: Mapping[str, str]) -> None:
-    """The events that a row binds, from the log."""
-    with st.container(border=True):
-        about = f"{exactly(row.first_lo_ms)} to {exactly(row.last_hi_ms)}, confidence {row.confidence:.3f}"
-        if row.count != 1 or not row.count_exact:
-            about += f"; the row stands for {n_matches(row)} matches, of which the best is shown"
-        st.caption(about)
-        frame = _bound(row, matches)
-        if frame is None:
-            return
-        st.dataframe(frame, hide_index=True, placeholder="", key="editor-bound")
-        cut = [f"{md(name)} ({n:,})" for name, n in row.n_bound.items() if n > MAX_IDS]
-        if cut:
-            st.caption(f"Of these the first {MAX_IDS:,} are shown: {', '.join(cut)}")
-        if row.candidates is not None:
-            kind = "occur" if row.exact else "may occur"
-            counts = ", ".join(f"{md(name)}: {len(ids):,}" for name, ids in row.candidates.items())
-            st.caption(f"Events that {kind} in any of the matches: {counts}")
-
-
-def _bound(row: ResultRow, matches: Mapping[str, str]) -> pd.DataFrame | None:
-    ids = [event_id for bound in row.bindings.values() for event_id in bound]
-    try:
-        found = event_log().read(
-            from_ms=row.first_lo_ms, to_ms=row.last_hi_ms, where=pc.field("event_id").isin(list(dict.fromkeys(ids)))
-        )
-    except AppError as error:
-        st.error(f"The events cannot be read: {md(error, 1_000)}", icon=":material/error:")
-        return None
-    return bound_events_frame(asdict(row)["bindings"], found, matches)

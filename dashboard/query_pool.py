@@ -18,16 +18,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from app.errors import AppError
-from dashboard.query_run import (
+from app.query_messages import (
     End,
     EndReason,
     Failure,
+    HistoryLimits,
+    Note,
     Progress,
     QueryRequest,
     ResultRow,
     RunLimits,
+    Tasks,
     from_json,
     request_line,
 )
@@ -38,6 +42,9 @@ ROOT = Path(__file__).parents[1]
 MAX_LINE_BYTES = 8 * 2**20
 PATIENCE_MS = 15_000
 """Beyond its time limit, a process that has not ended by itself is ended."""
+
+
+L = TypeVar("L", bound=RunLimits | HistoryLimits)
 
 
 class TooManyRunsError(AppError):
@@ -56,14 +63,19 @@ class Snapshot:
     is_stopped: bool
     """By the viewer."""
     seconds: float
+    tasks: Tasks | None = None
+    """Of a run on Spark."""
+    notes: tuple[str, ...] = ()
 
 
-class QueryRun:
+class QueryRun(Generic[L]):
     """One query under way; safe to ask from any thread."""
 
-    def __init__(
-        self, request: QueryRequest, limits: RunLimits, command: Sequence[str], clock: Callable[[], float]
-    ) -> None:
+    patience_ms = PATIENCE_MS
+    has_own_session = False
+    """Whether its process leads a group of processes of its own."""
+
+    def __init__(self, request: QueryRequest, limits: L, command: Sequence[str], clock: Callable[[], float]) -> None:
         self.id = secrets.token_hex(8)
         self.request = request
         self.limits = limits
@@ -71,6 +83,8 @@ class QueryRun:
         self._lock = threading.Lock()
         self._rows: list[ResultRow] = []
         self._progress: Progress | None = None
+        self._tasks: Tasks | None = None
+        self._notes: list[str] = []
         self._end: End | None = None
         self._failure: str | None = None
         self._is_stopped = False
@@ -78,7 +92,11 @@ class QueryRun:
         self._ended: float | None = None
         self._over = threading.Event()
         self._process = subprocess.Popen(  # noqa: S603  # the command is a constant of ours
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": _module_path()}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": _module_path()},
+            start_new_session=self.has_own_session,
         )
         threading.Thread(target=self._follow, daemon=True, name="query-run").start()
 
@@ -99,21 +117,31 @@ class QueryRun:
                 is_over=self.is_over,
                 is_stopped=self._is_stopped,
                 seconds=(self._clock() if self._ended is None else self._ended) - self._started,
+                tasks=self._tasks,
+                notes=tuple(self._notes),
             )
 
     def stop(self) -> None:
         """End it now; what has come so far stays."""
         with self._lock:
             self._is_stopped = self._is_stopped or not self.is_over
-        self._process.kill()
+        self._ask_to_end()
 
     def wait(self, timeout_s: float) -> bool:
         """Until it is over; False when it is not after so long."""
         return self._over.wait(timeout_s)
 
     def _end_when_overdue(self) -> None:
-        if not self.is_over and (self._clock() - self._started) * 1000 > self.limits.timeout_ms + PATIENCE_MS:
-            self._process.kill()
+        if not self.is_over and (self._clock() - self._started) * 1000 > self.limits.timeout_ms + self.patience_ms:
+            self._ask_to_end()
+
+    def _ask_to_end(self) -> None:
+        """Nothing that the process does needs an end of its own."""
+        self._process.kill()
+
+    def _end_process(self) -> None:
+        """Nobody reads it any more."""
+        self._process.kill()
 
     def _follow(self) -> None:
         process = self._process
@@ -128,7 +156,7 @@ class QueryRun:
             with self._lock:
                 self._failure = self._failure or f"the run broke off: {error}"
         finally:
-            process.kill()
+            self._end_process()
             process.stdout.close()
             self._close_input()
             self._conclude(process.wait())
@@ -146,6 +174,10 @@ class QueryRun:
             match message:
                 case Progress():
                     self._progress = message
+                case Tasks():
+                    self._tasks = message
+                case Note():
+                    self._notes.append(message.text)
                 case ResultRow():
                     self._rows.append(message)
                 case End():
@@ -183,20 +215,17 @@ class QueryRun:
         )
 
 
-class QueryPool:
-    """The runs of all viewers."""
+R = TypeVar("R", bound=QueryRun[Any])
 
-    def __init__(
-        self,
-        n_at_once: int = N_AT_ONCE,
-        command: Sequence[str] = WORKER,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+
+class RunPool(Generic[L, R]):
+    """Runs of all viewers, at most `n_at_once` at a time. `begin` starts one; it raises OSError where it cannot."""
+
+    def __init__(self, n_at_once: int, begin: Callable[[QueryRequest, L], R]) -> None:
         self.n_at_once = n_at_once
-        self._command = tuple(command)
-        self._clock = clock
+        self._begin = begin
         self._lock = threading.Lock()
-        self._runs: list[QueryRun] = []
+        self._runs: list[R] = []
 
     @property
     def n_running(self) -> int:
@@ -204,20 +233,24 @@ class QueryPool:
         with self._lock:
             return len(self._alive())
 
-    def start(self, request: QueryRequest, limits: RunLimits) -> QueryRun:
+    def start(self, request: QueryRequest, limits: L) -> R:
         """Begin a run; raises TooManyRunsError, and AppError when no process can be started."""
         with self._lock:
             if len(self._alive()) >= self.n_at_once:
-                raise TooManyRunsError(
-                    f"{self.n_at_once} queries run already, which is as many as may run at once; "
-                    "try again when one of them is over"
-                )
+                raise TooManyRunsError(self.too_many())
             try:
-                run = QueryRun(request, limits, self._command, self._clock)
+                run = self._begin(request, limits)
             except OSError as error:
                 raise AppError(f"no process could be started for the query: {error.strerror or error}") from None
             self._runs.append(run)
             return run
+
+    def too_many(self) -> str:
+        """What a viewer is told for whom there is no place."""
+        return (
+            f"{self.n_at_once} queries run already, which is as many as may run at once; "
+            "try again when one of them is over"
+        )
 
     def stop_all(self) -> None:
         """End every run."""
@@ -225,11 +258,24 @@ class QueryPool:
             for run in self._alive():
                 run.stop()
 
-    def _alive(self) -> list[QueryRun]:
+    def _alive(self) -> list[R]:
         self._runs = [run for run in self._runs if not run.is_over]
         for run in self._runs:
             run.snapshot()  # ends those that are overdue, though nobody looks at them any more
         return self._runs
+
+
+class QueryPool(RunPool[RunLimits, QueryRun[RunLimits]]):
+    """The runs over the event log."""
+
+    def __init__(
+        self,
+        n_at_once: int = N_AT_ONCE,
+        command: Sequence[str] = WORKER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        words = tuple(command)
+        super().__init__(n_at_once, lambda request, limits: QueryRun(request, limits, words, clock))
 
 
 def memory_limit_bytes(most_bytes: int = 4 * 2**30) -> int:
@@ -255,4 +301,4 @@ def _reason(code: int) -> str:
     return f"the run ended without a result (exit code {code}); the dashboard's log says why"
 
 
-__all__ = ["N_AT_ONCE", "QueryPool", "QueryRun", "Snapshot", "TooManyRunsError", "memory_limit_bytes"]
+__all__ = ["N_AT_ONCE", "QueryPool", "QueryRun", "RunPool", "Snapshot", "TooManyRunsError", "memory_limit_bytes"]

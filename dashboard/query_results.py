@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from app.query_messages import ResultRow, as_json
 from collectors.hadoop_ids import is_application, is_attempt, is_job, is_task, job_of, job_of_application
-from dashboard.query_run import ResultRow, as_json
 from dashboard.text import inert
 from dashboard.times import local
 

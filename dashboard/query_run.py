@@ -7,31 +7,34 @@ window, of one batch and of the rows.
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from enum import StrEnum
-from itertools import islice
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 import engine
+from app.query_messages import (
+    End,
+    EndReason,
+    Failure,
+    Message,
+    Progress,
+    QueryRequest,
+    ResultRow,
+    RunLimits,
+    assumes_end,
+    n_chars,
+    result_row,
+)
 from collectors.schema import load_event_types
 from engine.errors import EngineError, QueryError
 from engine.events import EventBatch, EventSchema
 
-Value = int | float | str | None
-Parameters = Mapping[str, int | float | str]
-
 BATCH_ROWS = 20_000
 FIRST_BATCH_ROWS = 2_000
 """The first rows should not wait for a long batch."""
-
-MAX_IDS = 1_000
-"""Event ids that a row tells per variable; a collapsed row may have as many candidates as there are events."""
 
 
 class Log(Protocol):
@@ -46,156 +49,6 @@ class Log(Protocol):
     def count(self, *, types: Collection[str] | None, from_ms: int | None, to_ms: int | None) -> int:
         """How many they are, or a few more."""
         ...
-
-
-class EndReason(StrEnum):
-    """Why a run ended."""
-
-    FINISHED = "finished"
-    EVENT_LIMIT = "event_limit"
-    ROW_LIMIT = "row_limit"
-    TIME_LIMIT = "time_limit"
-    MEMORY_LIMIT = "memory_limit"
-
-
-@dataclass(frozen=True, slots=True)
-class QueryRequest:
-    """What to evaluate: the events that touch [from_ms, to_ms].
-
-    `others`: texts by name of the queries whose matches it uses, `others_parameters` their values.
-    """
-
-    text: str
-    parameters: Parameters
-    from_ms: int
-    to_ms: int
-    name: str = "query"
-    others: Mapping[str, str] = field(default_factory=dict)
-    others_parameters: Mapping[str, Parameters] = field(default_factory=dict)
-
-    def variables_of_others(self) -> dict[str, str]:
-        """The query whose matches a variable stands for, where it does; raises QueryError for a text that is none."""
-        types = {name.replace("-", "_"): name for name in self.others}
-        components = engine.ast.components(engine.parse(self.text, self.name).pattern)
-        return {each.variable: types[each.event_type] for each, _ in components if each.event_type in types}
-
-    def compiled(self, schema: EventSchema) -> list[engine.CompiledQuery]:
-        """The query, last, after those that it uses; raises QueryError."""
-        texts = {**self.others, self.name: self.text}
-        parameters = {**self.others_parameters, self.name: self.parameters}
-        return engine.compile_queries(texts, schema, parameters, only=[self.name])
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """What one run may cost. `row_chars`: of all rows together, as JSON."""
-
-    max_events: int
-    timeout_ms: int
-    engine_max_rows: int = 100_000
-    engine_work_budget: int = 2_000_000
-    max_rows: int = 10_000
-    max_row_chars: int = 16 * 2**20
-    max_memory_bytes: int = 4 * 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is: events done of about `n_estimated`, and the time that the watermark has reached."""
-
-    kind: ClassVar[str] = "progress"
-    n_events: int
-    n_estimated: int
-    watermark_ms: int | None
-    n_rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResultRow:
-    """A row of the query as JSON can say it; the fields are those of `engine.MatchRow`.
-
-    `values` and `key` have None for NaN, and text for infinities. `bindings` and `candidates` hold at most MAX_IDS ids
-    per variable; `n_bound` says how many each variable binds.
-    """
-
-    kind: ClassVar[str] = "row"
-    key: dict[str, Value]
-    first_lo_ms: int
-    last_hi_ms: int
-    bindings: dict[str, list[str]]
-    n_bound: dict[str, int]
-    confidence: float
-    values: dict[str, Value]
-    count: int = 1
-    count_exact: bool = True
-    candidates: dict[str, list[str]] | None = None
-    exact: bool = True
-    capped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a run ended.
-
-    `n_rejected`: events that the strategy cannot evaluate; `n_unfinished`: searches stopped by the work budget;
-    `n_late`: events out of order in the log; `capped`: one step had more rows than the engine may return;
-    `assumes_end`: rows say that something did not happen up to the end of the span, where the log may go on.
-    """
-
-    kind: ClassVar[str] = "end"
-    reason: EndReason
-    n_events: int
-    n_rows: int
-    n_rejected: int
-    n_unfinished: int
-    n_late: int
-    capped: bool
-    assumes_end: bool
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A run that could not begin or go on; the message is meant for the user."""
-
-    kind: ClassVar[str] = "failure"
-    message: str
-
-
-Message = Progress | ResultRow | End | Failure
-_KINDS: dict[str, type[Progress | ResultRow | End | Failure]] = {
-    message.kind: message for message in (Progress, ResultRow, End, Failure)
-}
-
-
-def as_json(message: Message) -> dict[str, Any]:
-    """A message as JSON has it."""
-    return {"kind": message.kind, **asdict(message)}
-
-
-def from_json(value: Mapping[str, Any]) -> Message:
-    """What `as_json` gave; raises ValueError for anything else."""
-    kind = _KINDS.get(str(value.get("kind")))
-    given = {name: item for name, item in value.items() if name != "kind"}
-    if kind is None or not set(given) <= {item.name for item in fields(kind)}:
-        raise ValueError(f"no message of a run: {sorted(value)}")
-    try:
-        if kind is End:
-            given["reason"] = EndReason(given["reason"])
-        return kind(**given)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"no message of a run: {error}") from None
-
-
-def request_line(request: QueryRequest, limits: RunLimits) -> bytes:
-    """What a process that is to evaluate a request reads, as one line."""
-    return json.dumps({"request": asdict(request), "limits": asdict(limits)}).encode() + b"\n"
-
-
-def read_request(line: str | bytes) -> tuple[QueryRequest, RunLimits]:
-    """What `request_line` wrote; raises ValueError, KeyError or TypeError for anything else."""
-    value = json.loads(line)
-    return QueryRequest(**value["request"]), RunLimits(**value["limits"])
 
 
 def run_query(
@@ -317,13 +170,9 @@ class _Run:
             n_unfinished=sum(each.n_unfinished for each in counted),
             n_late=self.running.n_late,
             capped=self.capped,
-            assumes_end=any(_is_trailing(query) for query in chain),
+            assumes_end=assumes_end(self.query),
             seconds=round(self.clock() - self.started, 3),
         )
-
-
-def _is_trailing(query: engine.CompiledQuery) -> bool:
-    return any(negation.after == query.plan.n_steps - 1 for negation in query.plan.negations)
 
 
 @dataclass
@@ -366,31 +215,6 @@ class RowWindow:
         return [row for kept in self.kept.values() for row in kept]
 
 
-def result_row(row: engine.MatchRow) -> ResultRow:
-    """A row without what JSON does not know."""
-    return ResultRow(
-        key={name: _plain(value) for name, value in row.key},
-        first_lo_ms=int(row.first_lo_ms),
-        last_hi_ms=int(row.last_hi_ms),
-        bindings=_ids(row.bindings),
-        n_bound={name: sum(1 for _ in engine.flat_ids(ids)) for name, ids in row.bindings.items()},
-        confidence=float(row.confidence),
-        values={name: _plain(value) for name, value in row.values.items()},
-        count=int(row.count),
-        count_exact=bool(row.count_exact),
-        candidates=None if row.candidates is None else _ids(row.candidates),
-        exact=bool(row.exact),
-        capped=bool(row.capped),
-    )
-
-
-def n_chars(row: ResultRow) -> int:
-    """About how long a row is."""
-    ids = [*row.bindings.values(), *(row.candidates or {}).values()]
-    texts = [*row.key.values(), *row.values.values()]
-    return 200 + sum(len(item) + 4 for group in ids for item in group) + sum(len(str(text)) + 20 for text in texts)
-
-
 def memory_in_use_bytes() -> int:
     """Resident memory of this process; 0 where the system does not tell."""
     try:
@@ -398,16 +222,6 @@ def memory_in_use_bytes() -> int:
     except (OSError, ValueError, IndexError):
         return 0
     return n_pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def _ids(bound: Mapping[str, engine.Binding]) -> dict[str, list[str]]:
-    return {name: list(islice(engine.flat_ids(ids), MAX_IDS)) for name, ids in bound.items()}
-
-
-def _plain(value: Value) -> Value:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
 
 
 def _small_first(batches: Iterator[EventBatch], rows: int) -> Iterator[EventBatch]:
@@ -420,22 +234,4 @@ def _small_first(batches: Iterator[EventBatch], rows: int) -> Iterator[EventBatc
         yield batch
 
 
-__all__ = [
-    "End",
-    "EndReason",
-    "Failure",
-    "Log",
-    "Message",
-    "Parameters",
-    "Progress",
-    "QueryRequest",
-    "ResultRow",
-    "RowWindow",
-    "RunLimits",
-    "Value",
-    "as_json",
-    "from_json",
-    "read_request",
-    "request_line",
-    "run_query",
-]
+__all__ = ["Log", "RowWindow", "memory_in_use_bytes", "run_query"]

@@ -1,6 +1,6 @@
 """`python -m dashboard.query_worker`: one query in a process of its own, which can be stopped at any instant.
 
-One JSON object on standard input (the request and its limits), messages of `dashboard.query_run` as JSON lines on
+One JSON object on standard input (the request and its limits), messages of `app.query_messages` as JSON lines on
 standard output. The process ends when standard input does: nobody listens any more. It gives way to the live process
 in time and memory.
 """
@@ -14,8 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TextIO
 
 from app.aggregates import register_configured
@@ -23,8 +22,10 @@ from app.assembly import open_event_log, store_url
 from app.chosen_store import in_chosen_store
 from app.config import load_settings
 from app.errors import AppError
+from app.give_way import give_way
+from app.query_messages import Failure, Message, RunLimits, as_json, read_request
 from app.store.api import open_store
-from dashboard.query_run import Failure, Log, Message, RunLimits, as_json, read_request, run_query
+from dashboard.query_run import Log, run_query
 
 GRACE_MS = 3_000
 """How much longer than its time limit a run may take before the process is ended: no kernel can be asked to stop."""
@@ -59,9 +60,7 @@ def tell(message: Message, out: TextIO) -> None:
 
 def be_modest(limits: RunLimits) -> None:
     """Give way: the live process matters more than this one."""
-    os.nice(10)
-    with suppress(OSError):  # no such file outside of Linux
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    give_way()
     most = limits.max_memory_bytes + MEMORY_HEADROOM_BYTES
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

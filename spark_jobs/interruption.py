@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from app.console import inert
 from app.errors import AppError
 from engine.errors import EngineError
 
 EXIT_MISTAKE = 2
+_PATIENCE_S = 5.0
 
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -48,14 +50,29 @@ def run_job(main: Callable[[Sequence[str]], int]) -> NoReturn:
     sys.exit(code)
 
 
+def cancel_jobs() -> None:
+    """Cancel what runs on executors, now; what waits for it fails.
+
+    In a thread of its own, whose connection to the JVM is free: that of a thread which a signal has stopped is not.
+    """
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        return
+    cancelling = threading.Thread(target=_cancel_all, args=(context,), daemon=True)
+    cancelling.start()
+    cancelling.join(_PATIENCE_S)
+
+
+def _cancel_all(context: SparkContext) -> None:
+    with suppress(Py4JError):  # the JVM may have ended before us
+        context.cancelAllJobs()
+
+
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     for ignored in _ASKED:
         signal.signal(ignored, signal.SIG_IGN)  # it ends already
-    spark = SparkSession.getActiveSession()
-    if spark is not None:
-        with suppress(Py4JError):  # the JVM may have ended before us
-            spark.sparkContext.cancelAllJobs()
+    cancel_jobs()
     raise Interrupted(number)
 
 
-__all__ = ["Interrupted", "run_job"]
+__all__ = ["Interrupted", "cancel_jobs", "run_job"]

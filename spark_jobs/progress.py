@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -13,6 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 _LOOK_EVERY_S = 0.5
 
+Tell = Callable[[int, int], None]
+"""Told how many tasks are done, and how many there are."""
+
 
 @contextmanager
 def progress_bar(spark: SparkSession, what: str) -> Iterator[None]:
@@ -20,26 +23,36 @@ def progress_bar(spark: SparkSession, what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    done = threading.Event()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        watcher = threading.Thread(target=_watch, args=(spark, what, shown, done), daemon=True)
-        watcher.start()
-        try:
+        bar = shown.add_task(what, total=None)
+        with watched(spark, lambda n_done, n_all: shown.update(bar, total=n_all or None, completed=n_done)):
             yield
-        finally:
-            done.set()
-            watcher.join()
 
 
-def _watch(spark: SparkSession, what: str, shown: Progress, done: threading.Event) -> None:
+@contextmanager
+def watched(spark: SparkSession, tell: Tell) -> Iterator[None]:
+    """Tells of the tasks of the stages that run, whenever they have changed, while the block runs."""
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(spark, tell, done), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _watch(spark: SparkSession, tell: Tell, done: threading.Event) -> None:
     tracker = spark.sparkContext.statusTracker()
-    bar = shown.add_task(what, total=None)
+    told = (0, 0)
     while not done.wait(_LOOK_EVERY_S):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         n_all = sum(stage.numTasks for stage in stages if stage)
         n_done = sum(stage.numCompletedTasks for stage in stages if stage)
-        shown.update(bar, total=n_all or None, completed=n_done)
+        if (n_done, n_all) != told:
+            told = (n_done, n_all)
+            tell(*told)
 
 
-__all__ = ["progress_bar"]
+__all__ = ["progress_bar", "watched"]

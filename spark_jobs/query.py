@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,13 +38,20 @@ def main(args: Sequence[str]) -> int:
         _say(f"warning: {warning}")
     settings = request.settings.spark
     conf = {**SPARK_CONF, **settings.conf}
-    with spark_session("clustercep query", request.master or settings.master, conf) as spark:
-        try:
-            return _run(spark, request, query)
-        except Py4JJavaError as error:
-            raise SparkJobError(f"{query.name}: {reason_of(error)}") from error
-        except PySparkException as error:
-            raise SparkJobError(f"{query.name}: {_last_line(str(error))}") from error
+    master = request.master or settings.master
+    with spark_session("clustercep query", master, conf) as spark, mistakes_told(query.name):
+        return _run(spark, request, query)
+
+
+@contextmanager
+def mistakes_told(name: str) -> Iterator[None]:
+    """What goes wrong in Spark while the query of this name runs, as a SparkJobError without the stack."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise SparkJobError(f"{name}: {reason_of(error)}") from error
+    except PySparkException as error:
+        raise SparkJobError(f"{name}: {_last_line(str(error))}") from error
 
 
 def _run(spark: SparkSession, request: Request, query: engine.CompiledQuery) -> int:
@@ -85,7 +93,7 @@ def write(planned: Planned, request: Request) -> int:
         return writer(batches, file)
 
 
-def rows_of(planned: Planned, *, in_order: bool) -> Iterator[pa.RecordBatch]:
+def rows_of(planned: Planned, *, in_order: bool) -> Generator[pa.RecordBatch]:
     """The rows, in order of time or as they are found; LIMIT and TOP are applied over all of them."""
     merged = planned.best.collector()
     if merged is not None:

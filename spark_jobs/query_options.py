@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
 import engine
+from app.clock import SystemClock
 from app.config import load_settings
+from app.durations import parse_duration_ms
 from app.match_command import read_parameters, read_query
 from app.queries import parameter_values, query_files
 from app.settings import Settings
@@ -49,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of the job; `clustercep query` has the same."""
     found = argparse.ArgumentParser(prog="clustercep query", description="Run a query over the event store.")
     found.add_argument("query", metavar="QUERY", help="file with a query, or the name of a predefined one")
-    found.add_argument("--from", dest="from_", metavar="TIME", help="ms since 1970, or ISO as 2026-03-01T12:00 (UTC)")
+    found.add_argument("--from", dest="from_", metavar="TIME", help="ms since 1970, 2026-03-01T12:00 (UTC), or 2 h ago")
     found.add_argument("--to", metavar="TIME", help="last moment of the span, included")
     found.add_argument("--store", metavar="URL", help="event store; else spark.store")
     found.add_argument("--master", metavar="URL", help="Spark's master; else spark.master, else this machine")
@@ -131,16 +134,22 @@ def _asked(given: argparse.Namespace, settings: Settings) -> Asked:
 
 
 def time_ms(option: str, text: str | None) -> int | None:
-    """Milliseconds since 1970, or a time as ISO 8601 writes it (UTC unless it says otherwise); raises SparkJobError."""
+    """Milliseconds since 1970, a time as ISO 8601 writes it (UTC unless it says otherwise), or a duration before now.
+
+    Raises SparkJobError.
+    """
     if text is None:
         return None
     if text.lstrip("-").isdecimal():
         return int(text)
+    with suppress(ValueError):
+        return SystemClock().now_ms() - parse_duration_ms(text.removesuffix(" ago"))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise SparkJobError(
-            f"{option} {text!r}: expected ms since 1970, or an ISO time as 2026-03-01 or 2026-03-01T12:00:00+01:00"
+            f"{option} {text!r}: expected ms since 1970, an ISO time as 2026-03-01 or 2026-03-01T12:00:00+01:00, or a "
+            "duration before now as '2 h'"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

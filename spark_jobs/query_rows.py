@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -122,7 +122,7 @@ def apart(asked: Asked, query: CompiledQuery) -> tuple[Best, dict[str, str]]:
     return best, {**asked.texts, asked.name: text}
 
 
-def as_they_come(rows: DataFrame) -> Iterator[pa.RecordBatch]:
+def as_they_come(rows: DataFrame) -> Generator[pa.RecordBatch]:
     """The batches of a DataFrame, those of a task as soon as that ends; raises what the job raised.
 
     As DataFrame.toArrow collects them, but not only when all of them are there: its parts are no public interface of

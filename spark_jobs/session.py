@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,14 +50,26 @@ def spark_session(
         builder = builder.config(key, value)
     if wanted is not None:
         builder = builder.master(wanted)
+    handler = signal.getsignal(signal.SIGINT)
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
         place = f"on {wanted}" if wanted else "on the master that it was given"
         raise SparkJobError(f"Spark did not start {place}: {str(error).strip()}") from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)  # Spark's own calls the JVM over a connection that is in use
     try:
         yield spark
-    finally:
+    except KeyboardInterrupt:
+        # It may have broken into a call, whose answer is still to come over the connection of this thread.
+        stopping = threading.Thread(target=spark.stop)
+        stopping.start()
+        stopping.join()
+        raise
+    except BaseException:
+        spark.stop()
+        raise
+    else:
         spark.stop()
 
 

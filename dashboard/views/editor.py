@@ -12,7 +12,7 @@ from app.queries import MAX_QUERY_BYTES
 from collectors.schema import event_table, load_event_types
 from dashboard import links
 from dashboard.editor_component import query_editor, typed_text
-from dashboard.query_check import Checked, check_query
+from dashboard.query_check import NAME_OF_OWN, NO_NAME, Checked, check_query
 from dashboard.query_list import KnownQueries, default_values, loaded_queries
 from dashboard.query_panel import run_panel
 from dashboard.store import settings
@@ -43,7 +43,7 @@ def page() -> None:
     _take_over_url(known)
     _templates(known)
     key, start = f"editor-field-{st.session_state[_NUMBER]}", st.session_state[_TEXT]
-    name = st.session_state[_NAME] or "query"
+    name = st.session_state[_NAME] or NO_NAME
     text = typed_text(key, start)
     writing, reference = st.columns([5, 3], gap="medium")
     with writing:
@@ -150,7 +150,7 @@ def _keep_url(text: str, written: Mapping[str, str], known: KnownQueries) -> Non
     else:
         st.caption("The text is too long for the address: send it as a file (below).")
     given = {key: st.query_params[key] for key in st.query_params}
-    rest = {key: value for key, value in given.items() if key in ("from", "to")}
+    rest = {key: value for key, value in given.items() if key in ("from", "to", "over")}
     if {**rest, **wanted} != given:
         st.query_params.from_dict({**rest, **wanted})
     st.session_state[_SHOWN] = (wanted.get("name"), wanted.get("text"))
@@ -229,7 +229,7 @@ def reference_frame(words: str) -> pd.DataFrame:
 def _download(text: str, checked: Checked, name: str) -> None:
     st.subheader("Keep it")
     asked, offered = st.columns([2, 3], vertical_alignment="bottom")
-    chosen = asked.text_input("Name of the query", value="my-query" if name == "query" else name, max_chars=80)
+    chosen = asked.text_input("Name of the query", value=NAME_OF_OWN if name == NO_NAME else name, max_chars=80)
     fits = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", chosen) is not None
     offered.download_button(
         f"Download {chosen if fits else 'NAME'}.cep",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import AppError
+from app.query_messages import EndReason, QueryRequest, RunLimits, read_request
 from dashboard.query_pool import PATIENCE_MS, QueryPool, QueryRun, Snapshot, TooManyRunsError, memory_limit_bytes
-from dashboard.query_run import EndReason, QueryRequest, RunLimits, read_request
 
 REQUEST = QueryRequest("PATTERN", {}, 0, 1)
 LIMITS = RunLimits(max_events=10, timeout_ms=60_000)

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from collectors.schema import load_event_types
-from dashboard.query_run import (
+from app.query_messages import (
     MAX_IDS,
     End,
     EndReason,
@@ -29,8 +28,9 @@ from dashboard.query_run import (
     read_request,
     request_line,
     result_row,
-    run_query,
 )
+from collectors.schema import load_event_types
+from dashboard.query_run import run_query
 from engine import MatchRow, compile_query, parse, reference_output, resolve
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch, EventSchema

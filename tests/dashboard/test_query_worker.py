@@ -16,9 +16,9 @@ import pytest
 
 from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.config import load_settings
+from app.query_messages import EndReason, QueryRequest, RunLimits, request_line
 from collectors.schema import load_event_types
 from dashboard.query_pool import QueryPool
-from dashboard.query_run import EndReason, QueryRequest, RunLimits, request_line
 from dashboard.query_worker import opened_log
 from dashboard.store import event_log, settings
 from engine import parse, reference_output, resolve
@@ -36,7 +36,7 @@ def modest(script: str, limits: RunLimits) -> subprocess.CompletedProcess[str]:
     """A script in a process that has made itself modest."""
     text = (
         "import json, os, resource, sys\n"
-        "from dashboard.query_run import RunLimits\n"
+        "from app.query_messages import RunLimits\n"
         "from dashboard.query_worker import be_modest\n"
         f"be_modest(RunLimits(max_events=1, timeout_ms={limits.timeout_ms}, "
         f"max_memory_bytes={limits.max_memory_bytes}))\n{script}"

@@ -64,7 +64,7 @@ def test_queries_over_matches(query_file: Path, tmp_path: Path) -> None:
             ["nowhere.cep"],
             r"nowhere.cep: no such file, and no predefined query; expected a file or one of .*mapper-life",
         ),
-        (["--from=yesterday", "q"], r"--from 'yesterday': expected ms since 1970, or an ISO time"),
+        (["--from=yesterday", "q"], r"--from 'yesterday': expected ms since 1970, an ISO time"),
         (["--from=5", "--to=4", "q"], r"--from 5 is after --to 4"),
         (["--limit=0", "q"], r"--limit 0: expected at least 1"),
         (["--confidence=2", "q"], r"--confidence 2.0: expected a number from 0 to 1"),
@@ -88,5 +88,8 @@ def test_times() -> None:
     assert time_ms("--from", None) is None
     assert time_ms("--from", "1970-01-01T00:00:01+00:00") == 1000
     assert time_ms("--from", "1970-01-01T01:00:00.5+01:00") == 500
-    with pytest.raises(SparkJobError, match="--to '12h'"):
-        time_ms("--to", "12h")
+    now_ms = time_ms("--from", "0 s")
+    assert now_ms is not None
+    assert 0 <= now_ms - (time_ms("--from", "1 h ago") or 0) <= 3_600_000
+    with pytest.raises(SparkJobError, match="--to 'noon'"):
+        time_ms("--to", "noon")
