@@ -23,6 +23,8 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",  # dates of the store are those of UTC
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Many named files are listed by a job of so many tasks; else of one for each file, which costs more than to look.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
