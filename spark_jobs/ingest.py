@@ -79,10 +79,9 @@ def ingest(spark: SparkSession, store: EventStore, paths: Sequence[str], options
     with progress_bar(spark, f"Reading {len(wanted):,} files"):
         try:
             parsed = parsed_files(spark, listing, wanted, options).persist()
-            try:
-                return _stored(store, listing, wanted, skipped, parsed, options)
-            finally:
-                parsed.unpersist()
+            report = _stored(store, listing, wanted, skipped, parsed, options)
+            parsed.unpersist()  # after a failure the session ends
+            return report
         except Py4JJavaError as error:
             raise SparkJobError(f"ingest: {reason_of(error)}; nothing has been written") from error
         except PySparkException as error:
@@ -149,18 +148,16 @@ def _stored(
     gone = () if n_told == len(wanted) else counted(("gone", place) for place in _missing(parsed, wanted))
     folders = tuple(Count("ingest: unreadable folder", 1, (f"{shown(url)}: {why}",)) for url, why in listing.unreadable)
     load = load_of(parsed, options).persist()
-    try:
-        own = counted_events(parsed)
-        by_type = own.select("type").unionAll(load.select("type")).groupBy("type").count()
-        report = IngestReport(
-            read,
-            merged(skipped, unread, gone),
-            {row["type"]: row["count"] for row in by_type.collect()},
-            merged(counted_problems(problems_of(parsed)), folders),
-        )
-        appended = store.append(by_possible_times(own.unionAll(load), options), info=report.info())
-    finally:
-        load.unpersist()
+    own = counted_events(parsed)
+    by_type = own.select("type").unionAll(load.select("type")).groupBy("type").count()
+    report = IngestReport(
+        read,
+        merged(skipped, unread, gone),
+        {row["type"]: row["count"] for row in by_type.collect()},
+        merged(counted_problems(problems_of(parsed)), folders),
+    )
+    appended = store.append(by_possible_times(own.unionAll(load), options), info=report.info())
+    load.unpersist()
     return replace(
         report,
         n_new=appended.n_new,

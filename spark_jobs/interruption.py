@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -18,6 +20,13 @@ from app.errors import AppError
 from engine.errors import EngineError
 
 EXIT_MISTAKE = 2
+KILLED_BY_SIGNAL = 128
+
+LOOK_EVERY_S = 0.1
+GRACE_S = 20.0
+"""For what has been started to be taken back; then the process ends whatever it does."""
+
+JVM_GRACE_S = 3.0
 _PATIENCE_S = 5.0
 
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -26,9 +35,56 @@ _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupted(KeyboardInterrupt):
     """A signal asks the job to end."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(f"signal {number}")
-        self.exit_code = 128 + number
+
+class Interruption:
+    """What signals ask for. The first one cancels Spark's jobs and ends what is done here, the second ends at once.
+
+    A call into the JVM is never left half-way: its answer would be taken for that of the next call, and cleaning up
+    needs calls. It returns by itself, as its job is cancelled, by a thread of its own and as long as there are jobs.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._is_told = False
+        self._ended = threading.Event()
+
+    def install(self) -> None:
+        """Listen."""
+        for number in _ASKED:
+            signal.signal(number, self._ask)
+
+    def end(self) -> None:
+        """Of what is being done to end the job."""
+        self._ended.set()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            self._give_up()
+        self.number = number
+        threading.Thread(target=self._cancel, daemon=True).start()
+        signal.signal(signal.SIGALRM, self._tell)
+        signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY_S, LOOK_EVERY_S)
+        self._tell(number, frame)
+
+    def _tell(self, _number: int, frame: FrameType | None) -> None:
+        """In the main thread, unless it waits for the JVM, or has an error to deal with already."""
+        if self._is_told or _is_in_call(frame) or sys.exc_info()[0] is not None:
+            return
+        self._is_told = True
+        raise Interrupted(f"signal {self.number}")
+
+    def _cancel(self) -> None:
+        n_looks = int(GRACE_S / LOOK_EVERY_S)
+        for _ in range(n_looks):
+            cancel_jobs()
+            if self._ended.wait(LOOK_EVERY_S):
+                return
+        self._give_up()
+
+    def _give_up(self) -> NoReturn:
+        end_jvm(0.0)
+        os._exit(KILLED_BY_SIGNAL + self.number)
 
 
 def run_job(main: Callable[[Sequence[str]], int]) -> NoReturn:
@@ -37,16 +93,22 @@ def run_job(main: Callable[[Sequence[str]], int]) -> NoReturn:
     A mistake of the user's ends in its message and code 2; SIGINT, SIGTERM and SIGHUP cancel what runs on executors
     and end with 128 + their number, before anything of an unfinished write can be seen.
     """
-    for number in _ASKED:
-        signal.signal(number, _interrupt)
+    asked = Interruption()
+    asked.install()
     try:
         code = main(sys.argv[1:])
-    except (AppError, EngineError) as error:
-        print(f"clustercep: {inert(error)}", file=sys.stderr)
-        code = EXIT_MISTAKE
-    except KeyboardInterrupt as asked:
-        print("clustercep: interrupted; nothing of this job has been written", file=sys.stderr)
-        code = asked.exit_code if isinstance(asked, Interrupted) else 128 + signal.SIGINT
+    except BaseException as error:
+        asked.end()
+        if asked.number:  # whatever the cancelled call made of it
+            code = _interrupted(asked.number)
+        elif isinstance(error, AppError | EngineError):
+            print(f"clustercep: {inert(error)}", file=sys.stderr)
+            code = EXIT_MISTAKE
+        elif isinstance(error, BrokenPipeError):
+            code = _nobody_reads()
+        else:
+            raise
+    asked.end()
     sys.exit(code)
 
 
@@ -55,24 +117,57 @@ def cancel_jobs() -> None:
 
     In a thread of its own, whose connection to the JVM is free: that of a thread which a signal has stopped is not.
     """
-    context = SparkContext._active_spark_context
-    if context is None or context._jsc is None:
+    context = getattr(SparkContext._active_spark_context, "_jsc", None)
+    if context is None:  # not yet, or stopped
         return
     cancelling = threading.Thread(target=_cancel_all, args=(context,), daemon=True)
     cancelling.start()
     cancelling.join(_PATIENCE_S)
 
 
-def _cancel_all(context: SparkContext) -> None:
+def end_jvm(grace_s: float) -> None:
+    """End the JVM that was started by this process, if there is one."""
+    gateway = SparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None or process.poll() is not None:
+        return
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()  # for which it waits
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _interrupted(number: int) -> int:
+    end_jvm(JVM_GRACE_S)
+    print(
+        f"clustercep: interrupted by {signal.Signals(number).name}; what ran on Spark has been cancelled. Nothing is "
+        "half-written: start the same command again, what is stored already is not stored twice",
+        file=sys.stderr,
+    )
+    return KILLED_BY_SIGNAL + number
+
+
+def _nobody_reads() -> int:
+    """As of a program that SIGPIPE ends: `... | head` has what it wants."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left when it ends
+    return KILLED_BY_SIGNAL + signal.SIGPIPE
+
+
+def _cancel_all(context: Any) -> None:
     with suppress(Py4JError):  # the JVM may have ended before us
-        context.cancelAllJobs()
+        context.sc().cancelAllJobs()
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    for ignored in _ASKED:
-        signal.signal(ignored, signal.SIG_IGN)  # it ends already
-    cancel_jobs()
-    raise Interrupted(number)
+def _is_in_call(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith("py4j."):
+            return True
+        frame = frame.f_back
+    return False
 
 
-__all__ = ["Interrupted", "cancel_jobs", "run_job"]
+__all__ = ["EXIT_MISTAKE", "Interrupted", "Interruption", "cancel_jobs", "end_jvm", "run_job"]

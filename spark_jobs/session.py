@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -55,9 +56,10 @@ def spark_session(
     handler = signal.getsignal(signal.SIGINT)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, RuntimeError) as error:
+    except (PySparkException, Py4JJavaError, RuntimeError) as error:
         place = f"on {wanted}" if wanted else "on the master that it was given"
-        raise SparkJobError(f"Spark did not start {place}: {str(error).strip()}") from error
+        java = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else None
+        raise SparkJobError(f"Spark did not start {place}: {str(java or error).strip()}") from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)  # Spark's own calls the JVM over a connection that is in use
     try:
