@@ -17,6 +17,7 @@ import pyarrow as pa
 import engine
 from app.match_output import print_table
 from spark_jobs.match_rows import json_line
+from spark_jobs.session import SparkJobError
 
 Batches = Iterable[pa.RecordBatch]
 Writer = Callable[[Batches, TextIO], int]
@@ -108,15 +109,27 @@ def _sure(row: dict[str, Any]) -> engine.AtLeastOne | None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """A file that is there with all of its rows when the block ends well, and not at all otherwise."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    """A file that is there with all of its rows when the block ends well, and not at all otherwise.
+
+    Raises SparkJobError when it cannot be written.
+    """
+    name: str | None = None
     try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
         Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        name = None
+    except OSError as error:
+        if isinstance(error, ConnectionError):  # Spark's, whose rows came
+            raise
+        reason = error.strerror or str(error)
+        raise SparkJobError(
+            f"{path}: cannot be written: {reason}; nothing of it is there; make room, or name another with --out"
+        ) from None
+    finally:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
 
 
 __all__ = ["Batches", "CsvWriter", "Writer", "as_match_row", "whole_file", "write_json_lines", "write_table"]

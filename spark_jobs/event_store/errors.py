@@ -13,7 +13,13 @@ from spark_jobs.event_store.file_system import StoreError, reason_of
 
 _FILE = re.compile(r"data/date=[^/\s]+/type=[^/\s]+/[^/\s]+\.parquet")
 _LINE = 400
-_FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "could only be written to 0 of")
+_FULL = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "DSQuotaExceededException",
+    "could only be written to 0 of",
+)
 _DAMAGED = (
     "is not a Parquet file",
     "ParquetDecodingException",

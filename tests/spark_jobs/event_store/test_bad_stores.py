@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import random
+import resource
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,6 +50,33 @@ def test_a_batch_that_cannot_be_stored(spark: SparkSession, tmp_path: Path, monk
     monkeypatch.undo()
     assert snapshot(tmp_path) == before
     assert EventStore.open(spark, str(tmp_path)).version == store.version == 0
+
+
+@contextmanager
+def largest_file(pid: int, n_bytes: int) -> Iterator[None]:
+    """What a process writes beyond `n_bytes` of a file fails, as on a full disk: with EFBIG."""
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def test_no_room_for_a_write(spark: SparkSession, tmp_path: Path) -> None:
+    store = EventStore.create(spark, str(tmp_path))
+    jvm: Any = spark._jvm
+    events = frame(spark, [job_start(f"{n}-{random.Random(n).randbytes(99).hex()}", n) for n in range(400)])
+    before = snapshot(tmp_path)
+    for pid, n_bytes, place in (
+        (int(jvm.java.lang.ProcessHandle.current().pid()), 16_384, f"file://{tmp_path}: cannot be written"),
+        (os.getpid(), 128, f"{tmp_path}/_commits/{1:020d}.json: cannot be written"),  # the commit itself
+    ):
+        with largest_file(pid, n_bytes), pytest.raises(StoreError) as told:
+            store.append(events)
+        assert str(told.value).startswith(f"{place}: File too large; nothing of it is visible")
+        assert snapshot(tmp_path) == before
+    assert store.append(events).n_new == 400
 
 
 def failing(*_: object) -> bool:
