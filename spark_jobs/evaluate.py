@@ -87,10 +87,11 @@ class Told:
 
 
 def evaluate(
-    batches: Iterator[pa.RecordBatch], task: Task, tell: Callable[[Told], None] | None = None
+    batches: Iterator[pa.RecordBatch], task: Task, tell: Callable[[Mapping[int, Told]], None] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows as `spark_jobs.match_rows` has them. `batches`: events sorted by part, then in stream order; columns PART,
-    those of the header that matter, attributes. `tell` gets what was done with each part.
+    those of the header that matter, attributes. `tell` gets what was done with each part, by its number:
+    Spark may evaluate a part more than once.
     """
     if problems := register_configured(task.aggregates, "--aggregate"):
         raise SparkJobError("; ".join(map(str, problems)))
@@ -134,7 +135,7 @@ class _Part:
         if self._n_waiting >= self._task.least_batch:
             yield from self._step()
 
-    def end(self, tell: Callable[[Told], None] | None) -> Iterator[pa.RecordBatch]:
+    def end(self, tell: Callable[[Mapping[int, Told]], None] | None) -> Iterator[pa.RecordBatch]:
         """Rows that the end of the part decides."""
         yield from self._step()
         self._engine.finish()
@@ -142,7 +143,7 @@ class _Part:
         if self._best is not None:
             yield from self._best.rows().to_batches()
         if tell is not None:
-            tell(self._told())
+            tell({self.number: self._told()})
 
     def _step(self) -> Iterator[pa.RecordBatch]:
         if not self._n_waiting:

@@ -60,15 +60,21 @@ class Planned:
     counted: Counted
     best: Best
     rows: DataFrame
-    told: Accumulator[Told]
+    told: Accumulator[Mapping[int, Told]]
+    """By part: one that is evaluated again, for an order or after a failure, tells the same again."""
+
+    @property
+    def totals(self) -> Told:
+        """What has been done with all parts, each counted once."""
+        return sum(self.told.value.values(), Told())
 
 
-class _Tolds(AccumulatorParam[Told]):
-    def zero(self, value: Told) -> Told:  # noqa: ARG002  # Spark's signature
-        return Told()
+class _Tolds(AccumulatorParam[Mapping[int, Told]]):
+    def zero(self, value: Mapping[int, Told]) -> Mapping[int, Told]:  # noqa: ARG002  # Spark's signature
+        return {}
 
-    def addInPlace(self, value1: Told, value2: Told) -> Told:  # noqa: N802  # Spark's name
-        return value1 + value2
+    def addInPlace(self, value1: Mapping[int, Told], value2: Mapping[int, Told]) -> Mapping[int, Told]:  # noqa: N802  # Spark's name
+        return {**value1, **value2}
 
 
 def columns_of(query: CompiledQuery) -> tuple[str, ...]:
@@ -93,7 +99,8 @@ def plan_rows(
     # An engine ranks by windows that rows do not show, but its LIMIT is one of each step.
     ranks_itself = one_piece and query.resolved.query.output is engine.ast.Output.TOP
     best, texts = (Best(), dict(asked.texts)) if ranks_itself else apart(asked, query)
-    told = spark.sparkContext.accumulator(Told(), _Tolds())
+    nothing: Mapping[int, Told] = {}
+    told = spark.sparkContext.accumulator(nothing, _Tolds())
     task = Task(
         name=asked.name,
         texts=texts,

@@ -34,7 +34,7 @@ def account(planned: Planned, n_files: int, n_bytes: int, columns: Sequence[str]
 
 def warnings_of(planned: Planned) -> Iterator[str]:
     """What somebody should know who takes the rows for all of them; after these have been found."""
-    told, query = planned.told.value, planned.query
+    told, query = planned.totals, planned.query
     if told.n_unfinished:
         yield (
             f"{told.n_unfinished} search(es) were stopped by the work budget before a match was found; matches may be "

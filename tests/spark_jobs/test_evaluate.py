@@ -71,12 +71,12 @@ def check(case: Case, n_buckets: int, length_ms: int, n_rows: int, least_batch: 
     if found.sliceable:
         ways.append(list(by_time(case.stream, found, length_ms)))
     for parts in ways:
-        told: list[Told] = []
+        told: dict[int, Told] = {}
         task = task_of(asked, query, parts, least_batch)
-        rows = of_columns(evaluate(batches_of(parts, n_rows), task, told.append))
+        rows = of_columns(evaluate(batches_of(parts, n_rows), task, told.update))
         assert rows == of_engine(query, expected)
-        assert sum(each.n_rows for each in told) == len(rows)
-        assert sum(each.n_parts for each in told) == sum(len(part.events) > 0 for part in parts)
+        assert sum(each.n_rows for each in told.values()) == len(rows)
+        assert sum(each.n_parts for each in told.values()) == sum(len(part.events) > 0 for part in parts)
     return len(ways)
 
 
