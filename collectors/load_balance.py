@@ -156,7 +156,8 @@ class LoadDeriver:
             )
         ):
             source = ("load", clock_id, options.metric)
-            event_id = record_id(source, event_type, end_ms, (value, n_hosts, n_missing), 0)
+            # Not of the values: read again from other samples, of more hosts or from later on, it is the same step.
+            event_id = record_id(source, event_type, end_ms, (), 0)
             # Steps follow each other in time; within one the standard deviation stands first.
             seq = end_ms * 2 + place
             rows.append({**common, "event_id": event_id, "type": event_type, "source_seq": seq, attribute: value})

@@ -84,6 +84,15 @@ def test_missing_hosts_are_counted_for_a_few_steps() -> None:
     assert found == [0, 1, 1, 0, 0]
 
 
+def test_a_step_is_one_event_whatever_else_was_read() -> None:
+    whole = LoadDeriver()
+    first = rows(whole.derive(metrics(1, {"a": 1.0, "b": 2.0}), 15_001))
+    second = rows(whole.derive(metrics(2, {"a": 1.0}), 30_001))  # b is missing
+    later = rows(LoadDeriver().derive(metrics(2, {"a": 1.0, "c": 4.0}), 30_001))  # an export that begins here
+    assert [row["event_id"] for row in later] == [row["event_id"] for row in second]
+    assert len({row["event_id"] for row in first + second}) == 4
+
+
 def test_other_metrics_and_clusters_stay_apart() -> None:
     batch = EventBatch.concat(
         [
