@@ -89,8 +89,8 @@ def admit(batch: EventBatch) -> tuple[EventBatch, Refused]:
         return batch, NONE_REFUSED
     lo_ms, hi_ms = batch.t_lo_ms, batch.t_hi_ms
     # As unsigned numbers negative ones are the largest, so that one comparison of the largest tells of all.
-    most_ms = _unsigned_max(hi_ms - lo_ms)
-    last_ms = _unsigned_max(lo_ms)
+    most_ms = 0 if batch.is_precise else _unsigned_max(hi_ms - lo_ms)
+    last_ms = int(lo_ms[-1]) if batch.is_ascending and lo_ms[0] >= 0 else _unsigned_max(lo_ms)
     weighted, skew_ms = _weighted(batch), batch.skew_ms
     is_in_bounds = most_ms <= MAX_INTERVAL_MS and last_ms + most_ms <= MAX_EXACT_INT
     if is_in_bounds and weighted is None and skew_ms is None:

@@ -198,11 +198,10 @@ class EventBatch:
     @classmethod
     def concat(cls, batches: Iterable[EventBatch]) -> EventBatch:
         """One batch with the rows of all, in their order; attribute columns are united."""
-        tables = [batch.table for batch in batches if len(batch)]
-        if not tables:
-            return cls.empty()
-        if len(tables) == 1:
-            return cls(tables[0])
+        given = [batch for batch in batches if len(batch)]
+        if len(given) <= 1:
+            return given[0] if given else cls.empty()
+        tables = [batch.table for batch in given]
         joined = pa.concat_tables(tables, promote_options="default")
         # A few pieces are put together column by column when one is read: most are never.
         return cls(joined if len(tables) <= _FEW and _n_pieces(joined) <= _FEW else joined.combine_chunks())
@@ -223,6 +222,17 @@ class EventBatch:
     def t_hi_ms(self) -> Int64Array:
         """Latest possible times, inclusive, shape (n,)."""
         return self._int64("t_hi_ms")
+
+    @cached_property
+    def is_precise(self) -> bool:
+        """Whether no event's time is an interval."""
+        lo_ms, hi_ms = self.t_lo_ms, self.t_hi_ms
+        return lo_ms.ctypes.data == hi_ms.ctypes.data or bool(np.array_equal(lo_ms, hi_ms))
+
+    @cached_property
+    def is_ascending(self) -> bool:
+        """Whether each event has a later `t_lo_ms` than the one before it."""
+        return bool((self.t_lo_ms[1:] > self.t_lo_ms[:-1]).all())
 
     @cached_property
     def skew_ms(self) -> Int64Array | None:
@@ -322,11 +332,10 @@ class EventBatch:
 
     def _is_sorted(self) -> bool:
         """Whether the rows are known to stand in stream order, ids not looked at."""
-        lo_ms = self.t_lo_ms
-        if (lo_ms[1:] > lo_ms[:-1]).all():
+        if self.is_ascending:
             return True
         tied = np.ones(max(0, len(self) - 1), np.bool_)
-        for values in (lo_ms, self.source_rank, self.source_seq):
+        for values in (self.t_lo_ms, self.source_rank, self.source_seq):
             if (values[1:][tied] < values[:-1][tied]).any():
                 return False
             tied &= values[1:] == values[:-1]

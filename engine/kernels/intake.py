@@ -30,13 +30,14 @@ NO_PARTITION = -2
 
 @kernel
 def take_in(
-    t_ms, type_codes, source_seq, clocks, columns, rows, firsts, n_before, code, bounds, constants, roles, type_places,
-    broadcast, key_places, adds_all, within_ms, latest_ms, slots, keys, flat, values, table, cursor,
+    t_ms, type_codes, source_seq, source_rows, clocks, columns, rows, firsts, n_before, code, bounds, constants, roles,
+    type_places, broadcast, key_places, adds_all, within_ms, latest_ms, slots, keys, flat, values, table, cursor,
 ):  # fmt: skip
     """Store the rows that some edge accepts while a first event is at most a window older, in their partition.
 
-    Of the batch: t_ms, type_codes, source_seq: int64 (n,), times ascending; clocks: int64 (n,), or empty when no event
-    has one; columns: float64 (n_columns, n). rows: int64, those of the query's types; firsts: int64, those of them that
+    Of the batch: t_ms, type_codes: int64 (n,), times ascending; source_rows: int64 (n,), where source_seq, int64, has
+    that of each row, or empty when it is by row; clocks: int64 (n,), or empty when no event has one; columns: float64
+    (n_columns, n). rows: int64, those of the query's types; firsts: int64, those of them that
     may begin a match. n_before: events of the stream before this batch.
     Of the query: programs; roles: int64 (n_roles, 4), for each edge its type, its programs first..last-1, and whether
     its events are stored in any case; type -1 for no edge, the first one accepts `firsts`; type_places: int64 by type
@@ -158,7 +159,7 @@ def take_in(
                 continue
             flat[0, n_stored] = now
             flat[1, n_stored] = now
-            flat[2, n_stored] = source_seq[row]
+            flat[2, n_stored] = source_seq[source_rows[row] if source_rows.shape[0] > 0 else row]
             flat[3, n_stored] = own
             flat[4, n_stored] = clocks[row] if clocks.shape[0] > 0 else -1
             flat[5, n_stored] = kinds[j]

@@ -25,18 +25,22 @@ def rows_of_shard(keys, number, n_shards, t_ms, rows, times, own):
     and process. Products are taken modulo 2**64, of which Python warns where this is not compiled.
     """
     width, n = keys.shape
+    block = np.empty(BLOCK, np.float64)
+    bits = block.view(np.uint64)
     state = np.empty(BLOCK, np.uint64)
     shard = np.empty(BLOCK, np.int32)
+    own_shard = np.int32(number)
     last = np.int32(n_shards - 1)
-    n_rows = 0
+    n_rows = np.uint64(0)  # as an index it need not be compared with 0
     greatest = np.uint64(0)
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)
         state[:] = 0
         largest = np.uint64(0)
         for k in range(width):
-            values = keys[k, start : start + size] + 0.0  # -0.0 is 0.0
-            bits = values.view(np.uint64)
+            stored = keys[k, start : start + size]
+            for at in range(size):
+                block[at] = stored[at] + 0.0  # -0.0 is 0.0
             for at in range(size):
                 mixed = (state[at] ^ bits[at]) * _ODD
                 state[at] = mixed ^ (mixed >> _TURN)
@@ -53,16 +57,18 @@ def rows_of_shard(keys, number, n_shards, t_ms, rows, times, own):
             for k in range(width):
                 for at in range(size):
                     if np.isnan(keys[k, start + at]):
-                        shard[at] = number
-        first = n_rows
+                        shard[at] = own_shard
+        first = np.int64(n_rows)
         for at in range(size):
             rows[n_rows] = start + at
-            n_rows += int(shard[at] == number)
-        for j in range(first, n_rows):
-            times[j] = t_ms[rows[j]]
+            n_rows += np.uint64(shard[at] == own_shard)
+        for j in range(first, np.int64(n_rows)):
+            times[j] = t_ms[np.uint64(rows[j])]
         for k in range(width):
-            for j in range(first, n_rows):
-                own[k, j] = keys[k, rows[j]]
+            stored = keys[k]
+            doubles = own[k]
+            for j in range(first, np.int64(n_rows)):
+                doubles[j] = stored[np.uint64(rows[j])]
     return n_rows, greatest
 
 

@@ -66,7 +66,8 @@ class Gate:
             return
         cursor = np.array([0, 0, len(store), len(keys), until_ms, 0, 0], np.int64)
         columns, types = self._early.columns(stream), stream.types_by_row[0]
-        t_ms, codes, source_seq, clocks = stream.integers
+        t_ms, codes, clocks = stream.integers
+        source_seq, source_rows = stream.sources
         places = self._places.get(types)
         if places is None:
             places = self._places[types] = stream.type_places(self._types_in_order)
@@ -74,8 +75,8 @@ class Gate:
             masks.reserve(len(store.t_lo_ms))
             self._reserve(len(keys.bits()))
             take_in(
-                t_ms, codes, source_seq, clocks, columns, rows, firsts, store.n_seen,
-                programs.code, programs.bounds, self._early.constants, self._roles, places, self._broadcast, self._key,
+                t_ms, codes, source_seq, source_rows, clocks, columns, rows, firsts, store.n_seen, programs.code,
+                programs.bounds, self._early.constants, self._roles, places, self._broadcast, self._key,
                 self._adds_all, within_ms, self._latest_ms, keys.slots, keys.bits(), store.flat, store.columns,
                 masks.table, cursor,
             )  # fmt: skip

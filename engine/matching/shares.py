@@ -39,15 +39,6 @@ class Share(ShardColumns):
         # Rows that are in every share are counted in the first.
         self._is_counted_elsewhere = number > 0 and len(self._complete) < len(key)
 
-    @property
-    def source_seq(self) -> Int64Array:
-        """See `StreamColumns`."""
-        if self._source_seq is None:
-            whole, own = self._whole.source_seq, own_room().integers(len(self))
-            np.take(whole, self._rows, out=own, mode="clip")  # the other modes write to a copy first
-            self._source_seq = own
-        return self._source_seq
-
     def _names(self) -> tuple[str, ...]:
         if self._types is None:
             found = self._whole.type_texts.numbered(self._rows, own_room().integers(len(self)))

@@ -93,7 +93,7 @@ class StreamColumns:
         self._complete: set[str] = set()
         self._precise: bool | None = None
         self._longest_ms: int | None = None
-        self._integers: tuple[Int64Array, Int64Array, Int64Array, Int64Array] | None = None
+        self._integers: tuple[Int64Array, Int64Array, Int64Array] | None = None
         self._weights: tuple[pa.ChunkedArray | None] | None = None
         self.lock = threading.RLock()
         self._source_seq: Int64Array | None = None
@@ -170,15 +170,20 @@ class StreamColumns:
         return self.clocks[rows]
 
     @property
-    def integers(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """t_lo_ms, the types' codes, source_seq and clocks, each int64 (n,); clocks are empty when no event has one.
+    def integers(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """t_lo_ms, the types' codes and clocks, each int64 (n,); clocks are empty when no event has one.
 
-        Times and source_seq are read-only whoever made them: a kernel is compiled for one kind of them.
+        Times are read-only whoever made them: a kernel is compiled for one kind of them.
         """
         if self._integers is None:
             clocks = _NO_ROWS if self._clocks is None and self._has_no_clocks() else self.clocks
-            self._integers = _read_only(self.t_lo_ms), self.types_by_row[1], _read_only(self.source_seq), clocks
+            self._integers = _read_only(self.t_lo_ms), self.types_by_row[1], clocks
         return self._integers
+
+    @property
+    def sources(self) -> tuple[Int64Array, Int64Array]:
+        """source_seq of some events, read-only, and where each row has its own among them, (n,), empty when by row."""
+        return _read_only(self.source_seq), _NO_ROWS
 
     def _has_no_clocks(self) -> bool:
         return bool(self.batch.table.column("clock_id").null_count == len(self))
@@ -187,7 +192,9 @@ class StreamColumns:
     def is_precise(self) -> bool:
         """Whether no event's time is an interval."""
         if self._precise is None:
-            self._precise = bool(np.array_equal(self.t_lo_ms, self.t_hi_ms))
+            lo_ms, hi_ms = self.t_lo_ms, self.t_hi_ms
+            is_as_given = lo_ms is self.batch.t_lo_ms and hi_ms is self.batch.t_hi_ms
+            self._precise = self.batch.is_precise if is_as_given else bool(np.array_equal(lo_ms, hi_ms))
         return self._precise
 
     @property
@@ -380,6 +387,11 @@ class ShardColumns(StreamColumns):
             whole = self._whole.source_seq
             self._source_seq = whole[self._rows]
         return self._source_seq
+
+    @property
+    def sources(self) -> tuple[Int64Array, Int64Array]:
+        """See `StreamColumns`."""
+        return _read_only(self._whole.source_seq), self._rows
 
     @property
     def event_ids(self) -> pa.Array:

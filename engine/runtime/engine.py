@@ -364,7 +364,7 @@ class Engine:
                 alone.restore(runtime.save())
 
     def _without_late(self, batch: EventBatch) -> EventBatch:
-        if not len(batch) or int(batch.t_lo_ms.min()) >= self.watermark_ms:
+        if not len(batch) or int(batch.t_lo_ms[0] if batch.is_ascending else batch.t_lo_ms.min()) >= self.watermark_ms:
             return batch
         late = batch.t_lo_ms < self.watermark_ms
         self.n_late += int(late.sum())

@@ -123,6 +123,20 @@ def test_a_batch_parted_at_a_watermark(times: list[int], watermark_ms: int, cut:
     )
 
 
+TIMES = st.lists(st.integers(0, 3), max_size=4)
+
+
+@given(TIMES, TIMES | st.none())
+def test_what_is_known_of_the_times_of_a_batch(times: list[int], lengths: list[int] | None) -> None:
+    n = len(times) if lengths is None else min(len(times), len(lengths))
+    lo_ms = np.array(times[:n], np.int64)
+    hi_ms = lo_ms if lengths is None else lo_ms + np.array(lengths[:n], np.int64)
+    columns = {"event_id": [str(k) for k in range(n)], "type": ["A"] * n, "t_lo_ms": lo_ms, "t_hi_ms": hi_ms}
+    batch = EventBatch.from_columns(columns, EventSchema.of({"A": {}}))
+    assert batch.is_precise == (lo_ms.tolist() == hi_ms.tolist())
+    assert batch.is_ascending == (sorted(set(times[:n])) == times[:n])
+
+
 def with_skew(*rows: tuple[int, int, str | None, int | None]) -> EventBatch:
     """Events of (t_lo_ms, t_hi_ms, clock, skew)."""
     return EventBatch.from_rows(

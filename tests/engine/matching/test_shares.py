@@ -97,7 +97,10 @@ def test_many_texts_are_numbered_too(n_texts: int) -> None:
 
 
 def stream_of(rows: list[dict[str, object]]) -> StreamColumns:
-    given = [{"event_id": str(n), "t_lo_ms": n, "t_hi_ms": n + n % 2, **row} for n, row in enumerate(rows)]
+    given = [
+        {"event_id": str(n), "source_seq": 7 * n, "t_lo_ms": n, "t_hi_ms": n + n % 2, **row}
+        for n, row in enumerate(rows)
+    ]
     return StreamColumns(EventBatch.from_rows(given, SCHEMA), Interner())
 
 
@@ -132,6 +135,8 @@ def test_a_share_reads_what_the_whole_reads(rows: list[dict[str, object]], key: 
         assert share.t_lo_ms.tolist() == whole.t_lo_ms[own].tolist()
         assert share.t_hi_ms.tolist() == whole.t_hi_ms[own].tolist()
         assert share.source_seq.tolist() == whole.source_seq[own].tolist()
+        numbers, places = share.sources
+        assert numbers[places].tolist() == whole.source_seq[own].tolist()
         assert share.event_ids.to_pylist() == whole.event_ids.take(pa.array(own)).to_pylist()
         for name in "kxys":
             read, expected = share.column(name, KINDS[name]), whole.column(name, KINDS[name])[own]
