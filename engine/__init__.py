@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.matching.aggregates_registry import aggregates_of_lists, register_aggregate
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
-    from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, flat_ids, joined_rows
+    from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.reference.composition import reference_cascade
@@ -52,6 +52,7 @@ _HOMES = {
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
     "fitting_events": "engine.runtime.fitting",
+    "binding_json": "engine.matching.rows",
     "flat_ids": "engine.matching.rows",
     "joined_rows": "engine.matching.rows",
     "QueryStatistics": "engine.runtime.engine",
@@ -106,6 +107,7 @@ __all__ = [
     "answer_while_compiling",
     "ast",
     "at_least_one",
+    "binding_json",
     "compile_queries",
     "compile_query",
     "fitting_events",

@@ -87,10 +87,15 @@ def _cells(row: engine.MatchRow, source: Source) -> dict[str, Any]:
         "at_least_one_high": printed.get("at_least_one_high", confidence),
         "count": min(int(row.count), _MOST),
         "count_exact": bool(row.count_exact),
-        "bindings": json_text(printed["bindings"]),
+        "bindings": _bindings_json(row.bindings),
         "values": json_text(printed["values"]),
         "more": json_text(more)[1:-1] if more else None,
     }
+
+
+def _bindings_json(bindings: Mapping[str, engine.Binding]) -> str:
+    bound = (f"{json_text(variable)}: {engine.binding_json(ids)}" for variable, ids in bindings.items())
+    return f"{{{', '.join(bound)}}}"
 
 
 def json_lines(batch: pa.RecordBatch) -> Iterator[str]:

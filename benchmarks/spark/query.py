@@ -1,8 +1,10 @@
 """Queries over history: Spark against one process that reads, sorts and matches the same Parquet with the bare engine.
 
-Workload H. CLUSTERCEP_BENCH_QUERY_EVENTS: events of the stream (10,000,000); CLUSTERCEP_BENCH_QUERY_RUNS: of which the
-median counts (3). Q1 is also asked as Spark SQL; of Q6 that says nothing: in SQL without recursion there is no way to
-write "each of any number of chosen events".
+Workload H, in three tables. `stream`: Q1 and Q6 over a whole cluster's events, of which only those of the query's
+types are read. `own`: over as many events of the query's own types. `all`: Q1 to Q6 over a whole cluster's events.
+
+CLUSTERCEP_BENCH_QUERY_STREAM, _QUERY_OWN, _QUERY_ALL: numbers of events, separated by commas, or 0 for none;
+_QUERY_RUNS: of which the median counts (3; in `all` one); _QUERY_FOLDER: where the events are kept for the next time.
 """
 
 from __future__ import annotations
@@ -11,159 +13,252 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
 
 import engine
-from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream
+from benchmarks.hadoop_stream import SCHEMA
 from benchmarks.measure import show, size
 from benchmarks.own_process import measured
+from benchmarks.precise.queries import Q1
+from benchmarks.spark.process_tree import peak_of_tree
+from benchmarks.spark.stored_events import files_of, write_cluster, write_jobs
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.evaluate import event_batch
-from spark_jobs.query_rows import SPARK_CONF, Asked, plan_rows
+from spark_jobs.event_store.schema import EVENTS
+from spark_jobs.query_rows import FOR_IMPRECISE, NEEDED, SPARK_CONF, Asked, as_they_come, columns_of, plan_rows
 from spark_jobs.session import spark_session
 
-Q1 = (
-    "PATTERN SEQ(JobStart a, Mapper+ b[], JobEnd c) WHERE skip_till_next_match { [job_id] } WITHIN 1 day "
-    "RETURN avg(b[].period_ms) AS avg_ms, max(b[].period_ms) AS max_ms"
-)
-Q6 = (
-    "PATTERN SEQ(ReducerStart a, LoadStd+ b[], ReducerEnd c) "
-    "WHERE skip_till_any_match { [task_id] AND b[i].val >= b[i-1].val } WITHIN 10 minutes OUTPUT COLLAPSED"
-)
-QUERIES = {"Q1": Q1, "Q6": Q6}
+HERE = Path(__file__).parent
+PRODUCT = HERE.parents[1] / "queries"
+LIMIT_S = 3_600.0
+CONF = {**SPARK_CONF, "spark.driver.memory": "4g"}
+"""What a user would set under spark.conf."""
 
-SQL = {
-    "Q1": """
-WITH told AS (
-  SELECT a.event_id AS first_id, c.event_id AS last_id, m.period_ms
-  FROM (SELECT * FROM events WHERE type = 'JobStart') a
-  JOIN (SELECT * FROM events WHERE type = 'JobEnd') c
-    ON a.job_id = c.job_id AND (c.t_lo_ms, c.source_seq) > (a.t_lo_ms, a.source_seq)
-   AND c.t_lo_ms - a.t_lo_ms <= 86400000
-  JOIN (SELECT * FROM events WHERE type = 'Mapper') m
-    ON m.job_id = a.job_id AND (m.t_lo_ms, m.source_seq) > (a.t_lo_ms, a.source_seq)
-   AND (m.t_lo_ms, m.source_seq) < (c.t_lo_ms, c.source_seq))
-SELECT first_id, last_id, avg(period_ms) AS avg_ms, max(period_ms) AS max_ms
-FROM told GROUP BY first_id, last_id"""
+
+@dataclass(frozen=True)
+class Workload:
+    """A query over H. `sql`: says the same by hand, "nominal" where it takes an interval for its last point, "" where
+    nothing does. `own_share`: of the events that table `own` is asked for, where one costs far more than Q1's."""
+
+    text: str
+    sql: str = ""
+    parameters: dict[str, int] = field(default_factory=dict)
+    own_share: float = 1.0
+
+    def asked(self, name: str) -> Asked:
+        """As the job has it."""
+        return Asked(name, {name: self.text}, SCHEMA, {name: self.parameters} if self.parameters else {})
+
+
+def _product(name: str) -> str:
+    return (PRODUCT / f"{name}.cep").read_text(encoding="utf-8")
+
+
+WORKLOADS = {
+    # H tells no status, so the product's forms of Q1 and Q2, which want successful tasks, would find nothing.
+    "Q1": Workload(Q1, "same"),
+    "Q2": Workload(Q1.replace("Mapper+", "Reducer+"), "same"),
+    "Q3": Workload(_product("data-pull-straggler"), "same"),
+    # H tells what reducers fetch only, so that sums fall. All prefixes are summed; to list the events of each of them
+    # grows with the square of a job's pulls.
+    "Q4": Workload(_product("queued-data-high"), "same", {"max_queued_bytes": -20_000_000}),
+    "Q5": Workload(_product("imbalance-window-task"), "nominal"),
+    "Q6": Workload(_product("load-imbalance-task"), own_share=1 / 30),
 }
-"""The same answer where a job starts and ends once."""
+"""Of Q6 SQL says nothing: any number of chosen events, each above the one before, with the probability of their order.
+Q5's events between two others can be counted, how probable their order is can not."""
 
 
 def main() -> dict[str, Any]:
-    """Measure, print the table, return the figures."""
-    n_events, n_runs = size("QUERY_EVENTS", 10_000_000), size("QUERY_RUNS", 3)
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="clustercep-query-") as folder:
-        stored = write_stream(n_events, Path(folder))
-        for name in QUERIES:
-            for task, arguments in _tasks(name):
-                given = {"folder": folder, "name": name, "n_runs": n_runs, **arguments}
-                found = measured(f"benchmarks.spark.query:{task}", given, limit_s=3_600.0)
-                if found is not None:
-                    rows.append({"query": name, "n_events": stored, **found})
-    columns = ("way", "cores", "seconds", "rows", "MB read", "lines")
-    for name in QUERIES:
-        own = [row for row in rows if row["query"] == name]
-        bare_s = own[0]["seconds"]
-        shown = [[row[column] for column in columns] + [row["seconds"] / bare_s] for row in own]
-        show(f"{name}, {stored:,} events", [*columns, "times the bare engine"], shown)
+    """Measure, print the tables, return the figures."""
+    n_runs, rows = size("QUERY_RUNS", 3), []
+    with _folder() as folder:
+        for n_events in _sizes("QUERY_STREAM", 3_000_000):
+            stored = _kept(folder / f"stream-{n_events}", partial(write_cluster, n_events))
+            for name in ("Q1", "Q6"):
+                rows += _rows(f"stream {n_events:,}", name, stored, n_runs)
+        for n_events in _sizes("QUERY_OWN", 1_000_000):
+            for name in ("Q1", "Q6"):
+                n_own = round(n_events * WORKLOADS[name].own_share)
+                types = sorted(WORKLOADS[name].asked(name).compiled().distribution.types)
+                stored = _kept(folder / f"own-{name}-{n_own}", partial(write_jobs, n_own, types))
+                rows += _rows(f"own {n_own:,}", name, stored, n_runs)
+        for n_events in _sizes("QUERY_ALL", 3_000_000):
+            stored = _kept(folder / f"stream-{n_events}", partial(write_cluster, n_events))
+            for name in WORKLOADS:
+                rows += _rows(f"all {n_events:,}", name, stored, 1)
     return {"rows": rows, "load": os.getloadavg()}
 
 
-def _tasks(name: str) -> list[tuple[str, dict[str, Any]]]:
-    by_spark = [("by_spark", {"n_cores": n}) for n in (1, 2)]
-    return [("by_engine", {}), *by_spark, *([("by_sql", {"n_cores": 2})] if name in SQL else [])]
+@contextmanager
+def _folder() -> Iterator[Path]:
+    kept = os.environ.get("CLUSTERCEP_BENCH_QUERY_FOLDER")
+    if kept:
+        yield Path(kept)
+        return
+    with tempfile.TemporaryDirectory(prefix="clustercep-query-") as folder:
+        yield Path(folder)
 
 
-def write_stream(n_events: int, folder: Path) -> int:
-    """The stream as a Parquet file per type and some thousand events, in no order of time across files."""
-    cluster = Cluster()
-    length_ms = round(n_events / (cluster.n_nodes * cluster.events_per_node_s) * 1_000)
-    n_written = 0
-    for number, (batch, _) in enumerate(HadoopStream(Cluster(length_ms=max(length_ms, cluster.step_ms)))):
-        n_written += len(batch)
-        for event_type in SCHEMA.types:
-            events = batch.of_types([event_type]).table
-            if events.num_rows:
-                own = [name for name in events.column_names if name not in ("origin", "raw")]
-                (folder / event_type).mkdir(exist_ok=True)
-                pq.write_table(events.select(own), folder / event_type / f"{number:06d}.parquet")
-    return n_written
+def _sizes(name: str, default: int) -> list[int]:
+    given = os.environ.get(f"CLUSTERCEP_BENCH_{name}", str(default))
+    return [int(text) for text in given.split(",") if int(text)]
+
+
+def _kept(place: Path, write: Callable[[Path], int]) -> Path:
+    """The folder of events, written unless it is there already."""
+    if not place.exists():
+        unfinished = place.with_name(f"{place.name}-unfinished")
+        started = time.perf_counter()
+        n_events = write(unfinished)
+        print(f"{place.name}: {n_events:,} events written in {time.perf_counter() - started:.1f} s", flush=True)
+        unfinished.rename(place)
+    return place
+
+
+def _rows(workload: str, name: str, folder: Path, n_runs: int) -> list[dict[str, Any]]:
+    """All ways of one query, and the table of them."""
+    ways: list[tuple[str, dict[str, Any]]] = [
+        ("by_engine", {}),
+        ("by_spark", {"n_cores": 1}),
+        ("by_spark", {"n_cores": 2}),
+    ]
+    if WORKLOADS[name].sql:
+        ways.append(("by_sql", {"n_cores": 2}))
+    n_events = sum(pq.read_metadata(path).num_rows for path in folder.rglob("*.parquet"))
+    rows = []
+    for way, more in ways:
+        arguments = {"folder": str(folder), "name": name, "n_runs": n_runs, **more}
+        found = measured(f"benchmarks.spark.query:{way}", arguments, LIMIT_S)
+        if found is not None:
+            row = {"workload": f"{name}, {workload}", "events": n_events, **found}
+            rows.append({**row, "events_per_second": n_events / row["seconds"]})
+    bare_s = rows[0]["seconds"]
+    columns = ("variant", "events_read", "matches", "seconds", "read_mb", "peak_mb", "lines")
+    shown = [[row[column] for column in columns] + [row["seconds"] / bare_s] for row in rows]
+    show(f"{name}, {workload}: {n_events:,} events", [*columns, "/ bare engine"], shown)
+    return rows
 
 
 # ------------------------------------------------------------ in processes of their own
 
 
 def by_engine(folder: str, name: str, n_runs: int) -> dict[str, Any]:
-    """One process: read, sort, match. Engines partition by themselves."""
-    asked = Asked(name, {name: QUERIES[name]}, SCHEMA)
-    query, (paths, columns, n_bytes) = asked.compiled(), _chosen(folder, asked)
+    """One process: read, sort, match. The engine partitions by itself; all that is read is in memory."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    asked = WORKLOADS[name].asked(name)
+    query = asked.compiled()
+    paths = files_of(Path(folder), sorted(query.distribution.types))
+
+    columns = _columns(name, query)
 
     def work() -> int:
-        tables = [pq.read_table(path, columns=[c for c in columns if c in _names(path)]) for path in paths]
-        events = event_batch(pa.concat_tables(tables, promote_options="default"), SCHEMA.attributes).sorted()
-        running, n_rows = engine.Engine([query], SCHEMA), 0
+        events = event_batch(_read(paths, columns), SCHEMA.attributes).sorted()
+        running, n_rows = engine.Engine([query], SCHEMA, limits=_limits(query)), 0
         for start in range(0, len(events), 65_536):
             batch = EventBatch(events.table.slice(start, 65_536))
             n_rows += len(running.process(batch, int(batch.t_lo_ms[-1])))
         return n_rows + len(running.process(EventBatch.empty(), FOREVER_MS))
 
-    return {"way": "bare engine", "cores": 1, "MB read": n_bytes / 1e6, "lines": 1} | _timed(work, n_runs)
+    return {"variant": "bare engine, 1 core", "lines": 1} | _read_of(paths, columns) | _timed(work, n_runs)
 
 
 def by_spark(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
-    """The job, its rows counted."""
-    asked = Asked(name, {name: QUERIES[name]}, SCHEMA)
-    paths, columns, n_bytes = _chosen(folder, asked)
-    with spark_session("benchmark", f"local[{n_cores}]", SPARK_CONF) as spark:
+    """The job, its rows as they come to the driver."""
+    asked = WORKLOADS[name].asked(name)
+    query = asked.compiled()
+    paths = files_of(Path(folder), sorted(query.distribution.types))
+    with _session(n_cores) as spark:
 
         def work() -> int:
-            events = spark.read.option("mergeSchema", "true").parquet(*map(str, paths))
-            present = [column for column in columns if column in events.columns]
-            return plan_rows(events.select(*present), asked).rows.count()
+            planned = plan_rows(_frame(spark, paths).select(*columns_of(query)), asked)
+            return sum(batch.num_rows for batch in as_they_come(planned.rows))
 
-        return {"way": "spark", "cores": n_cores, "MB read": n_bytes / 1e6, "lines": 1} | _timed(work, n_runs)
+        found = _timed(work, n_runs)
+    return {"variant": f"spark, {n_cores} cores", "lines": 1} | _read_of(paths, _columns(name, query)) | found
 
 
 def by_sql(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
     """The same written by hand in Spark SQL."""
-    paths, columns, n_bytes = _chosen(folder, Asked(name, {name: QUERIES[name]}, SCHEMA))
-    text = SQL[name].strip()
-    with spark_session("benchmark", f"local[{n_cores}]", SPARK_CONF) as spark:
-        events = spark.read.option("mergeSchema", "true").parquet(*map(str, paths))
-        events.select(*[c for c in columns if c in events.columns]).createOrReplaceTempView("events")
-        found = _timed(lambda: spark.sql(text).count(), n_runs)
-    return {"way": "Spark SQL", "cores": n_cores, "MB read": n_bytes / 1e6, "lines": text.count("\n") + 1} | found
+    query = WORKLOADS[name].asked(name).compiled()
+    paths = files_of(Path(folder), sorted(query.distribution.types))
+    text = (HERE / "sql" / f"{name}.sql").read_text(encoding="utf-8").strip()
+    with _session(n_cores) as spark:
+        _frame(spark, paths).createOrReplaceTempView("events")
+        found = _timed(lambda: len(spark.sql(text).toArrow()), n_runs)
+    variant = f"Spark SQL{', nominal times' if WORKLOADS[name].sql == 'nominal' else ''}, {n_cores} cores"
+    named = [column for column in EVENTS.names if column in text]
+    return {"variant": variant, "lines": text.count("\n") + 1} | _read_of(paths, named) | found
 
 
-def _chosen(folder: str, asked: Asked) -> tuple[list[Path], list[str], int]:
-    """Files of the types that decide, columns that do, and how many compressed bytes these are."""
-    query = asked.compiled()
-    columns = ["event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq", *sorted(query.read_attributes)]
-    paths = [path for kind in sorted(query.distribution.types) for path in sorted(Path(folder, kind).glob("*.parquet"))]
-    n_bytes = 0
+@contextmanager
+def _session(n_cores: int) -> Iterator[SparkSession]:
+    """JVM and Python workers share the cores: a task's two processes would take two where there is one."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:n_cores])
+    with spark_session("benchmark", f"local[{n_cores}]", CONF) as spark:
+        yield spark
+
+
+def _frame(spark: SparkSession, paths: list[Path]) -> DataFrame:
+    """As the store reads its files."""
+    schema = StructType([StructField(each.name, each.dataType) for each in EVENTS])
+    return spark.read.schema(schema).parquet(*map(str, paths))
+
+
+def _read(paths: list[Path], columns: tuple[str, ...]) -> pa.Table:
+    tables = []
+    for path in paths:
+        present = set(pq.read_schema(path).names)
+        tables.append(pq.read_table(path, columns=[name for name in columns if name in present], use_threads=False))
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _columns(name: str, query: engine.CompiledQuery) -> tuple[str, ...]:
+    """Those that the job reads; what matters for intervals only where H has some."""
+    has_intervals = WORKLOADS[name].sql != "same"
+    return (*NEEDED, *(FOR_IMPRECISE if has_intervals else ()), *sorted(query.read_attributes))
+
+
+def _limits(query: engine.CompiledQuery) -> engine.Limits:
+    """As `spark_jobs.evaluate` has them."""
+    several = query.resolved.query.output in (engine.ast.Output.COLLAPSED, engine.ast.Output.COUNT)
+    return engine.Limits(possibilities=several)
+
+
+def _read_of(paths: list[Path], columns: Collection[str]) -> dict[str, Any]:
+    """Events of the files, and MB that these columns take there, compressed."""
+    n_rows = n_bytes = 0
     for path in paths:
         metadata = pq.read_metadata(path)
-        for group in range(metadata.num_row_groups):
-            parts = [metadata.row_group(group).column(n) for n in range(metadata.num_columns)]
+        n_rows += metadata.num_rows
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            parts = [group.column(number) for number in range(group.num_columns)]
             n_bytes += sum(part.total_compressed_size for part in parts if part.path_in_schema in columns)
-    return paths, columns, n_bytes
-
-
-def _names(path: Path) -> list[str]:
-    return list(pq.read_schema(path).names)
+    return {"events_read": n_rows, "read_mb": n_bytes / 1e6}
 
 
 def _timed(work: Callable[[], int], n_runs: int) -> dict[str, Any]:
-    n_rows = work()  # compiled code is loaded, workers are started
+    """Median seconds after a run that is not counted: compiled code is loaded then, workers are started."""
+    n_rows = work()
     seconds = []
-    for _ in range(n_runs):
-        started = time.perf_counter()
-        assert work() == n_rows
-        seconds.append(time.perf_counter() - started)
-    return {"seconds": statistics.median(seconds), "rows": n_rows}
+    with peak_of_tree() as peak:
+        for _ in range(n_runs):
+            started = time.perf_counter()
+            assert work() == n_rows
+            seconds.append(time.perf_counter() - started)
+    return {
+        "seconds": statistics.median(seconds),
+        "matches": n_rows,
+        "runs": n_runs,
+        "peak_mb": peak.mib,
+    }

@@ -17,7 +17,7 @@ import pyarrow as pa
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.output_forms import TOLERANCE
-from engine.matching.rows import MatchRow
+from engine.matching.rows import Binding, MatchRow, binding_json
 from engine.runtime.compiled import CompiledQuery
 
 _AFTER_EVENTS = np.iinfo(np.int32).max
@@ -112,11 +112,13 @@ def match_id(
     query_hash: str,
     key: Sequence[tuple[str, object]],
     window: tuple[int, int] | None,
-    bindings: Mapping[str, object],
+    bindings: Mapping[str, Binding],
 ) -> str:
     """The event id of a match, of whatever runtime."""
-    identity = [query, query_hash, key, window, list(bindings.items())]
-    return hashlib.blake2b(json.dumps(identity).encode(), digest_size=16).hexdigest()
+    # The JSON text of [query, query_hash, key, window, [[variable, ids], ...]].
+    bound = ", ".join(f"[{json.dumps(variable)}, {binding_json(ids)}]" for variable, ids in bindings.items())
+    identity = f"{json.dumps([query, query_hash, key, window])[:-1]}, [{bound}]]"
+    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
 
 
 __all__ = ["Feed", "in_order", "match_events", "match_id", "with_producers"]
