@@ -47,6 +47,9 @@ def stream(
     max_files: Annotated[
         int | None, typer.Option("--max-files", metavar="N", help="Files per micro-batch at most.")
     ] = None,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out files that cannot be read or are gone.")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="End when all that is there now is done.")] = False,
     restart_queries: Annotated[
         bool, typer.Option("--restart-queries", help="New and changed queries begin afresh, the others go on.")
@@ -63,7 +66,7 @@ def stream(
     }  # fmt: skip
     words = words_of(options)
     words += [f"--kafka-option={entry}" for entry in kafka_option or ()] + [f"--conf={entry}" for entry in conf or ()]
-    words += ["--once"] * once + ["--restart-queries"] * restart_queries
+    words += ["--skip-damaged"] * skip_damaged + ["--once"] * once + ["--restart-queries"] * restart_queries
     raise typer.Exit(run_spark_job("stream", [*words, "--", *([] if folder is None else [folder])]))
 
 

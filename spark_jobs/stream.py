@@ -10,15 +10,17 @@ while no events come at all, heartbeats move the watermark.
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -37,8 +39,11 @@ from app.process_lock import only_process
 from app.queries import Loaded
 from app.settings import Settings
 from app.store.api import Store
+from collectors.schema import load_event_types
 from engine.errors import EngineError
+from engine.events import EventSchema
 from spark_jobs.event_store.file_system import StoreFiles
+from spark_jobs.event_store.schema import columns_of
 from spark_jobs.interruption import EXIT_MISTAKE
 from spark_jobs.session import SparkJobError, spark_session
 from spark_jobs.stream_alerts import AlertSink, Written
@@ -65,6 +70,7 @@ HEARTBEATS = "heartbeats"
 RETENTION_INTERVAL_MS = 3_600_000
 
 _LOOK_S = 1
+_UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+?)\.?\s")
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -98,6 +104,8 @@ class StreamJob:
     clock: Clock = field(default_factory=SystemClock)
     notifier: Notifier | None = None
     after: Callable[[Written], None] = lambda _written: None
+    schema: EventSchema = field(default_factory=load_event_types)
+    """The event types that the queries were compiled for."""
     _clean_ms: int = 0
 
     def start(self, spark: SparkSession) -> StreamingQuery:
@@ -110,7 +118,10 @@ class StreamJob:
         self._idle = IdleClock(self.options.idle_timeout_ms, self.clock.now_ms())
         if (watermark_ms := last_watermark_ms(self._files)) is not None:
             self._idle.newest_ms = watermark_ms + self.options.lateness_ms
-        rows = self.rows(spark, plan)
+        try:
+            rows = self.rows(spark, plan)
+        except PySparkException as error:
+            raise SparkJobError(_cannot_start(self.options.source, error)) from error
         alerting = AlertingOptions(
             queries=self.queries.infos,
             receivers=self.settings.alerting.receivers,
@@ -129,12 +140,13 @@ class StreamJob:
         try:
             return writer.start()
         except PySparkException as error:
-            raise SparkJobError(f"the stream cannot be started: {error}") from error
+            raise SparkJobError(_cannot_start(self.options.source, error)) from error
 
     def rows(self, spark: SparkSession, plan: StreamPlan) -> DataFrame:
         """What the buckets tell, as a stream."""
-        records = read_events(spark, self.options.source)
-        heartbeats = read_heartbeats(spark, self._files.full(HEARTBEATS))
+        columns = columns_of(self.schema)
+        records = read_events(spark, self.options.source, columns)
+        heartbeats = read_heartbeats(spark, self._files.full(HEARTBEATS), columns)
         events = with_event_time(records, heartbeats, self.options.lateness_ms, self.options.max_ahead_ms)
         return told_rows(packed(events, plan.routes), plan)
 
@@ -166,7 +178,7 @@ class StreamJob:
         self._files.create_new(f"{HEARTBEATS}/{time_ms:020d}.json", f'{{"event_time_ms": {time_ms}}}\n'.encode())
 
     def _plan(self) -> StreamPlan:
-        plan = stream_plan(self.queries, self.settings, self.options.n_buckets)
+        plan = stream_plan(self.queries, self.settings, self.options.n_buckets, self.schema)
         before = read_meaning(self._files)
         stream_id = new_stream_id() if before is None else before.stream_id
         groups = meaning(plan.groups)
@@ -205,8 +217,13 @@ def run(job: StreamJob, spark: SparkSession, stopped: threading.Event) -> None:
         raise SparkJobError(
             f"the stream failed: {_reason(error)}; it goes on from its checkpoint when started"
         ) from error
+    except Py4JError as error:
+        raise SparkJobError(
+            "Spark's own process has ended; the stream goes on from its checkpoint when started"
+        ) from error
     finally:
-        query.stop()
+        with suppress(Py4JError):
+            query.stop()
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -265,8 +282,19 @@ def _stopped_by_signals() -> Iterator[_Stopped]:
             signal.signal(number, handler)
 
 
+def _cannot_start(source: FolderInput | KafkaInput, error: PySparkException) -> str:
+    if isinstance(source, FolderInput) and error.getCondition() == "PATH_NOT_FOUND":
+        return f"{source.url}: no such folder; expected one in which event files appear: make it, or name another"
+    return f"the stream cannot be started: {_reason(error)}"
+
+
 def _reason(error: PySparkException) -> str:
     """The first lines of Spark's message, which goes on with plans and traces."""
+    if (unread := _UNREAD.search(str(error))) is not None:
+        return (
+            f"{unread[2]} cannot be read ({unread[1]}): put a whole file in its place, or leave such files out with "
+            "--skip-damaged"
+        )
     lines = [line for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error:" in line and not line.startswith(("\t", " "))]
     return (told or lines or ["no reason given"])[0]
@@ -277,7 +305,7 @@ def _options(given: argparse.Namespace) -> StreamOptions:
         raise AppError("expected one source: a folder as INPUT, or --kafka SERVERS with --topic TOPIC")
     source: FolderInput | KafkaInput
     if given.input is not None:
-        source = FolderInput(given.input, given.format, given.max_files)
+        source = FolderInput(given.input, given.format, given.max_files, given.skip_damaged)
     elif given.topic is None:
         raise AppError("--kafka without --topic; expected the topic with the events")
     else:
@@ -333,6 +361,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--idle-timeout", default="5 min", help="Without events, time goes on after this; or 'never'.")
     parser.add_argument("--trigger", default="5 s", help="A micro-batch begins so often.")
     parser.add_argument("--max-files", type=_positive, metavar="N", help="Files per micro-batch at most.")
+    parser.add_argument("--skip-damaged", action="store_true", help="Leave out files that cannot be read or are gone.")
     parser.add_argument("--once", action="store_true", help="End when all that is there now is done.")
     parser.add_argument(
         "--restart-queries", action="store_true", help="New and changed queries begin afresh, the others go on."

@@ -19,7 +19,6 @@ from app.alerting.episodes import group as episodes_of
 from app.clock_skew import apart
 from app.deduplicate import Deduplicator
 from app.recent import longest_windows, lookup
-from collectors.schema import load_event_types
 from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import SOURCE
@@ -69,8 +68,8 @@ class Bucket:
         )
         self._failures: list[tuple[str, QueryError]] = []
         self._engine = engine.Engine(
-            compiled_queries(group, options.aggregates),
-            load_event_types(),
+            compiled_queries(group, options),
+            options.schema,
             limits=engine.Limits(max_rows=options.max_rows, work_budget=options.work_budget, possibilities=True),
             on_failure=lambda name, error: self._failures.append((name, error)),
         )

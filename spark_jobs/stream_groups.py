@@ -14,8 +14,11 @@ from functools import lru_cache
 import engine
 from app.aggregates import register_configured
 from app.alerting.catalog import QueryInfo
-from collectors.schema import load_event_types
 from engine.errors import StateError
+from engine.events import AttributeType, EventSchema
+
+TypeRow = tuple[str, tuple[tuple[str, AttributeType], ...]]
+"""An event type and its attributes."""
 
 WITHOUT_KEY = ""
 """Name of the group of the queries that cannot be divided."""
@@ -68,6 +71,18 @@ class BucketOptions:
     brief_ms: int
     max_evidence_events: int
     aggregates: tuple[str, ...] = ()
+    event_types: tuple[TypeRow, ...] = ()
+    """Those that the queries were compiled for."""
+
+    @property
+    def schema(self) -> EventSchema:
+        """The event types."""
+        return EventSchema.of({name: dict(attributes) for name, attributes in self.event_types})
+
+
+def type_rows(schema: EventSchema) -> tuple[TypeRow, ...]:
+    """For BucketOptions: plain, and hashable."""
+    return tuple((name, tuple(attributes.items())) for name, attributes in schema.types.items())
 
 
 @dataclass(frozen=True)
@@ -90,13 +105,13 @@ class StreamPlan:
 
 
 @lru_cache(maxsize=64)
-def compiled_queries(group: Group, aggregates: tuple[str, ...]) -> tuple[engine.CompiledQuery, ...]:
+def compiled_queries(group: Group, options: BucketOptions) -> tuple[engine.CompiledQuery, ...]:
     """The group's queries, compiled once per process.
 
     Raises StateError when one means something else here than where the job was started: another version of the program.
     """
-    register_configured(aggregates)
-    compiled = tuple(engine.compile_queries(dict(group.texts), load_event_types()))
+    register_configured(options.aggregates)
+    compiled = tuple(engine.compile_queries(dict(group.texts), options.schema))
     found, expected = {query.name: query.hash for query in compiled}, dict(group.hashes)
     for name, digest in expected.items():
         if found.get(name) != digest:
@@ -142,4 +157,5 @@ __all__ = [
     "compiled_queries",
     "digest",
     "meaning",
+    "type_rows",
 ]

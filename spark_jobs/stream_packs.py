@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from spark_jobs.buckets import bucket
-from spark_jobs.event_store.schema import EVENTS, SOURCE, to_batch
+from spark_jobs.event_store.schema import SOURCE, to_batch
 from spark_jobs.stream_groups import Route
 
 GROUP, BUCKET = "bucket_group", "bucket"
@@ -48,11 +48,11 @@ _N_SHOWN = 3
 def packed(events: DataFrame, routes: Sequence[Route]) -> DataFrame:
     """Packs (GROUP, BUCKET, pack) of event rows; an event that no group takes is in none.
 
-    `events`: columns of the store's events, MALFORMED and EVENT_TIME, further ones are left out. A pack has the header
+    `events`: columns of the store's events, MALFORMED and EVENT_TIME. A pack has the header
     columns, `source`, and the columns of which one of its events has a value. Records that are no events are counted in
     packs of the group NO_EVENTS.
     """
-    names = [field.name for field in EVENTS]
+    names = [name for name in events.columns if name not in (MALFORMED, EVENT_TIME)]
     places = [_place(route).alias(_column(at)) for at, route in enumerate(routes)]
     numbers = tuple(route.n_buckets for route in routes)
     groups = tuple(route.group for route in routes)

@@ -9,11 +9,12 @@ from app.alerting.catalog import QueryInfo
 from app.assembly import BRIEF_MS, types_of_one_source
 from app.queries import Loaded
 from app.settings import Settings
-from collectors.schema import event_table
-from spark_jobs.stream_groups import WITHOUT_KEY, BucketOptions, Group, Route, StreamPlan
+from collectors.schema import event_table, load_event_types
+from engine.events import EventSchema
+from spark_jobs.stream_groups import WITHOUT_KEY, BucketOptions, Group, Route, StreamPlan, type_rows
 
 
-def bucket_options(settings: Settings) -> BucketOptions:
+def bucket_options(settings: Settings, schema: EventSchema) -> BucketOptions:
     """As the live process has them."""
     return BucketOptions(
         max_rows=settings.engine.max_rows,
@@ -24,11 +25,12 @@ def bucket_options(settings: Settings) -> BucketOptions:
         brief_ms=BRIEF_MS,
         max_evidence_events=settings.alerting.max_evidence_events,
         aggregates=tuple(settings.queries.aggregates),
+        event_types=type_rows(schema),
     )
 
 
-def stream_plan(queries: Loaded, settings: Settings, n_buckets: int, stream_id: str = "") -> StreamPlan:
-    """Groups for the queries, each of which is told by exactly one."""
+def stream_plan(queries: Loaded, settings: Settings, n_buckets: int, schema: EventSchema | None = None) -> StreamPlan:
+    """Groups for the queries, each of which is told by exactly one. `schema`: else the collectors' event types."""
     by_key: dict[tuple[str, ...], list[engine.CompiledQuery]] = {}
     for query in queries.compiled:
         if not query.is_silent:
@@ -39,7 +41,7 @@ def stream_plan(queries: Loaded, settings: Settings, n_buckets: int, stream_id: 
         group = _group(key, by_key[key], queries.infos, n_buckets, frozenset(counted))
         counted |= group.route.counted
         groups.append(group)
-    return StreamPlan(tuple(groups), bucket_options(settings), stream_id)
+    return StreamPlan(tuple(groups), bucket_options(settings, schema or load_event_types()))
 
 
 def _group(

@@ -36,6 +36,8 @@ class FolderInput:
     format: FileFormat
     max_files: int | None = None
     """Per micro-batch; None: all that are there."""
+    skip_damaged: bool = False
+    """Leave out files that cannot be read, or that are gone since they were listed; else they end the stream."""
 
     def describe(self) -> dict[str, object]:
         """What must not change between two runs on one checkpoint."""
@@ -56,9 +58,9 @@ class KafkaInput:
         return {"kafka": self.servers, "topic": self.topic}
 
 
-def read_events(spark: SparkSession, source: FolderInput | KafkaInput) -> DataFrame:
-    """The records of a source; raises SparkJobError when Spark cannot read from it."""
-    return _folder(spark, source) if isinstance(source, FolderInput) else _kafka(spark, source)
+def read_events(spark: SparkSession, source: FolderInput | KafkaInput, columns: StructType = EVENTS) -> DataFrame:
+    """The records of a source, as these columns; raises SparkJobError when Spark cannot read from it."""
+    return _folder(spark, source, columns) if isinstance(source, FolderInput) else _kafka(spark, source, columns)
 
 
 def with_event_time(records: DataFrame, heartbeats: DataFrame | None, lateness_ms: int, max_ahead_ms: int) -> DataFrame:
@@ -80,29 +82,31 @@ def with_event_time(records: DataFrame, heartbeats: DataFrame | None, lateness_m
 HEARTBEAT = StructType([StructField("event_time_ms", EVENTS["t_lo_ms"].dataType)])
 
 
-def read_heartbeats(spark: SparkSession, folder: str) -> DataFrame:
+def read_heartbeats(spark: SparkSession, folder: str, columns: StructType = EVENTS) -> DataFrame:
     """The files that `stream_idle` leaves there, removed once they are in; they have a time and nothing else."""
     told = spark.readStream.schema(HEARTBEAT).option("cleanSource", "delete").json(folder)
-    nothing = [sf.lit(None).cast(column.dataType).alias(column.name) for column in EVENTS]
+    nothing = [sf.lit(None).cast(column.dataType).alias(column.name) for column in columns]
     malformed = sf.lit(None).cast(StringType()).alias(MALFORMED)
     return told.select(*nothing, malformed, sf.timestamp_millis("event_time_ms").alias(EVENT_TIME))
 
 
-def _folder(spark: SparkSession, source: FolderInput) -> DataFrame:
+def _folder(spark: SparkSession, source: FolderInput, columns: StructType) -> DataFrame:
     # Files with older times than others must not be taken for old news.
     reader = spark.readStream.option("maxFileAge", "36500d")
     if source.max_files is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files)
+    if source.skip_damaged:
+        reader = reader.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
     place = sf.col("_metadata.file_path").alias(_PLACE)
     if source.format == "parquet":
-        rows = reader.schema(EVENTS).parquet(source.url)
-        return _checked(rows.select("*", place, sf.lit(None).cast(StringType()).alias(_CORRUPT)))
-    with_corrupt = StructType([*EVENTS.fields, StructField(_CORRUPT, StringType())])
+        rows = reader.schema(columns).parquet(source.url)
+        return _checked(rows.select("*", place, sf.lit(None).cast(StringType()).alias(_CORRUPT)), columns)
+    with_corrupt = StructType([*columns.fields, StructField(_CORRUPT, StringType())])
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _CORRUPT)
-    return _checked(reader.schema(with_corrupt).json(source.url).select("*", place))
+    return _checked(reader.schema(with_corrupt).json(source.url).select("*", place), columns)
 
 
-def _kafka(spark: SparkSession, source: KafkaInput) -> DataFrame:
+def _kafka(spark: SparkSession, source: KafkaInput, columns: StructType) -> DataFrame:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", source.servers)
     for name, value in {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}.items():
         reader = reader.option(name, value)
@@ -116,14 +120,14 @@ def _kafka(spark: SparkSession, source: KafkaInput) -> DataFrame:
                 "--packages to spark-submit"
             ) from error
         raise SparkJobError(f"Kafka topic {source.topic} on {source.servers}: {error}") from error
-    with_corrupt = StructType([*EVENTS.fields, StructField(_CORRUPT, StringType())])
+    with_corrupt = StructType([*columns.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     event = sf.from_json(sf.col("value").cast(StringType()), with_corrupt, options).alias("event")
     place = sf.concat_ws("/", "topic", sf.col("partition").cast(StringType()), sf.col("offset").cast(StringType()))
-    return _checked(records.select(event, place.alias(_PLACE)).select("event.*", _PLACE))
+    return _checked(records.select(event, place.alias(_PLACE)).select("event.*", _PLACE), columns)
 
 
-def _checked(rows: DataFrame) -> DataFrame:
+def _checked(rows: DataFrame, wanted: StructType) -> DataFrame:
     """Columns that may be left out are filled in; what is no event says why."""
     found = sf.when(
         sf.col(_CORRUPT).isNotNull(), sf.concat(sf.lit("no JSON object with these columns: "), _shown(sf.col(_CORRUPT)))
@@ -136,7 +140,7 @@ def _checked(rows: DataFrame) -> DataFrame:
         sf.coalesce(sf.col(column.name), defaults[column.name]).cast(column.dataType).alias(column.name)
         if column.name in defaults
         else sf.col(column.name)
-        for column in EVENTS
+        for column in wanted
     ]
     return rows.select(*columns, malformed)
 

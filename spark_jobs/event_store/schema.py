@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from collectors.schema import load_event_types
-from engine.events import HEADER, SKEW, AttributeType, EventBatch
+from engine.events import HEADER, SKEW, AttributeType, EventBatch, EventSchema
 
 SOURCE = "source"
 """Name of the collector that an event came from (job_history, container_log, ...); null: not known."""
@@ -36,13 +36,14 @@ _OF_ATTRIBUTE = {
 }
 
 
-def _events() -> StructType:
+def columns_of(types: EventSchema) -> StructType:
+    """Of events of these types."""
     header = [StructField(field.name, _OF_ARROW[field.type], field.nullable) for field in (*HEADER, SKEW)]
-    attributes = [StructField(name, _OF_ATTRIBUTE[kind], True) for name, kind in load_event_types().attributes.items()]
+    attributes = [StructField(name, _OF_ATTRIBUTE[kind], True) for name, kind in types.attributes.items()]
     return StructType([*header, *attributes, StructField(SOURCE, StringType(), True)])
 
 
-EVENTS: StructType = _events()
+EVENTS: StructType = columns_of(load_event_types())
 """The header in order, `skew_ms`, the attributes of all event types (absent: null), then `source`."""
 
 NEEDED: tuple[str, ...] = tuple(field.name for field in HEADER if not field.nullable)

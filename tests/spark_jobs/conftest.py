@@ -9,6 +9,9 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.session import spark_session
 
+LITTLE_COMPILING = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Tests run much code a few times: half the processor time goes when the JVM optimises none of it."""
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -16,8 +19,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     conf = {
         "spark.driver.memory": "1g",
-        # Tests run much code a few times: half the processor time goes when the JVM optimises none of it.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **LITTLE_COMPILING,
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.local.dir": str(folder / "local"),

@@ -1,43 +1,39 @@
-"""A stream that kills its own process with -9 at a micro-batch: before its transaction, or between that and Spark's
-own record that the micro-batch is done."""
+"""A stream that kills its own process with -9 between the transaction of a micro-batch and Spark's own record that the
+micro-batch is done. What it told until then is left in files."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-
 from app.store.api import open_store
 from spark_jobs.session import spark_session
-from spark_jobs.stream_alerts import AlertSink, Written
+from spark_jobs.stream_alerts import Written
 from spark_jobs.stream_processor import CONF
-from tests.spark_jobs.stream_fixtures import small_job
+from spark_jobs.stream_rows import match_content
+from tests.spark_jobs.conftest import LITTLE_COMPILING
+from tests.spark_jobs.generated_stream import generated_job, told_rows
 
-MASTER = "local[2]"
-SMALL = {**CONF, "spark.driver.memory": "700m", "spark.sql.shuffle.partitions": "2"}
+SMALL = {**CONF, **LITTLE_COMPILING, "spark.driver.memory": "700m", "spark.sql.shuffle.partitions": "2"}
 
 
-def main(folder: Path, name: str, batch_id: int, moment: str) -> None:
-    def die(number: int) -> None:
-        if number == batch_id:
+def main(folder: Path, name: str, batch_id: int) -> None:
+    def written(done: Written) -> None:
+        rows = [json.dumps([row.query, match_content(row)]) + "\n" for row in done.batch.matches]
+        told_rows(folder, done.batch_id).write_text("".join(rows), encoding="utf-8")
+        if done.batch_id == batch_id:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    write = AlertSink.write
-
-    def written(sink: AlertSink, rows: pa.Table, number: int) -> Written:
-        if moment == "before":
-            die(number)
-        return write(sink, rows, number)
-
-    AlertSink.write = written  # type: ignore[method-assign]
-    after = (lambda done: die(done.batch_id)) if moment == "after" else (lambda _done: None)
-    with spark_session("killed", MASTER, SMALL) as spark, open_store(f"sqlite:///{folder / name}.db") as store:
+    with (
+        spark_session("killed", "local[1]", SMALL) as spark,
+        open_store(f"sqlite:///{folder / name}.db") as store,
+    ):
         spark.sparkContext.setLogLevel("OFF")
-        small_job(folder, name, store, after=after).start(spark).awaitTermination()
+        generated_job(folder, name, store, after=written).start(spark).awaitTermination()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -96,10 +96,12 @@ def write_files(rows: pa.Table, folder: Path, n_files: int) -> None:
         write_file(rows.slice(start, stop - start), folder / f"{number:04d}.parquet")
 
 
-def write_file(rows: pa.Table, path: Path) -> None:
-    """One Parquet file, whole at once."""
+def write_file(rows: pa.Table, path: Path, changed_s: int | None = None) -> None:
+    """One Parquet file, whole at once; Spark takes files in the order in which they changed."""
     part = path.with_name(f".{path.name}.part")
     pq.write_table(rows, part)
+    if changed_s is not None:
+        os.utime(part, (changed_s, changed_s))
     part.rename(path)
 
 

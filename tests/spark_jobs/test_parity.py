@@ -1,25 +1,22 @@
-"""Whole Spark jobs against the live engine, on the recording and on generated streams, however these are divided."""
+"""Whole Spark jobs against the live engine on the recording, however it is divided; generated queries: see
+`test_stream_parity`."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
-from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from collectors.schema import load_event_types
-from engine.errors import UnsupportedQueryError
-from engine.events import HEADER_NAMES, SKEW, EventBatch, EventSchema
+from engine.events import EventBatch
 from spark_jobs.divide import Sizes
 from spark_jobs.query_rows import Asked, Planned, as_they_come, plan_rows
 from spark_jobs.session import SparkJobError
-from tests.engine.strategies import EVERYTHING, IMPRECISE, PRECISE, SCHEMA, Case, cases
+from tests.engine.strategies import SCHEMA
+from tests.spark_jobs.generated_stream import stored
 from tests.spark_jobs.parity import engine_rows, of_columns, of_dicts, of_engine
 from tests.spark_jobs.recorded_events import recorded_events
 
@@ -56,18 +53,6 @@ def shuffled(recording: EventBatch, spark: SparkSession, tmp_path_factory: pytes
     table = stored(EventBatch(recording.table.take(order)), CLUSTER)
     frame(spark, table).repartition(3).write.parquet(str(folder))
     return spark.read.parquet(str(folder))
-
-
-def stored(batch: EventBatch, schema: EventSchema) -> pa.Table:
-    """All columns of the schema, absent ones null."""
-    table = batch.table
-    kinds: Mapping[str, pa.DataType] = {
-        SKEW.name: SKEW.type, **{name: kind.arrow for name, kind in schema.attributes.items()}
-    }  # fmt: skip
-    for name, kind in kinds.items():
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, kind))
-    return table.select([*HEADER_NAMES, *schema.attributes])
 
 
 def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -107,40 +92,6 @@ def test_predefined_queries_find_something_there(recording: EventBatch) -> None:
         query = Asked(name, {name: text}, CLUSTER).compiled()
         n_rows += bool(engine_rows(query, recording.of_types(query.distribution.types)))
     assert n_rows >= 6
-
-
-_QUERIES = replace(EVERYTHING, outputs=("ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING"), limit=False)
-_SIZES = st.builds(Sizes, st.integers(1, 4), st.integers(1, 2), st.integers(1, 5))
-
-
-@settings(
-    max_examples=4,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
-)
-@given(
-    st.one_of(
-        cases(_QUERIES, replace(PRECISE, max_events=12, horizon_ms=40)),
-        cases(
-            replace(_QUERIES, strategies=("skip_till_any_match",), within_events=False, selection=False),
-            replace(IMPRECISE, horizon_ms=40),
-        ),
-    ).filter(lambda case: len(case.stream) > 0),
-    _SIZES,
-)
-def test_generated_queries(spark: SparkSession, case: Case, sizes: Sizes) -> None:
-    note(f"{case}\n{sizes}")
-    asked = Asked("q", {"q": case.query}, SCHEMA)
-    try:
-        query = asked.compiled()
-        expected = of_engine(query, engine_rows(query, case.stream))
-    except UnsupportedQueryError:
-        return
-    events = frame(spark, stored(case.stream, SCHEMA))
-    one_piece = not query.distribution.keys and not query.distribution.sliceable
-    planned = plan_rows(events, asked, sizes, one_piece=one_piece, n_cores=3)
-    assert found_by(planned) == expected
 
 
 def test_a_heavy_key_is_cut_by_time(spark: SparkSession) -> None:

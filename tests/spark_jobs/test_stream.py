@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import signal
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import engine
@@ -18,10 +25,12 @@ from app.config import load_settings
 from app.deduplicate import Deduplicator
 from app.store.api import Store, open_store
 from collectors.schema import load_event_types
-from engine.events import FOREVER_MS
+from engine.events import FOREVER_MS, EventBatch
+from spark_jobs import stream
+from spark_jobs.event_store.schema import to_rows
 from spark_jobs.session import SparkJobError
 from spark_jobs.stream import StreamJob, StreamOptions
-from spark_jobs.stream_alerts import Written
+from spark_jobs.stream_alerts import AlertSink, Written
 from spark_jobs.stream_sources import FolderInput, KafkaInput, read_events
 from tests.spark_jobs.stream_fixtures import ROOT, recorded_events, shuffled_rows, small_job, small_stream, write_files
 
@@ -115,45 +124,133 @@ def stored(store: Store) -> dict[str, Any]:
     }
 
 
-def test_killed_twice_in_the_middle_nothing_is_lost_or_doubled(spark: SparkSession, tmp_path: Path) -> None:
+def test_failures_at_the_worst_moments_lose_and_double_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the transaction of a micro-batch, whose state is written, and after it, while Spark does not know yet."""
     small_stream(tmp_path, lines_of_small_stream())
-    with open_store(f"sqlite:///{tmp_path / 'whole'}.db") as store:
-        job = small_job(tmp_path, "whole", store)
-        run_to_end(job, spark)
-        open_windows = {alert.query for alert in store.alerts()}
+
+    def run_through(name: str, store: Store) -> list[Written]:
+        told: list[Written] = []
+        reached: SimpleQueue[int | None] = SimpleQueue()
+
+        def after(written: Written) -> None:
+            told.append(written)
+            open_windows.append({alert.query for alert in store.alerts()})
+            reached.put(written.batch.watermark_ms)
+
+        job = small_job(tmp_path, name, store, after=after)
+        job = replace(job, options=replace(job.options, once=False, trigger_ms=0))
+        query = job.start(spark)
+        while reached.get(timeout=200) != 20_000:
+            pass
         job.heartbeat(60_000)
-        run_to_end(job, spark)
+        while reached.get(timeout=200) != 55_000:
+            pass
+        query.stop()
+        return told
+
+    open_windows: list[set[str]] = []
+    with open_store(f"sqlite:///{tmp_path / 'whole'}.db") as store:
+        run_through("whole", store)
         expected = stored(store)
-    assert open_windows == {"jobs", "nodes"}, "job_2 may still end"
+    assert open_windows[:4] == [set(), set(), {"jobs"}, {"jobs", "nodes"}], "job_2 may still end"
     assert {alert[0] for alert in expected["alerts"]} == {"jobs", "lost", "nodes"}
     assert {alert[2] for alert in expected["alerts"] if alert[0] == "lost"} == {'{"job_id":"job_2"}'}
     assert expected["late"] == [(f"{30:032x}", "tests")]
     assert ("events", "no_event", 1) in expected["problems"]
     assert all(row[1] for row in expected["evidence"]), "evidence is the events themselves"
 
-    for batch_id, moment in ((1, "before"), (1, "after")):
-        words = [sys.executable, "-m", "tests.spark_jobs.killed_stream", str(tmp_path), "killed", str(batch_id), moment]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == -9, done.stderr[-2000:]
-    told: list[Written] = []
-    with open_store(f"sqlite:///{tmp_path / 'killed'}.db") as store:
-        job = small_job(tmp_path, "killed", store, after=told.append)
-        run_to_end(job, spark)
-        job.heartbeat(60_000)
-        run_to_end(job, spark)
+    def fail(number: int) -> None:
+        if number == 1:
+            raise RuntimeError("the worst moment")
+
+    with open_store(f"sqlite:///{tmp_path / 'failed'}.db") as store:
+        with monkeypatch.context() as patched:
+            write = AlertSink.write
+
+            def written(sink: AlertSink, rows: pa.Table, number: int) -> Written:
+                fail(number)
+                return write(sink, rows, number)
+
+            patched.setattr(AlertSink, "write", written)
+            with pytest.raises(PySparkException, match="worst moment"):
+                small_job(tmp_path, "failed", store).start(spark).awaitTermination()
+        with pytest.raises(PySparkException, match="worst moment"):
+            small_job(tmp_path, "failed", store, after=lambda w: fail(w.batch_id)).start(spark).awaitTermination()
+        told = run_through("failed", store)
         assert stored(store) == expected
     assert [written.is_repeated for written in told][:2] == [True, False], "the one whose transaction was made"
     assert any(bucket["restored"] for written in told for bucket in written.batch.buckets if "restored" in bucket)
 
 
-def test_a_checkpoint_of_other_queries_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_signal_ends_it_and_other_queries_begin_when_asked(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_stream(tmp_path, lines_of_small_stream())
+    (tmp_path / "queries" / "RUNBOOK.md").write_text(
+        "".join(f"## {name}\nWait.\n" for name in ("jobs", "lost", "nodes"))
+    )
+    config = tmp_path / "config.yaml"
+    config.write_text(f"store: {{directory: {tmp_path / 'store'}}}\nqueries: {{directory: {tmp_path / 'queries'}}}\n")
+    words = [str(tmp_path / "in"), "--format=jsonl", f"--checkpoint={tmp_path / 'checkpoint'}", f"--config={config}"]
+    words += ["--buckets=3", "--lateness=5 s", "--max-files=1", "--trigger=1 ms", "--idle-timeout=never"]
+
+    @contextmanager
+    def this_session(*_given: object) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(stream, "spark_session", this_session)
+    write = AlertSink.write
+
+    def run(*more: str, signal_number: int | None = None) -> tuple[int, list[int]]:
+        done: list[int] = []
+
+        def written(sink: AlertSink, rows: pa.Table, number: int) -> Written:
+            if number == 1 and signal_number is not None:
+                os.kill(os.getpid(), signal_number)  # in the middle of a micro-batch
+            done.append(number)
+            return write(sink, rows, number)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(AlertSink, "write", written)
+            return stream.main([*words, *more]), done
+
+    code, done = run(signal_number=signal.SIGTERM)
+    assert code == 128 + signal.SIGTERM
+    assert done[:2] == [0, 1]
+    path = tmp_path / "queries" / "jobs.cep"
+    path.write_text(path.read_text().replace("1 hour", "2 hours"))
+    capsys.readouterr()
+    assert run("--once") == (2, [])
+    assert "jobs (by job_id) means something else: it begins with" in capsys.readouterr().err
+    code, done = run("--once", "--restart-queries", signal_number=signal.SIGINT if done == [0] else None)
+    assert code == 0
+    assert done[-1] == 3
+    with open_store(f"sqlite:///{next((tmp_path / 'store').glob('*.db'))}") as store:
+        told = {alert.query: alert for alert in store.alerts()}
+        assert told.keys() == {"jobs", "nodes"}
+        assert "job_1: 6" in told["jobs"].summary, "the events that came before the query was changed"
+
+
+def test_a_missing_folder_and_files_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
     small_stream(tmp_path, [])
     with open_store(f"sqlite:///{tmp_path / 'store'}.db") as store:
-        small_job(tmp_path, "checkpoint", store).start(spark).stop()
-        query = tmp_path / "queries" / "jobs.cep"
-        query.write_text(query.read_text().replace("1 hour", "2 hours"))
-        with pytest.raises(SparkJobError, match=r"jobs \(by job_id\) means something else"):
-            small_job(tmp_path, "checkpoint", store).start(spark)
+        job = small_job(tmp_path, "checkpoint", store)
+        source = FolderInput(str(tmp_path / "events"), "parquet")
+        job = replace(job, options=replace(job.options, source=source))
+        with pytest.raises(SparkJobError, match="events: no such folder; expected one"):
+            job.start(spark)
+        event = {"event_id": "1", "type": "NodeLost", "t_lo_ms": 1_000, "host": "n1"}
+        batch = EventBatch.from_rows([event], load_event_types())
+        write_files(to_rows(batch, "tests"), tmp_path / "events", n_files=1)
+        (tmp_path / "events" / "damaged.parquet").write_bytes(b"PAR1 and no more")
+        with pytest.raises(SparkJobError, match=r"events/damaged\.parquet cannot be read .*--skip-damaged"):
+            stream.run(job, spark, threading.Event())
+        assert not store.statistics()
+        job = replace(job, options=replace(job.options, source=replace(source, skip_damaged=True)))
+        stream.run(job, spark, threading.Event())
+        assert {(row.name, row.type, row.value) for row in store.statistics()} == {("events", "NodeLost", 1)}
 
 
 def test_kafka_without_its_package_says_what_to_give(spark: SparkSession) -> None:

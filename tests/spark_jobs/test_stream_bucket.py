@@ -19,7 +19,7 @@ from engine.errors import StateError
 from engine.events import EventBatch
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream_bucket import Bucket, Told
-from spark_jobs.stream_groups import BucketOptions, Group, StreamPlan
+from spark_jobs.stream_groups import Group, StreamPlan
 from spark_jobs.stream_parts import BucketCache, Cached, Head, read_parts, write_parts
 from spark_jobs.stream_plan import stream_plan
 from spark_jobs.stream_rows import match_content, match_of
@@ -234,4 +234,4 @@ def test_an_executor_with_another_program_is_refused(plan: StreamPlan) -> None:
     (group,) = plan.groups
     other = Group(group.route, group.texts, (("jobs", "0" * 32), *group.hashes[1:]), group.told, group.infos)
     with pytest.raises(StateError, match="same program"):
-        Bucket(other, BucketOptions(1, 1, (), 1, frozenset(), 1, 1), 0)
+        Bucket(other, plan.options, 0)
