@@ -24,9 +24,6 @@ from dashboard.times import duration, open_span_picker, shown
 LOOK_S = 1.0
 """How often the page looks at a run."""
 
-GONE = "not in the event log"
-"""Of a bound event: the store has it, the live event log may not."""
-
 _RUN = "history-run"
 
 
@@ -110,7 +107,7 @@ def history_panel(name: str, text: str, checked: Checked, *, run_now: bool) -> N
         return
     snapshot = current.snapshot()
     _tell_end(current, snapshot)
-    results(current, snapshot, gone=GONE)
+    results(current, snapshot, of_log=False)
 
 
 def limits() -> HistoryLimits:

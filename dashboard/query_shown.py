@@ -27,6 +27,7 @@ from dashboard.query_results import (
 from dashboard.store import AppError, event_log
 from dashboard.text import md
 from dashboard.times import exactly
+from engine.events import EventBatch
 
 PREVIEW_ROWS = 200
 """Rows shown while a query still runs."""
@@ -44,8 +45,8 @@ def preview(rows: Sequence[ResultRow], key: str) -> None:
         _table(rows[:PREVIEW_ROWS], key, choose=False)
 
 
-def results(run: AnyRun, snapshot: Snapshot, *, gone: str = "no longer kept") -> None:
-    """All rows. `gone`: what is said of a bound event that the event log does not have."""
+def results(run: AnyRun, snapshot: Snapshot, *, of_log: bool = True) -> None:
+    """All rows. `of_log`: their events are those of the event log; else it may have them or not."""
     rows = snapshot.rows
     if not rows:
         if snapshot.end is not None:
@@ -67,7 +68,7 @@ def results(run: AnyRun, snapshot: Snapshot, *, gone: str = "no longer kept") ->
     if chosen is None:
         st.caption("Select a row to see the events behind it.")
     else:
-        _details(rows[chosen], run.request.variables_of_others(), gone)
+        _details(rows[chosen], run.request.variables_of_others(), of_log=of_log)
 
 
 def _files(run_id: str, rows: Sequence[ResultRow]) -> tuple[str, str]:
@@ -104,14 +105,14 @@ def _table(rows: Sequence[ResultRow], key: str, *, choose: bool) -> int | None:
     return chosen[0] if chosen and chosen[0] < len(rows) else None
 
 
-def _details(row: ResultRow, matches: Mapping[str, str], gone: str) -> None:
+def _details(row: ResultRow, matches: Mapping[str, str], *, of_log: bool) -> None:
     """The events that a row binds, from the log."""
     with st.container(border=True):
         about = f"{exactly(row.first_lo_ms)} to {exactly(row.last_hi_ms)}, confidence {row.confidence:.3f}"
         if row.count != 1 or not row.count_exact:
             about += f"; the row stands for {n_matches(row)} matches, of which the best is shown"
         st.caption(about)
-        frame = _bound(row, matches, gone)
+        frame = bound_events(row, matches, of_log=of_log)
         if frame is None:
             return
         st.dataframe(frame, hide_index=True, placeholder="", key="editor-bound")
@@ -124,16 +125,20 @@ def _details(row: ResultRow, matches: Mapping[str, str], gone: str) -> None:
             st.caption(f"Events that {kind} in any of the matches: {counts}")
 
 
-def _bound(row: ResultRow, matches: Mapping[str, str], gone: str) -> pd.DataFrame | None:
+def bound_events(row: ResultRow, matches: Mapping[str, str], *, of_log: bool) -> pd.DataFrame | None:
+    """The events that a row binds as the log has them; None when it cannot be read, which is told."""
     ids = [event_id for bound in row.bindings.values() for event_id in bound]
     try:
         found = event_log().read(
             from_ms=row.first_lo_ms, to_ms=row.last_hi_ms, where=pc.field("event_id").isin(list(dict.fromkeys(ids)))
         )
     except AppError as error:
-        st.error(f"The events cannot be read: {md(error, 1_000)}", icon=":material/error:")
-        return None
+        if of_log:
+            st.error(f"The events cannot be read: {md(error, 1_000)}", icon=":material/error:")
+            return None
+        found = EventBatch.empty()
+    gone = "no longer kept" if of_log else "not in the event log"
     return bound_events_frame(asdict(row)["bindings"], found, matches, gone)
 
 
-__all__ = ["AnyRun", "preview", "results"]
+__all__ = ["AnyRun", "bound_events", "preview", "results"]

@@ -109,7 +109,9 @@ class TimeAxis:
             return "%H:%M:%S.%L"
         if span_ms <= 20 * MINUTE_MS:
             return "%H:%M:%S"
-        return "%H:%M" if span_ms <= 20 * HOUR_MS else "%m-%d %H:%M"
+        if span_ms <= 20 * HOUR_MS:
+            return "%H:%M"
+        return "%m-%d %H:%M" if span_ms <= 300 * DAY_MS else "%Y-%m-%d"
 
 
 def y_axis(title: str, **more: Any) -> alt.Axis:

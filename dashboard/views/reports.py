@@ -17,11 +17,13 @@ from dashboard.charts.reports import MAX_HOSTS, cluster_queue_chart, host_chart
 from dashboard.report_frames import host_frame, life_time_frame, queue_frame, straggler_frame
 from dashboard.store import Report, report
 from dashboard.text import md
-from dashboard.times import duration, shown, zone
+from dashboard.times import duration, shown, span_picker, zone
 
 MAX_ROWS = 500
 """Of a table on the page; all are in the report's Parquet files."""
 MAX_POINTS = 2_000
+WEEK_MS = 604_800_000
+"""The end of the queued data that is shown unless somebody chooses: years of it tell nothing on one axis."""
 
 
 def page() -> None:
@@ -122,6 +124,30 @@ def _queuing(found: Report) -> None:
     if not queue.num_rows:
         st.info("No map output is known to have waited in this span.", icon=":material/inbox:")
         return
+    whole = pc.min_max(queue.column("window_ms")).as_py()
+    last_ms = whole["max"] + window_ms
+    from_ms, to_ms = span_picker("queue-span", (max(whole["min"], last_ms - WEEK_MS), last_ms))
+    part = windows_between(queue, from_ms, to_ms, window_ms)
+    if part.num_rows:
+        _queue_over_time(part, window_ms)
+    else:
+        st.info(
+            f"No map output waited between {shown(from_ms)} and {shown(to_ms)}. The report has windows from "
+            f"{shown(whole['min'])} to {shown(last_ms)}.",
+            icon=":material/search_off:",
+        )
+    st.subheader("By job")
+    st.dataframe(queue_frame(jobs).head(MAX_ROWS), hide_index=True, column_config=_queue_columns())
+    _cut(jobs, "jobs")
+
+
+def windows_between(queue: pa.Table, from_ms: int, to_ms: int, window_ms: int) -> pa.Table:
+    """The windows that the closed span touches."""
+    start = queue.column("window_ms")
+    return queue.filter(pc.and_(pc.greater_equal(start, from_ms - window_ms), pc.less_equal(start, to_ms)))
+
+
+def _queue_over_time(queue: pa.Table, window_ms: int) -> None:
     frame = queue_steps(queue, window_ms)
     axis = TimeAxis(float(frame["t_ms"].min()), float(frame["t_ms"].max()) + window_ms, zone().key)
     st.altair_chart(cluster_queue_chart(frame, axis), alt="Map output of all jobs that waits for reducers, over time")
@@ -131,9 +157,6 @@ def _queuing(found: Report) -> None:
         "have waiting whose fetches nobody logged. Jobs whose queue is not known are in neither: "
         f"up to {int(frame['n_unknown'].max()):,} at a time."
     )
-    st.subheader("By job")
-    st.dataframe(queue_frame(jobs).head(MAX_ROWS), hide_index=True, column_config=_queue_columns())
-    _cut(jobs, "jobs")
 
 
 def queue_steps(queue: pa.Table, window_ms: int) -> pd.DataFrame:
@@ -195,4 +218,4 @@ def _queue_columns() -> dict[str, Any]:
     return {name: column.NumberColumn(format="bytes") for name in ("At most waited", "Written", "Fetched")}
 
 
-__all__ = ["page", "queue_steps"]
+__all__ = ["page", "queue_steps", "windows_between"]

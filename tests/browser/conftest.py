@@ -49,6 +49,7 @@ def served(chromium: str, demo: DemoResult, tmp_path_factory: pytest.TempPathFac
     recording = Recording.open(demo.store_directory.parent / "recording/recording", Path(), settings.replay)
     alert_of = hostile.add_alerts(folder, settings, recording.manifest.ended_ms)
     hostile.add_events(folder, settings, recording.manifest.ended_ms)
+    hostile.add_reports(folder)
     with site.dashboard(folder) as url:
         yield Site(url, folder, settings, recording.manifest, demo.summary, alert_of)
 

@@ -10,12 +10,14 @@ from app.alerting.recorder import AlertingOptions, Recorder
 from app.assembly import event_log_folder
 from app.event_log import EventLog
 from app.queries import load_queries
+from app.reports.tables import LIFE_TIMES, QUEUING, STRAGGLERS
 from app.settings import Settings
 from app.store.api import Store, open_store
 from app.store.writer import NewProblem
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 from tests.app.alerting_fixtures import FakeMatch
+from tests.dashboard.report_fixtures import host, life_time, queue_of_job, queued, straggler, write_report
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -52,6 +54,20 @@ def add_alerts(store_folder: Path, settings: Settings, now_ms: int) -> dict[str,
                 now_ms,
             )
         return {str(alert.job_id): alert.id for alert in _firing(store)}
+
+
+def add_reports(store_folder: Path) -> None:
+    """All reports, about jobs, users and hosts with these names."""
+    folder = store_folder / "reports"
+    named = list(enumerate(HOSTILE))
+    attempts = [straggler(i, host=name, job_name=name, user=name, job_id=JOB.format(i)) for i, name in named]
+    hosts = [host(name, 2.0 - i / 10) for i, name in named]
+    life_times = [life_time(name, "MAP", "SUCCEEDED") | {"job_name": name} for name in HOSTILE]
+    queues = [queue_of_job(i, 1 << 20, "complete") | {"job_name": name, "user": name} for i, name in named]
+    windows = [queued(i, i << 20, i << 21) for i in range(30)]
+    write_report(folder, STRAGGLERS, {"attempts": attempts, "hosts": hosts})
+    write_report(folder, LIFE_TIMES, {"by_job": life_times, "by_user": life_times})
+    write_report(folder, QUEUING, {"of_cluster": windows, "by_job_and_window": [], "by_job": queues})
 
 
 def add_events(store_folder: Path, settings: Settings, now_ms: int) -> None:

@@ -94,6 +94,25 @@ def test_queries_and_one_with_its_alerts(visitor: OwnVisitor, served: Site) -> N
     own.reads(served.manifest.jobs[-1].job_id)
 
 
+def test_reports_in_all_their_parts_with_hostile_names(visitor: OwnVisitor, served: Site) -> None:
+    own = visitor()
+    facts = {
+        "Stragglers": ("Worst attempts", "Hosts, the slowest first", "per byte read"),
+        "Life times": ("By user", "By job", "95 % within"),
+        "Queued data": ("By job", "Queued map output", "At most waited"),
+    }
+    for part, told in facts.items():
+        page = own.open(f"reports?part={part}", "Reports")
+        own.reads(*told, *(seen(name, 15) for name in HOSTILE))
+        if part != "Life times":
+            expect(page.get_by_test_id("stVegaLiteChart").locator("svg")).to_be_visible()
+        own.at_ease()
+    page = own.open("reports", "Reports")
+    page.get_by_test_id("stDataFrame").first.locator(".dvn-scroller").first.click(position={"x": 17, "y": 52})
+    expect(page).to_have_url(f"{served.url}job?id={JOB.format(0)}")
+    own.settled(re.compile("."))
+
+
 def test_health_in_all_its_parts(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
     facts = {
@@ -158,6 +177,7 @@ def test_a_hostile_name_is_text_on_the_pages_about_it(visitor: OwnVisitor, serve
         ("query?name=no-such-query", "Query", "There is no query file no-such-query"),
         ("query", "Query", "No query is chosen"),
         ("editor?name=no-such-query", "Query editor", "There is no query no-such-query"),
+        ("editor?over=history", "Query editor", "There is no event store yet"),
         ("cluster?from=1000&to=2000", "Cluster", "There is no sample between"),
         ("jobs?name=no-such-job", "Jobs", "No job fits"),
         ("alerts?query=" + QUERY + "&host=nohost", "Alerts", "No alert fits"),

@@ -14,6 +14,7 @@ from dashboard import history_panel
 from dashboard.history_panel import notes, progress_of
 from dashboard.history_pool import HistoryPool, HistoryRun
 from dashboard.query_pool import Snapshot
+from dashboard.query_shown import bound_events
 from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, in_address, installation, rerun, texts, view
 from tests.dashboard.test_history_pool import OBEYS
 from tests.dashboard.test_query_pool import FINISHES, HANGS, PRELUDE, WAIT_S, with_rows
@@ -169,6 +170,14 @@ def test_a_connection_that_ends_leaves_its_run(answering: Answering) -> None:
     assert run._end_of_absence is not None
     rerun(page)  # somebody looks again
     assert run._end_of_absence is None
+
+
+def test_events_that_only_the_store_has_are_told_by_their_ids(installation: Installation) -> None:
+    (installation.folder / "data" / "clustercep.db").unlink()
+    row = ResultRow({}, 0, 1, {"a": ["1"]}, {"a": 1}, 1.0, {})
+    frame = bound_events(row, {}, of_log=False)
+    assert frame is not None
+    assert frame[["Event", "Event id"]].values.tolist() == [["not in the event log", "1"]]
 
 
 def snapshot(**changes: object) -> Snapshot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,27 @@ def test_queued_data_says_what_is_not_known(reported: Installation) -> None:
     (chart,) = page.get("vega_lite_chart")
     assert len(json.loads(chart.proto.spec)["layer"]) == 3  # with a band
     assert "up to 1 at a time" in texts(page)
+
+
+def time_axis(chart: Any) -> list[float]:
+    """Its first and last moment."""
+    found: list[float] = json.loads(chart.proto.spec)["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    return found
+
+
+def test_of_years_of_queued_data_the_last_week_is_drawn_unless_one_chooses(installation: Installation) -> None:
+    years = [queued(0, 1, 1), queued(2_000_000, 2, 2), queued(2_000_001, 3, 3)]
+    write_report(reports_folder(installation.settings), QUEUING, {**REPORT_ROWS[QUEUING], "of_cluster": years})
+    page = view("reports", part="Queued data")
+    (chart,) = page.get("vega_lite_chart")
+    assert time_axis(chart) == [T0_MS + n * 60_000 for n in (2_000_001, 2_000_003)]
+    old = {"from": str(T0_MS), "to": str(T0_MS + 60_000)}
+    (chart,) = view("reports", part="Queued data", **old).get("vega_lite_chart")
+    assert time_axis(chart) == [T0_MS + n * 60_000 for n in (1, 2)]
+    between = {"from": str(T0_MS + 300_000), "to": str(T0_MS + 400_000)}
+    page = view("reports", part="Queued data", **between)
+    assert "No map output waited between" in page.info[0].value
+    assert len(page.dataframe) == 1  # the jobs stay
 
 
 def test_a_newer_run_is_shown_at_once(reported: Installation) -> None:
