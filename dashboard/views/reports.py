@@ -86,7 +86,8 @@ def _stragglers(found: Report) -> None:
     st.altair_chart(host_chart(hosts.to_pandas(), limit), alt="Hosts by how long their attempts take")
     st.caption(
         "Point: median over the host's attempts. Line: from what the median surely exceeds (95 %) to what 90 % of the "
-        "attempts stay below. Hosts are ranked by the line's left end, so that one slow attempt makes no slow host."
+        "attempts stay below. Hosts are ranked by the line's left end, so that one slow attempt makes no slow host; "
+        "with fewer than six attempts it is 0."
         + (f" The first {MAX_HOSTS} of {hosts.num_rows:,} are drawn." if hosts.num_rows > MAX_HOSTS else "")
     )
     st.dataframe(host_frame(hosts.slice(0, MAX_ROWS)), hide_index=True, column_config=_host_columns())

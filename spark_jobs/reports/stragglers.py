@@ -93,8 +93,9 @@ def hosts(compared_attempts: DataFrame, options: StragglerOptions) -> DataFrame:
     low_ratio, p90_ratio, lost_ms (sum of what attempts took beyond the expected).
 
     Ranked by `low_ratio`, the lower end of a 95 % confidence interval for the host's median ratio: the order statistic
-    round((n - 1.96 sqrt(n)) / 2) (sign test, no assumption about the distribution; of few attempts the least). So a
-    host with one slow attempt does not stand above one that is slow all the time, and single outliers move nothing.
+    round((n - 1.96 sqrt(n)) / 2) (sign test, no assumption about the distribution), and 0 of fewer than six attempts,
+    which have none. So a host with one slow attempt does not stand above one that is slow all the time, and single
+    outliers move nothing.
     Successful attempts alone: of the killed ones only the slow are known to be slow.
     """
     counted = compared_attempts.where(
@@ -102,7 +103,8 @@ def hosts(compared_attempts: DataFrame, options: StragglerOptions) -> DataFrame:
     )
     is_straggler = sf.when(sf.col("ratio") >= options.straggler_ratio, 1).otherwise(0)
     n = sf.col("n_attempts")
-    place = sf.greatest(sf.lit(1), sf.round((n - CONFIDENCE_Z * sf.sqrt(n)) / 2)).cast("int")
+    place = sf.round((n - CONFIDENCE_Z * sf.sqrt(n)) / 2).cast("int")
+    existing = sf.greatest(sf.lit(1), place)  # 0 is an error for element_at
     return (
         counted.groupBy("host")
         .agg(
@@ -116,7 +118,7 @@ def hosts(compared_attempts: DataFrame, options: StragglerOptions) -> DataFrame:
         )
         .withColumn("median_ratio", sf.col("quantiles")[0])
         .withColumn("p90_ratio", sf.col("quantiles")[1])
-        .withColumn("low_ratio", sf.element_at("ratios", place))
+        .withColumn("low_ratio", sf.when(place < 1, 0.0).otherwise(sf.element_at("ratios", existing)))
         .drop("quantiles", "ratios")
         .orderBy(sf.desc("low_ratio"), sf.desc("median_ratio"), "host")
     )

@@ -64,7 +64,7 @@ def expected_hosts(kept: dict[str, Row], options: StragglerOptions) -> list[dict
         ratios = sorted(row["ratio"] for row in members)
         n = len(ratios)
         slow = sum(ratio >= options.straggler_ratio for ratio in ratios)
-        low = ratios[max(1, int((n - 1.96 * sqrt(n)) / 2 + 0.5)) - 1]
+        low = ratios[int((n - 1.96 * sqrt(n)) / 2 + 0.5) - 1] if n >= 6 else 0.0  # else 2^-n is above 2.5 %
         found.append({
             "host": host, "n_attempts": n, "n_jobs": len({row["job_id"] for row in members}), "n_stragglers": slow,
             "straggler_ratio": slow / n, "median_ratio": statistics.median(ratios), "low_ratio": low,
