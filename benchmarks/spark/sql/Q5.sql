@@ -6,6 +6,6 @@ WITH around AS (
     ON a.t_hi_ms < b.t_lo_ms AND a.t_hi_ms >= b.t_lo_ms - 60000
   JOIN (SELECT * FROM events WHERE type = 'Balance') e
     ON e.t_hi_ms > d.t_lo_ms AND e.t_hi_ms <= d.t_lo_ms + 60000 AND e.t_hi_ms <= a.t_hi_ms + 600000)
-SELECT task_id, first_id, last_id
+SELECT around.task_id, first_id, last_id
 FROM around JOIN (SELECT * FROM events WHERE type = 'Imbalance') c ON c.t_hi_ms > b_ms AND c.t_hi_ms < d_ms
-GROUP BY task_id, first_id, last_id HAVING count(*) >= 8
+GROUP BY around.task_id, first_id, last_id HAVING count(*) >= 8
