@@ -41,8 +41,9 @@ live: setup ## clustercep beside the mini cluster: are its faults found while th
 	$(call beside_cluster,tests/live/test_live.py)
 
 .PHONY: live-spark
-live-spark: setup ## the jobs on Spark with the mini cluster's HDFS and YARN
-	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_spark_on_yarn.py)
+live-spark: setup ## the jobs on Spark with the mini cluster's HDFS and YARN, and with Kafka
+	@deploy/kafka/install.sh </dev/null
+	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_stream_from_kafka.py tests/live/test_spark_on_yarn.py)
 
 .PHONY: lint
 lint: setup ## ruff, mypy --strict and the layers

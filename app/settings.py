@@ -256,6 +256,7 @@ class SparkSettings(Section):
     master: str | None = Field(default=None, min_length=1)
     store: Annotated[str | None, AfterValidator(_anchored_url)] = Field(default=None, min_length=1)
     conf: dict[str, str] = Field(default_factory=dict)
+    kafka_config: AnchoredPath | None = None
 
     @field_validator("conf")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +28,12 @@ def stream(
     ] = None,
     kafka_option: Annotated[
         list[str] | None, typer.Option("--kafka-option", metavar="NAME=VALUE", help="Of Spark's Kafka source.")
+    ] = None,
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--kafka-config", metavar="FILE", help="Kafka's client properties (TLS, SASL); else spark.kafka_config."
+        ),
     ] = None,
     config: ConfigOption = None,
     master: MasterOption = None,
@@ -62,7 +69,7 @@ def stream(
     options = {
         "--checkpoint": checkpoint, "--format": file_format, "--kafka": kafka, "--topic": topic, "--config": config,
         "--master": master, "--buckets": buckets, "--lateness": lateness, "--idle-timeout": idle_timeout,
-        "--trigger": trigger, "--max-files": max_files,
+        "--trigger": trigger, "--max-files": max_files, "--kafka-config": kafka_config,
     }  # fmt: skip
     words = words_of(options)
     words += [f"--kafka-option={entry}" for entry in kafka_option or ()] + [f"--conf={entry}" for entry in conf or ()]

@@ -57,10 +57,11 @@ from spark_jobs.stream_checkpoint import (
 )
 from spark_jobs.stream_groups import StreamPlan, meaning
 from spark_jobs.stream_idle import IdleClock
+from spark_jobs.stream_kafka import KafkaInput, check_config, check_options
 from spark_jobs.stream_packs import packed
 from spark_jobs.stream_plan import stream_plan
 from spark_jobs.stream_processor import CONF, told_rows
-from spark_jobs.stream_sources import FolderInput, KafkaInput, read_events, read_heartbeats, with_event_time
+from spark_jobs.stream_sources import FolderInput, read_events, read_heartbeats, with_event_time
 
 log = structlog.get_logger(__name__)
 
@@ -239,7 +240,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _main(given: argparse.Namespace, settings: Settings) -> int:
-    options = _options(given)
+    options = _options(given, settings.spark.kafka_config)
     queries = checked_queries(settings)
     with ExitStack() as opened, _stopped_by_signals() as stopped:
         opened.enter_context(only_process(settings.store.directory))
@@ -300,7 +301,7 @@ def _reason(error: PySparkException) -> str:
     return (told or lines or ["no reason given"])[0]
 
 
-def _options(given: argparse.Namespace) -> StreamOptions:
+def _options(given: argparse.Namespace, kafka_config: Path | None) -> StreamOptions:
     if (given.input is None) == (given.kafka is None):
         raise AppError("expected one source: a folder as INPUT, or --kafka SERVERS with --topic TOPIC")
     source: FolderInput | KafkaInput
@@ -309,7 +310,11 @@ def _options(given: argparse.Namespace) -> StreamOptions:
     elif given.topic is None:
         raise AppError("--kafka without --topic; expected the topic with the events")
     else:
-        source = KafkaInput(given.kafka, given.topic, _pairs(given.kafka_option, "--kafka-option"))
+        source = KafkaInput(
+            given.kafka, given.topic, _pairs(given.kafka_option, "--kafka-option"), given.kafka_config or kafka_config
+        )
+        check_options(source.options)
+        check_config(source.config)
     return StreamOptions(
         source=source,
         checkpoint=given.checkpoint,
@@ -332,7 +337,8 @@ def _duration(text: str, name: str) -> int:
 def _pairs(given: Sequence[str], name: str) -> Mapping[str, str]:
     pairs = dict(entry.partition("=")[::2] for entry in given)
     if "" in pairs or any("=" not in entry for entry in given):
-        raise AppError(f"{name}: found {list(given)}; expected NAME=VALUE")
+        names = [entry.partition("=")[0] for entry in given]  # a value may be a secret
+        raise AppError(f"{name}: found {names}; expected NAME=VALUE")
     return pairs
 
 
@@ -353,6 +359,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kafka", metavar="SERVERS", help="Read a topic instead: host:port, several with commas.")
     parser.add_argument("--topic", help="Its name; a value is a JSON object with the columns of an event.")
     parser.add_argument("--kafka-option", action="append", default=[], metavar="NAME=VALUE", help="Of Spark's source.")
+    parser.add_argument("--kafka-config", type=Path, metavar="FILE", help="Kafka's client properties: TLS, SASL.")
     parser.add_argument("--config", type=Path, metavar="FILE", help="Another config.yaml.")
     parser.add_argument("--master", metavar="URL", help="Of the cluster; all cores of this machine without.")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="Setting of Spark.")

@@ -6,23 +6,22 @@ Each gives rows with the columns of the store's events, `MALFORMED` (what is wro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from engine.events import HEADER
 from spark_jobs.event_store.schema import EVENTS
-from spark_jobs.session import SparkJobError
+from spark_jobs.stream_kafka import KafkaInput, kafka_records
 from spark_jobs.stream_packs import EVENT_TIME, MALFORMED
 
 _CORRUPT = "__corrupt"
 _PLACE = "__place"
 _SHOWN_CHARS = 200
+_NO_OBJECT = "no JSON object in UTF-8 with these columns: "
 _NEEDED = ("event_id", "type", "t_lo_ms")
 
 FileFormat = Literal["parquet", "jsonl"]
@@ -42,20 +41,6 @@ class FolderInput:
     def describe(self) -> dict[str, object]:
         """What must not change between two runs on one checkpoint."""
         return {"folder": self.url, "format": self.format}
-
-
-@dataclass(frozen=True)
-class KafkaInput:
-    """A topic whose values are events, each a JSON object in UTF-8 with the names of the store's columns."""
-
-    servers: str
-    topic: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Further ones of Spark's Kafka source, as startingOffsets or kafka.security.protocol."""
-
-    def describe(self) -> dict[str, object]:
-        """What must not change between two runs on one checkpoint."""
-        return {"kafka": self.servers, "topic": self.topic}
 
 
 def read_events(spark: SparkSession, source: FolderInput | KafkaInput, columns: StructType = EVENTS) -> DataFrame:
@@ -107,30 +92,23 @@ def _folder(spark: SparkSession, source: FolderInput, columns: StructType) -> Da
 
 
 def _kafka(spark: SparkSession, source: KafkaInput, columns: StructType) -> DataFrame:
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", source.servers)
-    for name, value in {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}.items():
-        reader = reader.option(name, value)
-    try:
-        records = reader.load()
-    except PySparkException as error:
-        if "kafka" in str(error).lower() and "find" in str(error).lower():
-            raise SparkJobError(
-                "Spark has no Kafka source: it is a package of its own; give it to the job with "
-                f"--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, or with "
-                "--packages to spark-submit"
-            ) from error
-        raise SparkJobError(f"Kafka topic {source.topic} on {source.servers}: {error}") from error
+    records = kafka_records(spark, source)
     with_corrupt = StructType([*columns.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    event = sf.from_json(sf.col("value").cast(StringType()), with_corrupt, options).alias("event")
+    raw = sf.col("value").cast(StringType())
+    text = sf.make_valid_utf8(raw)
+    event = sf.from_json(text, with_corrupt, options).alias("event")
+    damaged = sf.when(~sf.is_valid_utf8(raw), text).alias("damaged")
     place = sf.concat_ws("/", "topic", sf.col("partition").cast(StringType()), sf.col("offset").cast(StringType()))
-    return _checked(records.select(event, place.alias(_PLACE)).select("event.*", _PLACE), columns)
+    parsed = records.select(event, damaged, place.alias(_PLACE)).select("event.*", "damaged", _PLACE)
+    return _checked(parsed.withColumn(_CORRUPT, sf.coalesce("damaged", _CORRUPT)).drop("damaged"), columns)
 
 
 def _checked(rows: DataFrame, wanted: StructType) -> DataFrame:
     """Columns that may be left out are filled in; what is no event says why."""
     found = sf.when(
-        sf.col(_CORRUPT).isNotNull(), sf.concat(sf.lit("no JSON object with these columns: "), _shown(sf.col(_CORRUPT)))
+        sf.col(_CORRUPT).isNotNull(),
+        sf.concat(sf.lit(_NO_OBJECT), _shown(sf.col(_CORRUPT))),
     )
     for name in _NEEDED:
         found = found.when(sf.col(name).isNull(), sf.lit(f"{name} is missing"))
@@ -146,7 +124,7 @@ def _checked(rows: DataFrame, wanted: StructType) -> DataFrame:
 
 
 def _shown(text: Column) -> Column:
-    return sf.substring(text, 1, _SHOWN_CHARS)
+    return sf.substring(sf.make_valid_utf8(text), 1, _SHOWN_CHARS)
 
 
 assert set(_NEEDED) <= set(HEADER.names)

@@ -13,13 +13,4 @@ stamp="$library/.complete-$(sha256sum "$here/pom.xml" | cut -c1-12)"
 [ -e "$stamp" ] || command -v mvn >/dev/null || packages+=(maven)
 "$here/../setup/system-packages.sh" "${packages[@]}"
 
-if [ ! -e "$stamp" ]; then
-  echo "fetching Hadoop $version and what it needs into $library (about 95 MB)"
-  rm -rf "$library"
-  mkdir -p "$library"
-  timeout --foreground 15m mvn -q -B -Dstyle.color=never -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$library" || {
-    echo "Maven could not fetch Hadoop $version (within 15 minutes); check its settings (a mirror or proxy goes into ~/.m2/settings.xml) and run this again" >&2
-    exit 1
-  }
-  touch "$stamp"
-fi
+"$here/../setup/maven-jars.sh" "Hadoop $version" "$here/pom.xml" "$library" "about 95 MB"

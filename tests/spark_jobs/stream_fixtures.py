@@ -28,6 +28,7 @@ from deploy.minicluster import packing
 from engine.events import EventBatch
 from spark_jobs.event_store.schema import to_rows
 from spark_jobs.stream import StreamJob, StreamOptions
+from spark_jobs.stream_kafka import KafkaInput
 from spark_jobs.stream_sources import FolderInput
 from tests.collectors.test_recording import RecordedTransport
 
@@ -109,12 +110,15 @@ LATENESS_MS = 5_000
 RECEIVER = Receiver(url=SecretStr("http://127.0.0.1:9/"))
 
 
-def small_job(folder: Path, name: str, store: Store, **more: Any) -> StreamJob:
-    """Three queries over the JSON files of `folder`, with alerts for one receiver; the checkpoint is called `name`."""
+def small_job(folder: Path, name: str, store: Store, kafka: KafkaInput | None = None, **more: Any) -> StreamJob:
+    """Three queries over the JSON files of `folder`, or a topic, with alerts for one receiver.
+
+    The checkpoint is called `name`.
+    """
     shipped = load_settings(ROOT / "config.yaml", {})
     alerting = shipped.alerting.model_copy(update={"receivers": {"ops": RECEIVER}})
     settings = shipped.model_copy(update={"alerting": alerting})
-    source = FolderInput(str(folder / "in"), "jsonl", max_files=1)
+    source = kafka or FolderInput(str(folder / "in"), "jsonl", max_files=1)
     options = StreamOptions(source, str(folder / name), n_buckets=3, lateness_ms=LATENESS_MS, once=True)
     queries = load_queries(Queries(directory=folder / "queries"), 60_000)
     return StreamJob(options, settings, queries, store, **more)

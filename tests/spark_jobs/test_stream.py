@@ -31,7 +31,8 @@ from spark_jobs.event_store.schema import to_rows
 from spark_jobs.session import SparkJobError
 from spark_jobs.stream import StreamJob, StreamOptions
 from spark_jobs.stream_alerts import AlertSink, Written
-from spark_jobs.stream_sources import FolderInput, KafkaInput, read_events
+from spark_jobs.stream_kafka import KafkaInput
+from spark_jobs.stream_sources import FolderInput, read_events
 from tests.spark_jobs.stream_fixtures import ROOT, recorded_events, shuffled_rows, small_job, small_stream, write_files
 
 DAY_MS = 86_400_000
