@@ -10,11 +10,15 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
+from xml.etree.ElementTree import ParseError
+
+from defusedxml import ElementTree
 
 from app.errors import AppError
 
 NEEDED_JAVA = 17
 CONNECT_TIMEOUT_S = 5.0
+RESOURCEMANAGER_PORT = 8032
 
 _ON_THIS_MACHINE = re.compile(r"local(\[(\*|[1-9][0-9]*)(, *[0-9]+)?\])?|local-cluster\[[0-9, ]+\]")
 _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
@@ -36,7 +40,7 @@ def check_master(master: str, environment: Mapping[str, str] | None = None) -> N
     if is_on_this_machine(master):
         return
     if master == "yarn":
-        _check_hadoop_configuration(given)
+        _check_any_answers(master, _resource_managers(_hadoop_configuration(given)), RESOURCEMANAGER_PORT)
     elif master.startswith("spark://"):
         _check_any_answers(master, master.removeprefix("spark://").split(","), 7077)
     elif master.startswith("k8s://"):
@@ -65,16 +69,37 @@ def check_java(environment: Mapping[str, str] | None = None) -> None:
         raise SparkJobError(f"Spark needs Java {NEEDED_JAVA}: {java} is {version}; {remedy}")
 
 
-def _check_hadoop_configuration(given: Mapping[str, str]) -> None:
+def _hadoop_configuration(given: Mapping[str, str]) -> Path:
+    """The yarn-site.xml that counts."""
     folders = [given[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if given.get(name)]
     remedy = "set HADOOP_CONF_DIR to the folder with the cluster's core-site.xml and yarn-site.xml"
     if not folders:
         raise SparkJobError(f"Spark master yarn: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set; {remedy}")
-    if not any(Path(folder, "yarn-site.xml").is_file() for folder in folders):
+    sites = [site for folder in folders if (site := Path(folder, "yarn-site.xml")).is_file()]
+    if not sites:
         raise SparkJobError(f"Spark master yarn: no yarn-site.xml in {' or '.join(folders)}; {remedy}")
+    return sites[0]
+
+
+def _resource_managers(site: Path) -> list[str]:
+    """Where it says that they listen; none where that is left to defaults or variables."""
+    try:
+        entries = ElementTree.parse(site).iter("property")
+    except (OSError, ParseError) as error:
+        raise SparkJobError(f"Spark master yarn: {site}: {error}; expected Hadoop's configuration in XML") from None
+    given = {entry.findtext("name", "").strip(): entry.findtext("value", "").strip() for entry in entries}
+    is_several = given.get("yarn.resourcemanager.ha.enabled") == "true"
+    names = given.get("yarn.resourcemanager.ha.rm-ids", "").split(",") if is_several else [""]
+    suffixes = [f".{name.strip()}" if name else "" for name in names]
+    found = [
+        given.get(f"yarn.resourcemanager.address{suffix}") or given.get(f"yarn.resourcemanager.hostname{suffix}")
+        for suffix in suffixes
+    ]
+    return [place for place in found if place and "${" not in place]
 
 
 def _check_any_answers(master: str, places: list[str], default_port: int) -> None:
+    """Nothing is said of no places."""
     reasons: list[str] = []
     for place in places:
         try:
@@ -89,6 +114,8 @@ def _check_any_answers(master: str, places: list[str], default_port: int) -> Non
                 return
         except OSError as error:
             reasons.append(f"{host}:{port}: {(error.strerror or str(error)).lower()}")
+    if not places:
+        return
     raise SparkJobError(
         f"Spark master {master} cannot be reached: {'; '.join(reasons)}; start it, or name another with --master"
     )

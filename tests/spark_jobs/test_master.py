@@ -41,6 +41,30 @@ def test_yarn_needs_the_clusters_configuration(tmp_path: Path) -> None:
         check_master("yarn", {"HADOOP_CONF_DIR": str(tmp_path)})
     (tmp_path / "yarn-site.xml").write_text("<configuration/>")
     check_master("yarn", {"YARN_CONF_DIR": str(tmp_path)})
+    (tmp_path / "yarn-site.xml").write_text("<configuration>")
+    with pytest.raises(SparkJobError, match=r"yarn-site.xml: .*expected Hadoop's configuration"):
+        check_master("yarn", {"YARN_CONF_DIR": str(tmp_path)})
+
+
+def yarn_site(**given: str) -> str:
+    entries = "".join(
+        f"<property><name>yarn.resourcemanager.{name}</name><value>{value}</value></property>"
+        for name, value in given.items()
+    )
+    return f"<configuration>{entries}</configuration>"
+
+
+def test_a_resource_manager_that_does_not_answer(tmp_path: Path) -> None:
+    site, given = tmp_path / "yarn-site.xml", {"HADOOP_CONF_DIR": str(tmp_path)}
+    site.write_text(yarn_site(address="127.0.0.1:1"))
+    with pytest.raises(SparkJobError, match=r"yarn cannot be reached: 127\.0\.0\.1:1: connection refused"):
+        check_master("yarn", given)
+    site.write_text(yarn_site(address="${somewhere}:8032"))
+    check_master("yarn", given)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        both = {"ha.enabled": "true", "ha.rm-ids": "a, b", "address.a": "127.0.0.1:1"}
+        site.write_text(yarn_site(**both, **{"address.b": f"127.0.0.1:{server.getsockname()[1]}"}))
+        check_master("yarn", given)
 
 
 @pytest.mark.parametrize(
