@@ -12,6 +12,7 @@ time of the input passes.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import queue
@@ -22,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -41,7 +43,8 @@ LATENESS_MS = 30_000
 SHARES = (0.5, 0.9)
 WORKLOAD = "H, all predefined queries"
 LIMIT_S = 300.0
-_LOOK_S = 0.25
+_LOOK_S = 1.0
+"""Between two looks at the memory of all processes, which takes a while."""
 
 Line = dict[str, Any]
 
@@ -78,6 +81,7 @@ class Child:
         self.began_s = time.time()
         self.lines: list[Line] = []
         self.peak_mb = 0.0
+        self._look_s = 0.0
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.spark.stream_run"],
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -88,19 +92,19 @@ class Child:
         self._process.stdin.flush()
         self._told: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
+        atexit.register(self.kill)
 
     def next(self, timeout_s: float = LIMIT_S) -> Line | None:
         """The next line; None when the process has ended; raises TimeoutError."""
         ends_s = time.monotonic() + timeout_s
-        while time.monotonic() < ends_s:
+        while (left_s := ends_s - time.monotonic()) > 0:
+            self._look()
             try:
-                line = self._told.get(timeout=_LOOK_S)
+                line = self._told.get(timeout=min(_LOOK_S, left_s))
             except queue.Empty:
-                self._look()
                 continue
             if line is not None:
                 self.lines.append(line)
-                self._look()
             return line
         raise TimeoutError(f"the stream has told nothing for {timeout_s} s")
 
@@ -112,7 +116,8 @@ class Child:
 
     def kill(self) -> None:
         """With -9, and all of its processes."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def _read(self) -> None:
@@ -123,6 +128,9 @@ class Child:
         self._told.put(None)
 
     def _look(self) -> None:
+        if time.monotonic() < self._look_s:
+            return
+        self._look_s = time.monotonic() + _LOOK_S
         self.peak_mb = max(self.peak_mb, memory_mb(self._process.pid))
 
 
