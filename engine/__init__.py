@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.reference.composition import reference_cascade
-    from engine.runtime.cascade import match_id
+    from engine.runtime.cascade import match_id, match_id_of_json
     from engine.runtime.cold import answer_while_compiling
     from engine.runtime.compiled import CompiledQuery, compile_query
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
@@ -67,6 +67,7 @@ _HOMES = {
     "compile_query": "engine.runtime.compiled",
     "kernels_are_compiled": "engine.kernels.cache",
     "match_id": "engine.runtime.cascade",
+    "match_id_of_json": "engine.runtime.cascade",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
     "query_hashes": "engine.runtime.composition",
@@ -115,6 +116,7 @@ __all__ = [
     "joined_rows",
     "kernels_are_compiled",
     "match_id",
+    "match_id_of_json",
     "parse",
     "print_query",
     "query_hashes",

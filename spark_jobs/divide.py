@@ -108,7 +108,8 @@ def divide(
         return Division({}, slices=cut if cut.n > 1 else None)
     floats = float_names(query)
     heavy = tuple(_heavy_keys(events, distribution, counted, longest_ms, sizes, floats))
-    return Division(distribution.keys, floats, min(n_parts, max(1, len(counted.by_bucket))), heavy)
+    n_buckets = min(n_parts, max(1, len(counted.by_bucket)))
+    return Division(distribution.keys, floats, n_buckets, heavy, all_keyed=not counted.n_everywhere)
 
 
 def float_names(query: CompiledQuery) -> frozenset[str]:
@@ -152,7 +153,10 @@ def _heavy_keys(
 
 def in_parts(events: DataFrame, division: Division) -> DataFrame:
     """Each event in every part that needs it: a partition for each part, in stream order, with the column PART."""
-    placed = events.withColumn(PART, sf.explode(division.parts()))
+    if division.is_one_each:  # an array for each event, and taking it apart, is a good part of the whole
+        placed = events.withColumn(PART, division.part()).where(sf.col(PART).isNotNull())
+    else:
+        placed = events.withColumn(PART, sf.explode(division.parts()))
     return placed.repartitionById(division.n_parts, PART).sortWithinPartitions(*ORDER)
 
 

@@ -17,6 +17,7 @@ import engine
 from app.aggregates import register_configured
 from engine.events import HEADER, SKEW, AttributeType, EventBatch, EventSchema
 from spark_jobs.best_rows import Best
+from spark_jobs.match_columns import columnar_batches
 from spark_jobs.match_rows import Source, rows_batch
 from spark_jobs.parts import EVERYTHING, Range
 from spark_jobs.session import SparkJobError
@@ -163,6 +164,9 @@ class _Part:
             self._best.add(batch)
 
     def _keep(self, block: engine.RowBlock) -> None:
+        if block.is_columnar and len(self._queries) == 1:
+            self._put_columns(block.to_arrow())
+            return
         rows: list[engine.MatchRow] = []
         for row in block:
             if row.query == self._task.name and self._from_ms <= row.first_lo_ms < self._to_ms:
@@ -172,6 +176,12 @@ class _Part:
                 self._put(rows)
                 rows = []
         self._put(rows)
+
+    def _put_columns(self, table: pa.Table) -> None:
+        first_ms = table.column("first_lo_ms").to_numpy()
+        own = table.filter(pa.array((self._from_ms <= first_ms) & (first_ms < self._to_ms)))
+        self._n_rows += own.num_rows
+        self._found += columnar_batches(own, self._task.source)
 
     def _put(self, rows: Sequence[engine.MatchRow]) -> None:
         if rows:

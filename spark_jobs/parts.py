@@ -39,6 +39,7 @@ class Division:
     """Parts are numbered from 0: buckets of keys, then the heavy keys'; or slices of time; or a single one.
 
     `keys`: see `engine.Distribution`, empty where nothing is divided by key. `floats`: the doubles among the key.
+    `all_keyed`: whether there are no events of types without the key, which all parts need.
     """
 
     keys: Mapping[str, tuple[str, ...]]
@@ -46,6 +47,7 @@ class Division:
     n_buckets: int = 0
     heavy: tuple[HeavyKey, ...] = ()
     slices: Slices | None = None
+    all_keyed: bool = False
 
     @property
     def n_parts(self) -> int:
@@ -64,6 +66,19 @@ class Division:
             if key.slices is not None:
                 found |= {start + n: key.slices.own(n) for n in range(key.slices.n)}
         return found
+
+    @property
+    def is_one_each(self) -> bool:
+        """Whether no event goes to several parts."""
+        return self.all_keyed and all(key.slices is None for key in self.heavy)
+
+    def part(self) -> Column:
+        """The part of an event where `is_one_each`; null for one in none."""
+        key = next(iter(self.keys.values()))
+        chosen = bucket(key, self.n_buckets)
+        for start, heavy in self._starts():
+            chosen = sf.when(key_hash(key) == heavy.hash, sf.lit(start)).otherwise(chosen)
+        return sf.when(has_key(key, self.floats), chosen)
 
     def parts(self) -> Column:
         """The parts of an event (columns type, t_lo_ms, t_hi_ms and the key's): an array, empty for one in none."""

@@ -199,6 +199,11 @@ class MatchBlock(OneByOne):
         spell_out(self.node_parent, self.node_row, self.match_node, self.match_last, offsets, rows)
         return offsets, rows
 
+    @property
+    def is_columnar(self) -> bool:
+        """Yes."""
+        return True
+
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         offsets, rows = self.chains

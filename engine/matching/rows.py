@@ -99,6 +99,11 @@ class RowBlock(Sequence[MatchRow]):
     def n_matches(self) -> int:
         """Matches behind the rows (at least, where one of them is a lower bound)."""
 
+    @property
+    def is_columnar(self) -> bool:
+        """Whether each row is one match without anything unusual, and `to_arrow` makes no row to say so."""
+        return False
+
     @abstractmethod
     def to_arrow(self) -> pa.Table:
         """See `rows_table`."""
@@ -229,6 +234,11 @@ class MatchRows(RowBlock):
         return sum(
             part.n_matches if isinstance(part, RowBlock) else sum(row.count for row in part) for part in self._parts
         )
+
+    @property
+    def is_columnar(self) -> bool:
+        """Whether all parts are."""
+        return all(isinstance(part, RowBlock) and part.is_columnar for part in self._parts)
 
     def to_arrow(self) -> pa.Table:
         """All rows; see `rows_table`."""

@@ -34,6 +34,11 @@ class RunRows(ChunkedRows):
         """Each row is one."""
         return len(self)
 
+    @property
+    def is_columnar(self) -> bool:
+        """Yes."""
+        return True
+
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         histories, source = self._histories, self._source

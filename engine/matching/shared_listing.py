@@ -74,6 +74,11 @@ class ListedBlock(OneByOne):
         )  # fmt: skip
         return offsets, rows, steps
 
+    @property
+    def is_columnar(self) -> bool:
+        """Yes."""
+        return True
+
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         offsets, rows, steps = self.chains

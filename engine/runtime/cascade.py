@@ -115,10 +115,22 @@ def match_id(
     bindings: Mapping[str, Binding],
 ) -> str:
     """The event id of a match, of whatever runtime."""
+    texts = {variable: binding_json(ids) for variable, ids in bindings.items()}
+    return match_id_of_json(query, query_hash, key, window, texts)
+
+
+def match_id_of_json(
+    query: str,
+    query_hash: str,
+    key: Sequence[tuple[str, object]],
+    window: tuple[int, int] | None,
+    bindings: Mapping[str, str],
+) -> str:
+    """The same for bindings that are JSON texts already, as `binding_json` writes them."""
     # The JSON text of [query, query_hash, key, window, [[variable, ids], ...]].
-    bound = ", ".join(f"[{json.dumps(variable)}, {binding_json(ids)}]" for variable, ids in bindings.items())
+    bound = ", ".join(f"[{json.dumps(variable)}, {text}]" for variable, text in bindings.items())
     identity = f"{json.dumps([query, query_hash, key, window])[:-1]}, [{bound}]]"
     return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
 
 
-__all__ = ["Feed", "in_order", "match_events", "match_id", "with_producers"]
+__all__ = ["Feed", "in_order", "match_events", "match_id", "match_id_of_json", "with_producers"]
