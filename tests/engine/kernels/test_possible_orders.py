@@ -67,7 +67,7 @@ def counted(
 INTERVALS = st.tuples(st.integers(0, 9), st.sampled_from([0, 0, 1, 2, 3, 5, 9])).map(lambda pair: (pair[0], sum(pair)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_counts_are_those_of_all_sequences(data: st.DataObject) -> None:
     intervals = sorted(data.draw(st.lists(INTERVALS, min_size=2, max_size=6)), key=lambda interval: interval[0])
@@ -83,7 +83,7 @@ def test_counts_are_those_of_all_sequences(data: st.DataObject) -> None:
     assert all(complete)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(INTERVALS, min_size=2, max_size=6), st.integers(0, 30), st.integers(0, 20))
 def test_without_budget_a_count_is_a_lower_bound(intervals: list[Interval], budget: int, within_ms: int) -> None:
     intervals = sorted(intervals, key=lambda interval: interval[0])

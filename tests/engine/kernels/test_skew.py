@@ -138,7 +138,7 @@ def sequences(draw: st.DrawFn, max_skew_ms: int = 3, max_length_ms: int = 8) -> 
     return observed(*rows)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(sequences(), st.one_of(st.none(), st.integers(0, 14)), st.booleans())
 def test_the_share_of_all_worlds(events: list[ObservedEvent], within_ms: int | None, strict: bool) -> None:
     exact = confidence_by_steps(events, within_ms, strict_ties=strict)
