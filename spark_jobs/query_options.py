@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import engine
+from app.aggregates import register_configured
 from app.clock import SystemClock
 from app.config import load_settings
 from app.durations import parse_duration_ms
@@ -130,6 +131,8 @@ def _asked(given: argparse.Namespace, settings: Settings) -> Asked:
     if changes:
         text = engine.print_query(replace(engine.parse(text, name), **changes))
     aggregates = tuple(dict.fromkeys((*settings.queries.aggregates, *given.aggregate)))
+    if wrong := register_configured(aggregates, "--aggregate"):
+        raise SparkJobError("; ".join(map(str, wrong)))
     return Asked(name, {**texts, name: text}, load_event_types(), parameters, aggregates)
 
 

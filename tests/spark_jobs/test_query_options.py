@@ -50,6 +50,18 @@ def test_a_predefined_query_by_its_name() -> None:
     assert query.types == {"JobStart", "Mapper", "JobEnd"}
 
 
+def test_an_aggregate_of_an_installed_module(tmp_path: Path) -> None:
+    path = tmp_path / "middle.cep"
+    path.write_text(
+        "PATTERN SEQ(JobStart a, Mapper+ b[], JobEnd c) WHERE skip_till_next_match { [job_id] } WITHIN 1 day\n"
+        "RETURN median_low(b[].period_ms) AS middle_ms\n"
+    )
+    query = request_of([CONFIG, "--aggregate=statistics:median_low", str(path)]).asked.compiled()
+    assert "median_low(b[].period_ms)" in query.explain()
+    with pytest.raises(SparkJobError, match="--aggregate: found 'no_such_module:median'"):
+        request_of([CONFIG, "--aggregate=no_such_module:median", str(path)])
+
+
 def test_queries_over_matches(query_file: Path, tmp_path: Path) -> None:
     over = tmp_path / "twice.cep"
     over.write_text("PATTERN SEQ(long_jobs a, long_jobs b) WHERE skip_till_any_match WITHIN 1 day")
