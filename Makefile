@@ -43,7 +43,9 @@ live: setup ## clustercep beside the mini cluster: are its faults found while th
 .PHONY: live-spark
 live-spark: setup ## the jobs on Spark with the mini cluster's HDFS and YARN, and with Kafka
 	@deploy/kafka/install.sh </dev/null
-	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_stream_from_kafka.py tests/live/test_spark_on_yarn.py)
+	@# Kafka's jars are on the class path of a JVM that is started with them: a process of its own.
+	$(call beside_cluster,tests/live/test_stream_from_kafka.py)
+	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_spark_on_yarn.py)
 
 .PHONY: lint
 lint: setup ## ruff, mypy --strict and the layers
