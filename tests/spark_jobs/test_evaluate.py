@@ -104,6 +104,18 @@ def test_precise_events(strategy: str) -> None:
     assert sum(n_ways) > 0
 
 
+@pytest.mark.parametrize("strategy", [ANY, NEXT])
+@_SETTINGS
+@given(length_ms=st.integers(3, 9))
+def test_events_at_every_border(strategy: str, length_ms: int) -> None:
+    rows = [
+        {"event_id": f"e{n}", "type": "AB"[n % 2], "t_lo_ms": n // 2, "t_hi_ms": n // 2, "source_seq": n}
+        for n in range(40)
+    ]
+    case = Case(f"PATTERN SEQ(A a, B b) WHERE {strategy} WITHIN 3 ms", EventBatch.from_rows(rows, SCHEMA))
+    assert check(case, 1, length_ms, 7, 5) == 1
+
+
 def test_imprecise_events() -> None:
     n_ways = []
 
