@@ -23,6 +23,7 @@ from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream_groups import BucketOptions, Group, compiled_queries
+from spark_jobs.stream_rows import as_told
 
 if TYPE_CHECKING:
     from engine import MatchRow
@@ -42,6 +43,8 @@ class Told:
 
     watermark_ms: int
     matches: list[MatchRow] = field(default_factory=list)
+    report_ids: dict[int, str] = field(default_factory=dict)
+    """By place in `matches`: ids of rows of reports that have lost their events (see `stream_rows.as_told`)."""
     evidence: list[dict[str, Any]] = field(default_factory=list)
     """Events of the best match of each episode."""
     late: list[dict[str, Any]] = field(default_factory=list)
@@ -89,7 +92,9 @@ class Bucket:
         self._expire()
         self._keep(released)
         matches = self._engine.process(apart(released), watermark_ms)
-        told.matches = [row for row in matches if row.query in self._told]
+        for row in matches:
+            if row.query in self._told:
+                self._tell(row, told)
         self._add_evidence(told)
         for table in tables:
             for source, events in _by_source(table):
@@ -140,6 +145,14 @@ class Bucket:
             told.counters.update({(name, source, kind): n for kind, n in by_type.items() if self._counts(kind)})
         # Late events are told by every bucket that gets them, and counted once by the driver.
         told.late += [{**row, SOURCE: source} for row in offered.late.rows()]
+
+    def _tell(self, row: MatchRow, told: Told) -> None:
+        info = self._infos[row.query]
+        if info.is_report:
+            row, known_id = as_told(row, info.hash)
+            if known_id is not None:
+                told.report_ids[len(told.matches)] = known_id
+        told.matches.append(row)
 
     def _counts(self, event_type: str) -> bool:
         route = self._group.route

@@ -129,8 +129,8 @@ def _rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
         )
 
     yield row(STATUS, status)
-    for match in told.matches:
-        yield row(MATCH, match_content(match), match.query)
+    for place, match in enumerate(told.matches):
+        yield row(MATCH, match_content(match, told.report_ids.get(place)), match.query)
     for event in told.evidence:
         yield row(EVIDENCE, event_content(event))
     for event in told.late:

@@ -123,9 +123,12 @@ def alert_id(query: str, key_text: str, start_ms: int, query_hash: str) -> str:
 
 def report_id(query: str, query_hash: str, match: Match, key_text: str) -> str:
     """Identity of a report's row (32 hex digits): its query, key, events and window."""
-    bindings = json.dumps({name: list(ids) for name, ids in match.bindings.items()}, sort_keys=True)
+    # As json.dumps has it, with sorted keys.
+    bindings = ", ".join(
+        f"{json.dumps(name)}: {engine.binding_json(ids)}" for name, ids in sorted(match.bindings.items())
+    )
     window = [] if match.window is None else [json.dumps(match.window)]
-    return digest("report", query, query_hash, key_text, bindings, *window)
+    return digest("report", query, query_hash, key_text, f"{{{bindings}}}", *window)
 
 
 def digest(*parts: str) -> str:

@@ -72,7 +72,7 @@ class RunRows(ChunkedRows):
         """A chunk from row `start` on."""
         histories, source, plan = self._histories.chosen(slice(start, start + self.CHUNK)), self._source, self._plan
         listed = histories.listed()
-        ids = source.ids.take(pa.array(listed.rows)).to_pylist()
+        ids = source.text_of_each(listed.rows)
         bounds = self._bounds(listed).tolist()
         first, last = histories.first_ms.tolist(), histories.last_ms.tolist()
         partitions, values = listed.partition.tolist(), listed.values.tolist()
