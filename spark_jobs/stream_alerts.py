@@ -45,8 +45,8 @@ class Batch:
     """None when no bucket was called."""
     newest_ms: int | None = None
     matches: list[MatchRow] = field(default_factory=list)
-    report_ids: dict[int, str] = field(default_factory=dict)
-    """Of rows of reports that come without their events (see `stream_rows.as_told`), by place in `matches`."""
+    digests: dict[int, str] = field(default_factory=dict)
+    """Of the events of rows of reports that come without them, by place in `matches`."""
     evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
     late: list[dict[str, Any]] = field(default_factory=list)
     """Each event of each source once, however many buckets got it."""
@@ -78,7 +78,7 @@ class Batch:
         # The same whatever the order in which buckets answer: the store is written in this order.
         found_matches.sort(key=_order)
         batch.matches = [match for match, _ in found_matches]
-        batch.report_ids = {at: known for at, (_, known) in enumerate(found_matches) if known is not None}
+        batch.digests = {at: known for at, (_, known) in enumerate(found_matches) if known is not None}
         return batch
 
     def _add_status(self, row: Mapping[str, Any], status: Mapping[str, Any]) -> None:
@@ -143,7 +143,7 @@ class AlertSink:
             outcome = Outcome()
             if batch.watermark_ms is not None:
                 recorder = Recorder(self._alerting, writer, _lookup(batch), now_ms)
-                outcome = recorder.live(batch.matches, batch.watermark_ms, batch.report_ids)
+                outcome = recorder.live(batch.matches, batch.watermark_ms, batch.digests)
             problems = self._write_beside(writer, batch, now_ms)
             writer.put_checkpoint(self._row(batch_id, now_ms))
         seconds = time.perf_counter() - started_s

@@ -23,7 +23,6 @@ from engine.errors import QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream_groups import BucketOptions, Group, compiled_queries
-from spark_jobs.stream_rows import as_told
 
 if TYPE_CHECKING:
     from engine import MatchRow
@@ -34,6 +33,9 @@ NO_SOURCE = "events"
 PANE_EVENTS = 4_096
 """A pane of recent events is closed with so many and never written again."""
 
+MAX_TOLD_EVENTS = 200
+"""A row of a report that has more comes without them: it needs them for its identity alone."""
+
 ENGINE = "engine"
 
 
@@ -43,8 +45,8 @@ class Told:
 
     watermark_ms: int
     matches: list[MatchRow] = field(default_factory=list)
-    report_ids: dict[int, str] = field(default_factory=dict)
-    """By place in `matches`: ids of rows of reports that have lost their events (see `stream_rows.as_told`)."""
+    digests: dict[int, str] = field(default_factory=dict)
+    """By place in `matches`: the engine.bindings_digest of rows of reports that come without their events."""
     evidence: list[dict[str, Any]] = field(default_factory=list)
     """Events of the best match of each episode."""
     late: list[dict[str, Any]] = field(default_factory=list)
@@ -65,6 +67,7 @@ class Bucket:
         self._counts_broadcast = number == 0
         self._infos = {info.name: info for info in group.infos}
         self._told = frozenset(group.told)
+        self._reports = frozenset(info.name for info in group.infos if info.is_report)
         ranks = {source: rank for rank, source in enumerate(options.precedence)}
         self._order = Deduplicator(
             ranks, options.remember_ids_ms, brief_types=options.brief_types, brief_ms=options.brief_ms
@@ -92,9 +95,11 @@ class Bucket:
         self._expire()
         self._keep(released)
         matches = self._engine.process(apart(released), watermark_ms)
-        for row in matches:
+        for row, digest in engine.brief_rows(matches, self._reports, MAX_TOLD_EVENTS):
             if row.query in self._told:
-                self._tell(row, told)
+                if digest is not None:
+                    told.digests[len(told.matches)] = digest
+                told.matches.append(row)
         self._add_evidence(told)
         for table in tables:
             for source, events in _by_source(table):
@@ -145,14 +150,6 @@ class Bucket:
             told.counters.update({(name, source, kind): n for kind, n in by_type.items() if self._counts(kind)})
         # Late events are told by every bucket that gets them, and counted once by the driver.
         told.late += [{**row, SOURCE: source} for row in offered.late.rows()]
-
-    def _tell(self, row: MatchRow, told: Told) -> None:
-        info = self._infos[row.query]
-        if info.is_report:
-            row, known_id = as_told(row, info.hash)
-            if known_id is not None:
-                told.report_ids[len(told.matches)] = known_id
-        told.matches.append(row)
 
     def _counts(self, event_type: str) -> bool:
         route = self._group.route

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import engine
-from app.alerting.episodes import canonical_key, report_id
 
 if TYPE_CHECKING:
     from engine import Binding, MatchRow
@@ -34,27 +32,11 @@ STATUS, MATCH, EVIDENCE, LATE = "status", "match", "evidence", "late"
 """Kinds: one status per bucket and call, one row per match, per event of the best matches, per late event."""
 
 
-MAX_TOLD_EVENTS = 200
-"""A row of a report that has more of them comes with its id in their place."""
-
-
-def as_told(row: MatchRow, query_hash: str) -> tuple[MatchRow, str | None]:
-    """A row of a report as the driver needs it: of many events nothing but the id that alerting makes of them.
-
-    A pattern with a Kleene closure may tell a row for each of its events, with all events before it: what is kept and
-    sent would grow with the square of their number.
-    """
-    if sum(map(len, row.bindings.values())) <= MAX_TOLD_EVENTS:
-        return row, None
-    known_id = report_id(row.query, query_hash, row, canonical_key(row.key))
-    return replace(row, bindings={}, candidates=None, possible=None), known_id
-
-
-def match_content(row: MatchRow, known_id: str | None = None) -> str:
-    """A match as JSON; `match_of` reads it, `told_match` with the id of a report's row that has lost its events."""
+def match_content(row: MatchRow, events: str | None = None) -> str:
+    """A match as JSON; `told_match` reads it. `events`: the digest of those that a row comes without."""
     possible = row.possible
     content: dict[str, object] = {
-        "report_id": known_id,
+        "events": events,
         "key": [list(part) for part in row.key],
         "first_lo_ms": row.first_lo_ms,
         "last_hi_ms": row.last_hi_ms,
@@ -79,7 +61,7 @@ def match_of(query: str, content: str) -> MatchRow:
 
 
 def told_match(query: str, content: str) -> tuple[MatchRow, str | None]:
-    """The match that `match_content` wrote, and the report's id."""
+    """The match that `match_content` wrote, and the digest of its events where it comes without them."""
     found = json.loads(content)
     candidates, window, possible = found["candidates"], found["window"], found["possible"]
     row = engine.MatchRow(
@@ -99,7 +81,7 @@ def told_match(query: str, content: str) -> tuple[MatchRow, str | None]:
         last_lo_ms=found["last_lo_ms"],
         possible=None if possible is None else engine.Possibilities.from_json(possible),
     )
-    return row, found.get("report_id")
+    return row, found["events"]
 
 
 def event_content(event: Mapping[str, Any], **more: Any) -> str:
@@ -120,10 +102,8 @@ __all__ = [
     "EVIDENCE",
     "LATE",
     "MATCH",
-    "MAX_TOLD_EVENTS",
     "STATUS",
     "TOLD",
-    "as_told",
     "event_content",
     "match_content",
     "match_of",

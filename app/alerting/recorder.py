@@ -100,17 +100,17 @@ class Recorder:
         self._effort = certainty.Effort()
         self.outcome = Outcome()
 
-    def live(self, matches: Sequence[Match], watermark_ms: int, report_ids: Mapping[int, str] | None = None) -> Outcome:
+    def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
         """Matches of the live stream: new episodes fire, known ones grow, those that are over resolve.
 
-        `report_ids`: of rows of reports that come without their events, by position in `matches`.
+        `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
         """
         self._end_silences()
         for episode in self._episodes(matches):
             self._join(episode, watermark_ms)
         for alert in self._writer.open_alerts_over(watermark_ms):
             self._close(alert, watermark_ms)
-        self._report(matches, LIVE, report_ids or {})
+        self._report(matches, LIVE, events or {})
         return self.outcome
 
     def history(self, matches: Sequence[Match], lookup: EvidenceLookup) -> Outcome:
@@ -326,10 +326,10 @@ class Recorder:
 
     # ----------------------------------------------------------------- reports
 
-    def _report(self, matches: Sequence[Match], lane: str, ids: Mapping[int, str]) -> None:
+    def _report(self, matches: Sequence[Match], lane: str, events: Mapping[int, str]) -> None:
         queries = self._options.queries
         self.outcome.n_reports += self._writer.add_reports(
-            self._report_row(info, match, lane, ids.get(position))
+            self._report_row(info, match, lane, events.get(position))
             for position, match in enumerate(matches)
             if (info := queries[match.query]).is_report
         )
@@ -350,10 +350,10 @@ class Recorder:
                 keep={report_id(query, query_hash, match, key_text) for match in found},
             )
 
-    def _report_row(self, info: QueryInfo, match: Match, lane: str, known_id: str | None) -> ReportRow:
+    def _report_row(self, info: QueryInfo, match: Match, lane: str, events: str | None) -> ReportRow:
         key, key_text = dict(match.key), canonical_key(match.key)
         return ReportRow(
-            id=report_id(match.query, info.hash, match, key_text) if known_id is None else known_id,
+            id=report_id(match.query, info.hash, match, key_text, events),
             query=match.query,
             query_hash=info.hash,
             key=storable_values(key),

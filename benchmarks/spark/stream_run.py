@@ -65,7 +65,7 @@ class Printed:
             n_read=sum(n for (name, _, _), n in batch.counters.items() if name == "events"),
             n_late=len(batch.late),
             n_matches=len(batch.matches),
-            told_by=sorted(Counter(self._last_file(row) for row in batch.matches).items()),
+            told_by=sorted(Counter(self._last_file(row) for row in batch.matches if row.bindings).items()),
             state={f"{figures['group']}/{figures['bucket']}": figures["state_bytes"] for figures in called},
             written_bytes=sum(figures["written_bytes"] for figures in called),
             buckets_s=sum(figures["seconds"] for figures in called),
