@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import engine
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.asked import KILLED_BY_SIGNAL
@@ -242,6 +243,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _main(given: argparse.Namespace, settings: Settings) -> int:
     options = _options(given, settings.spark.kafka_config)
     queries = checked_queries(settings)
+    _compile_kernels()
     with ExitStack() as opened, _stopped_by_signals() as stopped:
         opened.enter_context(only_process(settings.store.directory))
         store = opened.enter_context(open_configured_store(settings))
@@ -255,6 +257,13 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         notifier.start()
         run(StreamJob(options, settings, queries, store, notifier=notifier), spark, stopped.event)
         return KILLED_BY_SIGNAL + stopped.by if stopped.by else 0
+
+
+def _compile_kernels() -> None:
+    """Here, once: in the first micro-batch each worker of this machine would compile all of them, for minutes."""
+    if not engine.kernels_are_compiled():
+        log.info("compiling the matching kernels: some minutes, once per machine and version")
+        engine.warm_kernels()
 
 
 @dataclass
