@@ -2,8 +2,9 @@
 
 Workload H with all predefined queries; files have all events of the cluster, most of which no query reads.
 CLUSTERCEP_BENCH_STREAM_NODES: of the cluster (1,000: 13,620 events per second of its time); _FILES_PER_STEP: into which
-15 s of it are cut (5); _STEPS: of 15 s for the rate and again for the recovery (20); _LATENCY_FILES: for each latency
-(40); _BUCKETS (4) and _CORES (2) of the stream.
+15 s of it are cut (5); _STEPS: of 15 s for the rate and again for the recovery (16); _LATENCY_FILES: for each latency
+(30); _BUCKETS (4) and _CORES (2) of the stream. With these sizes it takes about seven minutes on two free cores; what
+it is at goes to standard error.
 
 An event's latency goes from the appearance of its file to the end of the transaction that has it; an alert's from the
 appearance of the file with the last of its events to its own transaction, so it holds the lateness, too, as fast as the
@@ -69,8 +70,8 @@ class Input:
 def main() -> dict[str, Any]:
     """Print tables and return their figures; raises StreamError when a stream fails or stands still."""
     told = Progress()
-    files_per_step, n_steps = size("STREAM_FILES_PER_STEP", 5), size("STREAM_STEPS", 20)
-    n_phase, n_latency = n_steps * files_per_step, size("STREAM_LATENCY_FILES", 40)
+    files_per_step, n_steps = size("STREAM_FILES_PER_STEP", 5), size("STREAM_STEPS", 16)
+    n_phase, n_latency = n_steps * files_per_step, size("STREAM_LATENCY_FILES", 30)
     given = Input(size("STREAM_NODES", 1_000), files_per_step, 2 * n_phase + len(SHARES) * n_latency + 1)
     if not engine.kernels_are_compiled():
         told("compiling the matching kernels, some minutes: once per machine and version")
