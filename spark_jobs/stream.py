@@ -10,6 +10,7 @@ while no events come at all, heartbeats move the watermark.
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import signal
 import sys
@@ -254,6 +255,8 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         conf = {**CONF, **partitions, **settings.spark.conf, **_pairs(given.conf, "--conf")}
         spark = opened.enter_context(spark_session("clustercep stream", given.master or settings.spark.master, conf))
         stopped.take_over()
+        # It prints what the end of the query says again, and what a signal does to the micro-batch that it cuts off.
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         notifier.start()
         run(StreamJob(options, settings, queries, store, notifier=notifier), spark, stopped.event)
         return KILLED_BY_SIGNAL + stopped.by if stopped.by else 0
