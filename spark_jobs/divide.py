@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from engine import CompiledQuery, Distribution
 from engine.events import AttributeType
 from spark_jobs.buckets import bucket
-from spark_jobs.evaluate import PART
+from spark_jobs.evaluate import PART, TYPE_CODE
 from spark_jobs.parts import Division, HeavyKey, has_key, key_hash
 from spark_jobs.session import SparkJobError
 from spark_jobs.slices import slices
@@ -22,8 +22,8 @@ N_LOOKED_AT = 1024
 _IN_ALL, _IN_NONE = -1, -2
 """In place of a bucket: events that all parts need, and those whose key is null."""
 
-ORDER = ("t_lo_ms", "source_rank", "source_seq", "event_id")
-"""Stream order."""
+ORDER = "t_lo_ms"
+"""Of the rows of a part; Spark sorts by one number without comparing rows, and an engine orders the ties."""
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,42 @@ def _heavy_keys(
     return sorted(found, key=lambda heavy: (-heavy.n_events, heavy.hash))
 
 
-def in_parts(events: DataFrame, division: Division) -> DataFrame:
-    """Each event in every part that needs it: a partition for each part, in stream order, with the column PART."""
+def in_parts(events: DataFrame, query: CompiledQuery, counted: Counted, division: Division) -> DataFrame:
+    """Each event in every part that needs it: a partition for each part, sorted by ORDER, with the column PART.
+
+    What the other columns tell, or a number does, is not carried along: TYPE_CODE takes the place of the type, and of
+    precise events there is no t_hi_ms.
+    """
     if division.is_one_each:  # an array for each event, and taking it apart, is a good part of the whole
         placed = events.withColumn(PART, division.part()).where(sf.col(PART).isNotNull())
     else:
         placed = events.withColumn(PART, sf.explode(division.parts()))
-    return placed.repartitionById(division.n_parts, PART).sortWithinPartitions(*ORDER)
+    coded = placed.withColumn(TYPE_CODE, _code(type_names(query))).drop("type")
+    if not counted.n_imprecise:
+        coded = coded.drop("t_hi_ms")
+    return coded.repartitionById(division.n_parts, PART).sortWithinPartitions(ORDER)
 
 
-__all__ = ["ORDER", "Counted", "Sizes", "count", "divide", "float_names", "in_parts", "longest_that_counts_ms"]
+def type_names(query: CompiledQuery) -> tuple[str, ...]:
+    """The types that the query reads, each at its TYPE_CODE."""
+    return tuple(sorted(query.distribution.types))
+
+
+def _code(names: Sequence[str]) -> Column:
+    chosen = sf.lit(len(names) - 1)
+    for number, name in reversed(list(enumerate(names[:-1]))):
+        chosen = sf.when(sf.col("type") == name, number).otherwise(chosen)
+    return chosen
+
+
+__all__ = [
+    "ORDER",
+    "Counted",
+    "Sizes",
+    "count",
+    "divide",
+    "float_names",
+    "in_parts",
+    "longest_that_counts_ms",
+    "type_names",
+]

@@ -25,6 +25,9 @@ from spark_jobs.session import SparkJobError
 PART = "part"
 """The column that says which part a row is for."""
 
+TYPE_CODE = "type_code"
+"""The column that tells a row's type, as its place in `Task.type_names`: a number is cheaper to carry than a name."""
+
 LEAST_BATCH = 65_536
 """Events that an engine is given together: each step has a price of its own."""
 
@@ -37,12 +40,14 @@ class Task:
     """What an executor needs to know of a query; small, and made of plain values, for it is shipped.
 
     `texts`: the query without what is applied to all rows together (`best`), and those that it may use, by name;
-    `types`: the kinds of attributes by type of event; `ranges`: the times in which rows of a part begin.
+    `type_names`: those that the query reads, by TYPE_CODE; `types`: the kinds of attributes by type of event;
+    `ranges`: the times in which rows of a part begin.
     """
 
     name: str
     texts: Mapping[str, str]
     parameters: Mapping[str, Mapping[str, int | float | str]]
+    type_names: tuple[str, ...]
     types: Mapping[str, Mapping[str, str]]
     source: Source
     best: Best = field(default_factory=Best)
@@ -90,9 +95,11 @@ class Told:
 def evaluate(
     batches: Iterator[pa.RecordBatch], task: Task, tell: Callable[[Mapping[int, Told]], None] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows as `spark_jobs.match_rows` has them. `batches`: events sorted by part, then in stream order; columns PART,
-    those of the header that matter, attributes. `tell` gets what was done with each part, by its number:
-    Spark may evaluate a part more than once.
+    """Rows as `spark_jobs.match_rows` has them.
+
+    `batches`: events sorted by part, then by t_lo_ms; columns PART, TYPE_CODE, the others of the header that matter
+    (without t_hi_ms all are precise), attributes. `tell` gets what was done with each part, by its number: Spark may
+    evaluate a part more than once.
     """
     if problems := register_configured(task.aggregates, "--aggregate"):
         raise SparkJobError("; ".join(map(str, problems)))
@@ -149,10 +156,12 @@ class _Part:
     def _step(self) -> Iterator[pa.RecordBatch]:
         if not self._n_waiting:
             return
-        batch = event_batch(pa.concat_tables(self._waiting), self._schema)
+        table = _typed(pa.concat_tables(self._waiting), self._task.type_names)
+        batch = event_batch(table, self._schema)
         self._waiting, self._n_waiting = [], 0
         self._n_events += len(batch)
-        self._engine.process(batch, int(batch.t_lo_ms[-1]))  # events of that millisecond may follow
+        # The engine orders what shares a millisecond; of the last one more may follow.
+        self._engine.process(batch, int(batch.t_lo_ms[-1]))
         yield from self._handed_over()
 
     def _handed_over(self) -> Iterator[pa.RecordBatch]:
@@ -201,6 +210,13 @@ class _Part:
         )
 
 
+def _typed(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """With the names of types, and both ends of times."""
+    codes = table.column(TYPE_CODE).to_numpy()
+    found = table.append_column("type", pa.array(names).take(pa.array(codes)))
+    return found if "t_hi_ms" in table.column_names else found.append_column("t_hi_ms", table.column("t_lo_ms"))
+
+
 def event_batch(table: pa.Table, attributes: Mapping[str, AttributeType]) -> EventBatch:
     """Events of a table as the engine takes them: headers that it lacks are null, what is no attribute is left out."""
     present = set(table.column_names)
@@ -233,4 +249,4 @@ def _by_part(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]
             yield int(parts[start]), table.slice(start, end - start)
 
 
-__all__ = ["LEAST_BATCH", "PART", "Task", "Told", "evaluate", "event_batch"]
+__all__ = ["LEAST_BATCH", "PART", "TYPE_CODE", "Task", "Told", "evaluate", "event_batch"]

@@ -114,12 +114,10 @@ class BucketProcessor(StatefulProcessor):
             seconds=time.perf_counter() - started,
             pid=os.getpid(),
         )
-        yield from told_as_rows(told, group, number, status)
+        yield from _rows(told, group, number, status)
 
 
-def told_as_rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
-    """What a call of a bucket found, as rows of TOLD."""
-
+def _rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
     def row(kind: str, content: str, query: str | None = None) -> Row:
         return Row(
             kind=kind,
@@ -131,8 +129,8 @@ def told_as_rows(told: Told, group: str, number: int, status: str) -> Iterator[R
         )
 
     yield row(STATUS, status)
-    for place, match in enumerate(told.matches):
-        yield row(MATCH, match_content(match, told.digests.get(place)), match.query)
+    for match in told.matches:
+        yield row(MATCH, match_content(match), match.query)
     for event in told.evidence:
         yield row(EVIDENCE, event_content(event))
     for event in told.late:
@@ -147,7 +145,7 @@ def _no_events(rows: Iterator[Row], watermark_ms: int) -> Iterator[Row]:
         message = f"{found['n']} records are no events: {'; '.join(found['first'])}"
         told.problems.append((NO_SOURCE, NO_SOURCE, "no_event", message))
         told.counters["rejected", NO_SOURCE, ""] += found["n"]
-    return told_as_rows(told, NO_EVENTS, 0, status_content(told))
+    return _rows(told, NO_EVENTS, 0, status_content(told))
 
 
 class _Parts:
@@ -171,4 +169,4 @@ class _Parts:
         self._state.clear()
 
 
-__all__ = ["CONF", "BucketProcessor", "told_as_rows", "told_rows"]
+__all__ = ["CONF", "BucketProcessor", "told_rows"]

@@ -9,6 +9,7 @@ _QUERY_RUNS: of which the median counts (3; in `all` one); _QUERY_FOLDER: where 
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import tempfile
@@ -32,9 +33,11 @@ from benchmarks.own_process import measured
 from benchmarks.precise.queries import Q1
 from benchmarks.spark.process_tree import peak_of_tree
 from benchmarks.spark.stored_events import files_of, write_cluster, write_jobs
-from engine.events import FOREVER_MS, EventBatch
+from engine.events import EventBatch
 from spark_jobs.evaluate import event_batch
 from spark_jobs.event_store.schema import EVENTS
+from spark_jobs.match_columns import columnar_batches
+from spark_jobs.match_rows import Source, rows_batch
 from spark_jobs.query_rows import FOR_IMPRECISE, NEEDED, SPARK_CONF, Asked, as_they_come, columns_of, plan_rows
 from spark_jobs.session import spark_session
 
@@ -129,7 +132,8 @@ def _kept(place: Path, write: Callable[[Path], int]) -> Path:
 def _rows(workload: str, name: str, folder: Path, n_runs: int) -> list[dict[str, Any]]:
     """All ways of one query, and the table of them."""
     ways: list[tuple[str, dict[str, Any]]] = [
-        ("by_engine", {}),
+        ("by_engine", {"with_rows": False}),
+        ("by_engine", {"with_rows": True}),
         ("by_spark", {"n_cores": 1}),
         ("by_spark", {"n_cores": 2}),
     ]
@@ -143,34 +147,57 @@ def _rows(workload: str, name: str, folder: Path, n_runs: int) -> list[dict[str,
         if found is not None:
             row = {"workload": f"{name}, {workload}", "events": n_events, **found}
             rows.append({**row, "events_per_second": n_events / row["seconds"]})
-    bare_s = rows[0]["seconds"]
+    counts_s, makes_s = (row["seconds"] for row in rows[:2])
     columns = ("variant", "events_read", "matches", "seconds", "read_mb", "peak_mb", "lines")
-    shown = [[row[column] for column in columns] + [row["seconds"] / bare_s] for row in rows]
-    show(f"{name}, {workload}: {n_events:,} events", [*columns, "/ bare engine"], shown)
+    shown = [
+        [row[column] for column in columns] + [row["seconds"] / counts_s, row["seconds"] / makes_s] for row in rows
+    ]
+    show(f"{name}, {workload}: {n_events:,} events", [*columns, "/ counted", "/ rows made"], shown)
     return rows
 
 
 # ------------------------------------------------------------ in processes of their own
 
 
-def by_engine(folder: str, name: str, n_runs: int) -> dict[str, Any]:
-    """One process: read, sort, match. The engine partitions by itself; all that is read is in memory."""
+def by_engine(folder: str, name: str, n_runs: int, with_rows: bool) -> dict[str, Any]:
+    """One process: read, sort, match. The engine partitions by itself; all that is read is in memory.
+
+    `with_rows`: the rows are made as the job hands them over, with the ids of all events; else they are counted only.
+    """
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     asked = WORKLOADS[name].asked(name)
     query = asked.compiled()
     paths = files_of(Path(folder), sorted(query.distribution.types))
-
     columns = _columns(name, query)
 
     def work() -> int:
+        n_rows = 0
+
+        def take(block: engine.RowBlock) -> None:
+            nonlocal n_rows
+            n_rows += sum(batch.num_rows for batch in _handed_over(block, query)) if with_rows else len(block)
+
         events = event_batch(_read(paths, columns), SCHEMA.attributes).sorted()
-        running, n_rows = engine.Engine([query], SCHEMA, limits=_limits(query)), 0
+        running = engine.Engine([query], SCHEMA, limits=_limits(query), sink=engine.RowSink(take))
         for start in range(0, len(events), 65_536):
             batch = EventBatch(events.table.slice(start, 65_536))
-            n_rows += len(running.process(batch, int(batch.t_lo_ms[-1])))
-        return n_rows + len(running.process(EventBatch.empty(), FOREVER_MS))
+            running.process(batch, int(batch.t_lo_ms[-1]))
+        running.finish()
+        return n_rows
 
-    return {"variant": "bare engine, 1 core", "lines": 1} | _read_of(paths, columns) | _timed(work, n_runs)
+    does = "makes rows" if with_rows else "counts rows"
+    return {"variant": f"bare engine, {does}", "lines": 1} | _read_of(paths, columns) | _timed(work, n_runs)
+
+
+def _handed_over(block: engine.RowBlock, query: engine.CompiledQuery) -> Iterator[pa.RecordBatch]:
+    """As `spark_jobs.evaluate` does it."""
+    source = Source(query.name, query.hash)
+    if block.is_columnar:
+        yield from columnar_batches(block.to_arrow(), source)
+        return
+    rows = iter(block)
+    while some := list(itertools.islice(rows, 16_384)):
+        yield rows_batch(some, source)
 
 
 def by_spark(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:

@@ -7,13 +7,10 @@ is in the store, another one when all is done.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
-import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +62,10 @@ class Printed:
             n_read=sum(n for (name, _, _), n in batch.counters.items() if name == "events"),
             n_late=len(batch.late),
             n_matches=len(batch.matches),
-            told_by=sorted(Counter(self._last_file(row) for row in batch.matches if row.bindings).items()),
+            told_by=sorted(Counter(self._last_file(row) for row in batch.matches).items()),
             state={f"{figures['group']}/{figures['bucket']}": figures["state_bytes"] for figures in called},
             written_bytes=sum(figures["written_bytes"] for figures in called),
             buckets_s=sum(figures["seconds"] for figures in called),
-            store_s=written.seconds,
             n_buckets=len(called),
             n_restored=sum(bool(figures["restored"]) for figures in called),
         )
@@ -85,10 +81,9 @@ def say(**what: Any) -> None:
     sys.stdout.flush()
 
 
-def run_stream() -> None:
+def main() -> None:
     """The process."""
     run = Run(**json.loads(sys.stdin.readline()))
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     folder = Path(run.folder)
     settings = load_settings(ROOT / "config.yaml", {})
     queries = checked_queries(settings)
@@ -115,12 +110,6 @@ def run_stream() -> None:
         say(kind="done", at_s=time.time(), spark_ms=spark_ms(query))
 
 
-def _end_with_parent() -> None:
-    """However the benchmark ends: nothing goes on measuring for nobody."""
-    sys.stdin.read()
-    os.killpg(0, signal.SIGKILL)
-
-
 def spark_ms(query: StreamingQuery) -> list[dict[str, Any]]:
     """What Spark says of where the time of its micro-batches went."""
     return [
@@ -134,7 +123,7 @@ _STATE = ("allUpdatesTimeMs", "commitTimeMs")
 
 
 if __name__ == "__main__":
-    run_stream()
+    main()
 
 
-__all__ = ["CHECKPOINT", "FILE_OF", "IN", "Run"]
+__all__ = ["CHECKPOINT", "FILE_OF", "IN", "Run", "asdict"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine import CompiledQuery, reference_output
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch, EventSchema
-from spark_jobs.evaluate import PART, Task, Told, evaluate
+from spark_jobs.evaluate import PART, TYPE_CODE, Task, Told, evaluate
 from spark_jobs.match_rows import Source
 from spark_jobs.query_rows import Asked, apart
 from tests.conformance.comparison import check_rows
@@ -40,16 +40,23 @@ def task_of(asked: Asked, query: CompiledQuery, parts: Sequence[Part], least_bat
     best, texts = apart(asked, query)
     ranges = {number: (part.from_ms, part.to_ms) for number, part in enumerate(parts)}
     source = Source(query.name, query.hash)
-    return Task(
-        asked.name, texts, asked.parameters, types_of(asked.schema), source, best, ranges, least_batch=least_batch
-    )
+    types = types_of(asked.schema)
+    return Task(asked.name, texts, asked.parameters, tuple(types), types, source, best, ranges, least_batch=least_batch)
 
 
 def batches_of(parts: Sequence[Part], n_rows: int) -> Iterator[pa.RecordBatch]:
-    """The parts one after the other, in batches of few rows, as Spark hands them over."""
+    """The parts one after the other, in batches of few rows, as Spark hands them over: ties in any order."""
+    names = list(SCHEMA.types)
     for number, part in enumerate(parts):
         table = part.events.sorted().table
-        table = table.append_column(PART, pa.array(np.full(table.num_rows, number, np.int32)))
+        n = table.num_rows
+        times_ms = table.column("t_lo_ms").to_numpy()
+        table = table.take(np.lexsort((np.arange(n)[::-1], times_ms)))
+        codes = [names.index(name) for name in table.column("type").to_pylist()]
+        table = table.drop_columns("type").append_column(TYPE_CODE, pa.array(codes, pa.int32()))
+        if table.column("t_hi_ms").equals(table.column("t_lo_ms")):
+            table = table.drop_columns("t_hi_ms")
+        table = table.append_column(PART, pa.array(np.full(n, number, np.int32)))
         yield from table.to_batches(max_chunksize=n_rows)
 
 
