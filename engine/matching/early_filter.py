@@ -99,6 +99,10 @@ class Masks:
         """Rows that may be the last event of a match."""
         return self.begin[-1, :n_rows] | self.take[-1, :n_rows]
 
+    def keep_from(self, first: int, end: int) -> None:
+        """Drop the rows before `first` of those before `end`."""
+        self.table[:, : end - first] = self.table[:, first:end]
+
     def keep(self, kept: BoolArray) -> None:
         """Drop the rows whose mask is False."""
         rows = np.flatnonzero(kept)

@@ -92,8 +92,13 @@ class Intake:
         n_kept = int(np.count_nonzero(kept))
         if n_kept == n or (n > _COMPACT_AT and 2 * n_kept > n):
             return None
-        self.masks.keep(kept)
-        _, partitions = self.store.keep(kept)
+        first = int(kept.argmax())
+        if n_kept and n - first == n_kept:  # precise events that stand in order of time
+            self.masks.keep_from(first, n)
+            partitions = self.store.keep_from(first)
+        else:
+            self.masks.keep(kept)
+            _, partitions = self.store.keep(kept)
         self._gate.enter_again(self.store, self.masks)
         self.n_compacted += 1
         return partitions

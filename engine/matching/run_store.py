@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.matching.event_ids import IdColumn, are_few
 from engine.matching.interner import Interner
 from engine.matching.key_table import KeyTable
 from engine.matching.rows import Value
-from engine.matching.store import IdColumn, MovesBack, StoredEvents
+from engine.matching.store import MovesBack, StoredEvents
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
@@ -94,7 +95,10 @@ class RunStore:
             if "clock" in self._flat:
                 self.source_seq[n_old:n_stored] = stream.source_seq[rows]
                 self.clock[n_old:n_stored] = stream.clocks[rows]
-            self.ids.append(stream.ids_of(rows))
+            if are_few(len(rows), len(stream)):
+                self.ids.append(stream.ids_of(rows))
+            else:
+                self.ids.append_chosen(*stream.ids_and_rows(rows.copy()), len(stream))
 
     def as_it_is(self) -> StoredEvents:
         """Ids and keys of the rows that are here now, for rows of output."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
+from engine.matching.event_ids import IdColumn
 from engine.matching.interner import Interner
 from engine.matching.key_table import KeyTable
 from engine.matching.rows import Value
@@ -32,122 +32,7 @@ _STATE_VERSION = 1
 
 _SKEW = "skew_ms"
 
-_MOST_BATCHES = 16
-"""Batches whose ids may be held for the sake of a few of their events."""
-
-_MOST_CHUNKS = 32
-"""Parts of a column that are looked through one by one; more are put together first, which copies all of them."""
-
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
-
-
-class _Chosen:
-    """Ids of some rows of a batch that are looked up when they are asked for, once for all that hold them."""
-
-    def __init__(self, ids: pa.Array, rows: Int64Array) -> None:
-        self._of_batch = ids, rows
-        self._n = len(rows)
-        self._found: pa.Array | None = None
-
-    def __len__(self) -> int:
-        return self._n
-
-    def some(self, places: Int64Array) -> pa.Array:
-        """The ids at some places."""
-        if self._found is not None:
-            return self._found.take(pa.array(places))
-        ids, rows = self._of_batch
-        return ids.take(pa.array(rows[places]))
-
-    def array(self) -> pa.Array:
-        """The ids."""
-        found = self._found
-        if found is None:
-            ids, rows = self._of_batch
-            found = self._found = ids.take(pa.array(rows))
-            self._of_batch = found, _NO_ROWS  # the batch is not held any longer
-        return found
-
-
-class IdColumn:
-    """Event ids by row, kept as Arrow so that no Python string per event is made until one is asked for."""
-
-    def __init__(self, ids: pa.Array | None = None) -> None:
-        self._chunks: list[pa.Array | _Chosen] = [] if ids is None else [ids]
-        self._n = 0 if ids is None else len(ids)
-        self._n_chosen = 0
-        self._column: pa.ChunkedArray | None = None
-        self._copies: list[ref[IdColumn]] = []
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __getitem__(self, row: int) -> str:
-        return str(self.whole()[int(row)].as_py())
-
-    def of(self, rows: Int64Array) -> tuple[str, ...]:
-        """The ids of these rows, in their order."""
-        return tuple(self.whole().take(pa.array(rows, pa.int64())).to_pylist())
-
-    def append(self, ids: pa.Array) -> None:
-        """Add the ids of a batch."""
-        self._add(ids)
-
-    def append_chosen(self, ids: pa.Array, rows: Int64Array) -> None:
-        """Add the ids of these rows of a batch, which are looked up only if they are needed."""
-        if self._n_chosen == _MOST_BATCHES:
-            self._look_up()
-        self._n_chosen += 1
-        self._add(_Chosen(ids, rows))
-
-    def take(self, rows: Int64Array) -> IdColumn:
-        """The ids of these rows, in their order."""
-        return IdColumn(self.whole().take(pa.array(rows, pa.int64())).combine_chunks())
-
-    def array(self) -> pa.Array:
-        """All ids."""
-        return self.whole().combine_chunks()
-
-    def as_it_is(self) -> IdColumn:
-        """The same ids; later additions to this column do not change it."""
-        found = IdColumn()
-        found._chunks, found._n, found._n_chosen = self._chunks.copy(), self._n, self._n_chosen
-        found._column = self._column
-        self._copies = [copy for copy in self._copies if copy() is not None]
-        self._copies.append(ref(found))
-        return found
-
-    def keep(self, rows: Int64Array) -> IdColumn:
-        """The ids of these rows, ascending, in place of this column: what nobody needs is not looked up."""
-        if len(self._chunks) > _MOST_CHUNKS or (self._n_chosen and any(copy() is not None for copy in self._copies)):
-            return self.take(rows)
-        ends = np.cumsum([len(chunk) for chunk in self._chunks])
-        bounds = [0, *np.searchsorted(rows, ends).tolist()]
-        kept = IdColumn()
-        for chunk, end, first, last in zip(self._chunks, ends.tolist(), bounds, bounds[1:], strict=False):
-            if first < last:
-                own = rows[first:last] - (end - len(chunk))
-                kept.append(chunk.some(own) if isinstance(chunk, _Chosen) else chunk.take(pa.array(own)))
-        return kept
-
-    def whole(self) -> pa.ChunkedArray:
-        """All ids; later additions do not change it."""
-        if self._column is None:
-            self._look_up()
-            if len(self._chunks) > 64:
-                self._chunks = [pa.chunked_array(self._chunks).combine_chunks()]
-            self._column = pa.chunked_array(self._chunks, pa.string())
-        return self._column
-
-    def _add(self, chunk: pa.Array | _Chosen) -> None:
-        self._chunks.append(chunk)
-        self._n += len(chunk)
-        self._column = None
-
-    def _look_up(self) -> None:
-        if self._n_chosen:
-            self._chunks = [chunk.array() if isinstance(chunk, _Chosen) else chunk for chunk in self._chunks]
-            self._n_chosen = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +197,7 @@ class EventStore:
         if end > start:
             rows = self.flat[-1, start:end].copy()
             self._keep_weights(stream, rows, start)
-            self.ids.append_chosen(*stream.ids_and_rows(rows))
+            self.ids.append_chosen(*stream.ids_and_rows(rows), len(stream))
 
     def key_of(self, partition: int) -> tuple[tuple[str, int | float | str | None], ...]:
         """The key of a partition as (attribute, value) pairs."""
@@ -363,6 +248,21 @@ class EventStore:
         self.ids = self.ids.keep(kept)
         self.weights = {int(renumbered[row]): w for row, w in self.weights.items() if mask[row]}
         return renumbered, self._forget_partitions()
+
+    def keep_from(self, first: int) -> Int64Array:
+        """Drop the rows before this one: as `keep`, quicker; returns the new numbers of partitions."""
+        end = len(self)
+        n = end - first
+        self.flat[:-1, :n] = self.flat[:-1, first:end]
+        self.columns[:, :n] = self.columns[:, first:end]
+        if self.n_imprecise:
+            self.n_imprecise = int(np.count_nonzero(self.t_lo_ms[:n] != self.t_hi_ms[:n]))
+        if len(self.skew_ms):
+            skews = self.skew_ms[first:end].copy()
+            self._allocate_skew(skews if skews.any() else _NO_ROWS)
+        self.ids = self.ids.keep(np.arange(first, end))
+        self.weights = {row - first: w for row, w in self.weights.items() if row >= first}
+        return self._forget_partitions()
 
     def save(self) -> pa.Table:
         """The rows as an Arrow table, with the keys of the partitions by number in its metadata."""

@@ -219,7 +219,9 @@ class ShardedRuntime:
         """What `advance` does, shard by shard: each in whatever thread. None when there is but one shard."""
         n_shards = len(self._shards)
         if n_shards > 1:  # what every share begins with is made before one has to wait for another
-            _ = keys_of(stream, self.plan.key, self._kinds), stream.type_texts, stream.is_precise
+            _ = keys_of(stream, self.plan.key, self._kinds), stream.is_precise
+            if not stream.begun:  # else the calling thread divides at once, as the others do already
+                _ = stream.type_texts
 
         def advance(number: int) -> Sequence[MatchRow]:
             share = shares_of(stream, self.plan.key, self._kinds, number, n_shards)

@@ -1,42 +1,61 @@
-"""Ids of kept events: the same ones whether they come in few parts or many, looked up at once or when asked for."""
+"""Dropping the oldest rows of a store at once leaves what dropping them one by one leaves."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.matching.store import IdColumn
+import engine
+from engine.events import AttributeType, EventBatch, EventSchema
+from engine.matching.early_filter import EarlyFilter, Masks
+from engine.matching.interner import Interner
+from engine.matching.store import EventStore
+from engine.matching.stream import StreamColumns
 
-BATCHES = st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6)
-
-
-def filled(batches: list[tuple[int, bool]]) -> tuple[IdColumn, list[str]]:
-    """Batches of so many events; those that are marked have more than are kept, which are looked up later."""
-    column, expected = IdColumn(), list[str]()
-    for number, (n, is_chosen) in enumerate(batches):
-        ids = [f"{number}.{at}" for at in range(n)]
-        if is_chosen:
-            column.append_chosen(pa.array(["left out", *ids], pa.string()), np.arange(1, n + 1))
-        else:
-            column.append(pa.array(ids, pa.string()))
-        expected += ids
-    return column, expected
+SCHEMA = EventSchema.of({name: {"k": AttributeType.INT, "x": AttributeType.INT} for name in "AB"})
+PLAN = engine.compile_query(
+    "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] AND b[i].x > a.x } WITHIN 9", SCHEMA
+).plan
+ROW = st.tuples(st.sampled_from("AB"), st.integers(0, 3), st.integers(0, 9), st.sampled_from([0, 0, 2]))
 
 
-@pytest.mark.parametrize("times", [1, 12])
-@pytest.mark.parametrize("is_held", [False, True])
-@given(batches=BATCHES, marks=st.lists(st.booleans(), min_size=24, max_size=24))
-def test_ids_of_kept_rows_are_theirs(
-    times: int, is_held: bool, batches: list[tuple[int, bool]], marks: list[bool]
+@given(st.lists(ROW, min_size=1, max_size=12), st.booleans(), st.booleans(), st.data())
+def test_the_rows_from_one_on(
+    rows: list[tuple[str, int, int, int]], has_weights: bool, has_skew: bool, data: st.DataObject
 ) -> None:
-    column, expected = filled(batches * times)
-    copy = column.as_it_is() if is_held else None
-    rows = np.flatnonzero((marks * times)[: len(expected)])
-    kept = column.keep(rows)
-    kept.append(pa.array(["later"]))
-    assert kept.array().to_pylist() == [*(expected[row] for row in rows), "later"]
-    assert kept.of(np.array([len(rows)])) == ("later",)
-    assert copy is None or copy.array().to_pylist() == expected
+    t_lo_ms = np.arange(len(rows))
+    lengths = [length for *_, length in rows]
+    columns = {
+        "event_id": [str(number) for number in range(len(rows))],
+        "type": [kind for kind, *_ in rows],
+        "t_lo_ms": t_lo_ms,
+        "t_hi_ms": t_lo_ms + np.array(lengths),
+        "k": [k for _, k, *_ in rows],
+        "x": [x for _, _, x, _ in rows],
+    }
+    if has_weights:
+        columns["weights"] = pa.array([[0.25, 0.5, 0.25] if n else None for n in lengths], pa.list_(pa.float64()))
+    if has_skew:
+        columns["skew_ms"] = pa.array([n // 2 for n in lengths], pa.int64())
+    batch = EventBatch.from_columns(columns, SCHEMA)
+    first = data.draw(st.integers(0, len(rows)))
+    stores, masks = [], []
+    for _ in range(2):
+        interner = Interner()
+        stream = StreamColumns(batch, interner)
+        survivors = EarlyFilter(PLAN, interner, live=False).select(stream)
+        stores.append(EventStore(PLAN, interner))
+        stores[-1].append(stream, survivors.rows)
+        masks.append(Masks(PLAN))
+        masks[-1].append(survivors, 0)
+    n = len(rows)
+    kept = np.arange(n) >= first
+    masks[0].keep(kept)
+    _, partitions = stores[0].keep(kept)
+    masks[1].keep_from(first, n)
+    assert stores[1].keep_from(first).tolist() == partitions.tolist()
+    assert stores[1].save().equals(stores[0].save(), check_metadata=True)
+    assert stores[1].n_imprecise == stores[0].n_imprecise
+    assert np.array_equal(masks[1].table[:, : n - first], masks[0].table[:, : n - first])
