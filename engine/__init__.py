@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine.matching.aggregates_registry import aggregates_of_lists, register_aggregate
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
+    from engine.matching.brief_rows import bindings_digest, brief_rows
     from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
@@ -53,6 +54,8 @@ _HOMES = {
     "RowSink": "engine.matching.rows",
     "fitting_events": "engine.runtime.fitting",
     "binding_json": "engine.matching.rows",
+    "bindings_digest": "engine.matching.brief_rows",
+    "brief_rows": "engine.matching.brief_rows",
     "flat_ids": "engine.matching.rows",
     "joined_rows": "engine.matching.rows",
     "QueryStatistics": "engine.runtime.engine",
@@ -109,6 +112,8 @@ __all__ = [
     "ast",
     "at_least_one",
     "binding_json",
+    "bindings_digest",
+    "brief_rows",
     "compile_queries",
     "compile_query",
     "fitting_events",

@@ -10,6 +10,7 @@ while no events come at all, heartbeats move the watermark.
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import signal
 import sys
@@ -25,6 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import engine
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.asked import KILLED_BY_SIGNAL
@@ -242,6 +244,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _main(given: argparse.Namespace, settings: Settings) -> int:
     options = _options(given, settings.spark.kafka_config)
     queries = checked_queries(settings)
+    _compile_kernels()
     with ExitStack() as opened, _stopped_by_signals() as stopped:
         opened.enter_context(only_process(settings.store.directory))
         store = opened.enter_context(open_configured_store(settings))
@@ -252,9 +255,18 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         conf = {**CONF, **partitions, **settings.spark.conf, **_pairs(given.conf, "--conf")}
         spark = opened.enter_context(spark_session("clustercep stream", given.master or settings.spark.master, conf))
         stopped.take_over()
+        # It prints what the end of the query says again, and what a signal does to the micro-batch that it cuts off.
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         notifier.start()
         run(StreamJob(options, settings, queries, store, notifier=notifier), spark, stopped.event)
         return KILLED_BY_SIGNAL + stopped.by if stopped.by else 0
+
+
+def _compile_kernels() -> None:
+    """Here, once: in the first micro-batch each worker of this machine would compile all of them, for minutes."""
+    if not engine.kernels_are_compiled():
+        log.info("compiling the matching kernels: some minutes, once per machine and version")
+        engine.warm_kernels()
 
 
 @dataclass

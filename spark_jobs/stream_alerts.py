@@ -7,6 +7,7 @@ nothing. So alerts, counters and notifications are those of a run without crashe
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from app.store.writer import NewProblem, Writer
 from engine import MatchRow
 from engine.events import HEADER_NAMES
 from spark_jobs.event_store.schema import SOURCE
-from spark_jobs.stream_rows import EVIDENCE, LATE, MATCH, STATUS, match_of
+from spark_jobs.stream_rows import EVIDENCE, LATE, MATCH, STATUS, told_match
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +45,8 @@ class Batch:
     """None when no bucket was called."""
     newest_ms: int | None = None
     matches: list[MatchRow] = field(default_factory=list)
+    digests: dict[int, str] = field(default_factory=dict)
+    """Of the events of rows of reports that come without them, by place in `matches`."""
     evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
     late: list[dict[str, Any]] = field(default_factory=list)
     """Each event of each source once, however many buckets got it."""
@@ -57,10 +60,11 @@ class Batch:
     def of(cls, rows: pa.Table) -> Batch:
         """From rows of TOLD, in any order."""
         batch, seen = cls(), set[tuple[str, str]]()
+        found_matches: list[tuple[MatchRow, str | None]] = []
         for row in rows.to_pylist():
             kind, content = row["kind"], row["content"]
             if kind == MATCH:
-                batch.matches.append(match_of(row["query"], content))
+                found_matches.append(told_match(row["query"], content))
                 continue
             found = json.loads(content)
             if kind == STATUS:
@@ -72,7 +76,9 @@ class Batch:
                 batch.late.append(found)
                 batch.counters["late", found[SOURCE], found["type"]] += 1
         # The same whatever the order in which buckets answer: the store is written in this order.
-        batch.matches.sort(key=lambda row: (row.query, row.first_lo_ms, row.last_hi_ms, row.event_ids))
+        found_matches.sort(key=_order)
+        batch.matches = [match for match, _ in found_matches]
+        batch.digests = {at: known for at, (_, known) in enumerate(found_matches) if known is not None}
         return batch
 
     def _add_status(self, row: Mapping[str, Any], status: Mapping[str, Any]) -> None:
@@ -97,6 +103,8 @@ class Written:
     outcome: Outcome
     is_repeated: bool = False
     """True: the store had it already, nothing was written."""
+    seconds: float = 0.0
+    """What the transaction took, with taking apart what the buckets told."""
 
 
 class AlertSink:
@@ -126,6 +134,7 @@ class AlertSink:
 
     def write(self, rows: pa.Table, batch_id: int) -> Written:
         """One transaction; one that was made before is not made again."""
+        started_s = time.perf_counter()
         batch, now_ms = Batch.of(rows), self._now_ms()
         with self._store.transaction() as writer:
             before = writer.checkpoint(PIPELINE)
@@ -134,9 +143,10 @@ class AlertSink:
             outcome = Outcome()
             if batch.watermark_ms is not None:
                 recorder = Recorder(self._alerting, writer, _lookup(batch), now_ms)
-                outcome = recorder.live(batch.matches, batch.watermark_ms)
+                outcome = recorder.live(batch.matches, batch.watermark_ms, batch.digests)
             problems = self._write_beside(writer, batch, now_ms)
             writer.put_checkpoint(self._row(batch_id, now_ms))
+        seconds = time.perf_counter() - started_s
         if self._notifier is not None:
             self._notifier.wake()
         for problem in problems:
@@ -145,7 +155,7 @@ class AlertSink:
             log.info("queries begin with the recent events that are kept", queries=sorted(batch.began_again))
         for line in outcome.log:
             log.info("alert", **line.fields())
-        return Written(batch_id, batch, outcome)
+        return Written(batch_id, batch, outcome, seconds=seconds)
 
     def _write_beside(self, writer: Writer, batch: Batch, now_ms: int) -> list[NewProblem]:
         writer.add_statistics(batch.counters)
@@ -170,6 +180,11 @@ class AlertSink:
             written_ms=now_ms,
             epoch=self._stream_id,
         )
+
+
+def _order(told: tuple[MatchRow, str | None]) -> tuple[str, int, int, tuple[str, ...], str]:
+    row, known = told
+    return row.query, row.first_lo_ms, row.last_hi_ms, row.event_ids, known or ""
 
 
 def _lookup(batch: Batch) -> Callable[[Sequence[str]], dict[str, dict[str, Any]]]:

@@ -33,6 +33,9 @@ NO_SOURCE = "events"
 PANE_EVENTS = 4_096
 """A pane of recent events is closed with so many and never written again."""
 
+MAX_TOLD_EVENTS = 200
+"""A row of a report that has more comes without them: it needs them for its identity alone."""
+
 ENGINE = "engine"
 
 
@@ -42,6 +45,8 @@ class Told:
 
     watermark_ms: int
     matches: list[MatchRow] = field(default_factory=list)
+    digests: dict[int, str] = field(default_factory=dict)
+    """By place in `matches`: the engine.bindings_digest of rows of reports that come without their events."""
     evidence: list[dict[str, Any]] = field(default_factory=list)
     """Events of the best match of each episode."""
     late: list[dict[str, Any]] = field(default_factory=list)
@@ -62,6 +67,7 @@ class Bucket:
         self._counts_broadcast = number == 0
         self._infos = {info.name: info for info in group.infos}
         self._told = frozenset(group.told)
+        self._reports = frozenset(info.name for info in group.infos if info.is_report)
         ranks = {source: rank for rank, source in enumerate(options.precedence)}
         self._order = Deduplicator(
             ranks, options.remember_ids_ms, brief_types=options.brief_types, brief_ms=options.brief_ms
@@ -89,7 +95,11 @@ class Bucket:
         self._expire()
         self._keep(released)
         matches = self._engine.process(apart(released), watermark_ms)
-        told.matches = [row for row in matches if row.query in self._told]
+        for row, digest in engine.brief_rows(matches, self._reports, MAX_TOLD_EVENTS):
+            if row.query in self._told:
+                if digest is not None:
+                    told.digests[len(told.matches)] = digest
+                told.matches.append(row)
         self._add_evidence(told)
         for table in tables:
             for source, events in _by_source(table):

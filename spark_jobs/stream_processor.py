@@ -114,10 +114,12 @@ class BucketProcessor(StatefulProcessor):
             seconds=time.perf_counter() - started,
             pid=os.getpid(),
         )
-        yield from _rows(told, group, number, status)
+        yield from told_as_rows(told, group, number, status)
 
 
-def _rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
+def told_as_rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
+    """What a call of a bucket found, as rows of TOLD."""
+
     def row(kind: str, content: str, query: str | None = None) -> Row:
         return Row(
             kind=kind,
@@ -129,8 +131,8 @@ def _rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
         )
 
     yield row(STATUS, status)
-    for match in told.matches:
-        yield row(MATCH, match_content(match), match.query)
+    for place, match in enumerate(told.matches):
+        yield row(MATCH, match_content(match, told.digests.get(place)), match.query)
     for event in told.evidence:
         yield row(EVIDENCE, event_content(event))
     for event in told.late:
@@ -145,7 +147,7 @@ def _no_events(rows: Iterator[Row], watermark_ms: int) -> Iterator[Row]:
         message = f"{found['n']} records are no events: {'; '.join(found['first'])}"
         told.problems.append((NO_SOURCE, NO_SOURCE, "no_event", message))
         told.counters["rejected", NO_SOURCE, ""] += found["n"]
-    return _rows(told, NO_EVENTS, 0, status_content(told))
+    return told_as_rows(told, NO_EVENTS, 0, status_content(told))
 
 
 class _Parts:
@@ -169,4 +171,4 @@ class _Parts:
         self._state.clear()
 
 
-__all__ = ["CONF", "BucketProcessor", "told_rows"]
+__all__ = ["CONF", "BucketProcessor", "told_as_rows", "told_rows"]

@@ -32,10 +32,11 @@ STATUS, MATCH, EVIDENCE, LATE = "status", "match", "evidence", "late"
 """Kinds: one status per bucket and call, one row per match, per event of the best matches, per late event."""
 
 
-def match_content(row: MatchRow) -> str:
-    """A match as JSON; `match_of` reads it."""
+def match_content(row: MatchRow, events: str | None = None) -> str:
+    """A match as JSON; `told_match` reads it. `events`: the digest of those that a row comes without."""
     possible = row.possible
-    content = {
+    content: dict[str, object] = {
+        "events": events,
         "key": [list(part) for part in row.key],
         "first_lo_ms": row.first_lo_ms,
         "last_hi_ms": row.last_hi_ms,
@@ -56,9 +57,14 @@ def match_content(row: MatchRow) -> str:
 
 def match_of(query: str, content: str) -> MatchRow:
     """The match that `match_content` wrote."""
+    return told_match(query, content)[0]
+
+
+def told_match(query: str, content: str) -> tuple[MatchRow, str | None]:
+    """The match that `match_content` wrote, and the digest of its events where it comes without them."""
     found = json.loads(content)
     candidates, window, possible = found["candidates"], found["window"], found["possible"]
-    return engine.MatchRow(
+    row = engine.MatchRow(
         query=query,
         key=tuple((name, value) for name, value in found["key"]),
         first_lo_ms=found["first_lo_ms"],
@@ -75,6 +81,7 @@ def match_of(query: str, content: str) -> MatchRow:
         last_lo_ms=found["last_lo_ms"],
         possible=None if possible is None else engine.Possibilities.from_json(possible),
     )
+    return row, found["events"]
 
 
 def event_content(event: Mapping[str, Any], **more: Any) -> str:
@@ -91,4 +98,14 @@ def _plain(value: Any) -> object:
     return value.item()
 
 
-__all__ = ["EVIDENCE", "LATE", "MATCH", "STATUS", "TOLD", "event_content", "match_content", "match_of"]
+__all__ = [
+    "EVIDENCE",
+    "LATE",
+    "MATCH",
+    "STATUS",
+    "TOLD",
+    "event_content",
+    "match_content",
+    "match_of",
+    "told_match",
+]

@@ -121,11 +121,14 @@ def alert_id(query: str, key_text: str, start_ms: int, query_hash: str) -> str:
     return digest("alert", query, key_text, str(start_ms), query_hash)
 
 
-def report_id(query: str, query_hash: str, match: Match, key_text: str) -> str:
-    """Identity of a report's row (32 hex digits): its query, key, events and window."""
-    bindings = json.dumps({name: list(ids) for name, ids in match.bindings.items()}, sort_keys=True)
+def report_id(query: str, query_hash: str, match: Match, key_text: str, events: str | None = None) -> str:
+    """Identity of a report's row (32 hex digits): its query, key, events and window.
+
+    `events`: the engine.bindings_digest of a match that comes without its events.
+    """
+    events = engine.bindings_digest(match.bindings) if events is None else events
     window = [] if match.window is None else [json.dumps(match.window)]
-    return digest("report", query, query_hash, key_text, bindings, *window)
+    return digest("report", query, query_hash, key_text, events, *window)
 
 
 def digest(*parts: str) -> str:

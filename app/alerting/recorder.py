@@ -100,14 +100,17 @@ class Recorder:
         self._effort = certainty.Effort()
         self.outcome = Outcome()
 
-    def live(self, matches: Sequence[Match], watermark_ms: int) -> Outcome:
-        """Matches of the live stream: new episodes fire, known ones grow, those that are over resolve."""
+    def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
+        """Matches of the live stream: new episodes fire, known ones grow, those that are over resolve.
+
+        `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
+        """
         self._end_silences()
         for episode in self._episodes(matches):
             self._join(episode, watermark_ms)
         for alert in self._writer.open_alerts_over(watermark_ms):
             self._close(alert, watermark_ms)
-        self._report(matches, LIVE)
+        self._report(matches, LIVE, events or {})
         return self.outcome
 
     def history(self, matches: Sequence[Match], lookup: EvidenceLookup) -> Outcome:
@@ -126,7 +129,7 @@ class Recorder:
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
         self._correct(matches)
-        self._report(matches, HISTORY)
+        self._report(matches, HISTORY, {})
         return self.outcome
 
     def acknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
@@ -323,11 +326,13 @@ class Recorder:
 
     # ----------------------------------------------------------------- reports
 
-    def _report(self, matches: Sequence[Match], lane: str) -> None:
-        for match in matches:
-            info = self._options.queries[match.query]
-            if info.is_report:
-                self.outcome.n_reports += self._writer.add_report(self._report_row(info, match, lane))
+    def _report(self, matches: Sequence[Match], lane: str, events: Mapping[int, str]) -> None:
+        queries = self._options.queries
+        self.outcome.n_reports += self._writer.add_reports(
+            self._report_row(info, match, lane, events.get(position))
+            for position, match in enumerate(matches)
+            if (info := queries[match.query]).is_report
+        )
 
     def _correct(self, matches: Sequence[Match]) -> None:
         complete: dict[tuple[str, str], list[Match]] = {}
@@ -345,10 +350,10 @@ class Recorder:
                 keep={report_id(query, query_hash, match, key_text) for match in found},
             )
 
-    def _report_row(self, info: QueryInfo, match: Match, lane: str) -> ReportRow:
+    def _report_row(self, info: QueryInfo, match: Match, lane: str, events: str | None) -> ReportRow:
         key, key_text = dict(match.key), canonical_key(match.key)
         return ReportRow(
-            id=report_id(match.query, info.hash, match, key_text),
+            id=report_id(match.query, info.hash, match, key_text, events),
             query=match.query,
             query_hash=info.hash,
             key=storable_values(key),

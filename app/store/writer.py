@@ -108,12 +108,18 @@ class Writer:
         self.session.execute(delete(EvidenceRow).where(EvidenceRow.alert_id == alert_id))
         self.session.add_all(rows)
 
-    def add_report(self, report: ReportRow) -> bool:
-        """A report's row; False when it is there already."""
-        if self.session.get(ReportRow, report.id) is not None:
-            return False
-        self.session.add(report)
-        return True
+    def add_reports(self, reports: Iterable[ReportRow]) -> int:
+        """Rows of reports; those that are there stay as they are. Returns how many are new."""
+        new: dict[str, ReportRow] = {}
+        for report in reports:
+            new.setdefault(report.id, report)
+        ids = list(new)
+        for start in range(0, len(ids), _CHUNK):
+            chunk = ReportRow.id.in_(ids[start : start + _CHUNK])
+            for known in self.session.scalars(select(ReportRow.id).where(chunk)):
+                del new[known]
+        self.session.add_all(new.values())
+        return len(new)
 
     def remove_reports(
         self, query: str, key_text: str, lane: str, from_ms: int, to_ms: int, *, keep: Collection[str]

@@ -2,8 +2,9 @@
 
 Workload H with all predefined queries; files have all events of the cluster, most of which no query reads.
 CLUSTERCEP_BENCH_STREAM_NODES: of the cluster (1,000: 13,620 events per second of its time); _FILES_PER_STEP: into which
-15 s of it are cut (5); _STEPS: of 15 s for the rate and again for the recovery (20); _LATENCY_FILES: for each latency
-(40); _BUCKETS (4) and _CORES (2) of the stream.
+15 s of it are cut (5); _STEPS: of 15 s for the rate and again for the recovery (16); _LATENCY_FILES: for each latency
+(30); _BUCKETS (4) and _CORES (2) of the stream. With these sizes it takes about seven minutes on two free cores; what
+it is at goes to standard error.
 
 An event's latency goes from the appearance of its file to the end of the transaction that has it; an alert's from the
 appearance of the file with the last of its events to its own transaction, so it holds the lateness, too, as fast as the
@@ -12,19 +13,13 @@ time of the input passes.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import queue
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,20 +28,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import engine
 from benchmarks.hadoop_stream import Cluster, HadoopStream
 from benchmarks.measure import show, size
+from benchmarks.spark.stream_child import Child, Line
 from benchmarks.spark.stream_run import CHECKPOINT, FILE_OF, IN, Run
 from spark_jobs.event_store.schema import to_rows
 
-ROOT = Path(__file__).parents[2]
 LATENESS_MS = 30_000
 SHARES = (0.5, 0.9)
 WORKLOAD = "H, all predefined queries"
-LIMIT_S = 300.0
-_LOOK_S = 1.0
-"""Between two looks at the memory of all processes, which takes a while."""
-
-Line = dict[str, Any]
+N_WARM = 2
+"""Micro-batches that do not count: workers start, the JVM compiles."""
 
 
 @dataclass
@@ -74,87 +67,18 @@ class Input:
                 pq.write_table(part, folder / f"{step * self.files_per_step + number:06d}.parquet")
 
 
-class Child:
-    """A stream in a process of its own: its lines with the time, and the most memory of all its processes."""
-
-    def __init__(self, run: Run) -> None:
-        self.began_s = time.time()
-        self.lines: list[Line] = []
-        self.peak_mb = 0.0
-        self._look_s = 0.0
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.spark.stream_run"],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(asdict(run)) + "\n")
-        self._process.stdin.flush()
-        self._told: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
-        atexit.register(self.kill)
-
-    def next(self, timeout_s: float = LIMIT_S) -> Line | None:
-        """The next line; None when the process has ended; raises TimeoutError."""
-        ends_s = time.monotonic() + timeout_s
-        while (left_s := ends_s - time.monotonic()) > 0:
-            self._look()
-            try:
-                line = self._told.get(timeout=min(_LOOK_S, left_s))
-            except queue.Empty:
-                continue
-            if line is not None:
-                self.lines.append(line)
-            return line
-        raise TimeoutError(f"the stream has told nothing for {timeout_s} s")
-
-    def batches(self) -> Iterator[Line]:
-        """Lines of micro-batches until the process ends."""
-        while (line := self.next()) is not None:
-            if line["kind"] == "batch":
-                yield line
-
-    def kill(self) -> None:
-        """With -9, and all of its processes."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for text in self._process.stdout:
-            if text.startswith("{"):
-                self._told.put(json.loads(text))
-        self._told.put(None)
-
-    def _look(self) -> None:
-        if time.monotonic() < self._look_s:
-            return
-        self._look_s = time.monotonic() + _LOOK_S
-        self.peak_mb = max(self.peak_mb, memory_mb(self._process.pid))
-
-
-def memory_mb(session: int) -> float:
-    """Memory of all processes of a session, what they share counted once."""
-    total_kib = 0
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and os.getsid(int(entry.name)) == session:
-                rolled = (entry / "smaps_rollup").read_text()
-                total_kib += int(rolled.partition("\nPss:")[2].split()[0])
-        except (OSError, IndexError, ValueError):
-            continue  # it has ended meanwhile
-    return total_kib * 1024 / 1e6
-
-
 def main() -> dict[str, Any]:
-    """Print tables and return their figures."""
-    files_per_step, n_steps = size("STREAM_FILES_PER_STEP", 5), size("STREAM_STEPS", 20)
-    n_phase, n_latency = n_steps * files_per_step, size("STREAM_LATENCY_FILES", 40)
-    given = Input(size("STREAM_NODES", 1_000), files_per_step, 2 * n_phase + len(SHARES) * n_latency)
-    rows: list[Line] = []
+    """Print tables and return their figures; raises StreamError when a stream fails or stands still."""
+    told = Progress()
+    files_per_step, n_steps = size("STREAM_FILES_PER_STEP", 5), size("STREAM_STEPS", 16)
+    n_phase, n_latency = n_steps * files_per_step, size("STREAM_LATENCY_FILES", 30)
+    given = Input(size("STREAM_NODES", 1_000), files_per_step, 2 * n_phase + len(SHARES) * n_latency + 1)
+    if not engine.kernels_are_compiled():
+        told("compiling the matching kernels, some minutes: once per machine and version")
+        engine.warm_kernels()
     with tempfile.TemporaryDirectory(prefix="clustercep-bench-") as made:
         folder = Path(made)
+        told(f"making {given.n_files} files")
         given.write(folder / "made")
         (folder / IN).mkdir()
         np.save(folder / FILE_OF, np.concatenate(given.file_of))
@@ -162,19 +86,50 @@ def main() -> dict[str, Any]:
             made, size("STREAM_BUCKETS", 4), size("STREAM_CORES", 2), LATENESS_MS, once=True, max_files=files_per_step
         )
         figures: dict[str, Any] = {"n_nodes": given.n_nodes, "n_buckets": run.n_buckets, "n_cores": run.n_cores}
+        told(f"rate: {n_phase} files, all there at once, {files_per_step} per micro-batch")
         sustained, figures["phases"], figures["state_bytes"] = sustained_rate(run, given, folder, n_phase)
-        rows.append(sustained)
-        rows.append(recovery(run, given, folder, range(n_phase, 2 * n_phase)))
-        rate = sustained["events_per_second"]
-        figures["latency"] = latencies(run, given, folder, 2 * n_phase, n_latency, rate)
-    rows += figures["latency"]
+        told.row(sustained)
+        told("recovery: as many files, killed with -9 in the middle, started again")
+        recovered = recovery(run, given, folder, range(n_phase, 2 * n_phase))
+        told.row(recovered)
+        figures["latency"] = latencies(run, given, folder, 2 * n_phase, n_latency, sustained["events_per_second"], told)
+    rows = figures["rows"] = [sustained, recovered, *figures["latency"]]
+    _show(figures, rows)
+    return {**figures, "seconds": round(told.seconds), "load": os.getloadavg()}
+
+
+class Progress:
+    """What a long run is at, on standard error."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began_s
+
+    def __call__(self, what: str) -> None:
+        """A line with the time."""
+        minutes, seconds = divmod(int(self.seconds), 60)
+        sys.stderr.write(f"[{minutes}:{seconds:02d}] stream: {what}\n")
+        sys.stderr.flush()
+
+    def row(self, row: Line) -> None:
+        """Figures as soon as they are there, should a later part fail."""
+        self(", ".join(f"{name} {value}" for name, value in row.items() if name != "workload"))
+
+
+def _show(figures: Line, rows: Sequence[Line]) -> None:
     columns = ("variant", "events", "seconds", "events_per_second", "matches", "peak_mb")
     show(WORKLOAD, columns, [[row.get(column, "") for column in columns] for row in rows])
-    show("where a micro-batch's time goes", ("of it", "ms"), list(figures["phases"].items()))
+    show("where a micro-batch's time goes", ("of it", "median"), list(figures["phases"].items()))
     show("state, bytes by bucket", ("bucket", "bytes"), sorted(figures["state_bytes"].items()))
+    again = next(row for row in rows if "first_batch_s" in row)
+    steps = ("session_s", "first_batch_s", "seconds", "events_left")
+    show("started again after kill -9", steps, [[again[column] for column in steps]])
     waits = ("variant", "event_median_s", "event_p95_s", "alert_median_s", "alert_p95_s", "speed")
     show("latency", waits, [[row[column] for column in waits] for row in figures["latency"]])
-    return {**figures, "rows": rows, "load": os.getloadavg()}
 
 
 def appear(folder: Path, files: range) -> None:
@@ -187,34 +142,39 @@ def appear(folder: Path, files: range) -> None:
 
 
 def sustained_rate(run: Run, given: Input, folder: Path, n_files: int) -> tuple[Line, dict[str, float], dict[str, int]]:
-    """All files there at once; the micro-batches after the first, which starts the workers, count."""
+    """All files there at once; the micro-batches after the first ones count."""
     appear(folder, range(n_files))
-    child = Child(run)
+    child = Child(run, "sustained")
     told = list(child.batches())
     batch_of = batches_of_files(folder)
-    first, last = told[0], [line for line in told if line["batch"] <= max(batch_of.values())][-1]
-    counted = [number for number in range(n_files) if batch_of[number] > first["batch"]]
-    seconds = last["at_s"] - first["at_s"]
-    n_events = sum(given.n_events[number] for number in counted)
+    began, last = told[N_WARM - 1], next(line for line in told if line["batch"] == max(batch_of.values()))
+    n_events = sum(given.n_events[number] for number in range(n_files) if batch_of[number] > began["batch"])
+    seconds = last["at_s"] - began["at_s"]
     state = {bucket: n for line in told for bucket, n in line["state"].items()}
     row = {
         "workload": WORKLOAD, "variant": "sustained", "events": n_events, "seconds": round(seconds, 2),
         "events_per_second": round(n_events / seconds), "matches": sum(line["n_matches"] for line in told),
-        "events_read": sum(line["n_read"] for line in told[1:]), "late": sum(line["n_late"] for line in told),
-        "micro_batches": last["batch"] - first["batch"], "peak_mb": round(child.peak_mb),
+        "events_read": sum(line["n_read"] for line in told[N_WARM:]), "late": sum(line["n_late"] for line in told),
+        "micro_batches": last["batch"] - began["batch"], "peak_mb": round(child.peak_mb),
     }  # fmt: skip
-    return row, phases(child.lines, told), state
+    return row, phases(child.lines, told[N_WARM:]), state
 
 
 def phases(lines: Sequence[Line], told: Sequence[Line]) -> dict[str, float]:
-    """Medians over the micro-batches with events, but for the first, of what they say of their time, in ms."""
+    """Medians over those of these micro-batches that had events, of where their time went, in ms."""
     by_batch = {line["batch"]: line for line in told}
-    spark = [p for line in lines if line["kind"] == "done" for p in line["spark_ms"] if p["batch"] and p["n_rows"]]
+    spark = [p for line in lines if line["kind"] == "done" for p in line["spark_ms"] if p["n_rows"]]
     found: dict[str, list[float]] = {}
     for progress in spark:
-        own = by_batch[progress["batch"]]
-        more = {"all buckets' steps": own["buckets_s"] * 1e3, "buckets restored": own["n_restored"]}
-        for name, value in {**progress, **more, "state written, bytes": own["written_bytes"]}.items():
+        if (own := by_batch.get(progress["batch"])) is None:
+            continue
+        more = {
+            "all buckets' steps": own["buckets_s"] * 1e3,
+            "transaction": own["store_s"] * 1e3,
+            "buckets restored": own["n_restored"],
+            "state written, bytes": own["written_bytes"],
+        }
+        for name, value in {**progress, **more}.items():
             found.setdefault(name, []).append(value)
     return {name: median(values) for name, values in found.items() if name != "batch"}
 
@@ -222,62 +182,71 @@ def phases(lines: Sequence[Line], told: Sequence[Line]) -> dict[str, float]:
 def recovery(run: Run, given: Input, folder: Path, files: range) -> Line:
     """Killed with -9 in the middle, started again: until its first micro-batch is in the store, and until all are."""
     appear(folder, files)
-    first = Child(run)
-    n_before = 0
-    for n_before, _ in enumerate(first.batches(), 1):
-        if n_before >= len(files) // given.files_per_step // 2:
-            break
+    first = Child(run, "to be killed")
+    n_wanted = max(1, len(files) // given.files_per_step // 2)
+    n_before = sum(1 for _, _ in zip(range(n_wanted), first.batches(), strict=False))
     first.kill()
     n_events = sum(given.n_events[number] for number in files)
-    again = Child(run)
+    again = Child(run, "started again")
     told = list(again.batches())
+    started = next(line for line in again.lines if line["kind"] == "started")
     batch_of = batches_of_files(folder)
     last = max(batch_of[number] for number in files)
     left = [number for number in files if batch_of[number] >= told[0]["batch"]]
     caught_up = next(line["at_s"] for line in told if line["batch"] == last)
     return {
         "workload": WORKLOAD, "variant": "killed and started again", "events": n_events,
-        "events_left": sum(given.n_events[number] for number in left),
+        "micro_batches_before": n_before, "events_left": sum(given.n_events[number] for number in left),
+        "session_s": round(started["at_s"] - again.began_s, 2),
         "first_batch_s": round(told[0]["at_s"] - again.began_s, 2), "seconds": round(caught_up - again.began_s, 2),
-        "repeated": sum(line["repeated"] for line in told), "matches": sum(line["n_matches"] for line in told),
-        "peak_mb": round(again.peak_mb),
+        "repeated": sum(line["repeated"] for line in told), "restored": told[0]["n_restored"],
+        "matches": sum(line["n_matches"] for line in told), "peak_mb": round(again.peak_mb),
     }  # fmt: skip
 
 
-def latencies(run: Run, given: Input, folder: Path, first: int, n_files: int, rate: float) -> list[Line]:
+def latencies(
+    run: Run, given: Input, folder: Path, first: int, n_files: int, rate: float, told: Progress
+) -> list[Line]:
     """Files appear one by one, at a share of the sustained rate."""
-    child = Child(replace(run, once=False, max_files=None))
+    told("latency: the stream starts")
+    child = Child(replace(run, once=False, max_files=None), "latency")
     appeared: dict[int, float] = {}
     rows: list[Line] = []
-    ready = next(line for line in iter(child.next, None) if line["kind"] == "started")
-    assert ready
+    child.await_kind("started")
     _one_by_one(child, given, folder, range(first, first + 1), rate, appeared)  # the workers start
     first += 1
     for share in SHARES:
-        files = range(first, min(first + n_files, given.n_files))
+        files = range(first, first + n_files)
         first = files.stop
-        n_lines, began_s = len(child.lines), time.time()
-        _one_by_one(child, given, folder, files, share * rate, appeared)
-        told = [line for line in child.lines[n_lines:] if line["kind"] == "batch"]
-        batch_of, done_at = batches_of_files(folder), {line["batch"]: line["at_s"] for line in told}
-        events = np.repeat(
-            [done_at[batch_of[number]] - appeared[number] for number in files],
-            [given.n_events[number] for number in files],
-        )
-        alerts = [
-            line["at_s"] - appeared[number] for line in told for number, n in line["told_by"] if number in files
-            for _ in range(n)
-        ]  # fmt: skip
-        seconds = max(done_at.values()) - began_s
-        rows.append({
-            "workload": WORKLOAD, "variant": f"at {share:.0%} of the maximum", "events": len(events),
-            "seconds": round(seconds, 2), "events_per_second": round(len(events) / seconds),
-            "matches": len(alerts), "peak_mb": round(child.peak_mb),
-            "speed": round(share * rate / (given.n_nodes * Cluster.events_per_node_s), 2),
-            **_quantiles("event", events), **_quantiles("alert", alerts),
-        })  # fmt: skip
+        told(f"latency at {share:.0%} of the maximum: {n_files} files, one by one")
+        rows.append(_latency(child, given, folder, files, share * rate, appeared))
+        rows[-1]["variant"] = f"at {share:.0%} of the maximum"
+        told.row(rows[-1])
     child.kill()
     return rows
+
+
+def _latency(child: Child, given: Input, folder: Path, files: range, rate: float, appeared: dict[int, float]) -> Line:
+    n_lines, began_s = len(child.lines), time.time()
+    _one_by_one(child, given, folder, files, rate, appeared)
+    told = [line for line in child.lines[n_lines:] if line["kind"] == "batch"]
+    batch_of, done_at = batches_of_files(folder), {line["batch"]: line["at_s"] for line in told}
+    events = np.repeat(
+        [done_at[batch_of[number]] - appeared[number] for number in files],
+        [given.n_events[number] for number in files],
+    )
+    alerts = [
+        line["at_s"] - appeared[number] for line in told for number, n in line["told_by"] if number in files
+        for _ in range(n)
+    ]  # fmt: skip
+    seconds = max(done_at.values()) - began_s
+    return {
+        "workload": WORKLOAD, "variant": "", "events": len(events),
+        "seconds": round(seconds, 2), "events_per_second": round(len(events) / seconds),
+        "micro_batches": len(told), "matches": len(alerts), "peak_mb": round(child.peak_mb),
+        "speed": round(rate / (given.n_nodes * Cluster.events_per_node_s), 2),
+        **_quantiles("event", events), **_quantiles("alert", alerts),
+    }  # fmt: skip
 
 
 def _one_by_one(
@@ -289,17 +258,13 @@ def _one_by_one(
         appear(folder, range(number, number + 1))
         appeared[number] = time.time()
         at_s += given.n_events[number] / events_per_s
-        while (left_s := at_s - time.time()) > 0:
-            try:
-                child.next(left_s)
-            except TimeoutError:
-                break
+        child.until(at_s)
     while True:
         told = {line["batch"] for line in child.lines if line["kind"] == "batch"}
         batch_of = batches_of_files(folder)
         if all(batch_of.get(number, -1) in told for number in files):
             return
-        child.next()
+        child.await_kind("batch")
 
 
 def batches_of_files(folder: Path) -> dict[int, int]:

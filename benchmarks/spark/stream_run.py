@@ -7,10 +7,13 @@ is in the store, another one when all is done.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +65,11 @@ class Printed:
             n_read=sum(n for (name, _, _), n in batch.counters.items() if name == "events"),
             n_late=len(batch.late),
             n_matches=len(batch.matches),
-            told_by=sorted(Counter(self._last_file(row) for row in batch.matches).items()),
+            told_by=sorted(Counter(self._last_file(row) for row in batch.matches if row.bindings).items()),
             state={f"{figures['group']}/{figures['bucket']}": figures["state_bytes"] for figures in called},
             written_bytes=sum(figures["written_bytes"] for figures in called),
             buckets_s=sum(figures["seconds"] for figures in called),
+            store_s=written.seconds,
             n_buckets=len(called),
             n_restored=sum(bool(figures["restored"]) for figures in called),
         )
@@ -81,9 +85,10 @@ def say(**what: Any) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
+def run_stream() -> None:
     """The process."""
     run = Run(**json.loads(sys.stdin.readline()))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     folder = Path(run.folder)
     settings = load_settings(ROOT / "config.yaml", {})
     queries = checked_queries(settings)
@@ -110,6 +115,12 @@ def main() -> None:
         say(kind="done", at_s=time.time(), spark_ms=spark_ms(query))
 
 
+def _end_with_parent() -> None:
+    """However the benchmark ends: nothing goes on measuring for nobody."""
+    sys.stdin.read()
+    os.killpg(0, signal.SIGKILL)
+
+
 def spark_ms(query: StreamingQuery) -> list[dict[str, Any]]:
     """What Spark says of where the time of its micro-batches went."""
     return [
@@ -123,7 +134,7 @@ _STATE = ("allUpdatesTimeMs", "commitTimeMs")
 
 
 if __name__ == "__main__":
-    main()
+    run_stream()
 
 
-__all__ = ["CHECKPOINT", "FILE_OF", "IN", "Run", "asdict"]
+__all__ = ["CHECKPOINT", "FILE_OF", "IN", "Run"]

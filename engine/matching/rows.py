@@ -52,6 +52,10 @@ class MatchRow:
     last_lo_ms: int | None = None
     possible: Possibilities | None = field(default=None, compare=False, repr=False)
 
+    def without_events(self) -> MatchRow:
+        """For whom they are nothing but an identity (see `brief_rows`)."""
+        return replace(self, bindings={}, candidates=None, possible=None)
+
     @property
     def event_ids(self) -> tuple[str, ...]:
         """The ids of all events of the match, variable by variable in pattern order."""
@@ -194,14 +198,15 @@ class MatchRows(RowBlock):
     """Rows in parts, one after the other: the length costs nothing, a row may be made when it is asked for."""
 
     def __init__(self, parts: Iterable[Sequence[MatchRow]]) -> None:
-        self._parts = [part for part in parts if len(part)]
-        self._ends = list(accumulate(len(part) for part in self._parts))
+        self.parts = [part for part in parts if len(part)]
+        """Each with one row at least."""
+        self._ends = list(accumulate(len(part) for part in self.parts))
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
     def __iter__(self) -> Iterator[MatchRow]:
-        for part in self._parts:
+        for part in self.parts:
             yield from part
 
     @overload
@@ -217,13 +222,13 @@ class MatchRows(RowBlock):
         if not 0 <= number < len(self):
             raise IndexError(f"row {at} of {len(self)}")
         part = bisect_right(self._ends, number)
-        return self._parts[part][number - (self._ends[part - 1] if part else 0)]
+        return self.parts[part][number - (self._ends[part - 1] if part else 0)]
 
     def _slice(self, start: int, stop: int, step: int) -> Sequence[MatchRow]:
         if step != 1:
             return [self[number] for number in range(start, stop, step)]
         chosen: list[Sequence[MatchRow]] = []
-        for part, end in zip(self._parts, self._ends, strict=True):
+        for part, end in zip(self.parts, self._ends, strict=True):
             before = end - len(part)
             chosen.append(part[max(0, start - before) : max(0, stop - before)])
         return MatchRows(chosen)
@@ -232,17 +237,17 @@ class MatchRows(RowBlock):
     def n_matches(self) -> int:
         """Matches behind all rows (at least, where one of them is a lower bound)."""
         return sum(
-            part.n_matches if isinstance(part, RowBlock) else sum(row.count for row in part) for part in self._parts
+            part.n_matches if isinstance(part, RowBlock) else sum(row.count for row in part) for part in self.parts
         )
 
     @property
     def is_columnar(self) -> bool:
         """Whether all parts are."""
-        return all(isinstance(part, RowBlock) and part.is_columnar for part in self._parts)
+        return all(isinstance(part, RowBlock) and part.is_columnar for part in self.parts)
 
     def to_arrow(self) -> pa.Table:
         """All rows; see `rows_table`."""
-        tables = [part.to_arrow() if isinstance(part, RowBlock) else rows_table(part) for part in self._parts]
+        tables = [part.to_arrow() if isinstance(part, RowBlock) else rows_table(part) for part in self.parts]
         return pa.concat_tables(tables, promote_options="permissive") if tables else rows_table([])
 
 

@@ -11,22 +11,35 @@ import pyarrow as pa
 import pytest
 
 import engine
+from app.alerting.recorder import AlertingOptions, Recorder
 from app.config import load_settings
 from app.queries import Loaded, load_queries
 from app.settings import Queries
+from app.store.api import open_store
 from collectors.schema import load_event_types
 from engine.errors import StateError
 from engine.events import EventBatch
+from spark_jobs import stream_bucket
 from spark_jobs.event_store.schema import SOURCE
-from spark_jobs.stream_bucket import Bucket, Told
+from spark_jobs.stream_alerts import Batch
+from spark_jobs.stream_bucket import Bucket, Told, status_content
 from spark_jobs.stream_groups import Group, StreamPlan
 from spark_jobs.stream_parts import BucketCache, Cached, Head, read_parts, write_parts
 from spark_jobs.stream_plan import stream_plan
+from spark_jobs.stream_processor import told_as_rows
 from spark_jobs.stream_rows import match_content, match_of
 from tests.spark_jobs.stream_fixtures import JOBS, LATENESS_MS, LOST, NODES
 
 SCHEMA = load_event_types()
 SETTINGS = load_settings(Path(__file__).parents[2] / "config.yaml", {})
+
+EACH = """
+PATTERN SEQ(JobStart a, Mapper+ b[])
+WHERE   skip_till_next_match { [job_id] }
+WITHIN  1 hour
+RETURN  a.job_id, count(b[]) AS n_mappers
+REPORT  '{job_id}: {n_mappers}'
+"""
 
 Event = dict[str, Any]
 
@@ -235,3 +248,28 @@ def test_an_executor_with_another_program_is_refused(plan: StreamPlan) -> None:
     other = Group(group.route, group.texts, (("jobs", "0" * 32), *group.hashes[1:]), group.told, group.infos)
     with pytest.raises(StateError, match="same program"):
         Bucket(other, plan.options, 0)
+
+
+def test_a_report_with_many_events_is_stored_as_the_live_process_stores_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row for each Mapper, with all before it: of the longer ones the driver gets the digest of the events."""
+    monkeypatch.setattr(stream_bucket, "MAX_TOLD_EVENTS", 4)
+    queries = loaded(tmp_path / "queries", each=EACH)
+    plan = stream_plan(queries, SETTINGS, 1)
+    (group,) = plan.groups
+    bucket = Bucket(group, plan.options, 0)
+    bucket.step([table(events())], 0)
+    told = bucket.step([], 10**9)
+    assert 0 < len(told.digests) < len(told.matches)
+    rows = [row.asDict() for row in told_as_rows(told, group.name, 0, status_content(told))]
+    batch = Batch.of(pa.Table.from_pylist(rows[::-1]))
+    alerting = AlertingOptions(queries.infos, {})
+    running = engine.Engine(queries.compiled, SCHEMA)
+    live = list(running.process(EventBatch.from_rows(events(), SCHEMA), 10**9))
+    with open_store(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        with store.transaction() as writer:
+            streamed = Recorder(alerting, writer, lambda _: {}, 1).live(batch.matches, 10**9, batch.digests)
+        with store.transaction() as writer:
+            again = Recorder(alerting, writer, lambda _: {}, 1).live(live, 10**9)
+    assert (streamed.n_reports, again.n_reports) == (len(live), 0), "the same rows under the same ids"
