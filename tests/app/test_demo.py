@@ -63,7 +63,7 @@ def test_restarts_change_nothing(tmp_path: Path) -> None:
     """The first faults with real collectors, engine and store: in one go, and put together anew all the time."""
 
     def again(progress: Progress) -> None:
-        if (progress.now_ms - progress.started_ms) % 35_000 == 0:
+        if (progress.now_ms - progress.started_ms) % 70_000 == 0:
             progress.runner.go_back()
 
     whole = replayed(tmp_path / "whole", lambda _: None)

@@ -1,4 +1,4 @@
-"""One dashboard and one browser for all tests; every visitor has a new window."""
+"""One dashboard and one browser for all tests; every visitor has a window without a past."""
 
 from __future__ import annotations
 
@@ -54,10 +54,16 @@ def served(chromium: str, demo: DemoResult, tmp_path_factory: pytest.TempPathFac
         yield Site(url, folder, settings, recording.manifest, demo.summary, alert_of)
 
 
+@pytest.fixture(scope="session")
+def windows(browser: Browser) -> site.Windows:
+    """Those of all tests; they end with the browser."""
+    return site.Windows(browser)
+
+
 @pytest.fixture
-def visitor(browser: Browser, served: Site) -> Iterator[OwnVisitor]:
-    """Makes visitors, each with a new window; in the end all must be at ease."""
+def visitor(windows: site.Windows, served: Site) -> Iterator[OwnVisitor]:
+    """Makes visitors, each with a window of their own that has no past; in the end all must be at ease."""
     expect.set_options(timeout=site.WAIT_MS)
-    with ExitStack() as windows:
-        yield lambda **window: windows.enter_context(site.visit(browser, served.url, **window))
+    with ExitStack() as visits:
+        yield lambda **window: visits.enter_context(windows.visit(served.url, **window))
     expect.set_options(timeout=5_000)

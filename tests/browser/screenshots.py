@@ -31,7 +31,7 @@ def main(into: Path) -> None:
             ("alert", f"alert?id={alert.id}", "mapper attempt_", 1_260),
             ("cluster", "cluster", "Cluster", 1_400),
         ):
-            with site.visit(browser, url, width=WIDTH_PX, height=height) as visitor:
+            with site.Windows(browser).visit(url, width=WIDTH_PX, height=height) as visitor:
                 page = visitor.open(path, re.compile(title))
                 visitor.reads("node6")
                 expect(page.get_by_test_id("stVegaLiteChart").last.locator("svg")).to_be_visible()

@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, TimeoutError, expect
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, TimeoutError, expect
 
 from app.dashboard_command import free_port
 
@@ -32,6 +33,7 @@ _MADE_OF_NAMES = """() => [
     ...[...document.querySelectorAll('script')].filter(script => script.textContent.includes('alert(1)')),
     ...document.querySelectorAll('.katex'),
 ].map(node => node.outerHTML)"""
+_FORGET = "() => { localStorage.clear(); sessionStorage.clear() }"
 _TEXT = """() => {
     const main = document.querySelector('[data-testid=stMain]');
     const cells = [...main.querySelectorAll('th, td, svg text, textarea, input')].map(n => n.value || n.textContent);
@@ -60,7 +62,6 @@ class Visitor:
     """One person with a browser window of their own. `complaints`: what no page may do, as it happened."""
 
     url: str
-    context: BrowserContext
     page: Page
     complaints: list[str] = field(default_factory=list)
 
@@ -74,6 +75,11 @@ class Visitor:
         expect(self.page.locator("h1").first).to_have_text(title)
         self.still()
         return self.page
+
+    def resize(self, width: int, height: int) -> None:
+        """Make the window narrower or wider, and wait until all that is drawn fits."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.wait_for_function(f"() => ({_TOO_WIDE})() === 0")
 
     def still(self) -> None:
         """Wait until the page's script has run."""
@@ -103,6 +109,16 @@ class Visitor:
         assert page.evaluate(_TOO_WIDE) == 0, "the page is wider than its window"
         assert self.complaints == []
 
+    def listeners(self) -> dict[str, Callable[[Any], None]]:
+        """By the name of what happens on a page: who notes it."""
+        return {
+            "console": self.note_console,
+            "pageerror": lambda error: self.complaints.append(f"error: {error}"),
+            "dialog": self.note_dialog,
+            "request": self.note_request,
+            "websocket": lambda socket: self.note_url(socket.url),
+        }
+
     def note_console(self, message: ConsoleMessage) -> None:
         """Errors are complaints."""
         if message.type == "error" and not _ASKED_BY_STREAMLIT.search(message.location["url"]):
@@ -124,20 +140,37 @@ class Visitor:
         dialog.dismiss()
 
 
-@contextmanager
-def visit(browser: Browser, url: str, timezone: str = "UTC", width: int = 1400, height: int = 900) -> Iterator[Visitor]:
-    """A new window without a past."""
-    context = browser.new_context(timezone_id=timezone, viewport={"width": width, "height": height})
-    context.set_default_timeout(WAIT_MS)
-    page = context.new_page()
-    visitor = Visitor(url, context, page)
-    page.on("console", visitor.note_console)
-    page.on("pageerror", lambda error: visitor.complaints.append(f"error: {error}"))
-    page.on("dialog", visitor.note_dialog)
-    page.on("request", visitor.note_request)
-    page.on("websocket", lambda socket: visitor.note_url(socket.url))
-    try:
-        yield visitor
-        visitor.at_ease()
-    finally:
-        context.close()
+class Windows:
+    """Browser windows without a past. One that is free again is given to the next visitor, as what it has loaded of the
+    dashboard's own scripts is most of a page's cost; cookies and storage of the visitor before are gone.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._free: dict[tuple[str, int, int], list[Page]] = {}
+
+    @contextmanager
+    def visit(self, url: str, timezone: str = "UTC", width: int = 1400, height: int = 900) -> Iterator[Visitor]:
+        """A window of one's own, for a visitor who is at ease in the end."""
+        free = self._free.setdefault((timezone, width, height), [])
+        page = free.pop() if free else self._page(timezone, width, height)
+        visitor = Visitor(url, page)
+        listeners = visitor.listeners()
+        for event, listener in listeners.items():
+            page.on(event, listener)  # type: ignore[call-overload]  # declared for each name apart
+        try:
+            yield visitor
+            visitor.at_ease()
+            page.evaluate(_FORGET)
+            page.context.clear_cookies()
+            for event, listener in listeners.items():
+                page.remove_listener(event, listener)
+        except BaseException:
+            page.context.close()
+            raise
+        free.append(page)
+
+    def _page(self, timezone: str, width: int, height: int) -> Page:
+        context = self._browser.new_context(timezone_id=timezone, viewport={"width": width, "height": height})
+        context.set_default_timeout(WAIT_MS)
+        return context.new_page()

@@ -1,6 +1,7 @@
 """A signal to a command whose job on Spark runs: it is cancelled, nothing is half-visible and no process stays.
 
-Each job waits for the checksum of a file that it reads: a FIFO that nobody writes to.
+Each job waits for the checksum of a file that it reads: a FIFO that nobody writes to. Each is a JVM, so one command is
+tried every day, and the others by `make live-spark` (`tests/live/test_ended_jobs.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -35,10 +36,6 @@ SMALL = (
     '{"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", '
     '"spark.sql.shuffle.partitions": "1"}'
 )
-COMMANDS = {"ingest": signal.SIGINT, "query": signal.SIGTERM}
-"""Each is a JVM, so not all of them every day."""
-if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
-    COMMANDS["compact"] = signal.SIGINT
 
 
 @contextmanager
@@ -97,17 +94,18 @@ def prepared(name: str, template: Path, folder: Path) -> tuple[Path, list[str]]:
     return fifo, words
 
 
-def test_a_signal_cancels_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def cancel_jobs(spark: SparkSession, tmp_path: Path, commands: Mapping[str, signal.Signals]) -> None:
+    """Start these commands at once; send each its signal while its job runs; look at what it leaves."""
     template = EventStore.create(spark, str(tmp_path / "store"))
     for number in range(2):
         template.append(frame(spark, [job_start(str(number), number)]))
     with ExitStack() as running:
         processes, fifos, before = {}, {}, {}
-        for name in COMMANDS:
+        for name in commands:
             fifos[name], words = prepared(name, tmp_path / "store", tmp_path / name)
             before[name] = snapshot(tmp_path / name)
             processes[name] = running.enter_context(started(words))
-        for name, number in COMMANDS.items():
+        for name, number in commands.items():
             process = processes[name]
             other_end = opened_by_its_reader(fifos[name], process)
             running.callback(os.close, other_end)
@@ -121,3 +119,7 @@ def test_a_signal_cancels_the_job(spark: SparkSession, tmp_path: Path) -> None:
             assert not any(Path(f"/proc/{pid}").exists() for pid in (job, jvm))
             assert snapshot(tmp_path / name) == before[name]
             assert EventStore.open(spark, str(tmp_path / name)).version == 2
+
+
+def test_a_signal_cancels_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    cancel_jobs(spark, tmp_path, {"ingest": signal.SIGINT})

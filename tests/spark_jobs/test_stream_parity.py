@@ -1,16 +1,14 @@
 """Generated queries: the oracle, the live engine, the Spark batch and the Spark stream return the same matches.
 
-All of them run in one stream, over files in which events stand in any order, come twice or come too late; the stream's
-process is killed with -9 in the middle.
+All of them run in one stream, over files in which events stand in any order, come twice or come too late. `make
+live-spark` also kills the stream's process with -9 in the middle (`tests/live/test_ended_jobs.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from spark_jobs.divide import Sizes
 from spark_jobs.query_rows import Asked, as_they_come, plan_rows
 from spark_jobs.stream_alerts import Written
 from spark_jobs.stream_plan import stream_plan
-from spark_jobs.stream_rows import match_of
 from tests.engine.matching.test_postponed_oracle import TOLERANCE, comparable
 from tests.spark_jobs.generated_stream import (
     APART_MS,
@@ -36,14 +33,13 @@ from tests.spark_jobs.generated_stream import (
     drawn,
     generated_job,
     stored,
-    told_rows,
     write_input,
 )
 from tests.spark_jobs.parity import engine_rows, of_columns, of_engine
 from tests.spark_jobs.stream_fixtures import ROOT
 
-KILLED_AT = 1
-"""The micro-batch."""
+NAME = "stream"
+"""Of the checkpoint and the store."""
 
 N_APART = int(os.environ.get("CLUSTERCEP_BATCH_PARITY", "3"))
 """1: the batch evaluates every query."""
@@ -90,37 +86,43 @@ def test_the_batch(spark: SparkSession, several: list[Own], live: dict[str, list
         assert list(of_columns(as_they_come(planned.rows))) == of_engine(query, live[own.name]), own.text
 
 
-def test_the_stream_killed_in_the_middle(
+def test_the_stream(
     spark: SparkSession, several: list[Own], live: dict[str, list[engine.MatchRow]], tmp_path: Path
 ) -> None:
     late = write_input(tmp_path, several, seed=5)
-    words = [sys.executable, "-m", "tests.spark_jobs.killed_stream", str(tmp_path), "killed", str(KILLED_AT)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == -9, done.stderr[-2000:]
+    told = compare_stream(spark, several, live, tmp_path, late)
+    assert not any(written.is_repeated for written in told)
+
+
+def compare_stream(
+    spark: SparkSession,
+    several: list[Own],
+    live: dict[str, list[engine.MatchRow]],
+    folder: Path,
+    late: list[dict[str, Any]],
+    before: Sequence[engine.MatchRow] = (),
+) -> list[Written]:
+    """Run the stream over the input of `folder` to its end, from where its checkpoint stands; returns what it told.
+
+    `before`: what a process told that was killed, up to the last micro-batch that is not made once more.
+    """
     told: list[Written] = []
-    with open_store(f"sqlite:///{tmp_path / 'killed'}.db") as store:
-        job = generated_job(tmp_path, "killed", store, after=told.append)
+    with open_store(f"sqlite:///{folder / NAME}.db") as store:
+        job = generated_job(folder, NAME, store, after=told.append)
         job.start(spark).awaitTermination()
         job.heartbeat((N_CASES + 10) * APART_MS)
         job.start(spark).awaitTermination()
         counted = Counter({row.type: row.value for row in store.statistics() if row.name == "matches"})
         late_ids = {event.event_id for event in store.late_events()}
 
-    assert [written.is_repeated for written in told][:2] == [True, False], "the one whose transaction was made"
-    rows = [row for written in told for row in written.batch.matches]
-    repeated = Counter(row.event_ids for row in told[0].batch.matches)
-    for batch_id in range(KILLED_AT + 1):
-        before = [match_of(*json.loads(line)) for line in told_rows(tmp_path, batch_id).read_text().splitlines()]
-        if batch_id == KILLED_AT:
-            assert Counter(row.event_ids for row in before) == repeated
-        else:
-            rows += before
+    rows = [*before, *(row for written in told for row in written.batch.matches)]
     for own in several:
         found = of_engine(own.query, [row for row in rows if row.query == own.name])
         assert found == of_engine(own.query, live[own.name]), own.text
         assert counted[own.name] == sum(row.count for row in live[own.name]), "each counted once, too"
     assert late_ids == {event["event_id"] for event in late if is_read(event, job.queries)}
     assert late_ids
+    return told
 
 
 def is_read(event: dict[str, Any], queries: Any) -> bool:

@@ -10,11 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from collectors.schema import load_event_types
+from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.file_system import StoreFiles
+from spark_jobs.event_store.schema import EVENTS, to_rows
 from spark_jobs.event_store.staging import Staging
 from tests.spark_jobs.event_store.test_store import DAY_MS, frame, job_start, metric, stored
 
@@ -79,13 +83,10 @@ def test_the_content_does_not_depend_on_the_history(spark: SparkSession, tmp_pat
     EventStore.create(spark, str(tmp_path))
     for batch in [*batches, batches[0]]:
         # A batch has one source per frame in practice; here they come together.
-        rows = [frame(spark, [event(number, source)], source) for number, source in batch]
+        rows = [to_rows(EventBatch.from_rows([event(*one)], load_event_types()), one[1]) for one in batch]
         if not rows:
             continue
-        together = rows[0]
-        for row in rows[1:]:
-            together = together.unionAll(row)
-        together = spark.createDataFrame(together.coalesce(1).toArrow(), together.schema)
+        together = spark.createDataFrame(pa.concat_tables(rows).combine_chunks(), EVENTS)
         for attempt in range(3):
             with pytest.MonkeyPatch.context() as patched:
                 if attempt < 2 and draw.random() < 0.7:
