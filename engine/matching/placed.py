@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import AttributeType, BoolArray, Float64Array, Int64Array
-from engine.matching.stream import ShardColumns, StreamColumns
+from engine.matching.stream import ShardColumns, StreamColumns, read_only
 
 _LEAST_ROWS = 1024
 """Fewer rows are not looked at for what may be forgotten."""
@@ -32,7 +32,7 @@ class PlacedColumns(ShardColumns):
         follows: BoolArray | None = None,
     ) -> None:
         super().__init__(whole, rows)
-        self.t_lo_ms = self.t_hi_ms = places
+        self.t_lo_ms = self.t_hi_ms = read_only(places)
         self._key = tuple(key)
         self._key_values = values
         self.follows = follows

@@ -61,7 +61,8 @@ class Chains:
     following: Int64Array
 
 
-def _read_only(values: Int64Array) -> Int64Array:
+def read_only(values: Int64Array) -> Int64Array:
+    """The same numbers, as those of a batch are: kernels are compiled for times that nobody writes to."""
     view = values.view()
     view.flags.writeable = False
     return view
@@ -177,13 +178,13 @@ class StreamColumns:
         """
         if self._integers is None:
             clocks = _NO_ROWS if self._clocks is None and self._has_no_clocks() else self.clocks
-            self._integers = _read_only(self.t_lo_ms), self.types_by_row[1], clocks
+            self._integers = read_only(self.t_lo_ms), self.types_by_row[1], clocks
         return self._integers
 
     @property
     def sources(self) -> tuple[Int64Array, Int64Array]:
         """source_seq of some events, read-only, and where each row has its own among them, (n,), empty when by row."""
-        return _read_only(self.source_seq), _NO_ROWS
+        return read_only(self.source_seq), _NO_ROWS
 
     def _has_no_clocks(self) -> bool:
         return bool(self.batch.table.column("clock_id").null_count == len(self))
@@ -376,9 +377,9 @@ class ShardColumns(StreamColumns):
         super().__init__(EventBatch.empty(), whole.interner)
         self._whole = whole
         self._rows = rows
-        self.t_lo_ms = whole.t_lo_ms[rows] if t_lo_ms is None else t_lo_ms
+        self.t_lo_ms = read_only(whole.t_lo_ms[rows] if t_lo_ms is None else t_lo_ms)
         self._precise = whole.is_precise or None
-        self.t_hi_ms = self.t_lo_ms if self._precise else whole.t_hi_ms[rows]
+        self.t_hi_ms = self.t_lo_ms if self._precise else read_only(whole.t_hi_ms[rows])
 
     @property
     def source_seq(self) -> Int64Array:
@@ -391,7 +392,7 @@ class ShardColumns(StreamColumns):
     @property
     def sources(self) -> tuple[Int64Array, Int64Array]:
         """See `StreamColumns`."""
-        return _read_only(self._whole.source_seq), self._rows
+        return read_only(self._whole.source_seq), self._rows
 
     @property
     def event_ids(self) -> pa.Array:
