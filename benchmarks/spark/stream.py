@@ -268,12 +268,23 @@ def _one_by_one(
 
 
 def batches_of_files(folder: Path) -> dict[int, int]:
-    """The micro-batch of each file, as Spark's checkpoint says."""
+    """The micro-batch of each file, as Spark's checkpoint says.
+
+    The source numbers its own batches, only those with files; up to which of them a micro-batch goes is in its offsets.
+    """
+    checkpoint = folder / CHECKPOINT
+    ends = {}
+    for path in (checkpoint / "offsets").glob("[0-9]*"):
+        of_files = path.read_text().splitlines()[2]
+        if of_files != "-":
+            ends[int(path.name)] = int(json.loads(of_files)["logOffset"])
     found: dict[int, int] = {}
-    for path in (folder / CHECKPOINT / "sources" / "0").glob("[0-9]*"):
+    for path in (checkpoint / "sources" / "0").glob("[0-9]*"):
         for line in path.read_text().splitlines()[1:]:
             entry = json.loads(line)
-            found[int(Path(entry["path"]).stem)] = entry["batchId"]
+            batches = [batch for batch, end in ends.items() if end >= entry["batchId"]]
+            if batches:
+                found[int(Path(entry["path"]).stem)] = min(batches)
     return found
 
 
