@@ -57,6 +57,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=places.__getitem__)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser."""
+    if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
+        raise pytest.UsageError("pytest-xdist does not see the groups of the tests; expected versions that go together")
+
+
 @pytest.fixture(autouse=True)
 def _logs_of_this_test_alone() -> None:
     """Commands configure the logs of their process; within the tests' process the next test shall hear all the same."""

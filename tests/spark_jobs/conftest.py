@@ -13,7 +13,7 @@ LITTLE_COMPILING = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 }
 """Tests run much code a few times: half the processor time goes when the JVM optimises none of it.
-Without it, the JVM would keep 48 MB of code: less than all tests together need, so that much would be made anew."""
+By itself such a JVM keeps 48 MB of compiled code, all tests' queries have more than one job's."""
 
 
 @pytest.fixture(scope="session")
