@@ -38,6 +38,7 @@ LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "test_kills.
 """Begun first, so that no worker still has minutes to go when the others have nothing left."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `external` are skipped where the shared real inputs are not beside the project.
 
