@@ -27,7 +27,8 @@ demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS
 .PHONY: test
 test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium and on PostgreSQL where these can be installed
 	@deploy/setup/for-tests.sh
-	@$(PY) -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(TEST_ARGS)
+	@# One worker more than cores: some wait for a JVM, a browser or another process much of the time.
+	@$(PY) -m pytest -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder $(TEST_ARGS)
 
 # The clusters end with pytest, however that ends.
 define beside_cluster
@@ -45,7 +46,7 @@ live-spark: setup ## the jobs on Spark with the mini cluster's HDFS and YARN, wi
 	@deploy/kafka/install.sh </dev/null
 	@# Kafka's jars are on the class path of a JVM that is started with them: a process of its own.
 	$(call beside_cluster,tests/live/test_stream_from_kafka.py)
-	$(call beside_cluster,tests/live/test_ended_jobs.py)
+	$(call beside_cluster,tests/live/test_ended_jobs.py tests/live/test_interrupted_stream.py)
 	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_spark_on_yarn.py)
 
 .PHONY: lint

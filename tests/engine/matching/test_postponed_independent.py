@@ -236,7 +236,7 @@ def test_limits_keep_the_first_rows() -> None:
 
 def test_pairs_are_columns_until_a_row_is_asked_for() -> None:
     rows = run(PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50 OUTPUT COUNT", stock([0, 1, 9, 9]))
-    assert all(isinstance(part, PairBlock) for part in rows._parts)  # type: ignore[attr-defined]
+    assert all(isinstance(part, PairBlock) for part in rows.parts)  # type: ignore[attr-defined]
     assert rows.n_matches == 4  # type: ignore[attr-defined]
 
 
