@@ -44,8 +44,8 @@ from spark_jobs.session import spark_session
 Paths = Sequence[Path]
 
 HERE = Path(__file__).parent
-PRODUCT = HERE.parents[1] / "queries"
 LIMIT_S = 3_600.0
+PRODUCT = HERE.parents[1] / "queries"
 CONF = {**SPARK_CONF, "spark.driver.memory": "4g"}
 """What a user would set under spark.conf."""
 
@@ -146,9 +146,8 @@ def _rows(workload: str, name: str, folder: Path, n_runs: int) -> list[dict[str,
     for way, more in ways:
         arguments = {"folder": str(folder), "name": name, "n_runs": n_runs, **more}
         found = measured(f"benchmarks.spark.query:{way}", arguments, LIMIT_S)
-        if found is not None:
-            row = {"workload": f"{name}, {workload}", "events": n_events, **found}
-            rows.append({**row, "events_per_second": n_events / row["seconds"]})
+        row = {"workload": f"{name}, {workload}", "events": n_events, **(found or {"variant": f"{way} {more}: failed"})}
+        rows.append({**row, "events_per_second": n_events / row["seconds"]} if found else row)
     counts_s, makes_s = (row["seconds"] for row in rows[:2])
     columns = ("variant", "events_read", "matches", "seconds", "read_mb", "peak_mb", "lines")
     shown = [
@@ -156,6 +155,10 @@ def _rows(workload: str, name: str, folder: Path, n_runs: int) -> list[dict[str,
     ]
     show(f"{name}, {workload}: {n_events:,} events", [*columns, "/ counted", "/ rows made"], shown)
     return rows
+
+
+def _ratio(row: dict[str, Any], bare: dict[str, Any]) -> float | str:
+    return row["seconds"] / bare["seconds"] if "seconds" in row and "seconds" in bare else ""
 
 
 # ------------------------------------------------------------ in processes of their own

@@ -26,7 +26,7 @@ CHANGES = ((StoreFiles, "create_new"), (StoreFiles, "move"), (StoreFiles, "remov
 COLUMNS = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source", "user", "value")
 SOURCES = ("yarn_rest", "job_history", "container_log")
 
-N_HISTORIES = 12 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2
+N_HISTORIES = 12 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 1
 
 
 class Killed(BaseException):
