@@ -25,7 +25,7 @@ demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS
 	@$(VENV)/bin/clustercep demo $(DEMO_ARGS)
 
 .PHONY: test
-test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium and on PostgreSQL where these can be installed
+test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium, on PostgreSQL and against rrdtool where these can be installed
 	@deploy/setup/for-tests.sh
 	@# One worker more than cores: some wait for a JVM, a browser or another process much of the time.
 	@$(PY) -m pytest -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder $(TEST_ARGS)

@@ -39,8 +39,8 @@ def webhook(*answers: int | str) -> Iterator[Webhook]:
             hook.headers.append(dict(self.headers))
             with hook.arrived:
                 hook.received.append((self.headers["Idempotency-Key"], json.loads(body)))
+                answer = hook.answers.pop(0) if hook.answers else 200  # in the order in which they came
                 hook.arrived.notify_all()
-            answer = hook.answers.pop(0) if hook.answers else 200
             if answer == "hang":
                 hook.release.wait(30)
                 self.close_connection = True

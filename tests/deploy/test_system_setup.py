@@ -38,16 +38,19 @@ def test_packages_that_cannot_be_installed_are_told_in_one_line(bare_machine: Pa
 def test_what_some_tests_need_is_told_in_one_line_each_and_the_others_go_on(bare_machine: Path) -> None:
     done = run("setup/for-tests.sh", path=bare_machine)
     assert (done.returncode, done.stdout) == (0, "")
-    browser, *database = done.stderr.splitlines()
+    browser, *database, rrds = done.stderr.splitlines()
     assert browser.startswith("no Chromium, its tests are skipped: clustercep needs the system packages: chromium")
     assert all(line.startswith("no PostgreSQL, its tests are skipped: ") for line in database)
+    assert rrds.startswith("no rrdtool, its tests are skipped: clustercep needs the system packages: rrdtool")
 
 
-def test_a_browser_from_elsewhere_will_do(bare_machine: Path) -> None:
-    (bare_machine / "chromium").symlink_to("/bin/true")
+@pytest.mark.parametrize(("program", "told"), [("chromium", "Chromium"), ("rrdtool", "rrdtool")])
+def test_a_program_from_elsewhere_will_do(bare_machine: Path, program: str, told: str) -> None:
+    (bare_machine / program).symlink_to("/bin/true")
     done = run("setup/for-tests.sh", path=bare_machine)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "Chromium" not in done.stderr
+    assert done.stderr
+    assert told not in done.stderr
 
 
 def test_a_machine_without_the_cluster_and_without_apt_is_told_so_at_once(bare_machine: Path, tmp_path: Path) -> None:

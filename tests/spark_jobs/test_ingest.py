@@ -31,7 +31,7 @@ from spark_jobs.ingest_files import list_files
 from spark_jobs.ingest_kinds import IngestOptions
 from spark_jobs.session import SparkJobError
 from tests.collectors import histories
-from tests.collectors.rrds import rrdtool_rows, write_rrd
+from tests.collectors.rrds import rrdtool_or_skip, rrdtool_rows, write_rrd
 from tests.collectors.test_hadoop1_history import HISTORY
 from tests.conftest import SHARED
 
@@ -147,6 +147,7 @@ def test_mistakes(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.external
 def test_all_real_files_agree_with_an_independent_count(spark: SparkSession, tmp_path: Path) -> None:
+    rrdtool_or_skip()  # before what takes long
     data = SHARED / "data"
     store = EventStore.create(spark, str(tmp_path / "store"), precedence=("job_history", "rumen_trace"))
     report = ingest(spark, store, [str(data)], IngestOptions())
@@ -232,7 +233,7 @@ def _attempt_types(attempt: str, *, ends: bool) -> set[tuple[str, str]]:
 
 
 def _compare_metrics(root: Path, rows: list[dict[str, Any]], metrics: tuple[str, ...]) -> None:
-    """Every sample of the finest archive of every wanted metric, as the rrdtool library fetches it."""
+    """Every sample of the finest archive of every wanted metric, as rrdtool's command fetches it."""
     found: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
         if row["type"] == "Metric":
