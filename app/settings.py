@@ -257,6 +257,7 @@ class SparkSettings(Section):
     store: Annotated[str | None, AfterValidator(_anchored_url)] = Field(default=None, min_length=1)
     conf: dict[str, str] = Field(default_factory=dict)
     kafka_config: AnchoredPath | None = None
+    small_query_events: int = Field(default=500_000, ge=0)
 
     @field_validator("conf")
     @classmethod

@@ -96,11 +96,7 @@ def divide(
     distribution = query.distribution
     if one_piece:
         return Division({})
-    if not distribution.keys and distribution.slice_obstacle is not None:
-        raise SparkJobError(
-            f"{query.name} cannot be divided: by key, {distribution.key_obstacle}; by time, "
-            f"{distribution.slice_obstacle} (--one-slice evaluates everything in one task)"
-        )
+    check_divisible(query)
     longest_ms = longest_that_counts_ms(query, counted)
     n_parts = sizes.n_parts(counted.n_events, counted.n_everywhere, n_cores)
     if not distribution.keys:
@@ -110,6 +106,16 @@ def divide(
     heavy = tuple(_heavy_keys(events, distribution, counted, longest_ms, sizes, floats))
     n_buckets = min(n_parts, max(1, len(counted.by_bucket)))
     return Division(distribution.keys, floats, n_buckets, heavy, all_keyed=not counted.n_everywhere)
+
+
+def check_divisible(query: CompiledQuery) -> None:
+    """Raise SparkJobError for a query that can be divided in no way."""
+    distribution = query.distribution
+    if not distribution.keys and distribution.slice_obstacle is not None:
+        raise SparkJobError(
+            f"{query.name} cannot be divided: by key, {distribution.key_obstacle}; by time, "
+            f"{distribution.slice_obstacle} (--one-slice evaluates everything in one task)"
+        )
 
 
 def float_names(query: CompiledQuery) -> frozenset[str]:
@@ -183,6 +189,7 @@ __all__ = [
     "ORDER",
     "Counted",
     "Sizes",
+    "check_divisible",
     "count",
     "divide",
     "float_names",

@@ -1,13 +1,14 @@
 """`clustercep query`: any query of the language over the event store.
 
-ask -> look at the keys -> divide into parts -> evaluate on executors -> print rows as they come
+ask -> few events on this machine: evaluate them -> print rows
+    -> else: look at the keys -> divide into parts -> evaluate on executors -> print rows as they come
 """
 
 from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 import engine
 from app.match_command import EXIT_MATCHES, EXIT_NO_MATCH, MAX_UNCOMPILED_EVENTS
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.on_this_machine import read_few
+from spark_jobs.few_events import Found, find
 from spark_jobs.interruption import run_job
 from spark_jobs.match_rows import is_capped
 from spark_jobs.progress import progress_bar
 from spark_jobs.query_options import QueryFormat, Request, request_of
 from spark_jobs.query_output import CsvWriter, Writer, whole_file, write_json_lines, write_table
-from spark_jobs.query_rows import SPARK_CONF, Planned, as_they_come, columns_of, plan_rows
+from spark_jobs.query_rows import ROW_ORDER, SPARK_CONF, Planned, columns_of, plan_rows
 from spark_jobs.query_told import account, warnings_of
 from spark_jobs.session import SparkJobError, spark_session
 from spark_jobs.whole_folder import whole_folder
@@ -36,6 +39,9 @@ def main(args: Sequence[str]) -> int:
     query = request.asked.compiled()  # what is wrong with it is told before Spark starts
     for warning in query.resolved.warnings:
         _say(f"warning: {warning}")
+    found = None if _needs_spark(request) else found_here(request, query)
+    if found is not None:
+        return _given(found, request)
     settings = request.settings.spark
     conf = {**SPARK_CONF, **settings.conf}
     master = request.master or settings.master
@@ -67,17 +73,40 @@ def _run(spark: SparkSession, request: Request, query: engine.CompiledQuery) -> 
         print(account(planned, len(files), sum(file.n_bytes for file in files), columns_of(query)))
         planned.rows.explain("formatted")
         return EXIT_MATCHES
-    _prepare_kernels(planned)
+    _prepare_kernels(planned.counted.n_events)
     with progress_bar(spark, f"{query.name}: {planned.counted.n_events:,} events, {planned.division.n_parts} parts"):
-        n_rows = write(planned, request)
-    for warning in warnings_of(planned):
+        return _given(planned, request)
+
+
+def _needs_spark(request: Request) -> bool:
+    """Whether it is Spark's own output that is wanted, or Spark on a master that the command line names."""
+    return request.explain or request.master is not None or request.format is QueryFormat.PARQUET
+
+
+def found_here(request: Request, query: engine.CompiledQuery) -> Found | None:
+    """The rows without Spark, where the events are few and on this machine."""
+    settings = request.settings
+    events = read_few(
+        request.store or settings.event_store_url, query.distribution.types, columns_of(query), request.from_ms,
+        request.to_ms, settings.spark.small_query_events,
+    )  # fmt: skip
+    if events is None:
+        return None
+    _prepare_kernels(len(events))
+    return find(events, request.asked, one_piece=request.one_piece)
+
+
+def _given(found: Planned | Found, request: Request) -> int:
+    """Give the rows and what should be known of them; returns the exit code."""
+    n_rows = write(found, request)
+    for warning in warnings_of(found):
         _say(warning)
     return EXIT_MATCHES if n_rows else EXIT_NO_MATCH
 
 
-def write(planned: Planned, request: Request) -> int:
+def write(planned: Planned | Found, request: Request) -> int:
     """Find the rows and print or write them; returns how many."""
-    if request.format is QueryFormat.PARQUET:
+    if isinstance(planned, Planned) and request.format is QueryFormat.PARQUET:
         assert request.out is not None
         return _write_parquet(planned, request.out, in_order=request.in_order)
     writers: dict[QueryFormat, Writer] = {
@@ -93,20 +122,17 @@ def write(planned: Planned, request: Request) -> int:
         return writer(batches, file)
 
 
-def rows_of(planned: Planned, *, in_order: bool) -> Generator[pa.RecordBatch]:
+def rows_of(planned: Planned | Found, *, in_order: bool) -> Iterator[pa.RecordBatch]:
     """The rows, in order of time or as they are found; LIMIT and TOP are applied over all of them."""
     merged = planned.best.collector()
-    if merged is not None:
-        for batch in as_they_come(planned.rows):
-            merged.add(batch)
-        table = merged.final()
-        _tell_of_limit(table.to_pylist())
-        yield from table.to_batches()
-    elif in_order:
-        ordered = planned.rows.orderBy("last_ms", "first_ms", "match_id")
-        yield from ordered.toArrow().to_batches()
-    else:
-        yield from as_they_come(planned.rows)
+    if merged is None:
+        yield from planned.batches(in_order=in_order)
+        return
+    for batch in planned.batches(in_order=False):
+        merged.add(batch)
+    table = merged.final()
+    _tell_of_limit(table.to_pylist())
+    yield from table.to_batches()
 
 
 def _write_parquet(planned: Planned, out: str, *, in_order: bool) -> int:
@@ -116,7 +142,7 @@ def _write_parquet(planned: Planned, out: str, *, in_order: bool) -> int:
         batches = list(rows_of(planned, in_order=True))
         rows = rows.sparkSession.createDataFrame(pa.Table.from_batches(batches), rows.schema)
     elif in_order:
-        rows = rows.orderBy("last_ms", "first_ms", "match_id")
+        rows = rows.orderBy(*ROW_ORDER)
     spark = rows.sparkSession
     with whole_folder(spark, out, uuid.uuid4().hex) as unfinished:
         rows.write.parquet(unfinished)
@@ -129,9 +155,9 @@ def _tell_of_limit(rows: Iterable[dict[str, object]]) -> None:
         _say(f"the limit was reached: {len(listed)} row(s) are shown, there are more")
 
 
-def _prepare_kernels(planned: Planned) -> None:
+def _prepare_kernels(n_events: int) -> None:
     """Compile here, once, what workers of this machine would each compile."""
-    if planned.counted.n_events > MAX_UNCOMPILED_EVENTS and not engine.kernels_are_compiled():
+    if n_events > MAX_UNCOMPILED_EVENTS and not engine.kernels_are_compiled():
         _say("compiling the matching kernels: some minutes, once per machine and version")
         engine.warm_kernels()
 

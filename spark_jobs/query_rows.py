@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -29,6 +29,9 @@ NEEDED = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq")
 
 FOR_IMPRECISE = ("clock_id", "weights", SKEW.name)
 """Those that matter only where times are uncertain."""
+
+ROW_ORDER = ("last_ms", "first_ms", "match_id")
+"""Columns by which rows are in order of time."""
 
 SPARK_CONF = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # an engine's step has a price of its own
@@ -71,6 +74,13 @@ class Planned:
         """What has been done with all parts, each counted once."""
         return sum(self.told.value.values(), Told())
 
+    def batches(self, *, in_order: bool) -> Iterator[pa.RecordBatch]:
+        """The rows, by time or as they are found."""
+        if in_order:
+            yield from self.rows.orderBy(*ROW_ORDER).toArrow().to_batches()
+        else:
+            yield from as_they_come(self.rows)
+
 
 class _Tolds(AccumulatorParam[Mapping[int, Told]]):
     def zero(self, value: Mapping[int, Told]) -> Mapping[int, Told]:  # noqa: ARG002  # Spark's signature
@@ -94,17 +104,29 @@ def plan_rows(
     chosen = events.where(events["type"].isin(sorted(query.distribution.types)))
     present = [name for name in columns_of(query) if name in events.columns]
     counted = count(chosen.select(*present), query.distribution, float_names(query))
-    if longest_that_counts_ms(query, counted) == 0:
-        present = [name for name in present if name not in FOR_IMPRECISE]
-    chosen = chosen.select(*present)
+    chosen = chosen.select(*columns_that_matter(query, counted, present))
     cores = n_cores or spark.sparkContext.defaultParallelism
     division = divide(chosen, query, counted, cores, sizes or Sizes(), one_piece=one_piece)
+    task = replace(task_of(asked, query, one_piece=one_piece), ranges=division.ranges)
+    nothing: Mapping[int, Told] = {}
+    told = spark.sparkContext.accumulator(nothing, _Tolds())
+    evaluated = partial(evaluate, task=task, tell=told.add)
+    rows = in_parts(chosen, query, counted, division).mapInArrow(evaluated, MATCH_ROWS)
+    return Planned(query, division, counted, task.best, rows, told)
+
+
+def columns_that_matter(query: CompiledQuery, counted: Counted, present: Sequence[str]) -> list[str]:
+    """Those of the columns that decide anything about these events."""
+    is_precise = longest_that_counts_ms(query, counted) == 0
+    return [name for name in present if not (is_precise and name in FOR_IMPRECISE)]
+
+
+def task_of(asked: Asked, query: CompiledQuery, *, one_piece: bool) -> Task:
+    """What executors are to know, but for the parts' ranges."""
     # An engine ranks by windows that rows do not show, but its LIMIT is one of each step.
     ranks_itself = one_piece and query.resolved.query.output is engine.ast.Output.TOP
     best, texts = (Best(), dict(asked.texts)) if ranks_itself else apart(asked, query)
-    nothing: Mapping[int, Told] = {}
-    told = spark.sparkContext.accumulator(nothing, _Tolds())
-    task = Task(
+    return Task(
         name=asked.name,
         texts=texts,
         parameters={name: dict(given) for name, given in asked.parameters.items()},
@@ -112,12 +134,8 @@ def plan_rows(
         types={name: {a: kind.value for a, kind in has.items()} for name, has in asked.schema.types.items()},
         source=Source(query.name, query.hash),
         best=best,
-        ranges=division.ranges,
         aggregates=asked.aggregates,
     )
-    evaluated = partial(evaluate, task=task, tell=told.add)
-    rows = in_parts(chosen, query, counted, division).mapInArrow(evaluated, MATCH_ROWS)
-    return Planned(query, division, counted, best, rows, told)
 
 
 def apart(asked: Asked, query: CompiledQuery) -> tuple[Best, dict[str, str]]:
@@ -162,11 +180,14 @@ class _InAnyOrder(ArrowCollectSerializer):
 __all__ = [
     "FOR_IMPRECISE",
     "NEEDED",
+    "ROW_ORDER",
     "SPARK_CONF",
     "Asked",
     "Planned",
     "apart",
     "as_they_come",
     "columns_of",
+    "columns_that_matter",
     "plan_rows",
+    "task_of",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from spark_jobs.few_events import Found
 from spark_jobs.query_rows import Planned
 
 
@@ -32,7 +33,7 @@ def account(planned: Planned, n_files: int, n_bytes: int, columns: Sequence[str]
     return "\n".join(lines) + "\n"
 
 
-def warnings_of(planned: Planned) -> Iterator[str]:
+def warnings_of(planned: Planned | Found) -> Iterator[str]:
     """What somebody should know who takes the rows for all of them; after these have been found."""
     told, query = planned.totals, planned.query
     if told.n_unfinished:

@@ -47,6 +47,8 @@ from app.spark_query_command import without_passwords
 from collectors.schema import load_event_types
 from engine.errors import EngineError
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.on_this_machine import read_few
+from spark_jobs.few_events import MOST_S, Found, find
 from spark_jobs.interruption import cancel_jobs
 from spark_jobs.progress import watched
 from spark_jobs.query import mistakes_told, rows_of
@@ -184,6 +186,27 @@ class _Run:
     """A limit left rows out."""
 
     def evaluate(self, asked: Asked, request: QueryRequest, settings: Settings) -> None:
+        found = self.found_here(asked, request, settings)
+        if found is None and not self.stopping.is_asked:
+            self.evaluate_on_spark(asked, request, settings)
+        elif found is not None:
+            self.give(found)
+
+    def found_here(self, asked: Asked, request: QueryRequest, settings: Settings) -> Found | None:
+        """The rows without Spark, where the events are few and on this machine."""
+        self.tell(Tasks("Reading"))
+        events = read_few(
+            settings.event_store_url, self.query.distribution.types, columns_of(self.query), request.from_ms,
+            request.to_ms, settings.spark.small_query_events,
+        )  # fmt: skip
+        if events is None:
+            return None
+        self.prepare_kernels(len(events))
+        last_s = time.monotonic() + MOST_S
+        return find(events, asked, enough=lambda: self.stopping.is_asked or time.monotonic() > last_s)
+
+    def evaluate_on_spark(self, asked: Asked, request: QueryRequest, settings: Settings) -> None:
+        """The job."""
         self.tell(Tasks("Starting Spark"))
         conf = {**SPARK_CONF, **settings.spark.conf}
         with spark_session("clustercep query", settings.spark.master, conf) as spark:
@@ -194,16 +217,25 @@ class _Run:
             )
             with self.watching(spark, "Counting events"):
                 planned = plan_rows(events, asked)
-            self.n_events = planned.counted.n_events
-            if self.n_events > MAX_UNCOMPILED_EVENTS and not engine.kernels_are_compiled():
-                self.tell(Tasks("Compiling the matching kernels: some minutes, once per machine and version"))
-                engine.warm_kernels()
-            with self.watching(spark, f"{self.n_events:,} events in {planned.division.n_parts:,} parts"):
-                self.give_rows(planned)
-            for warning in warnings_of(planned):
-                self.tell(Note(warning))
+            n_events = planned.counted.n_events
+            self.prepare_kernels(n_events)
+            with self.watching(spark, f"{n_events:,} events in {planned.division.n_parts:,} parts"):
+                self.give(planned)
 
-    def give_rows(self, planned: Planned) -> None:
+    def prepare_kernels(self, n_events: int) -> None:
+        """Compile here, once, what workers of this machine would each compile."""
+        if n_events > MAX_UNCOMPILED_EVENTS and not engine.kernels_are_compiled():
+            self.tell(Tasks("Compiling the matching kernels: some minutes, once per machine and version"))
+            engine.warm_kernels()
+
+    def give(self, planned: Planned | Found) -> None:
+        """The rows, and what should be known of them."""
+        self.n_events = planned.counted.n_events
+        self.give_rows(planned)
+        for warning in warnings_of(planned):
+            self.tell(Note(warning))
+
+    def give_rows(self, planned: Planned | Found) -> None:
         """The rows; once they are as many as may be told, the rest is not looked for."""
         batches = rows_of(planned, in_order=False)
         for batch in batches:

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 import engine
+from app.settings import SparkSettings
 from benchmarks.hadoop_stream import SCHEMA
 from benchmarks.measure import show, size
 from benchmarks.own_process import measured
@@ -35,7 +36,9 @@ from benchmarks.spark.process_tree import peak_of_tree
 from benchmarks.spark.stored_events import files_of, write_cluster, write_jobs
 from engine.events import EventBatch
 from spark_jobs.evaluate import event_batch
+from spark_jobs.event_store.on_this_machine import events_of
 from spark_jobs.event_store.schema import EVENTS
+from spark_jobs.few_events import find
 from spark_jobs.match_columns import columnar_batches
 from spark_jobs.match_rows import Source, rows_batch
 from spark_jobs.query_rows import FOR_IMPRECISE, NEEDED, SPARK_CONF, Asked, as_they_come, columns_of, plan_rows
@@ -136,8 +139,8 @@ def _rows(workload: str, name: str, folder: Path, n_runs: int) -> list[dict[str,
     ways: list[tuple[str, dict[str, Any]]] = [
         ("by_engine", {"with_rows": False}),
         ("by_engine", {"with_rows": True}),
-        ("by_spark", {"n_cores": 1}),
-        ("by_spark", {"n_cores": 2}),
+        ("by_job", {"n_cores": 1}),
+        ("by_job", {"n_cores": 2}),
     ]
     if WORKLOADS[name].sql:
         ways.append(("by_sql", {"n_cores": 2}))
@@ -205,19 +208,28 @@ def _handed_over(block: engine.RowBlock, query: engine.CompiledQuery) -> Iterato
         yield rows_batch(some, source)
 
 
-def by_spark(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
-    """The job, its rows as they come to the driver."""
+def by_job(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
+    """The job, its rows as they come to the driver: without Spark where that is enough, see `spark_jobs.few_events`."""
     asked = WORKLOADS[name].asked(name)
     query = asked.compiled()
     paths = files_of(Path(folder), sorted(query.distribution.types))
+    read = _read_of(paths, _columns(name, query))
+    ways = set[str]()
     with _session(n_cores) as spark:
 
         def work(paths: Paths) -> int:
+            if read["events_read"] <= SparkSettings().small_query_events:
+                events = events_of(paths, columns_of(query))
+                assert events is not None
+                if (found := find(events, asked)) is not None:
+                    ways.add("no Spark")
+                    return len(found.rows)
+            ways.add("Spark")
             planned = plan_rows(_frame(spark, paths).select(*columns_of(query)), asked)
             return sum(batch.num_rows for batch in as_they_come(planned.rows))
 
-        found = _timed(work, paths, n_runs)
-    return {"variant": f"spark, {n_cores} cores", "lines": 1} | _read_of(paths, _columns(name, query)) | found
+        found = _timed(work, paths, n_runs, ways.clear)
+    return {"variant": f"job, {n_cores} cores, {' or '.join(sorted(ways))}", "lines": 1} | read | found
 
 
 def by_sql(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
@@ -283,10 +295,13 @@ def _read_of(paths: Paths, columns: Collection[str]) -> dict[str, Any]:
     return {"events_read": n_rows, "read_mb": n_bytes / 1e6}
 
 
-def _timed(work: Callable[[Paths], int], paths: Paths, n_runs: int) -> dict[str, Any]:
+def _timed(
+    work: Callable[[Paths], int], paths: Paths, n_runs: int, warmed: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
     """Median seconds after a run that is not counted, over the first file of each type: compiled code is loaded then,
-    workers are started."""
+    workers are started. `warmed` is called after it."""
     work([path for number, path in enumerate(paths) if path.parent not in {other.parent for other in paths[:number]}])
+    warmed()
     seconds, found = [], set[int]()
     with peak_of_tree() as peak:
         for _ in range(n_runs):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
 
@@ -89,11 +89,27 @@ class State:
 EMPTY = State(-1, {}, {})
 
 
-class CommitLog:
+class Folder(Protocol):
+    """What a reader of the log needs of a store's folder, see `StoreFiles`."""
+
+    def full(self, path: str) -> str:
+        """The path with the store's URL before it."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """What stands directly in a folder, in order; an absent folder is empty."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+        ...
+
+
+class CommitReader:
     """The log of one store; raises StoreError for a damaged commit and for one of a newer version."""
 
-    def __init__(self, files: StoreFiles) -> None:
-        self._files = files
+    def __init__(self, files: Folder) -> None:
+        self._folder = files
 
     def latest(self) -> int:
         """Number of the last commit, -1 when there is none."""
@@ -115,7 +131,7 @@ class CommitLog:
                 # A reader that has not looked since commits were swept begins anew, at a snapshot.
                 if known.number >= 0:
                     return self.read()
-                place = self._files.full(path_of(number))
+                place = self._folder.full(path_of(number))
                 raise StoreError(f"{place} is missing, though later commits are there; restore it from a backup")
             try:
                 state = state.after(number, self.commit(number))
@@ -143,6 +159,58 @@ class CommitLog:
         """The commits after a number that are still there, in order."""
         return [(number, self.commit(number)) for number in sorted(self._listed()[0]) if number > above]
 
+    def oldest_needed(self) -> int:
+        """Number of the first commit or snapshot that the state is read from; one snapshot is kept in reserve."""
+        numbers, snapshots = self._listed()
+        if not numbers:
+            return 0
+        usable = sorted(number for number in snapshots if number in numbers and self._snapshot(number) is not None)
+        return usable[-2] if len(usable) > 1 else 0
+
+    def _listed(self) -> tuple[set[int], set[int]]:
+        found = [match for name in self._folder.names(COMMITS) if (match := _NUMBERED.fullmatch(name))]
+        return {int(match[1]) for match in found if not match[2]}, {int(match[1]) for match in found if match[2]}
+
+    def _snapshot(self, number: int) -> State | None:
+        """None: it cannot be used, and an earlier one and more commits tell the same."""
+        path = snapshot_path_of(number)
+        try:
+            content = self._content(path)
+            files = [_file_of(item) for item in content["files"]]
+            return State(number, {file.path: file for file in files}, _texts(content["columns"]))
+        except NewerFormatError:
+            raise
+        except (StoreError, KeyError, TypeError, ValueError):
+            return None
+
+    def _content(self, path: str) -> dict[str, Any]:
+        try:
+            content = json.loads(self._folder.read(path).decode("utf-8"))
+            if not isinstance(content, dict):
+                raise TypeError("no JSON object")
+            found = content["format"]
+            if not isinstance(found, int) or isinstance(found, bool):
+                raise TypeError(f"format {found!r} is no number")
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._damaged(path, _plain(error)) from None
+        if found > FORMAT:
+            raise NewerFormatError(
+                f"{self._folder.full(path)}: found format {found}; this program knows formats up to {FORMAT}; "
+                "the store was written by a newer version of clustercep: update this one"
+            )
+        return content
+
+    def _damaged(self, path: str, reason: str) -> StoreError:
+        return StoreError(f"{self._folder.full(path)}: a damaged commit: {reason}; restore this file from a backup")
+
+
+class CommitLog(CommitReader):
+    """The log of a store that can be written to."""
+
+    def __init__(self, files: StoreFiles) -> None:
+        super().__init__(files)
+        self._files = files
+
     def try_commit(self, base: State, commit: Commit) -> State | None:
         """The state after the commit; None when somebody else's came after `base` first.
 
@@ -165,18 +233,6 @@ class CommitLog:
     def _is_there(self, path: str, content: bytes) -> bool:
         return self._files.exists(path) and self._files.read(path) == content
 
-    def oldest_needed(self) -> int:
-        """Number of the first commit or snapshot that the state is read from; one snapshot is kept in reserve."""
-        numbers, snapshots = self._listed()
-        if not numbers:
-            return 0
-        usable = sorted(number for number in snapshots if number in numbers and self._snapshot(number) is not None)
-        return usable[-2] if len(usable) > 1 else 0
-
-    def _listed(self) -> tuple[set[int], set[int]]:
-        found = [match for name in self._files.names(COMMITS) if (match := _NUMBERED.fullmatch(name))]
-        return {int(match[1]) for match in found if not match[2]}, {int(match[1]) for match in found if match[2]}
-
     def _save_snapshot(self, state: State) -> None:
         content = {
             "format": FORMAT,
@@ -185,38 +241,6 @@ class CommitLog:
         }
         text = json.dumps(content, ensure_ascii=False, sort_keys=True) + "\n"
         self._files.create_new(snapshot_path_of(state.number), text.encode())
-
-    def _snapshot(self, number: int) -> State | None:
-        """None: it cannot be used, and an earlier one and more commits tell the same."""
-        path = snapshot_path_of(number)
-        try:
-            content = self._content(path)
-            files = [_file_of(item) for item in content["files"]]
-            return State(number, {file.path: file for file in files}, _texts(content["columns"]))
-        except NewerFormatError:
-            raise
-        except (StoreError, KeyError, TypeError, ValueError):
-            return None
-
-    def _content(self, path: str) -> dict[str, Any]:
-        try:
-            content = json.loads(self._files.read(path).decode("utf-8"))
-            if not isinstance(content, dict):
-                raise TypeError("no JSON object")
-            found = content["format"]
-            if not isinstance(found, int) or isinstance(found, bool):
-                raise TypeError(f"format {found!r} is no number")
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._damaged(path, _plain(error)) from None
-        if found > FORMAT:
-            raise NewerFormatError(
-                f"{self._files.full(path)}: found format {found}; this program knows formats up to {FORMAT}; "
-                "the store was written by a newer version of clustercep: update this one"
-            )
-        return content
-
-    def _damaged(self, path: str, reason: str) -> StoreError:
-        return StoreError(f"{self._files.full(path)}: a damaged commit: {reason}; restore this file from a backup")
 
 
 class NotCommittedError(StoreError):

@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-from spark_jobs.event_store.commits import StoredFile
+from spark_jobs.event_store.commits import CommitReader, State, StoredFile
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
-from spark_jobs.event_store.schema import EVENTS, NEEDED
+from spark_jobs.event_store.schema import COLUMNS, EVENTS, NEEDED
 
 FILE_PATH = "_metadata.file_path"
 
@@ -22,6 +22,30 @@ def chosen(
     """The files that may hold such events, in order of date, type and time."""
     found = [file for file in files if (types is None or file.type in types) and file.touches(from_ms, to_ms)]
     return sorted(found, key=lambda file: (file.date, file.type, file.min_lo_ms, file.path))
+
+
+def check_columns(url: str, state: State) -> None:
+    """Raises StoreError when the store's files have not the columns that are needed, or others under their names."""
+    if not state.files:
+        return
+    missing = [name for name in NEEDED if name not in state.columns]
+    other = [
+        f"{name} ({found}; expected {COLUMNS[name]})"
+        for name, found in state.columns.items()
+        if name in COLUMNS and found != COLUMNS[name]
+    ]
+    if missing or other:
+        found = f"no columns {', '.join(missing)}" if missing else f"columns of another type: {', '.join(other)}"
+        raise StoreError(f"{url}: its files have {found}; update clustercep, or ingest into a new store")
+
+
+def opened(log: CommitReader, url: str) -> State:
+    """The present state of the store at a URL; raises StoreError when there is none or it cannot be read."""
+    state = log.read()
+    if state.number < 0:
+        raise StoreError(f"{url}: no event store there; expected a folder that `clustercep ingest` made")
+    check_columns(url, state)
+    return state
 
 
 def read_files(

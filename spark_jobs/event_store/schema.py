@@ -46,6 +46,9 @@ def columns_of(types: EventSchema) -> StructType:
 EVENTS: StructType = columns_of(load_event_types())
 """The header in order, `skew_ms`, the attributes of all event types (absent: null), then `source`."""
 
+COLUMNS = {field.name: field.dataType.simpleString() for field in EVENTS}
+"""Their names and types, as commits tell them."""
+
 NEEDED: tuple[str, ...] = tuple(field.name for field in HEADER if not field.nullable)
 """Columns that every event has a value of."""
 

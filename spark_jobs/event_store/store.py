@@ -33,7 +33,7 @@ from spark_jobs.event_store.duplicates import (
 )
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
-from spark_jobs.event_store.schema import EVENTS, NEEDED
+from spark_jobs.event_store.schema import COLUMNS, EVENTS
 from spark_jobs.event_store.staging import (
     BUNDLE,
     DAY_MS,
@@ -124,11 +124,7 @@ class EventStore:
         `clock`, the present time in ms.
         """
         files = StoreFiles(spark, url)
-        state = CommitLog(files).read()
-        if state.number < 0:
-            raise StoreError(f"{files.url}: no event store there; expected a folder that `clustercep ingest` made")
-        _check_columns_of(files, state)
-        return cls(spark, files, state, **options)
+        return cls(spark, files, reading.opened(CommitLog(files), files.url), **options)
 
     @classmethod
     def open_or_create(cls, spark: SparkSession, url: str, **options: Any) -> EventStore:
@@ -155,7 +151,7 @@ class EventStore:
     def refresh(self) -> None:
         """See what has been committed since."""
         state = self._log.read(self._state)
-        _check_columns_of(self._files, state)
+        reading.check_columns(self.url, state)
         self._state = state
 
     def files(
@@ -345,9 +341,6 @@ class _Copies:
     """By the path of a stored file: events that a better copy replaces."""
 
 
-COLUMNS = {field.name: field.dataType.simpleString() for field in EVENTS}
-
-
 def _check_rewritable(files: StoreFiles, state: State) -> None:
     """Raises StoreError when files have columns that this program would lose in writing them anew."""
     unknown = sorted(set(state.columns) - set(COLUMNS))
@@ -356,21 +349,6 @@ def _check_rewritable(files: StoreFiles, state: State) -> None:
             f"{files.url}: some of its files have columns that this program does not know ({', '.join(unknown)}) and "
             "would lose when it merges or replaces; the store was written by a newer version of clustercep: update it"
         )
-
-
-def _check_columns_of(files: StoreFiles, state: State) -> None:
-    """Raises StoreError when the store's files have not the columns that are needed, or others under their names."""
-    if not state.files:
-        return
-    missing = [name for name in NEEDED if name not in state.columns]
-    other = [
-        f"{name} ({found}; expected {COLUMNS[name]})"
-        for name, found in state.columns.items()
-        if name in COLUMNS and found != COLUMNS[name]
-    ]
-    if missing or other:
-        found = f"no columns {', '.join(missing)}" if missing else f"columns of another type: {', '.join(other)}"
-        raise StoreError(f"{files.url}: its files have {found}; update clustercep, or ingest into a new store")
 
 
 __all__ = ["COPY_REACH_MS", "Appended", "EventStore", "StoredFile"]

@@ -6,18 +6,21 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from collectors.schema import load_event_types
-from engine.events import EventBatch
+from engine.events import EventBatch, EventSchema
 from spark_jobs.divide import Sizes
-from spark_jobs.query_rows import Asked, Planned, as_they_come, plan_rows
+from spark_jobs.few_events import Found, find
+from spark_jobs.query import rows_of
+from spark_jobs.query_rows import Asked, Planned, plan_rows
 from spark_jobs.session import SparkJobError
 from tests.engine.strategies import SCHEMA
 from tests.spark_jobs.generated_stream import stored
-from tests.spark_jobs.parity import engine_rows, of_columns, of_dicts, of_engine
+from tests.spark_jobs.parity import engine_rows, of_columns, of_engine
 from tests.spark_jobs.recorded_events import recorded_events
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -59,14 +62,14 @@ def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table)
 
 
-def found_by(planned: Planned) -> list[object]:
+def found_by(planned: Planned | Found) -> list[object]:
     """All rows, LIMIT and TOP applied."""
-    merged = planned.best.collector()
-    if merged is None:
-        return list(of_columns(as_they_come(planned.rows)))
-    for batch in as_they_come(planned.rows):
-        merged.add(batch)
-    return list(of_dicts(merged.final().to_pylist()))
+    return list(of_columns(rows_of(planned, in_order=False)))
+
+
+def shuffled_table(events: EventBatch, schema: EventSchema = CLUSTER) -> pa.Table:
+    """The events in any order, as a store gives them to its reader."""
+    return stored(events.take(np.random.default_rng(5).permutation(len(events))), schema)
 
 
 @pytest.mark.parametrize("name", PREDEFINED)
@@ -77,6 +80,10 @@ def test_predefined_queries_on_the_recording(name: str, recording: EventBatch, s
     planned = plan_rows(shuffled, asked, SMALL)
     assert found_by(planned) == expected
     assert planned.totals.n_rows == len(expected)
+    here = find(shuffled_table(recording), asked)
+    assert here is not None
+    assert found_by(here) == expected
+    assert (here.totals.n_rows, here.counted.n_imprecise) == (len(expected), planned.counted.n_imprecise)
 
 
 def test_a_part_that_is_evaluated_again_counts_once(shuffled: DataFrame) -> None:
@@ -127,9 +134,14 @@ def test_bounds_on_all_rows_are_applied_where_they_come_together(spark: SparkSes
     assert planned.division.n_parts > 1
     merged = planned.best.collector()
     assert merged is not None
-    for batch in as_they_come(planned.rows):
+    for batch in planned.batches(in_order=False):
         merged.add(batch)
     found = merged.final().to_pylist()
+    here = find(shuffled_table(stream, SCHEMA), asked)
+    assert here is not None
+    assert [row["confidence"] for batch in rows_of(here, in_order=False) for row in batch.to_pylist()] == pytest.approx(
+        [row["confidence"] for row in found]
+    )
     if "TOP" in clause:
         best = sorted((row.confidence for row in every), reverse=True)[:3]
         assert [row["confidence"] for row in found] == pytest.approx(best)

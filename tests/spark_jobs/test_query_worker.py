@@ -59,8 +59,12 @@ def settings(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> S
 
 
 def with_store(url: str) -> Settings:
-    found = load_settings(ROOT / "config.yaml", {})
-    return found.model_copy(update={"spark": found.spark.model_copy(update={"store": url})})
+    """Whose queries all run on Spark."""
+    return changed(load_settings(ROOT / "config.yaml", {}), store=url, small_query_events=0)
+
+
+def changed(settings: Settings, **of_spark: Any) -> Settings:
+    return settings.model_copy(update={"spark": settings.spark.model_copy(update=of_spark)})
 
 
 @pytest.fixture(autouse=True)
@@ -94,13 +98,26 @@ def test_rows_are_the_oracles_with_how_far_it_is(settings: Settings) -> None:
     assert {tuple(row.key) for row in rows} == {("job_id",)}
     assert all(row.n_bound == {"a": 1, "b": 1} and row.first_lo_ms <= row.last_hi_ms for row in rows)
     steps = [message.what for message in messages if isinstance(message, Tasks)]
-    assert steps[0] == "Starting Spark"
+    assert steps[:2] == ["Reading", "Starting Spark"]
     assert "Counting events" in steps
     end = messages[-1]
     assert isinstance(end, End)
     assert (end.reason, end.n_rows) == (EndReason.FINISHED, len(rows))
     n_read = sum(kind in ("JobStart", "Mapper") for kind in chosen.table.column("type").to_pylist())
     assert end.n_events == n_read
+    *rest, last = told(REQUEST, LIMITS, changed(settings, small_query_events=n_read))  # without Spark
+    assert [message.what for message in rest if isinstance(message, Tasks)] == ["Reading"]
+    assert {row.values["attempt_id"]: row for row in rest if isinstance(row, ResultRow)} == by_attempt
+    assert isinstance(last, End)
+    assert (last.n_events, last.n_rows) == (n_read, len(rows))
+
+
+def test_who_listens_no_more_gets_no_spark(settings: Settings) -> None:
+    stopping = Stopping()
+    stopping.ask()
+    messages: list[Message] = []
+    answer(REQUEST, LIMITS, changed(settings, small_query_events=10_000), messages.append, stopping)
+    assert messages == [Tasks("Reading")]
 
 
 def test_as_many_rows_as_may_be_told_then_the_job_is_cancelled(settings: Settings, spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from app.config import load_settings
 from app.store.api import open_store
 from engine.events import EventBatch
 from spark_jobs.divide import Sizes
+from spark_jobs.few_events import find
 from spark_jobs.query_rows import Asked, as_they_come, plan_rows
 from spark_jobs.stream_alerts import Written
 from spark_jobs.stream_plan import stream_plan
@@ -84,6 +85,18 @@ def test_the_batch(spark: SparkSession, several: list[Own], live: dict[str, list
         one_piece = not query.distribution.keys and not query.distribution.sliceable
         planned = plan_rows(events, asked, Sizes(1 + number % 4, 1, 1 + number % 5), one_piece=one_piece, n_cores=2)
         assert list(of_columns(as_they_come(planned.rows))) == of_engine(query, live[own.name]), own.text
+
+
+def test_few_events_in_one_process(several: list[Own], live: dict[str, list[engine.MatchRow]]) -> None:
+    for number, own in enumerate(several):
+        query = own.query
+        one_piece = not query.distribution.keys and not query.distribution.sliceable
+        order = np.random.default_rng(number).permutation(len(own.stream))
+        found = find(
+            stored(own.stream.take(order), WIDE), Asked(own.name, {own.name: own.text}, WIDE), one_piece=one_piece
+        )
+        assert found is not None
+        assert list(of_columns(found.batches(in_order=bool(number % 2)))) == of_engine(query, live[own.name]), own.text
 
 
 def test_the_stream(

@@ -1,0 +1,95 @@
+"""Few events of a store that lies on this machine, read without a JVM: before Spark has started they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.event_store import reading
+from spark_jobs.event_store.commits import CommitReader
+from spark_jobs.event_store.file_system import rooted
+from spark_jobs.event_store.schema import NEEDED
+
+_SCHEME = "file://"
+
+
+class LocalFolder:
+    """As `file_system.StoreFiles` reads it; raises OSError."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._root = Path(url.removeprefix(_SCHEME))
+
+    def full(self, path: str) -> str:
+        """The path with the store's URL before it."""
+        return f"{self.url}/{path}"
+
+    def names(self, folder: str) -> list[str]:
+        """What stands directly in a folder, in order; an absent folder is empty."""
+        with suppress(FileNotFoundError):
+            return sorted(entry.name for entry in (self._root / folder).iterdir())
+        return []
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+        return (self._root / path).read_bytes()
+
+    def path(self, path: str) -> Path:
+        """Of a file of the store."""
+        return self._root / path
+
+
+def read_few(
+    url: str,
+    types: Collection[str],
+    columns: Sequence[str],
+    from_ms: int | None,
+    to_ms: int | None,
+    most_events: int,
+) -> pa.Table | None:
+    """The events that `EventStore.read` would give, in no order; absent attributes are null or no column at all.
+
+    None: the store is elsewhere, its files have more than `most_events`, or cannot be read as they should; what is
+    wrong with them Spark tells, which reads them next. Raises StoreError as `EventStore.open` does.
+    """
+    place = rooted(url)
+    if not place.startswith(f"{_SCHEME}/"):
+        return None
+    folder = LocalFolder(place)
+    try:
+        files = reading.chosen(reading.opened(CommitReader(folder), place).files.values(), types, from_ms, to_ms)
+        if sum(file.n_rows for file in files) > most_events:
+            return None
+        return events_of([folder.path(file.path) for file in files], columns, from_ms, to_ms)
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def events_of(
+    paths: Sequence[Path], columns: Sequence[str], from_ms: int | None = None, to_ms: int | None = None
+) -> pa.Table | None:
+    """These columns of the events of Parquet files that touch the closed span; None where a needed value is missing.
+
+    Raises OSError or pa.ArrowException for what cannot be read.
+    """
+    touching = None
+    for bound, column, keeps in ((from_ms, "t_hi_ms", pc.greater_equal), (to_ms, "t_lo_ms", pc.less_equal)):
+        if bound is not None:
+            own = keeps(pc.field(column), bound) | pc.field(column).is_null()
+            touching = own if touching is None else touching & own
+    tables = []
+    for path in paths:
+        present = set(pq.read_schema(path).names)
+        found = pq.read_table(path, columns=[name for name in columns if name in present], filters=touching)
+        if any(name not in present or found.column(name).null_count for name in columns if name in NEEDED):
+            return None
+        tables.append(found)
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+
+
+__all__ = ["events_of", "read_few"]
