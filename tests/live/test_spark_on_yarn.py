@@ -48,6 +48,8 @@ class Yarn:
 
     cluster: Cluster
     properties: Path
+    n_maps: dict[str, int]
+    """Finished ones of each recorded job, as the names of the histories say."""
 
     def run(self, name: str, command: list[str], timeout_s: float) -> str:
         """What a command printed. Raises AssertionError when it fails or takes too long."""
@@ -99,7 +101,10 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
         cluster_settings.load(), nodes=N_NODES, work_dir=WORK_DIR, library_dir=ROOT / "build" / "hadoop" / "lib"
     )
     with Cluster(settings) as cluster:
-        found = Yarn(cluster, properties)
+        found = Yarn(cluster, properties, {
+            path.name.partition("-")[0]: int(path.name.rsplit("-", 5)[1])
+            for path in (folder / "unpacked" / "history").glob("*.jhist")
+        })  # fmt: skip
         found.hdfs("-mkdir", "-p", "/clustercep", "/mr-history/recorded")
         found.hdfs("-put", *map(str, packed), "/clustercep/")
         # The folder as a whole: the shell would read the names of the files as patterns.
@@ -115,6 +120,12 @@ def test_from_histories_to_the_worst_stragglers(yarn: Yarn) -> None:
     summary = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
     assert [row["attempt_id"] for row in summary["figures"]["worst_attempts"]] == STRAGGLERS
     assert "latest.json" in yarn.hdfs("-ls", "/clustercep/reports/stragglers")
+    printed = yarn.submit("query", *store, "--format", "jsonl", "mapper-lifetimes")
+    rows = [json.loads(line)["values"] for line in printed.splitlines() if line.startswith('{"bindings"')]
+    assert {row["job_id"]: row["n_mappers"] for row in rows} == {
+        job_id: n_maps for job_id, n_maps in yarn.n_maps.items() if n_maps
+    }
+    assert len(rows) == len({row["job_id"] for row in rows}) > 0
     api = HadoopApi("127.0.0.1", yarn.cluster.ports)
     applications = api.rm("/ws/v1/cluster/apps")["apps"]["app"]
-    assert [(app["applicationType"], app["finalStatus"]) for app in applications] == [("SPARK", "SUCCEEDED")] * 2
+    assert [(app["applicationType"], app["finalStatus"]) for app in applications] == [("SPARK", "SUCCEEDED")] * 3
