@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from engine.kernels.absence import TOO_MUCH_WORK, _by_milliseconds, absent_confidence
 from engine.kernels.absent_pieces import MOST_EXPANDED, NOT_BY_END_POINTS, absent_by_end_points
 from engine.kernels.ordering import may_precede
+from tests.engine.kernels.plain import as_python
 from tests.engine.kernels.test_confidence import ALWAYS, Drawn, events_of, known_order
 
 TOLERANCE = 1e-12
@@ -88,9 +89,10 @@ def test_both_ways_equal_the_definition(case: tuple[list[Drawn], int, int, list[
     assume(all(may_precede(events, k, k + 1) for k in range(n - 1)))
     arguments = (events, np.arange(n), n, within_ms, np.arange(n, len(drawn)), np.array(gaps))
     want = float(exact(drawn, n, within_ms, gaps))
-    assert _by_milliseconds(*arguments) == pytest.approx(want, abs=TOLERANCE)
-    assert absent_confidence(*arguments) == pytest.approx(want, abs=TOLERANCE)
-    found = absent_by_end_points(*arguments)
+    with as_python():
+        assert absent_confidence(*arguments) == pytest.approx(want, abs=TOLERANCE)
+        assert _by_milliseconds(*arguments) == pytest.approx(want, abs=TOLERANCE)
+        found = absent_by_end_points(*arguments)
     assert found == NOT_BY_END_POINTS or found == pytest.approx(want, abs=TOLERANCE)
 
 
@@ -114,7 +116,9 @@ def test_by_end_points_there_is_an_answer(
     drawn = [Drawn(*interval) for interval in match] + [Drawn(*interval) for interval, _ in negated]
     gaps = [gap for _, gap in negated]
     n = len(match)
-    found = absent_by_end_points(events_of(drawn), np.arange(n), n, within_ms, np.arange(n, len(drawn)), np.array(gaps))
+    arguments = (events_of(drawn), np.arange(n), n, within_ms, np.arange(n, len(drawn)), np.array(gaps))
+    with as_python():
+        found = absent_by_end_points(*arguments)
     assert found == pytest.approx(float(exact(drawn, n, within_ms, gaps)), abs=TOLERANCE)
 
 
@@ -123,11 +127,13 @@ def test_one_of_three_alike_is_negated_between_two(n_ms: int) -> None:
     """s < t and not s < r < t: all three over the same milliseconds, by counting; the same with two of them."""
     events = events_of([Drawn(0, n_ms - 1)] * 4)
     one = Fraction(math.comb(n_ms, 2), n_ms**2) - Fraction(math.comb(n_ms, 3), n_ms**3)
-    found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2]), np.array([0]))
+    with as_python():
+        found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2]), np.array([0]))
     assert found == pytest.approx(float(one), rel=TOLERANCE)
     # With t - s = d there are d - 1 milliseconds between, which neither may have.
     n_good = sum((n_ms - d) * (n_ms - d + 1) ** 2 for d in range(1, n_ms))
-    found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2, 3]), np.array([0, 0]))
+    with as_python():
+        found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2, 3]), np.array([0, 0]))
     assert found == pytest.approx(float(Fraction(n_good, n_ms**4)), rel=TOLERANCE)
 
 
@@ -139,7 +145,8 @@ def test_long_intervals_apart_with_a_window_and_a_negation_at_the_end() -> None:
     inside = last - first <= within_ms
     n_between = np.clip(np.minimum(first + within_ms, 8_000 + 2 * n_ms - 1) - np.maximum(last, 7_999), 0, None)
     n_good = int((inside * (2 * n_ms - n_between)).sum())
-    found = absent_confidence(events, np.arange(2), 2, within_ms, np.array([2]), np.array([1]))
+    with as_python():
+        found = absent_confidence(events, np.arange(2), 2, within_ms, np.array([2]), np.array([1]))
     assert found == pytest.approx(float(Fraction(n_good, 2 * n_ms**3)), rel=TOLERANCE)
 
 
@@ -148,8 +155,10 @@ def test_what_would_take_too_long_is_said() -> None:
     long = Drawn(0, 14_999, shares=(1,) * 15_000)
     events = events_of([long, long, long])
     arguments = (events, np.arange(2), 2, 10_000, np.array([2]), np.array([0]))
-    assert absent_confidence(*arguments) == TOO_MUCH_WORK
-    assert absent_by_end_points(*arguments) == NOT_BY_END_POINTS
+    with as_python():
+        assert absent_confidence(*arguments) == TOO_MUCH_WORK
+        assert absent_by_end_points(*arguments) == NOT_BY_END_POINTS
     alike = events_of([Drawn(0, 299)] * (3 + MOST_EXPANDED))
     many = np.arange(2, 3 + MOST_EXPANDED)
-    assert absent_by_end_points(alike, np.arange(2), 2, ALWAYS, many, np.zeros_like(many)) == NOT_BY_END_POINTS
+    with as_python():
+        assert absent_by_end_points(alike, np.arange(2), 2, ALWAYS, many, np.zeros_like(many)) == NOT_BY_END_POINTS

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.kernels.possible_orders import MAX_SLOTS, MOST, count_orders
+from tests.engine.kernels.plain import as_python
 
 Interval = tuple[int, int]
 NO_BUDGET = 10**9
@@ -60,7 +61,8 @@ def counted(
     counts, complete = np.zeros(len(lasts), np.int64), np.zeros(len(lasts), np.bool_)
     first_hi = intervals[0][1] - zero
     tie = first_hi == 0
-    count_orders(lo, hi, member, last_of, first_hi, tie, within_ms, cut, direct, budget, counts, complete)
+    with as_python():
+        count_orders(lo, hi, member, last_of, first_hi, tie, within_ms, cut, direct, budget, counts, complete)
     return counts.tolist(), complete.tolist()
 
 
