@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.config import load_settings, read_secret
@@ -212,6 +212,7 @@ def test_a_formatted_duration_of_one_unit_reads_back(n: int, unit: str) -> None:
     assert duration_ms - read < duration_ms * 0.05 + 1_000
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 
 from engine.events import EventSchema
 from engine.language.parser import parse
@@ -43,6 +43,7 @@ def _flat(binding: Any) -> Iterator[str]:
             yield from _flat(part)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(cases(SHAPES, STREAM))
 def test_facts_hold_in_every_match(case: Case) -> None:
     resolved = resolve(parse(case.query), SCHEMA, text=case.query)

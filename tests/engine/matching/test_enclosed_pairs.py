@@ -47,7 +47,7 @@ def drawn_query(data: st.DataObject, patterns: Sequence[str]) -> str:
 def test_the_rows_of_the_oracle(scope: StreamScope, patterns: Sequence[str], types: Sequence[str]) -> None:
     tally = Tally()
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         stream = data.draw(streams(scope, tuple(types), tuple(types)))

@@ -19,6 +19,7 @@ from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, Case, 
 
 FORMS = ("SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING")
 CONTIGUOUS_AND_NEXT = (NEXT, PARTITION, STRICT)
+N_EXAMPLES = settings().max_examples // 2
 MERGED = frozenset({"SETS", "COLLAPSED", "COUNT"})
 
 
@@ -68,7 +69,7 @@ def check_against_the_oracle(case: Case, data: st.DataObject) -> None:
 def test_forms_under_contiguity_and_skip_till_next_match(form: str) -> None:
     scope = QueryScope(strategies=CONTIGUOUS_AND_NEXT, outputs=(form,), having=True)
 
-    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=N_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases(scope), st.data())
     def check(case: Case, data: st.DataObject) -> None:
         check_against_the_oracle(case, data)
@@ -80,7 +81,7 @@ def test_forms_under_contiguity_and_skip_till_next_match(form: str) -> None:
 def test_partitions_of_partly_keyed_types(form: str) -> None:
     scope = QueryScope(strategies=(ANY, NEXT), outputs=(form,), selection=True, partial_keys=True)
 
-    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=N_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases(scope), st.data())
     def check(case: Case, data: st.DataObject) -> None:
         check_against_the_oracle(case, data)
@@ -144,7 +145,7 @@ def test_iterations_of_different_keys_are_refused(strategy: str) -> None:
         compile_query(text, SCHEMA)
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=N_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(QueryScope(strategies=CONTIGUOUS_AND_NEXT, outputs=("TOP 2 BY CONFIDENCE",), negation=False)), st.data())
 def test_the_first_matches_are_the_top_ones_among_precise_events(case: Case, data: st.DataObject) -> None:
     check_against_the_oracle(case, data)

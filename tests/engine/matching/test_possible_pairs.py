@@ -40,7 +40,7 @@ TYPES = (("A", "B"), ("A", "B", "B", "C"), ("A", "A", "B"))
 def test_the_rows_of_the_oracle(scope: StreamScope) -> None:
     tally = Tally()
 
-    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         pattern = data.draw(st.sampled_from(PATTERNS))

@@ -92,7 +92,7 @@ def rows_of(query: CompiledQuery, parts: Sequence[Delivery], *, restarts: bool) 
     return [*rows, *running.finish()]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(delivered(), st.booleans())
 def test_the_rows_of_the_oracle_whatever_the_delivery(
     case: tuple[str, EventBatch, list[Delivery]], restarts: bool

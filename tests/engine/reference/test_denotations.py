@@ -27,7 +27,7 @@ SMALL = replace(PRECISE, max_events=6)
 SMALL_IMPRECISE = replace(IMPRECISE, max_events=4, width_ms=3, horizon_ms=5, clocks=False)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(cases(SCOPE, SMALL), cases(SCOPE, SMALL), cases(SCOPE, SMALL_IMPRECISE)))
 def test_the_oracle_finds_what_the_pattern_means(case: Case) -> None:
     resolved = resolve(parse(case.query), SCHEMA, text=case.query)

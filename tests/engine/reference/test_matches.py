@@ -48,7 +48,7 @@ def ids_of(resolved: ResolvedQuery, batch: EventBatch) -> set[Ids]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(cases(FLAT, SMALL), cases(FLAT, SMALL_IMPRECISE)))
 def test_skip_till_any_match_is_what_brute_force_finds(case: Case) -> None:
     resolved = resolved_query(case.query)
@@ -56,7 +56,7 @@ def test_skip_till_any_match_is_what_brute_force_finds(case: Case) -> None:
     assert {tuple(match.bindings.items()): match.confidence for match in matches} == brute_force(resolved, case.stream)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(cases(QueryScope(strategies=(NEXT,), negation=False), PRECISE))
 def test_other_strategies_select_among_the_sequences_of_skip_till_any_match(case: Case) -> None:
     chosen = {name: ids_of(resolved_query(case.query.replace(NEXT, name)), case.stream) for name in (ANY, NEXT)}

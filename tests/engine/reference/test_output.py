@@ -86,7 +86,7 @@ def test_top_and_limit_are_prefixes(case: Case, n: int) -> None:
     assert [row.capped for row in limited] == [False] * (len(limited) - 1) + [len(rows) > n] * bool(limited)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cases(PLAIN, PRECISE))
 def test_non_overlapping_matches_do_not_overlap(case: Case) -> None:
     """Per key each starts after the end of the one before, and no match that ends earlier would have fitted."""

@@ -24,7 +24,7 @@ from tests.engine.strategies import PRECISE, SCHEMA, Case, QueryScope, cases
 PLAIN = QueryScope(negation=False, unions=True, partial_keys=True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(cases(PLAIN, PRECISE))
 def test_plain_patterns_have_the_runs_of_plain_patterns(case: Case) -> None:
     resolved = resolve(parse(case.query), SCHEMA, text=case.query)

@@ -281,7 +281,7 @@ def delivered(draw: st.DrawFn) -> tuple[Case, list[Delivery]]:
     return drawn, draw(deliveries(drawn.stream))
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(delivered())
 def test_a_restart_after_every_delivery_changes_nothing(drawn: tuple[Case, list[Delivery]]) -> None:
     case, parts = drawn
@@ -298,7 +298,7 @@ def reloaded(draw: st.DrawFn) -> tuple[Case, list[Delivery], str, str, int]:
     return case, parts, draw(queries(scope)), draw(queries(scope)), draw(st.integers(0, len(parts)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(reloaded())
 def test_a_reload_changes_nothing_for_queries_that_stay_and_gives_new_ones_the_past(
     drawn: tuple[Case, list[Delivery], str, str, int],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Engine, MatchRow, compile_query
@@ -82,6 +82,7 @@ _EVENTS = st.tuples(
 )
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(_EVENTS, min_size=1, max_size=25), st.integers(1, 12), st.frozensets(st.integers(0, 5)))
 def test_queries_find_what_each_finds_alone(events: list[Event], cut: int, restarts: frozenset[int]) -> None:
     queries = [query for query in QUERIES if "next" not in query.plan.strategy.value or not any(e[4] for e in events)]
