@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 import engine
 from app.match_command import EXIT_MATCHES, EXIT_NO_MATCH, MAX_UNCOMPILED_EVENTS
 from spark_jobs.event_store import EventStore
-from spark_jobs.event_store.on_this_machine import read_few
-from spark_jobs.few_events import Found, find
+from spark_jobs.event_store.on_this_machine import are_few, read_few
+from spark_jobs.few_events import MOST_S, Found, find
 from spark_jobs.interruption import run_job
 from spark_jobs.match_rows import is_capped
 from spark_jobs.progress import progress_bar
@@ -71,6 +71,8 @@ def _run(spark: SparkSession, request: Request, query: engine.CompiledQuery) -> 
         files = store.files(types=types, **span)
         print(query.explain())
         print(account(planned, len(files), sum(file.n_bytes for file in files), columns_of(query)))
+        if are_few(store.url, files, request.settings.spark.small_query_events):
+            print(f"so few that for {MOST_S:g} s they are tried without Spark; with it:\n")
         planned.rows.explain("formatted")
         return EXIT_MATCHES
     _prepare_kernels(planned.counted.n_events)

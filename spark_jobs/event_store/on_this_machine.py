@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.event_store import reading
-from spark_jobs.event_store.commits import CommitReader
+from spark_jobs.event_store.commits import CommitReader, StoredFile
 from spark_jobs.event_store.file_system import rooted
 from spark_jobs.event_store.schema import NEEDED
 
@@ -44,6 +44,11 @@ class LocalFolder:
         return self._root / path
 
 
+def are_few(url: str, files: Collection[StoredFile], most_events: int) -> bool:
+    """Whether the store at a URL is on this machine, and these of its files have no more events."""
+    return rooted(url).startswith(f"{_SCHEME}/") and sum(file.n_rows for file in files) <= most_events
+
+
 def read_few(
     url: str,
     types: Collection[str],
@@ -63,7 +68,7 @@ def read_few(
     folder = LocalFolder(place)
     try:
         files = reading.chosen(reading.opened(CommitReader(folder), place).files.values(), types, from_ms, to_ms)
-        if sum(file.n_rows for file in files) > most_events:
+        if not are_few(place, files, most_events):
             return None
         return events_of([folder.path(file.path) for file in files], columns, from_ms, to_ms)
     except (OSError, pa.ArrowException):
@@ -92,4 +97,4 @@ def events_of(
     return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
-__all__ = ["events_of", "read_few"]
+__all__ = ["are_few", "events_of", "read_few"]
