@@ -20,7 +20,8 @@ _databases = count(1)
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_kernels() -> None:
     """Some tests wait for processes that match: none of them should wait for the compiler."""
-    engine.warm_kernels()
+    if not engine.kernels_are_compiled():
+        engine.warm_kernels()
 
 
 @pytest.fixture

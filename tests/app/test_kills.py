@@ -17,25 +17,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.config import load_settings
-from app.recording import Recording, unpack
+from app.recording import MANIFEST, Recording, unpack
 from app.store import open_store
 from app.store.api import AlertFilter
 from tests.app.replaying_process import CONFIG
 from tests.app.webhook import Webhook, webhook
 
 ROOT = CONFIG.parent
+CUT_MS = 500_000
+"""Of the recording that is replayed: until after the first three faults."""
+
 MAX_S = 900
 """After this a process that hangs is ended, and the test fails."""
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The committed one, unpacked."""
+    """The committed one, unpacked, up to CUT_MS."""
     settings = load_settings(CONFIG, {})
-    folder = unpack(settings.demo.recording, tmp_path_factory.mktemp("recording"), settings.replay)
-    return Recording.open(folder, folder, settings.replay).folder
+    unpacked = unpack(settings.demo.recording, tmp_path_factory.mktemp("recording"), settings.replay)
+    folder = Recording.open(unpacked, unpacked, settings.replay).folder
+    manifest = yaml.safe_load((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["ended_ms"] = manifest["started_ms"] + CUT_MS
+    (folder / MANIFEST).write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    return folder
 
 
 @contextmanager
@@ -87,7 +95,7 @@ def test_kills_reloads_and_locks_lose_and_double_nothing(recording: Path, tmp_pa
     assert keys == {key for key, _, _ in expected["outbox"]}
     seen: list[str] = []
     with webhook() as hook:
-        for left in (*(chosen.randrange(20, 400) for _ in range(3)), None):
+        for left in (*(chosen.randrange(20, 250) for _ in range(3)), None):
             with process(recording, tmp_path / "cut", hook) as cut:
                 seen += until_killed(cut, left, tmp_path / "cut/store/clustercep.db", chosen)
         received = {key for key, _ in hook.received}

@@ -78,6 +78,12 @@ def uninterrupted(folder: Path) -> dict[str, Any]:
         return content(store, folder / "whole")
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a run without kills leaves; not to be changed."""
+    return uninterrupted(tmp_path_factory.mktemp("uninterrupted"))
+
+
 def test_the_whole_path(tmp_path: Path) -> None:
     found = uninterrupted(tmp_path)
     assert [
@@ -103,8 +109,7 @@ def test_the_whole_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BOUNDARIES)
-def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, name: str) -> None:
-    expected = uninterrupted(tmp_path)
+def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, expected: dict[str, Any], name: str) -> None:
     for at_step in (0, 3, 5, 7, 13):
         folder = tmp_path / f"{name}-{at_step}"
         crash_and_go_on(folder, name, [at_step])
@@ -116,9 +121,10 @@ def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, name: 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(BOUNDARIES), st.integers(0, 6)), min_size=1, max_size=5))
-def test_any_series_of_kills(tmp_path_factory: pytest.TempPathFactory, kills: list[tuple[str, int]]) -> None:
+def test_any_series_of_kills(
+    tmp_path_factory: pytest.TempPathFactory, expected: dict[str, Any], kills: list[tuple[str, int]]
+) -> None:
     folder = tmp_path_factory.mktemp("kills")
-    expected = uninterrupted(folder)
     now_ms = 0
     for name, after in kills:
         now_ms = until_killed(folder, name, after, now_ms)
