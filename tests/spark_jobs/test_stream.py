@@ -64,10 +64,10 @@ def test_predefined_queries_over_the_recorded_cluster(spark: SparkSession, tmp_p
     expected = meaning(live)
     assert {row.query for row in live} >= {"queued-data", "mapper-lifetimes", "data-pull-straggler"}
 
-    write_files(shuffled_rows(recorded, lateness_ms, seed=7), tmp_path / "in", n_files=3)
+    write_files(shuffled_rows(recorded, lateness_ms, seed=7), tmp_path / "in", n_files=2)
     told: list[Written] = []
     source_files = FolderInput(str(tmp_path / "in"), "parquet", max_files=1)
-    options = StreamOptions(source_files, str(tmp_path / "checkpoint"), n_buckets=4, lateness_ms=lateness_ms, once=True)
+    options = StreamOptions(source_files, str(tmp_path / "checkpoint"), n_buckets=3, lateness_ms=lateness_ms, once=True)
     with open_store(f"sqlite:///{tmp_path / 'store.db'}") as store:
         job = StreamJob(options, settings, queries, store, after=told.append)
         run_to_end(job, spark)

@@ -45,6 +45,7 @@ def test_live_rows_are_those_of_the_definition(events: list[tuple[int, int, bool
     starts = np.flatnonzero(np.array([start for _, _, start in events], np.bool_))
     last_ms, shared_ms = np.full(3, NEVER_MS, np.int64), np.full(2, NEVER_MS, np.int64)
     rows = np.arange(len(events))
+    t_ms.flags.writeable = False  # as columns of events are
     found = live_rows(rows, starts, partition, t_ms, t_ms, within_ms, last_ms, shared_ms)
     expected = [
         row
@@ -74,7 +75,7 @@ def test_rows_near_starts_are_those_of_the_definition(
 ) -> None:
     partition = np.array([p for p, _, _, _ in events], np.int64)
     lo_ms = np.cumsum([gap for _, gap, _, _ in events], dtype=np.int64)
-    hi_ms = lo_ms + [width for _, _, width, _ in events]
+    hi_ms = lo_ms + np.array([width for _, _, width, _ in events], np.int64)
     kinds = np.array([kind for _, _, _, kind in events], np.str_)
     precise = lo_ms == hi_ms
     starts, others = (np.flatnonzero((kinds == kind) & precise) for kind in ("start", "other"))
@@ -94,6 +95,7 @@ def test_rows_near_starts_are_those_of_the_definition(
             )
         )
     ]
+    lo_ms.flags.writeable = hi_ms.flags.writeable = False  # as columns of events are
     first, following = link_rows(np.arange(len(events)), partition, lo_ms, hi_ms, 3)
     rows, numbers = near_starts(starts, others, partition, first, following, lo_ms, within_ms, until_ms, own)
     assert rows.tolist() == expected

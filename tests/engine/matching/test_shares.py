@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,12 @@ SCHEMA = EventSchema.of(
     }
 )
 KINDS = SCHEMA.attributes
+
+
+def column(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """As columns of events are: not to be written to."""
+    values.flags.writeable = False
+    return values
 
 
 def shard_by_definition(key: tuple[float, ...], n_shards: int) -> int:
@@ -53,7 +60,7 @@ def test_rows_of_a_shard_are_those_of_its_keys_and_those_without(
         expected = [
             row for row, key in enumerate(keys) if np.isnan(key).any() or shard_by_definition(key, n_shards) == number
         ]
-        own = rows_of(columns, number, n_shards, np.arange(0, 2 * len(keys), 2))
+        own = rows_of(columns, number, n_shards, column(np.arange(0, 2 * len(keys), 2)))
         assert own.rows.tolist() == expected
         assert own.t_ms.tolist() == [2 * row for row in expected]
         assert np.array_equal(own.keys, columns[:, expected], equal_nan=True)
@@ -62,7 +69,7 @@ def test_rows_of_a_shard_are_those_of_its_keys_and_those_without(
 
 @given(st.lists(st.integers(-(2**53), 2**53) | st.sampled_from([0, 1, 2]), max_size=12), st.integers(1, 5))
 def test_whole_numbers_have_the_shards_of_their_doubles(keys: list[int], n_shards: int) -> None:
-    stored, t_ms = np.array([keys], np.int64), np.arange(len(keys))
+    stored, t_ms = column(np.array([keys], np.int64)), column(np.arange(len(keys)))
     for number in range(n_shards):
         own = rows_of(stored, number, n_shards, t_ms)
         expected = [row for row, key in enumerate(keys) if shard_by_definition((float(key),), n_shards) == number]
@@ -71,7 +78,7 @@ def test_whole_numbers_have_the_shards_of_their_doubles(keys: list[int], n_shard
 
 
 def test_shards_are_about_equally_large() -> None:
-    keys, t_ms = np.arange(10_000.0)[np.newaxis], np.arange(10_000)
+    keys, t_ms = np.arange(10_000.0)[np.newaxis], column(np.arange(10_000))
     assert min(len(rows_of(keys, number, 2, t_ms).rows) for number in (0, 1)) > 4_500
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
@@ -12,10 +13,18 @@ from hypothesis import strategies as st
 
 from engine.errors import EventError
 from engine.uncertainty.confidence import sequence_confidence
+from tests.engine.kernels.plain import as_python
 
 TOLERANCE = 1e-12
 
 Interval = tuple[int, int]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _uncompiled() -> Iterator[None]:
+    """What engines call has its confidences inside: the function for programs alone would be compiled for this."""
+    with as_python():
+        yield
 
 
 def by_worlds(intervals: list[Interval], within: int) -> Fraction:
