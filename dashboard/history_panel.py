@@ -150,7 +150,8 @@ def _limits_told(checked: Checked) -> str:
     most = settings().dashboard
     at_once = "one such query" if most.history_queries == 1 else f"{most.history_queries} such queries"
     return (
-        f"Spark takes some seconds to start; {duration(most.history_timeout_ms)} at most, {limits().max_rows:,} rows, "
+        "Few events take a second or two, for many Spark starts first; "
+        f"{duration(most.history_timeout_ms)} at most, {limits().max_rows:,} rows, "
         f"and {at_once} at a time for all viewers."
     )
 
