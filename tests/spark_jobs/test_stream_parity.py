@@ -42,7 +42,7 @@ from tests.spark_jobs.stream_fixtures import ROOT
 NAME = "stream"
 """Of the checkpoint and the store."""
 
-N_APART = int(os.environ.get("CLUSTERCEP_BATCH_PARITY", "3"))
+N_APART = int(os.environ.get("CLUSTERCEP_BATCH_PARITY", "4"))
 """1: the batch evaluates every query."""
 
 
