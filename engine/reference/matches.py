@@ -134,7 +134,9 @@ class _Evaluation:
 
     def matches(self, branch: Items) -> Iterator[FoundMatch]:
         """The matches of one branch: candidates, then window and negation by confidence."""
-        variables = list(dict.fromkeys(slot.variable for slot in slots_of(branch)))
+        present = {slot.variable for slot in slots_of(branch)}
+        # The bodies of a group, which a branch lists one after the other, need not have them in the pattern's order.
+        variables = [c.variable for c, _ in ast.components(self.query.pattern) if c.variable in present]
         negating = [scoped(c, self.shape) for c in self.conditions if c.variables & self.shape.negated]
         for bounds in dict.fromkeys(self._candidates(branch)):
             sequence = in_time(bounds)

@@ -163,6 +163,7 @@ class Windows:
             visitor.at_ease()
             page.evaluate(_FORGET)
             page.context.clear_cookies()
+            page.goto("about:blank")  # pages that stay open ask the dashboard again every few seconds
             for event, listener in listeners.items():
                 page.remove_listener(event, listener)
         except BaseException:

@@ -109,3 +109,11 @@ def test_a_query_without_strategy_is_refused() -> None:
     assert isinstance(nameless.query, ast.Query)
     with pytest.raises(UnsupportedQueryError, match="no selection strategy"):
         reference_matches(nameless, events({"type": "A", "t_lo_ms": 0}))
+
+
+def test_variables_stand_in_the_order_of_the_pattern_whatever_a_match_has_of_a_group() -> None:
+    query = resolve(parse("PATTERN (SEQ(A a, B? b, C? c)){1,3} WHERE skip_till_any_match WITHIN 9 ms"), SCHEMA)
+    for types in ("AC", "AB", "ACABC"):
+        rows = [{"event_id": f"e{n}", "type": kind, "t_lo_ms": n, "source_seq": n} for n, kind in enumerate(types)]
+        for match in reference_matches(query, EventBatch.from_rows(rows, SCHEMA)):
+            assert list(match.bindings) == ["a", "b", "c"]
