@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine import CompiledQuery
+from engine import CompiledQuery, answer_while_compiling
 from spark_jobs.best_rows import Best
 from spark_jobs.divide import ORDER, Counted, check_divisible, type_names
 from spark_jobs.evaluate import PART, TYPE_CODE, Told, evaluate
@@ -69,6 +69,7 @@ def find(
     rows: list[pa.RecordBatch] = []
     chosen = _of_types(events, type_names(query))
     counted = _counted(chosen)
+    answer_while_compiling()
     try:
         if len(chosen):
             present = [name for name in columns_of(query) if name in chosen.column_names and name != "type"]

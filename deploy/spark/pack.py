@@ -22,7 +22,6 @@ from pathlib import Path, PurePosixPath
 
 import numba
 import pyspark
-from numba.core.caching import UserProvidedCacheLocator
 from packaging.requirements import Requirement
 
 import engine
@@ -115,15 +114,13 @@ def _pack_environment(target: Path, level: int) -> Path:
 
 
 def _pack_kernels(target: Path, level: int) -> Path:
-    """As spark_jobs.shipped_kernels finds them; those that are not compiled here yet are."""
+    """As engine.kernels.cache finds them; those that are not compiled here yet are."""
     engine.warm_kernels()
     sources = Path(engine.__file__).parent / "kernels"
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
-    subpath: str = UserProvidedCacheLocator.get_suitable_cache_subpath(str(sources / "cache.py"))  # type: ignore[no-untyped-call]
-    compiled = folder / subpath
     with tarfile.open(target, "w:gz", compresslevel=level) as archive:
         archive.add(folder / "complete", f"{folder.name}/complete")
-        for path in sorted(compiled.iterdir()):
+        for path in sorted((folder / sources.name).iterdir()):
             if path.suffix in (".nbi", ".nbc"):
                 archive.add(path, f"{folder.name}/{sources.name}/{path.name}")
     return target

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from engine import parse, reference_output, resolve
 from engine.events import EventBatch
+from spark_jobs import few_events
 from spark_jobs import query as job
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.schema import to_rows
@@ -55,6 +56,16 @@ def words(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def attempts() -> list[str]:
     query = resolve(parse(TEXT), CLUSTER, {})
     return sorted(row.values["attempt_id"] for row in reference_output(query, EVENTS))
+
+
+def test_few_events_do_not_wait_for_the_compiler(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(few_events, "answer_while_compiling", lambda: asked.append("asked"))
+    assert job.main([*words, "--format=jsonl"]) == 0
+    assert asked == ["asked"]
+    capsys.readouterr()
 
 
 def test_few_events_need_no_spark(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,53 @@
+"""Compiled kernels are found again by what they are, not by where their sources lie."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine.kernels.cache import KernelLocator
+from engine.kernels.decode import widen
+
+ANOTHER_COPY = """
+import numpy as np
+from engine.kernels import decode
+decode.widen(np.arange(3), np.empty(3))
+print(decode.__file__, sum(decode.widen.stats.cache_hits.values()), sum(decode.widen.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+def test_another_copy_of_the_sources_finds_what_this_one_has_compiled(tmp_path: Path) -> None:
+    widen(np.arange(3), np.empty(3))
+    copy = tmp_path / "engine"
+    shutil.copytree(Path(engine.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    found = subprocess.run(
+        [sys.executable, "-c", ANOTHER_COPY],
+        cwd=tmp_path,
+        env=_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split() == [str(copy / "kernels/decode.py"), "1", "0"]
+
+
+def test_functions_that_are_no_kernels_are_not_looked_for_among_them(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "kernels" / "decode.py"
+    elsewhere.parent.mkdir()
+    elsewhere.touch()
+    assert (
+        KernelLocator.from_function(test_functions_that_are_no_kernels_are_not_looked_for_among_them, str(elsewhere))
+        is None
+    )
+
+
+def _environment(sources: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(sources)}
