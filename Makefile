@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+# Tests start some hundred processes: without bytecode on disk each of them compiles our sources anew.
+unexport PYTHONDONTWRITEBYTECODE
 LOCKED := requirements/build.txt requirements/runtime.txt requirements/dev.txt
 
 $(STAMP): $(LOCKED) pyproject.toml deploy/setup/system-packages.sh

@@ -74,7 +74,8 @@ class StoreFiles:
         session: Any = spark._jsparkSession
         with _told("open", self.url):
             self._conf = session.sessionState().newHadoopConf()
-            root: Any = self._jvm.org.apache.hadoop.fs.Path(self.url)
+            self._path: Any = jvm.org.apache.hadoop.fs.Path  # each name of it is a question to the JVM
+            root: Any = self._path(self.url)
             self._fs: Any = root.getFileSystem(self._conf)
             self.scheme = str(self._fs.getUri().getScheme())
             self._prefix = str(self._fs.makeQualified(root).toString()).rstrip("/")
@@ -229,7 +230,7 @@ class StoreFiles:
         return bool(self._fs.exists(self._at(path))) and self.read(path) != content
 
     def _at(self, path: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._prefix}/{path}" if path else self._prefix)
+        return self._path(f"{self._prefix}/{path}" if path else self._prefix)
 
     def _local(self, path: str) -> Path:
         return Path(str(self._at(path).toUri().getPath()))
