@@ -24,7 +24,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",  # dates of the store are those of UTC
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Where a column was made is asked and told to the JVM for each one, for messages to those who write queries by hand.
+    # Else the JVM is told of each column in which line it was made: a help for those who write queries by hand.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Many named files are listed by a job of so many tasks; else of one for each file, which costs more than to look.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
