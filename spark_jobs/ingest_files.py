@@ -8,19 +8,16 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_jobs.file_statuses import FileStatuses, ListedFile
 from spark_jobs.session import SparkJobError
 
 MAX_DEPTH = 64
 
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file as the file system lists it."""
-
-    url: str
-    n_bytes: int
+JAVA_ERRORS = (Py4JJavaError, PySparkException)
+"""What a call into the JVM raises: some of Java's exceptions come as PySpark's own."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,7 @@ def list_files(spark: SparkSession, paths: Sequence[str]) -> Listing:
     """
     jvm: Any = spark.sparkContext._jvm
     conf = spark.sparkContext._jsc.hadoopConfiguration()
+    statuses = FileStatuses(spark)
     roots: list[str] = []
     found: dict[str, ListedFile] = {}
     unreadable: list[tuple[str, str]] = []
@@ -50,20 +48,22 @@ def list_files(spark: SparkSession, paths: Sequence[str]) -> Listing:
             path = jvm.org.apache.hadoop.fs.Path(text)
             system = path.getFileSystem(conf)
             named = [system.getFileStatus(path)] if system.exists(path) else list(system.globStatus(path) or ())
-        except Py4JJavaError as error:
+        except JAVA_ERRORS as error:
             raise SparkJobError(f"{text}: {reason_of(error)}; expected a file, a folder or a URL of one") from error
         if not named:
             raise SparkJobError(f"{text}: not there; expected a file, a folder or a URL that Hadoop can open")
         for status in named:
             roots.append(status.getPath().toString())
-            for file in _below(system, status, unreadable, 0):
+            for file in _below(statuses, system, status, unreadable):
                 found.setdefault(file.url, file)
     files = tuple(found[url] for url in sorted(found))
     return Listing(tuple(dict.fromkeys(roots)), files, tuple(unreadable))
 
 
-def reason_of(error: Py4JJavaError) -> str:
+def reason_of(error: Py4JJavaError | PySparkException) -> str:
     """Why Java could not do it, in its own words, in one line."""
+    if isinstance(error, PySparkException):
+        return (error.getMessage() or str(error)).splitlines()[0]
     text = str(error.java_exception.getMessage() or error.java_exception.toString())
     return text.splitlines()[0]
 
@@ -90,22 +90,32 @@ def parts_below(url: str, roots: Sequence[str]) -> tuple[str, ...]:
     return of_file[n_above:] if len(of_file) > n_above else of_file[-3:]
 
 
-def _below(system: Any, status: Any, unreadable: list[tuple[str, str]], depth: int) -> Iterator[ListedFile]:
-    path = status.getPath()
-    if status.isFile():
-        yield ListedFile(path.toString(), int(status.getLen()))
-        return
-    if depth >= MAX_DEPTH:
-        unreadable.append((path.toString(), f"more than {MAX_DEPTH} folders deep"))
-        return
-    try:
-        entries = list(system.listStatus(path))
-    except Py4JJavaError as error:
-        unreadable.append((path.toString(), reason_of(error)))
-        return
-    for entry in entries:
-        if not entry.isSymlink():
-            yield from _below(system, entry, unreadable, depth + 1)
+def _below(statuses: FileStatuses, system: Any, root: Any, unreadable: list[tuple[str, str]]) -> Iterator[ListedFile]:
+    """The files of a folder, or the file, level by level."""
+    level = statuses.of(root)
+    for depth in range(MAX_DEPTH + 1):
+        yield from statuses.files(level)
+        folders = statuses.folders(level, links=depth == 0)
+        if folders.isEmpty():
+            return
+        if depth == MAX_DEPTH:
+            unreadable.extend((folder.toString(), f"more than {MAX_DEPTH} folders deep") for folder in folders)
+            return
+        try:
+            level = statuses.below(system, folders)
+        except JAVA_ERRORS:  # which of them it is, is not said
+            level = _readable(statuses, system, folders, unreadable)
 
 
-__all__ = ["ListedFile", "Listing", "list_files", "parts_below", "reason_of", "shown"]
+def _readable(statuses: FileStatuses, system: Any, folders: Any, unreadable: list[tuple[str, str]]) -> Any:
+    """What is in those of the folders that can be listed."""
+    found = statuses.of()
+    for folder in folders:
+        try:
+            found.addAll(statuses.below(system, statuses.of(folder)))
+        except JAVA_ERRORS as error:
+            unreadable.append((folder.toString(), reason_of(error)))
+    return found
+
+
+__all__ = ["Listing", "list_files", "parts_below", "reason_of", "shown"]
