@@ -53,6 +53,14 @@ class FileStatuses:
             found.add(element)
         return found
 
+    def add(self, statuses: Any, more: Any) -> bool:
+        """Put an array of statuses, or None, behind those of a list; whether there were any."""
+        return more is not None and bool(statuses.addAll(self._as_list.apply(more)))
+
+    def urls(self, statuses: Any) -> list[str]:
+        """What they are called."""
+        return self._texts(statuses, self._url)
+
     def files(self, statuses: Any) -> list[ListedFile]:
         """Those that are files."""
         files = self._list(statuses)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,6 +17,8 @@ from spark_jobs.file_statuses import FileStatuses, ListedFile
 from spark_jobs.session import SparkJobError
 
 MAX_DEPTH = 64
+
+_FILE_SYSTEM = re.compile(r"([A-Za-z][\w+.-]*:)?(//[^/]*)?")
 
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """What a call into the JVM raises: some of Java's exceptions come as PySpark's own."""
@@ -38,24 +42,28 @@ def list_files(spark: SparkSession, paths: Sequence[str]) -> Listing:
     A path may have Hadoop's wild cards (`hdfs://host/logs/2024-*`) where no file has that very name.
     """
     jvm: Any = spark.sparkContext._jvm
+    path_of = jvm.org.apache.hadoop.fs.Path
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     statuses = FileStatuses(spark)
+    systems: dict[str, tuple[Any, Any]] = {}
+    for text in paths:
+        try:
+            path, at = path_of(text), _FILE_SYSTEM.match(text)[0]  # type: ignore[index]  # it matches every text
+            if at not in systems:
+                systems[at] = path.getFileSystem(conf), statuses.of()
+            system, named = systems[at]
+            if system.exists(path):
+                named.add(system.getFileStatus(path))
+            elif not statuses.add(named, system.globStatus(path)):
+                raise SparkJobError(f"{text}: not there; expected a file, a folder or a URL that Hadoop can open")
+        except JAVA_ERRORS as error:
+            raise SparkJobError(f"{text}: {reason_of(error)}; expected a file, a folder or a URL of one") from error
     roots: list[str] = []
     found: dict[str, ListedFile] = {}
     unreadable: list[tuple[str, str]] = []
-    for text in paths:
-        try:
-            path = jvm.org.apache.hadoop.fs.Path(text)
-            system = path.getFileSystem(conf)
-            named = [system.getFileStatus(path)] if system.exists(path) else list(system.globStatus(path) or ())
-        except JAVA_ERRORS as error:
-            raise SparkJobError(f"{text}: {reason_of(error)}; expected a file, a folder or a URL of one") from error
-        if not named:
-            raise SparkJobError(f"{text}: not there; expected a file, a folder or a URL that Hadoop can open")
-        for status in named:
-            roots.append(status.getPath().toString())
-            for file in _below(statuses, system, status, unreadable):
-                found.setdefault(file.url, file)
+    for system, named in systems.values():
+        roots.extend(statuses.urls(named))
+        found.update((file.url, file) for file in _below(statuses, system, named, unreadable))
     files = tuple(found[url] for url in sorted(found))
     return Listing(tuple(dict.fromkeys(roots)), files, tuple(unreadable))
 
@@ -82,17 +90,18 @@ def parts_below(url: str, roots: Sequence[str]) -> tuple[str, ...]:
     of_file = PurePosixPath(url).parts
     if url.endswith(".rrd") and "rrds" in of_file[:-1]:
         return of_file[of_file.index("rrds") :]
-    n_above = 0
-    for root in roots:
-        of_root = PurePosixPath(root).parts
-        if of_file[: len(of_root)] == of_root:
-            n_above = max(n_above, len(of_root))
+    of_roots = _parts_of(tuple(roots))
+    n_above = next((n for n in range(len(of_file), 0, -1) if of_file[:n] in of_roots), 0)
     return of_file[n_above:] if len(of_file) > n_above else of_file[-3:]
 
 
-def _below(statuses: FileStatuses, system: Any, root: Any, unreadable: list[tuple[str, str]]) -> Iterator[ListedFile]:
-    """The files of a folder, or the file, level by level."""
-    level = statuses.of(root)
+@lru_cache(maxsize=4)
+def _parts_of(roots: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    return frozenset(PurePosixPath(root).parts for root in roots)
+
+
+def _below(statuses: FileStatuses, system: Any, level: Any, unreadable: list[tuple[str, str]]) -> Iterator[ListedFile]:
+    """The files among these statuses, and those of the folders and below, level by level."""
     for depth in range(MAX_DEPTH + 1):
         yield from statuses.files(level)
         folders = statuses.folders(level, links=depth == 0)
