@@ -32,7 +32,7 @@ class FileStatuses:
         gateway: Any = spark.sparkContext._gateway
         self._no_paths = gateway.new_array(jvm.org.apache.hadoop.fs.Path, 0)
         self._no_classes = gateway.new_array(jvm.java.lang.Class, 0)
-        self._class: Any = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass
+        self._class: Any = jvm.java.lang.Class.forName
         self._list: Any = jvm.java.util.ArrayList
         self._join: Any = jvm.java.lang.String.join
         path, length = self._getter("getPath"), self._getter("getLen")
@@ -43,8 +43,12 @@ class FileStatuses:
             self._as("function.Predicate", self._getter(name)) for name in ("isFile", "isDirectory", "isSymlink")
         )
         # Py4J finds no method that takes an array of any objects.
-        self._as_list = self._as("function.Function", self._method("Arrays", "asList"))
-        self._as_array = self._as("function.BiFunction", self._method("ArrayList", "toArray"))
+        methods, array = self._handles(), self._class("[Ljava.lang.Object;")
+        as_list = methods.findStatic(self._class("java.util.Arrays"), "asList", self._kind("java.util.List", array))
+        of_list = self._kind("[Ljava.lang.Object;", array)
+        as_array = methods.findVirtual(self._class("java.util.ArrayList"), "toArray", of_list)
+        self._as_list = self._as("function.Function", as_list.asFixedArity())
+        self._as_array = self._as("function.BiFunction", as_array)
 
     def of(self, *elements: Any) -> Any:
         """A list of statuses, or of paths."""
@@ -101,17 +105,17 @@ class FileStatuses:
         method = self._class("org.apache.hadoop.fs.FileStatus").getMethod(name, self._no_classes)
         return self._handles().unreflect(method)
 
-    def _method(self, owner: str, name: str) -> Any:
-        methods = [m for m in self._class(f"java.util.{owner}").getMethods() if m.getName() == name]
-        of_array = next(m for m in methods if "Object[]" in m.toString().partition("(")[2])
-        return self._handles().unreflect(of_array).asFixedArity()
-
     def _text_of(self, getter: Any) -> Any:
         """String.valueOf what it gets."""
-        invoke = self._jvm.java.lang.invoke
-        anything, text = self._class("java.lang.Object"), self._class("java.lang.String")
-        value_of = self._handles().findStatic(text, "valueOf", invoke.MethodType.methodType(text, anything))
-        return invoke.MethodHandles.filterReturnValue(getter.asType(getter.type().changeReturnType(anything)), value_of)
+        anything = self._class("java.lang.Object")
+        value_of = self._handles().findStatic(
+            self._class("java.lang.String"), "valueOf", self._kind("java.lang.String", anything)
+        )
+        got = getter.asType(getter.type().changeReturnType(anything))
+        return self._jvm.java.lang.invoke.MethodHandles.filterReturnValue(got, value_of)
+
+    def _kind(self, returned: str, taken: Any) -> Any:
+        return self._jvm.java.lang.invoke.MethodType.methodType(self._class(returned), taken)
 
     def _handles(self) -> Any:
         return self._jvm.java.lang.invoke.MethodHandles.publicLookup()
