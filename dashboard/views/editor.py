@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 
 import pandas as pd
@@ -32,6 +33,12 @@ WITHIN  1 day
 HAVING  avg(b[].period_ms) > :least
 RETURN  a.job_id, a.job_name, avg(b[].period_ms) AS avg_ms, count(b[]) AS n_mappers
 """
+
+LATE_S = 10.0
+"""A request may still carry an address that this page has replaced since: so long nobody is taken to have chosen it."""
+
+_REPLACED = "editor-replaced"
+"""When each address that this page has replaced was."""
 
 _TEXT, _NAME, _SHOWN, _NUMBER, _BEFORE = "editor-text", "editor-name", "editor-url", "editor-number", "editor-before"
 
@@ -77,7 +84,7 @@ def _take_over_url(known: KnownQueries) -> None:
     """Begin with what the address names, unless it is what this page itself put there."""
     given = (st.query_params.get("name"), st.query_params.get("text"))
     state = st.session_state
-    if _NUMBER in state and given in (state[_SHOWN], (None, None)):
+    if _NUMBER in state and (given in (state[_SHOWN], (None, None)) or _is_late(given)):
         state[_TEXT] = state.get(_TEXT + "-now", state[_TEXT]) if given == (None, None) else state[_TEXT]
         return
     name, text = given
@@ -91,6 +98,11 @@ def _take_over_url(known: KnownQueries) -> None:
     else:
         _show(BLANK, None)
     state[_SHOWN] = given
+
+
+def _is_late(given: tuple[str | None, str | None]) -> bool:
+    replaced_s = st.session_state.get(_REPLACED, {}).get(given)
+    return replaced_s is not None and time.monotonic() - replaced_s < LATE_S
 
 
 def _show(text: str, name: str | None) -> None:
@@ -153,7 +165,14 @@ def _keep_url(text: str, written: Mapping[str, str], known: KnownQueries) -> Non
     rest = {key: value for key, value in given.items() if key in ("from", "to", "over")}
     if {**rest, **wanted} != given:
         st.query_params.from_dict({**rest, **wanted})
-    st.session_state[_SHOWN] = (wanted.get("name"), wanted.get("text"))
+    shown, before = (wanted.get("name"), wanted.get("text")), st.session_state[_SHOWN]
+    if shown != before:
+        now_s = time.monotonic()
+        replaced = {**st.session_state.get(_REPLACED, {}), before: now_s}
+        st.session_state[_REPLACED] = {
+            address: at_s for address, at_s in replaced.items() if address != shown and now_s - at_s < LATE_S
+        }
+    st.session_state[_SHOWN] = shown
 
 
 # ---------------------------------------------------------------- parameters

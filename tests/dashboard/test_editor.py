@@ -17,6 +17,7 @@ from dashboard.query_check import OtherQueries, check_query
 from dashboard.query_panel import notes, pool
 from dashboard.query_pool import QueryRun, Snapshot
 from dashboard.query_results import as_csv, as_json_lines, job_id_of, result_frame
+from dashboard.views import editor
 from dashboard.views.editor import BLANK, MAX_URL_CHARS, reference_frame
 from tests.dashboard.query_fixtures import (
     HOSTILE,
@@ -172,6 +173,21 @@ def test_what_is_typed_stands_in_the_address_and_is_judged(installation: Install
     typed(page, SLOW)
     assert in_address(page, "name") == "slow"
     assert "text" not in page.query_params
+
+
+def test_a_request_with_the_address_from_before_overwrites_nothing(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = typed(view("editor"), MINE.replace("MapEnd", "MapEn"))
+    typed(page, MINE)
+    page.query_params["text"] = MINE.replace("MapEnd", "MapEn")  # the browser has not heard of the other one yet
+    rerun(page)
+    assert field(page)["checked"] == in_address(page, "text") == MINE
+    assert page.session_state["editor-number"] == 1
+    monkeypatch.setattr(editor, "LATE_S", 0.0)  # later somebody has gone back to it
+    page.query_params["text"] = MINE.replace("MapEnd", "MapEn")
+    rerun(page)
+    assert field(page)["checked"] == in_address(page, "text") == MINE.replace("MapEnd", "MapEn")
 
 
 def test_a_long_text_is_not_put_into_the_address(installation: Installation) -> None:
