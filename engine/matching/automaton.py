@@ -159,7 +159,7 @@ class AutomatonRuntime:
             return survivors
         imprecise = stream.t_lo_ms != stream.t_hi_ms
         if imprecise.any():
-            self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in plan.types)
+            self.n_rejected += stream.n_imprecise(plan.types)
             survivors = survivors.where(~imprecise[survivors.rows])
         return survivors
 

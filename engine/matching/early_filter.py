@@ -151,14 +151,15 @@ class EarlyFilter:
 
     def may_begin(self, stream: StreamColumns) -> dict[int, Int64Array]:
         """The rows that may begin a match, by the component that they would be the first event of."""
-        return {number: self._accepted(self._begin[number], stream, None) for number in self._plan.starts}
+        starts = {number: self._accepted(self._begin[number], stream, None) for number in self._plan.starts}
+        return {number: _beginning(stream, rows) for number, rows in starts.items()}
 
     def firsts(self, stream: StreamColumns) -> Int64Array:
         """The rows that may be the first event of a match, shared by the queries that begin alike."""
         found = stream.chosen.get(self._firsts)
         if found is None:
             found = stream.chosen[self._firsts] = self._accepted(self._begin[0], stream, None)
-        return found
+        return _beginning(stream, found)
 
     @property
     def meaning(self) -> tuple[tuple[str, str] | None, ...]:
@@ -198,7 +199,7 @@ class EarlyFilter:
 
     def begins(self, stream: StreamColumns) -> Int64Array:
         """The rows of a batch that the first component accepts, with or without the key."""
-        return self._of_batch(self._begin[0], stream)
+        return _beginning(stream, self._of_batch(self._begin[0], stream))
 
     def negates(self, stream: StreamColumns, numbers: Iterable[int]) -> Int64Array:
         """The rows of a batch that some of these negations accept, with or without the key."""
@@ -208,7 +209,10 @@ class EarlyFilter:
         """The rows of a batch that each begin edge, each take edge and each negation accepts, with or without the key,
         whether a match may be under way or not."""
         roles = (*self._begin, *self._take, *self._negated)
-        return [_NO_ROWS if role is None else self._of_batch(role, stream) for role in roles]
+        accepted = [_NO_ROWS if role is None else self._of_batch(role, stream) for role in roles]
+        for number in self._plan.starts:
+            accepted[number] = _beginning(stream, accepted[number])
+        return accepted
 
     def accepted(self, stream: StreamColumns, rows: Int64Array | None = None) -> BoolArray:
         """Which of these rows of a batch, ascending (None: of all), each begin edge, each take edge and each negation
@@ -226,6 +230,9 @@ class EarlyFilter:
                 marks[:] = True
             else:
                 marks[found] = True
+        if stream.n_begin is not None:
+            n_begin = stream.n_begin if rows is None else int(np.searchsorted(rows, stream.n_begin))
+            table[list(self._plan.starts), n_begin:] = False
         return table
 
     def _mark(
@@ -317,6 +324,11 @@ class EarlyFilter:
             if missing.any():
                 rows = rows[~missing]
         return rows
+
+
+def _beginning(stream: StreamColumns, rows: Int64Array) -> Int64Array:
+    """Those of the rows, ascending, that may begin a match."""
+    return rows if stream.n_begin is None else rows[: np.searchsorted(rows, stream.n_begin)]
 
 
 def _survivors(begin: list[Int64Array], take: list[Int64Array], negated: list[Int64Array]) -> Survivors:

@@ -108,8 +108,14 @@ class Intake:
         self.store.move_back(by)
         self._gate.enter_again(self.store, self.masks)
 
+    def begin_none_from(self, begin_ms: int) -> None:
+        """No kept event of then or later begins a match."""
+        n = len(self.store)
+        self.masks.begin[0, :n] &= self.store.t_lo_ms[:n] < begin_ms
+        self._gate.enter_again(self.store, self.masks)
+
     def restore(self, events: pa.Table) -> None:
-        """Begin with the saved events of a store."""
+        """Begin with the saved events of a store: each may begin a match that an edge accepts as its first."""
         self.store.restore(events)
         self.masks.append(self._early.of_store(self.store), 0)
         self._gate.enter_again(self.store, self.masks)

@@ -132,9 +132,7 @@ class NfaRuntime:
         store, memory = self.store, self._memory
         first_position = store.n_seen
         store.n_seen += len(stream)
-        if not stream.is_precise:
-            imprecise = stream.t_lo_ms != stream.t_hi_ms
-            self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in self.plan.types)
+        self.n_rejected += stream.n_imprecise(self.plan.types)
         offered = self._partitions.of(stream, store, memory)
         previous = np.empty(0, np.int64)
         if self._neighbours is not None:

@@ -155,6 +155,10 @@ class PostponedRuntime:
         self._watermark_ms = -most
         self._is_moved = True
 
+    def begin_none_from(self, begin_ms: int) -> None:
+        """After `restore`: no kept event of then or later begins a match. What is saved does not tell which may."""
+        self._intake.begin_none_from(begin_ms)
+
     def _decide_at_once(self, independent: IndependentPairs, start: int) -> Sequence[MatchRow]:
         """Rows of precise events that are selected independently: new events are decided with those before them."""
         if self.sink is not None and self.plan.limit is None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, Float64Array, Int64Array
+from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
 from engine.kernels.shares import rows_of_shard, widen_rows
 from engine.matching.room import own_room
 from engine.matching.stream import ShardColumns, StreamColumns
@@ -44,10 +44,13 @@ class Share(ShardColumns):
             found = self._whole.type_texts.numbered(self._rows, own_room().integers(len(self)))
             self._type_codes, self._type_counts = found.numbers, found.counts
             if self._is_counted_elsewhere:
-                own = ~np.isnan(self._own_keys).any(axis=0)
-                self._type_counts = np.bincount(self._type_codes[own], minlength=len(found.texts))
+                self._type_counts = np.bincount(self._type_codes[self._counted()], minlength=len(found.texts))
             self._types = found.texts
         return self._types
+
+    def _counted(self) -> BoolArray:
+        counted: BoolArray = np.asarray(~np.isnan(self._own_keys).any(axis=0))
+        return counted if self._is_counted_elsewhere else super()._counted()
 
     def _doubles(self, *shape: int) -> Float64Array:
         return own_room().doubles(*shape)

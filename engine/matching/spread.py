@@ -115,9 +115,7 @@ class SpreadRuntime:
             given = np.concatenate([self._given(StreamColumns(self._recent, self._interner)), given])
             numbers = np.concatenate([self._recent_numbers, numbers])
             whole = StreamColumns(EventBatch.concat([self._recent, stream.batch]), self._interner)
-        imprecise = stream.t_lo_ms != stream.t_hi_ms
-        if imprecise.any():
-            self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in self.plan.types)
+        self.n_rejected += stream.n_imprecise(self.plan.types)
         at = places.place(whole, given, n_earlier, n_known)
         order = np.argsort(at.rows, kind="stable")
         rows, partition, place = at.rows[order], at.partition[order], at.place[order]

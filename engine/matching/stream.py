@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import wraps
@@ -79,6 +79,9 @@ class StreamColumns:
     """Where partitions are told apart otherwise than by the events that are here: whether each event follows the one
     before it in its partition at once, (n,)."""
 
+    n_begin: int | None = None
+    """How many of the first rows may begin a match, None: all. Other rows only go on with one."""
+
     def __init__(self, batch: EventBatch, interner: Interner) -> None:
         self.batch = batch
         self.interner = interner
@@ -86,8 +89,8 @@ class StreamColumns:
         self.t_hi_ms: Int64Array = batch.t_hi_ms
         self.chosen: dict[tuple[str, ...], Int64Array] = {}
         """Rows by event type, local predicates and key, see `engine.matching.early_filter`."""
-        self.parts: dict[tuple[tuple[str, ...], int], list[StreamColumns | None]] = {}
-        """What so many threads take of it each by a key, see `engine.matching.shares`."""
+        self.parts: dict[Hashable, list[StreamColumns | None]] = {}
+        """What several threads take of it each, by how it is divided: see `engine.matching.shares` and `.slices`."""
         self.begun: dict[tuple[tuple[str, ...], int, int], Future[object]] = {}
         """Which of the parts another thread may be making."""
         self._columns: dict[str, Float64Array] = {}
@@ -252,6 +255,17 @@ class StreamColumns:
             self._rows_of_types[types] = found
         return found
 
+    def n_imprecise(self, types: Iterable[str]) -> int:
+        """Events of these types whose time is an interval; those that several threads have count with one of them."""
+        if self.is_precise:
+            return 0
+        imprecise = self._counted() & (self.t_lo_ms != self.t_hi_ms)
+        return sum(int(imprecise[self.rows_of_type(name)].sum()) for name in types)
+
+    def _counted(self) -> BoolArray:
+        """Which rows no other thread counts, (n,)."""
+        return np.ones(len(self), np.bool_)
+
     def of_type(self, rows: Int64Array, event_type: str) -> Int64Array:
         """Those of the rows whose events are of a type."""
         names = self._names()
@@ -319,7 +333,8 @@ class StreamColumns:
                 self._type_codes, self._type_counts = np.zeros(len(self), np.int64), np.full(1, len(self))
                 self._types = (texts[0].as_py(),)
                 return self._types
-            names, self._type_counts, self._type_codes = Texts(texts).numbered(np.arange(len(self)))
+            into = self._doubles(len(self)).view(np.int64)
+            names, self._type_counts, self._type_codes = Texts(texts).numbered(np.arange(len(self)), into)
             self._types = names
         return self._types
 
@@ -379,6 +394,7 @@ class ShardColumns(StreamColumns):
         self._rows = rows
         self.t_lo_ms = read_only(whole.t_lo_ms[rows] if t_lo_ms is None else t_lo_ms)
         self._precise = whole.is_precise or None
+        self.n_begin = None if whole.n_begin is None else int(np.searchsorted(rows, whole.n_begin))
         self.t_hi_ms = self.t_lo_ms if self._precise else read_only(whole.t_hi_ms[rows])
 
     @property

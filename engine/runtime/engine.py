@@ -23,7 +23,8 @@ from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
 from engine.runtime.fitting import fitting_events
 from engine.runtime.generated import Generated, Generation
-from engine.runtime.shards import Workers
+from engine.runtime.slices import is_divided
+from engine.runtime.workers import Workers
 
 STATE_VERSION = 1
 _FEED = "feed"
@@ -114,7 +115,7 @@ class Engine:
         self._interner = Interner()
         self._sink = sink
         self._used = {producer.name for query in queries for producer in query.producers}
-        self._workers = Workers(threads)
+        self._workers = Workers(threads, len(queries))
         self._is_single = threads == 1
         self._generation = Generation(generated)
         self._runtimes = {query.name: self._runtime(query) for query in queries}
@@ -237,7 +238,7 @@ class Engine:
         unknown = {query.name for query in self.queries if meta.get(f"hash/{query.name}") != query.hash}
         for name in self._runtimes.keys() - unknown:
             parts = {k.removeprefix(f"{name}/"): table for k, table in state.items() if k.startswith(f"{name}/")}
-            self._runtimes[name] = self._runtime(self._by_name[name], in_shards="shards" in parts)
+            self._runtimes[name] = self._runtime(self._by_name[name], divided=is_divided(parts))
             if name in self._feeds:
                 if _FEED not in parts:
                     raise StateError(f"saved state of {name} lacks its feed")
@@ -277,11 +278,11 @@ class Engine:
 
     # -------------------------------------------------------------- internals
 
-    def _runtime(self, query: CompiledQuery, *, in_shards: bool = False) -> Runtime:
+    def _runtime(self, query: CompiledQuery, *, divided: bool = False) -> Runtime:
         def make() -> Runtime:
             return make_runtime(query, self._interner, self._limits, self._baseline)
 
-        runtime = self._workers.sharded(query, make) if in_shards else self._workers.runtime(query, make)
+        runtime = self._workers.divided(query, make) if divided else self._workers.runtime(query, make)
         # Rows that another query needs, or that threads find side by side, go through the engine.
         if isinstance(runtime, PostponedRuntime) and self._is_single and not query.is_silent:
             runtime.sink = None if query.name in self._used else self._sink

@@ -33,7 +33,7 @@ from engine.kernels.generated import (
 from engine.matching.base import Runtime
 from engine.plan.generate import GenerationError, generate
 from engine.plan.programs import Programs
-from engine.runtime.shards import ShardedRuntime
+from engine.runtime.divided import Divided
 
 
 class Generated(StrEnum):
@@ -141,7 +141,7 @@ class Generation:
 
 
 def _parts(runtime: Runtime) -> list[Runtime]:
-    return runtime.shards if isinstance(runtime, ShardedRuntime) else [runtime]
+    return runtime.runtimes if isinstance(runtime, Divided) else [runtime]
 
 
 __all__ = ["Generated", "Generation", "TakesGenerated"]

@@ -45,7 +45,9 @@ _OF_CLOCKS = (
     "PATTERN SEQ(AND(A a, B b), A c) WHERE skip_till_any_match { [k] } WITHIN 20",
     "PATTERN (SEQ(A a, !B n, A c)){1,2} WHERE skip_till_any_match { [k] AND n.x >= a.x } WITHIN 20",
 )
-_OF_THREADS = "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND b[i].n >= a.n } WITHIN 20"
+_OF_THREADS = (
+    "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND b[i].n >= a.n } WITHIN 20 OUTPUT NON_OVERLAPPING"
+)
 """Between them they call every kernel, as a test counts."""
 
 _N_COMPACTED = 5_000

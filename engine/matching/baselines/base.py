@@ -185,7 +185,7 @@ class Baseline(ABC):
         survivors = self._select(stream)
         imprecise = stream.t_lo_ms != stream.t_hi_ms
         if imprecise.any():
-            self.n_rejected += sum(int(imprecise[stream.rows_of_type(name)].sum()) for name in self.plan.types)
+            self.n_rejected += stream.n_imprecise(self.plan.types)
             survivors = survivors.where(~imprecise[survivors.rows])
         self.masks.append(survivors, len(self.store))
         start, end = self.store.append(stream, survivors.rows)

@@ -19,7 +19,7 @@ from engine.errors import EngineError, StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.shares import shares_of
 from engine.matching.stream import StreamColumns
-from engine.runtime import shards
+from engine.runtime import shards, workers
 from engine.runtime.shards import ShardedRuntime, is_shardable
 
 SCHEMA = EventSchema.of(
@@ -55,8 +55,8 @@ EVENTS = st.lists(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _small_batches_go_to_threads() -> Iterator[None]:
-    with patch.object(shards, "LEAST_EVENTS", 1):
+def _small_batches_are_divided_by_key() -> Iterator[None]:
+    with patch.object(workers, "LEAST_EVENTS", 1), patch.object(workers, "is_sliceable", lambda _: False):
         yield
 
 
@@ -151,7 +151,7 @@ def test_what_was_divided_is_given_up_at_once() -> None:
         return share
 
     running = Engine(QUERIES[-2:], SCHEMA, threads=3)
-    with patch.object(shards, "shares_of", noticed), patch.object(shards, "LEAST_EVENTS", 1_000):
+    with patch.object(shards, "shares_of", noticed), patch.object(workers, "LEAST_EVENTS", 1_000):
         rows = running.process(batches_of([("A", "p", 1, 1), ("B", "p", 1, 1), ("A", "p", 1, 1)], [3])[0][0], 100)
     assert len(rows) == 2
     assert len(seen) == 12

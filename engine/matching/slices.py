@@ -1,0 +1,95 @@
+"""A batch of precise events divided among threads by time: each takes some consecutive rows.
+
+A match belongs to the slice in which it begins. The events that decide it are at most a window later, so that each
+slice but the last is followed by those of the window after it, with which no match of the slice begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.events import AttributeType, EventBatch, Float64Array, Int64Array
+from engine.matching.room import own_room
+from engine.matching.stream import StreamColumns
+
+
+class Cut(NamedTuple):
+    """Rows [start, end) of a batch, of which those before `n_begin` rows, from `start` on, may begin a match."""
+
+    start: int
+    end: int
+    n_begin: int
+
+
+def cuts_of(t_ms: Int64Array, within_ms: int, n_slices: int) -> list[Cut]:
+    """Slices that have equally many rows with those that follow them, but for how these differ over time.
+
+    t_ms: ascending times of all rows, (n,). A batch that a window of it is too long for has fewer slices, or one.
+    """
+    n = len(t_ms)
+    if n == 0:
+        return [Cut(0, 0, 0)]
+    n_after = int(np.searchsorted(t_ms, t_ms[(n - 1) // 2] + within_ms, "right")) - (n + 1) // 2
+    starts = [number * (n - n_after) // n_slices for number in range(n_slices)]
+    starts = sorted({start for start in starts if start >= 0} | {0})
+    cuts = []
+    for start, next_start in zip(starts, [*starts[1:], n], strict=True):
+        end = int(np.searchsorted(t_ms, t_ms[next_start - 1] + within_ms, "right"))
+        cuts.append(Cut(start, end, next_start - start))
+    return cuts
+
+
+class SliceColumns(StreamColumns):
+    """The rows of a cut as a stream of its own. Strings, whose codes all have in common, are decoded with the batch."""
+
+    def __init__(self, whole: StreamColumns, cut: Cut) -> None:
+        super().__init__(EventBatch(whole.batch.table.slice(cut.start, cut.end - cut.start)), whole.interner)
+        self._whole = whole
+        self._rows = slice(cut.start, cut.end)
+        self._precise = whole.is_precise or None
+        self.n_begin = cut.n_begin
+
+    @property
+    def clocks(self) -> Int64Array:
+        """See `StreamColumns`."""
+        if self._clocks is None:
+            self._clocks = self._whole.clocks[self._rows]
+        return self._clocks
+
+    def _has_no_clocks(self) -> bool:
+        return self._whole._has_no_clocks()
+
+    def _names(self) -> tuple[str, ...]:
+        if self._types is None:
+            names = super()._names()
+            # Rows that begin no match here are counted where they do.
+            elsewhere = np.bincount(self._type_codes[self.n_begin :], minlength=len(names))
+            self._type_counts = self._type_counts - elsewhere
+        return super()._names()
+
+    def _doubles(self, *shape: int) -> Float64Array:
+        return own_room().doubles(*shape)
+
+    def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
+        if kind is AttributeType.STRING:
+            into[:] = self._whole.column(name, kind)[self._rows]
+        else:
+            super()._decode(name, kind, into)
+
+
+def slices_of(stream: StreamColumns, cuts: Sequence[Cut], number: int) -> StreamColumns:
+    """The slice of this number, made by the thread that asks first: the same for all queries with these cuts.
+
+    Two threads may not ask for the same number at once.
+    """
+    parts = stream.parts.setdefault(tuple(cuts), [None] * len(cuts))
+    found = parts[number]
+    if found is None:
+        found = parts[number] = SliceColumns(stream, cuts[number])
+    return found
+
+
+__all__ = ["Cut", "SliceColumns", "cuts_of", "slices_of"]
