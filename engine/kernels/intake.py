@@ -35,10 +35,10 @@ def take_in(
 ):  # fmt: skip
     """Store the rows that some edge accepts while a first event is at most a window older, in their partition.
 
-    Of the batch: t_ms, type_codes: int64 (n,), times ascending; source_rows: int64 (n,), where source_seq, int64, has
-    that of each row, or empty when it is by row; clocks: int64 (n,), or empty when no event has one; columns: float64
-    (n_columns, n). rows: int64, those of the query's types; firsts: int64, those of them that
-    may begin a match. n_before: events of the stream before this batch.
+    Of the batch: t_ms: int64 (n,), ascending; type_codes: int32 (n,); source_rows: int64 (n,), where source_seq, int64,
+    has that of each row, or empty when it is by row; clocks: int64 (n,), or empty when no event has one; columns:
+    float64 (n_columns, n). rows: int64, those of the query's types, empty: all; firsts: int64, those of them that may
+    begin a match. n_before: events of the stream before this batch.
     Of the query: programs; roles: int64 (n_roles, 4), for each edge its type, its programs first..last-1, and whether
     its events are stored in any case; type -1 for no edge, the first one accepts `firsts`; type_places: int64 by type
     code, the type's number in the query or -1; broadcast: bool by that number; key_places: int64, columns of the key;
@@ -68,19 +68,23 @@ def take_in(
     bits = numbers.view(np.int64)
     n_stored = cursor[N_STORED]
     n_known = cursor[N_KNOWN]
-    while cursor[AT] < rows.shape[0]:
+    all_rows = rows.shape[0] == 0
+    n_rows = t_ms.shape[0] if all_rows else rows.shape[0]
+    while cursor[AT] < n_rows:
         at = cursor[AT]
         first_at = cursor[FIRST]
         until_ms = cursor[UNTIL_MS]
         n = 0
-        while n < BLOCK and at < rows.shape[0]:
-            row = rows[at]
+        while n < BLOCK and at < n_rows:
+            row = at if all_rows else rows[at]
             if first_at < firsts.shape[0] and firsts[first_at] == row:
                 until_ms = max(until_ms, t_ms[row] + within_ms)
                 first_at += 1
             elif t_ms[row] > until_ms and not any_free:
                 if first_at == firsts.shape[0]:
-                    at = rows.shape[0]
+                    at = n_rows
+                elif all_rows:
+                    at = firsts[first_at]
                 else:
                     at += np.searchsorted(rows[at:], firsts[first_at])
                 continue

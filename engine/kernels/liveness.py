@@ -40,15 +40,15 @@ def live_rows(rows, starts, partition, lo_ms, hi_ms, within_ms, last_ms, shared_
 
 
 @kernel
-def link_rows(rows, partition, lo_ms, hi_ms, n_partitions):
-    """The precise ones of `rows` (int64, ascending), linked by partition (int64 per row, -1 for none).
+def link_rows(rows, every, partition, lo_ms, hi_ms, n_partitions):
+    """The precise ones of `rows` (int64, ascending), or of all, linked by partition (int64 per row, -1 for none).
 
     Returns int64 (n_partitions,), the first row of each partition, and int64 (n,), the one that follows each; -1: none.
     """
     first = np.full(n_partitions, -1, np.int64)
     following = np.full(partition.shape[0], -1, np.int64)
-    for k in range(rows.shape[0] - 1, -1, -1):
-        row = rows[k]
+    for k in range((partition if every else rows).shape[0] - 1, -1, -1):
+        row = k if every else rows[k]
         own = partition[row]
         if own >= 0 and lo_ms[row] == hi_ms[row]:
             following[row] = first[own]

@@ -77,17 +77,19 @@ def number_texts(offsets, base, words, masks, rows, slots, firsts, counts, numbe
     """Give the texts of some rows numbers in order of arrival; returns how many texts there are, -1 for too many.
 
     offsets: int32 (n + 1,), the bytes of each text, `base` is the first of all; words: uint64, eight bytes each, and
-    one word more than there are. masks: uint64 (9,), the first 0 to 8 bytes of a word. rows: int64 (m,). slots: int64
-    (a power of two,), all -1; firsts, counts: int64, at most half as many, for each number the first of its rows, and
-    how many there are. numbers: int64 (m,).
+    one word more than there are. masks: uint64 (9,), the first 0 to 8 bytes of a word. rows: int64 (m,), empty: all of
+    them. slots: int64 (a power of two,), all -1; firsts, counts: int64, at most half as many, for each number the first
+    of its rows, and how many there are. numbers: int32 (m,).
     """
     mask = slots.shape[0] - 1
     starts = np.empty(firsts.shape[0], np.uint64)
     lengths = np.empty(firsts.shape[0], np.int64)
     n_texts = 0
-    for k in range(rows.shape[0]):
-        begin = np.int64(offsets[rows[k]]) - base
-        length = np.int64(offsets[rows[k] + 1]) - base - begin
+    all_rows = rows.shape[0] == 0
+    for k in range(numbers.shape[0]):
+        row = k if all_rows else rows[k]
+        begin = np.int64(offsets[row]) - base
+        length = np.int64(offsets[row + 1]) - base - begin
         start = _word(words, begin) & masks[min(length, 8)]
         folded = np.int64((start ^ (start >> np.uint64(31))) & _LOW)
         slot = (((folded ^ length) * 0x5BD1E995) >> 20) & mask
@@ -98,7 +100,7 @@ def number_texts(offsets, base, words, masks, rows, slots, firsts, counts, numbe
                     return -1
                 number = n_texts
                 slots[slot] = number
-                firsts[number], starts[number], lengths[number], counts[number] = rows[k], start, length, 0
+                firsts[number], starts[number], lengths[number], counts[number] = row, start, length, 0
                 n_texts += 1
                 break
             same = starts[number] == start and lengths[number] == length

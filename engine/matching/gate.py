@@ -12,6 +12,8 @@ from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
 
 _NEVER = -(2**62)
+_ALL: Int64Array = np.empty(0, np.int64)
+"""In place of the numbers of all rows of a batch."""
 
 
 class Gate:
@@ -58,10 +60,12 @@ class Gate:
     def _take_in_at_once(self, stream: StreamColumns, store: EventStore, masks: Masks) -> None:
         """Precise events alone."""
         firsts = self._early.firsts(stream)
-        rows, _ = stream.rows_of_types(self._types)
+        rows = _ALL if stream.has_only(self._types) else stream.rows_of_types(self._types)[0]
+        n_rows = len(stream) if rows is _ALL else len(rows)
         within_ms, keys, programs = self.within_ms, store.key_table, self._plan.programs
         until_ms = self._newest_ms + within_ms
-        if not len(rows) or (not len(firsts) and not self._any_free and stream.t_lo_ms[rows[0]] > until_ms):
+        first_ms = stream.t_lo_ms[0 if rows is _ALL else rows[0]] if n_rows else until_ms
+        if not n_rows or (not len(firsts) and not self._any_free and first_ms > until_ms):
             store.taken(stream, len(store))
             return
         cursor = np.array([0, 0, len(store), len(keys), until_ms, 0, 0], np.int64)
@@ -81,9 +85,9 @@ class Gate:
                 masks.table, cursor,
             )  # fmt: skip
             keys.entered(int(cursor[N_KNOWN]))
-            if cursor[AT] == len(rows):
+            if cursor[AT] == n_rows:
                 break
-            store.reserve(_foreseen(cursor, len(store), len(rows)))
+            store.reserve(_foreseen(cursor, len(store), n_rows))
             keys.reserve(int(cursor[N_NEW]))
         store.taken(stream, int(cursor[N_STORED]))
         self._newest_ms = int(cursor[UNTIL_MS]) - within_ms

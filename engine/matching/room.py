@@ -13,6 +13,7 @@ from sys import getrefcount
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
+from engine.kernels.types import Int32Array
 
 _LEAST = 16_384
 _ROOMY = 4  # memory that is so many times too large is not taken
@@ -41,6 +42,10 @@ class Room:
             self._arrays = arrays = []  # sizes have changed; those who have the others keep them
         arrays.append(np.empty(max(_LEAST, size + size // 8), np.int64))
         return arrays[-1][:size].reshape(shape)
+
+    def codes(self, n: int) -> Int32Array:
+        """As `integers`, (n,) of half the size."""
+        return self.integers((n + 1) // 2).view(np.int32)[:n]
 
     def doubles(self, *shape: int) -> Float64Array:
         """As `integers`."""

@@ -79,7 +79,7 @@ class RunPartitions:
             rows, partition = near_starts(
                 starts, others, numbers, chains.first, chains.following, stream.t_lo_ms, within_ms, until_ms, own
             )
-            self._is_dense = len(rows) > _DENSE * len(stream.rows_of_types(self._plan.types)[0])
+            self._is_dense = len(rows) > _DENSE * chains.n_rows
             roles = self._filter.accepted(stream, rows)
             partition[~np.logical_or.reduce(roles, axis=0)] = NOWHERE
             offered = Offered(rows, partition, roles)

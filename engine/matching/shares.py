@@ -41,7 +41,7 @@ class Share(ShardColumns):
 
     def _names(self) -> tuple[str, ...]:
         if self._types is None:
-            found = self._whole.type_texts.numbered(self._rows, own_room().integers(len(self)))
+            found = self._whole.type_texts.numbered(self._rows, own_room().codes(len(self)))
             self._type_codes, self._type_counts = found.numbers, found.counts
             if self._is_counted_elsewhere:
                 self._type_counts = np.bincount(self._type_codes[self._counted()], minlength=len(found.texts))

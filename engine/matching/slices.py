@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import AttributeType, EventBatch, Float64Array, Int64Array
+from engine.kernels.types import Int32Array
 from engine.matching.room import own_room
 from engine.matching.stream import StreamColumns
 
@@ -69,6 +70,9 @@ class SliceColumns(StreamColumns):
             elsewhere = np.bincount(self._type_codes[self.n_begin :], minlength=len(names))
             self._type_counts = self._type_counts - elsewhere
         return super()._names()
+
+    def _codes(self) -> Int32Array:
+        return own_room().codes(len(self))
 
     def _doubles(self, *shape: int) -> Float64Array:
         return own_room().doubles(*shape)

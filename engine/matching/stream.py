@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import wraps
@@ -16,6 +16,7 @@ import pyarrow as pa
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
 from engine.kernels.decode import widen, widen_given
 from engine.kernels.liveness import link_rows
+from engine.kernels.types import Int32Array
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
 from engine.matching.texts import Texts
@@ -54,11 +55,13 @@ class Partitions:
 @dataclass(frozen=True, slots=True)
 class Chains:
     """The precise rows of some types by partition: the first of each of the `len(first)` partitions, and for each row
-    the one that follows it, -1 for none. `partitions` may get further keys, of which there is no row."""
+    the one that follows it, -1 for none. `partitions` may get further keys, of which there is no row. n_rows: events of
+    these types, precise or not."""
 
     partitions: Partitions
     first: Int64Array
     following: Int64Array
+    n_rows: int
 
 
 def read_only(values: Int64Array) -> Int64Array:
@@ -97,14 +100,14 @@ class StreamColumns:
         self._complete: set[str] = set()
         self._precise: bool | None = None
         self._longest_ms: int | None = None
-        self._integers: tuple[Int64Array, Int64Array, Int64Array] | None = None
+        self._integers: tuple[Int64Array, Int32Array, Int64Array] | None = None
         self._weights: tuple[pa.ChunkedArray | None] | None = None
         self.lock = threading.RLock()
         self._source_seq: Int64Array | None = None
         self._event_ids: pa.Array | None = None
         self._clocks: Int64Array | None = None
         self._types: tuple[str, ...] | None = None
-        self._type_codes: Int64Array = _NO_ROWS
+        self._type_codes: Int32Array = np.empty(0, np.int32)
         self._type_counts: Int64Array = _NO_ROWS
         self._type_texts: Texts | None = None
         self._rows_of_type: dict[str, Int64Array] = {}
@@ -174,8 +177,8 @@ class StreamColumns:
         return self.clocks[rows]
 
     @property
-    def integers(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """t_lo_ms, the types' codes and clocks, each int64 (n,); clocks are empty when no event has one.
+    def integers(self) -> tuple[Int64Array, Int32Array, Int64Array]:
+        """t_lo_ms, the types' codes and clocks, each (n,); clocks are empty when no event has one.
 
         Times are read-only whoever made them: a kernel is compiled for one kind of them.
         """
@@ -239,13 +242,17 @@ class StreamColumns:
             self._rows_of_type[event_type] = found
         return found
 
+    def has_only(self, types: Collection[str]) -> bool:
+        """Whether every event is of one of these types."""
+        return all(name in types for name in self._names())
+
     @_one_at_a_time
     def rows_of_types(self, types: frozenset[str]) -> tuple[Int64Array, bool]:
         """Row numbers of the events of some types, in order, and whether all of them are precise."""
         found = self._rows_of_types.get(types)
         if found is None:
             is_wanted = [name in types for name in self._names()]
-            if all(is_wanted):
+            if self.has_only(types):
                 rows: Int64Array = np.arange(len(self), dtype=np.int64)
             elif sum(is_wanted) == 1:
                 rows = self.rows_of_type(self._names()[is_wanted.index(True)])
@@ -289,9 +296,13 @@ class StreamColumns:
         found = self._chains.get((key, types))
         if found is None:
             partitions = self.partitions(key, kinds)
-            rows, _ = self.rows_of_types(types)
-            linked = link_rows(rows, partitions.numbers, self.t_lo_ms, self.t_hi_ms, len(partitions.table))
-            found = self._chains[key, types] = Chains(partitions, *linked)
+            every = self.has_only(types)
+            rows = _NO_ROWS if every else self.rows_of_types(types)[0]
+            first, following = link_rows(
+                rows, every, partitions.numbers, self.t_lo_ms, self.t_hi_ms, len(partitions.table)
+            )
+            n_rows = len(self) if every else len(rows)
+            found = self._chains[key, types] = Chains(partitions, first, following, n_rows)
         return found
 
     @_one_at_a_time
@@ -320,7 +331,7 @@ class StreamColumns:
         return np.array([places.get(name, -1) for name in self._names()], np.int64)
 
     @property
-    def types_by_row(self) -> tuple[tuple[str, ...], Int64Array]:
+    def types_by_row(self) -> tuple[tuple[str, ...], Int32Array]:
         """The distinct types, and for each row the number of its own, (n,)."""
         return self._names(), self._type_codes
 
@@ -330,11 +341,10 @@ class StreamColumns:
         if self._types is None:
             texts = self.batch.strings("type")
             if is_one_text(texts):
-                self._type_codes, self._type_counts = np.zeros(len(self), np.int64), np.full(1, len(self))
+                self._type_codes, self._type_counts = np.zeros(len(self), np.int32), np.full(1, len(self))
                 self._types = (texts[0].as_py(),)
                 return self._types
-            into = self._doubles(len(self)).view(np.int64)
-            names, self._type_counts, self._type_codes = Texts(texts).numbered(np.arange(len(self)), into)
+            names, self._type_counts, self._type_codes = Texts(texts).numbered(None, self._codes())
             self._types = names
         return self._types
 
@@ -359,8 +369,12 @@ class StreamColumns:
         """Whether a decoded attribute is known to be absent of no row."""
         return name in self._complete
 
+    def _codes(self) -> Int32Array:
+        """An array (n,) with anything in it."""
+        return np.empty(len(self), np.int32)
+
     def _doubles(self, *shape: int) -> Float64Array:
-        """An array with anything in it."""
+        """As `_codes`, of this shape."""
         return np.empty(shape, np.float64)
 
     def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:

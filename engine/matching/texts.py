@@ -10,20 +10,22 @@ import pyarrow as pa
 
 from engine.events import Int64Array
 from engine.kernels.shares import number_texts
+from engine.kernels.types import Int32Array
 
 _MOST = 512
 """Distinct strings; a column with more of them is left to Arrow."""
 _WORD = 8
+_ALL: Int64Array = np.empty(0, np.int64)
 _MASKS = np.array([(1 << 8 * n_bytes) - 1 for n_bytes in range(_WORD + 1)], np.uint64)
 
 
 class Numbered(NamedTuple):
     """The distinct strings of some rows, how many rows each has, int64 (n_texts,), and the number of each row's own,
-    int64 (n,)."""
+    int32 (n,)."""
 
     texts: tuple[str, ...]
     counts: Int64Array
-    numbers: Int64Array
+    numbers: Int32Array
 
 
 class Texts:
@@ -44,19 +46,21 @@ class Texts:
     def __len__(self) -> int:
         return len(self._column)
 
-    def numbered(self, rows: Int64Array, into: Int64Array | None = None) -> Numbered:
-        """The strings of these rows. `into`: where their numbers may be written, int64 (n,)."""
-        numbers: Int64Array = np.empty(len(rows), np.int64) if into is None else into
+    def numbered(self, rows: Int64Array | None, numbers: Int32Array) -> Numbered:
+        """The strings of these rows, None: of all. `numbers`: where theirs may be written, (n,)."""
         firsts, counts = np.empty((2, _MOST), np.int64)
         n_texts = -1
-        if self._offsets is not None:
+        if self._offsets is not None and len(numbers):
             slots = np.full(2 * _MOST, -1, np.int64)
-            n_texts = number_texts(self._offsets, self._base, self._words, _MASKS, rows, slots, firsts, counts, numbers)
+            chosen = _ALL if rows is None else rows
+            n_texts = number_texts(
+                self._offsets, self._base, self._words, _MASKS, chosen, slots, firsts, counts, numbers
+            )
         if n_texts >= 0:
             texts = tuple(self._column.take(pa.array(firsts[:n_texts])).to_pylist())
             return Numbered(texts, counts[:n_texts], numbers)
-        encoded = self._column.take(pa.array(rows)).dictionary_encode()
-        numbers = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+        encoded = (self._column if rows is None else self._column.take(pa.array(rows))).dictionary_encode()
+        numbers = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int32)
         return Numbered(tuple(encoded.dictionary.to_pylist()), np.bincount(numbers), numbers)
 
 

@@ -96,7 +96,9 @@ def test_rows_near_starts_are_those_of_the_definition(
         )
     ]
     lo_ms.flags.writeable = hi_ms.flags.writeable = False  # as columns of events are
-    first, following = link_rows(np.arange(len(events)), partition, lo_ms, hi_ms, 3)
+    first, following = link_rows(np.arange(len(events)), False, partition, lo_ms, hi_ms, 3)
+    at_once = link_rows(np.empty(0, np.int64), True, partition, lo_ms, hi_ms, 3)
+    assert [links.tolist() for links in at_once] == [first.tolist(), following.tolist()]
     rows, numbers = near_starts(starts, others, partition, first, following, lo_ms, within_ms, until_ms, own)
     assert rows.tolist() == expected
     assert numbers.tolist() == own[partition[expected]].tolist()

@@ -88,7 +88,7 @@ def test_texts_are_numbered_in_order_of_arrival(data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.sampled_from(few), max_size=30))
     column = pa.array(["", "left out", *texts], pa.string()).slice(2)
     rows = np.array(data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=30)) if texts else [], np.int64)
-    found = Texts(column).numbered(rows)
+    found = Texts(column).numbered(rows, np.empty(len(rows), np.int32))
     chosen = [texts[row] for row in rows]
     assert list(found.texts) == list(dict.fromkeys(chosen))
     assert [found.texts[number] for number in found.numbers] == chosen
@@ -98,7 +98,7 @@ def test_texts_are_numbered_in_order_of_arrival(data: st.DataObject) -> None:
 @pytest.mark.parametrize("n_texts", [512, 513, 2_000])
 def test_many_texts_are_numbered_too(n_texts: int) -> None:
     texts = [f"a rather long text, number {number}" for number in range(n_texts)] * 2
-    found = Texts(pa.array(texts)).numbered(np.arange(len(texts)))
+    found = Texts(pa.array(texts)).numbered(None, np.empty(len(texts), np.int32))
     assert [found.texts[number] for number in found.numbers] == texts
     assert found.counts.tolist() == [2] * n_texts
 
