@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,8 +115,11 @@ def assemble(
     schema, watch = load_event_types(), EngineWatch()
     infos = queries.infos.values()
 
+    def matcher_of(compiled: Sequence[engine.CompiledQuery]) -> engine.Engine:
+        return engine.Engine(compiled, schema, limits=limits, on_failure=watch.failed, threads=settings.engine.threads)
+
     def new_matcher() -> engine.Engine:
-        return engine.Engine(queries.compiled, schema, limits=limits, on_failure=watch.failed)
+        return matcher_of(queries.compiled)
 
     def rewound(events: EventBatch, watermark_ms: int) -> Matcher:
         matcher = new_matcher()
@@ -127,7 +130,7 @@ def assemble(
     for_histories = [query for query in queries.compiled if query.read_types <= judgeable]
 
     def history_matcher() -> FreshMatcher | None:
-        return engine.Engine(for_histories, schema, limits=limits, on_failure=watch.failed) if for_histories else None
+        return matcher_of(for_histories) if for_histories else None
 
     pipeline = Pipeline(
         intake=IntakeQueue(),

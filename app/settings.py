@@ -167,10 +167,11 @@ class Queries(Section):
 
 
 class EngineLimits(Section):
-    """What one query may cost."""
+    """What one query may cost, and how many cores evaluate them."""
 
     max_rows: int = Field(default=100_000, ge=1)
     work_budget: int = Field(default=2_000_000, ge=1)
+    threads: int = Field(default=1, ge=1, le=256)
 
 
 class Severity(StrEnum):

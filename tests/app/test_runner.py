@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import engine
 from app.alerting.notifier import Notifier
 from app.assembly import checked_queries, open_configured_store
 from app.clock import SetClock
@@ -82,6 +84,21 @@ def test_idle_steps_are_rare(tmp_path: Path) -> None:
             numbers.append(runner.live.pipeline.number)
             clock.advance_to(clock.now_ms() + IDLE_STEP_MS // 2)
         assert numbers == [1, 1, 2]
+
+
+def test_queries_run_in_as_many_threads_as_are_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+
+    class Noticed(engine.Engine):
+        def __init__(self, *arguments: Any, threads: int, **others: Any) -> None:
+            super().__init__(*arguments, threads=threads, **others)
+            given.append(threads)
+
+    monkeypatch.setattr("engine.Engine", Noticed)
+    settings, clock = write_settings(tmp_path, more="engine: {threads: 3}\n"), SetClock(1_000_000)
+    with open_configured_store(settings) as store:
+        Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock).step()
+    assert set(given) == {3}
 
 
 def test_two_processes_on_one_store_are_refused(tmp_path: Path) -> None:
