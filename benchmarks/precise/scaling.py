@@ -1,8 +1,7 @@
-"""Many keys, two threads, a hundred queries: what one more of each costs."""
+"""Many keys, a hundred queries: what one more of each costs."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
@@ -19,27 +18,12 @@ from engine.matching.rows import MatchRows
 N_KEYS = (1_000, 10_000, 1_000_000)
 STRATEGIES = {"skip_till_any_match": "OUTPUT COLLAPSED", "skip_till_next_match": ""}
 N_QUERIES = (1, 10, 100)
-N_THREADS = (1, 2)
-_N_PER_SHARED_BATCH = 250_000
-"""Threads are for streams in bulk: what dividing a batch costs is nearly the same for a small one."""
-SHARDED = {
-    "any, little work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] AND b[i].x >= 10 } WITHIN 4000 "
-    "OUTPUT COLLAPSED",
-    "any, much work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] AND b[i].x > a.x "
-    "AND c.x > max(b[].x) } WITHIN 40000 OUTPUT COLLAPSED",
-    "next, little work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match { [k] AND b[i].x >= 10 } "
-    "WITHIN 4000",
-    "next, much work": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match { [k] AND b[i].x > avg(b[..i-1].x) "
-    "AND c.x > a.x } WITHIN 20000 RETURN avg(b[].x) AS mean",
-}
-"""Keyed queries whose partitions are divided among threads: what dividing costs is the same for all."""
 
 
 def main(figures: Figures) -> None:
     """Measure and print the tables."""
     _keys(figures)
     _queries(figures)
-    _threads(figures)
 
 
 def _keys(figures: Figures) -> None:
@@ -78,32 +62,6 @@ def _queries(figures: Figures) -> None:
             cost = "" if None in (first_s, row["seconds"]) else f"{row['seconds'] / first_s:.2f}"
             shown.append([row["workload"], row.get("rows", ""), rate(row), cost, round(row.get("peak_mb", 0))])
     show("queries over one stream, by the whole engine", ("queries", "rows", "events/s", "cost / 1", "MiB"), shown)
-
-
-def _threads(figures: Figures) -> None:
-    """Wall-clock seconds whatever the clock of the others: CPU time does not fall by working side by side."""
-    shown: list[list[object]] = []
-    for name, text in SHARDED.items():
-        single_s = None
-        for n_threads in N_THREADS:
-            arguments = {"text": text, "n_threads": n_threads, "n_events": scale(2_000_000)}
-            row = figures.keep(
-                f"{n_threads} threads, {name}", "collapsed" if "COLLAPSED" in text else "matches",
-                measured(f"{__name__}:run_threads", arguments, 120.0), limit_s=120.0,
-            )  # fmt: skip
-            single_s = single_s or row["seconds"]
-            gain = "" if None in (single_s, row["seconds"]) else f"{single_s / row['seconds']:.2f} x"
-            shown.append([row["workload"], row.get("rows", ""), rate(row), gain, round(row.get("peak_mb", 0))])
-    show("threads, 1,000 keys, by the whole engine", ("threads", "rows", "events/s", "gain", "MiB"), shown)
-
-
-def run_threads(text: str, n_threads: int, n_events: int) -> dict[str, Any]:
-    """Wall-clock seconds of an engine with so many threads and one keyed query."""
-    query = compile_query(text, streams.KEYED)
-    batch = streams.keyed_stream(n_events, 1_000)
-    return _engine_figures(
-        lambda: Engine([query], streams.KEYED, threads=n_threads), batch, _N_PER_SHARED_BATCH, 5, time.perf_counter
-    )
 
 
 def run_queries(n_queries: int, n_events: int, repeats: int = 5, *, unlike: bool = False) -> dict[str, Any]:
@@ -149,4 +107,4 @@ def _engine_figures(
     }
 
 
-__all__ = ["main", "run_queries", "run_threads"]
+__all__ = ["main", "run_queries"]
