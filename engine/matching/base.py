@@ -17,8 +17,8 @@ from engine.matching.stream import StreamColumns
 class Limits:
     """Bounds that keep one query from taking the process.
 
-    `max_rows`: rows that one `advance` may return per query (OUTPUT ALL, SETS); what is left out is reported as
-    `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row
+    `max_rows`: rows that one `advance` may return per query and thread (OUTPUT ALL, SETS); what is left out is reported
+    as `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row
     before its count becomes a lower bound. `max_listed`: matches of one `advance` that an output form is made from
     where it needs them listed. `merge_runs`: runs whose future is the same go on as one (SASE+ section 5.3); the
     matches are the same without it. `possibilities`: rows over imprecise events carry what P(at least one match) is

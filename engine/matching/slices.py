@@ -6,7 +6,6 @@ slice but the last is followed by those of the window after it, with which no ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +17,32 @@ from engine.matching.stream import StreamColumns
 
 
 class Cut(NamedTuple):
-    """Rows [start, end) of a batch, of which those before `n_begin` rows, from `start` on, may begin a match."""
+    """Rows [start, end) of a batch, of which the first `n_begin` may begin a match."""
 
     start: int
     end: int
     n_begin: int
 
 
-def cuts_of(t_ms: Int64Array, within_ms: int, n_slices: int) -> list[Cut]:
+class Cuts(NamedTuple):
+    """All slices of a batch, and how many rows are in two of them."""
+
+    slices: tuple[Cut, ...]
+    n_again: int
+
+
+def cuts_of(stream: StreamColumns, within_ms: int, n_slices: int) -> Cuts:
+    """So many slices for a window, or fewer, see `cut`; found once for all queries."""
+    found = stream.cuts.get((within_ms, n_slices))
+    if found is None:
+        slices = tuple(cut(stream.t_lo_ms, within_ms, n_slices))
+        found = stream.cuts[within_ms, n_slices] = Cuts(
+            slices, sum(one.end - one.start for one in slices) - len(stream)
+        )
+    return found
+
+
+def cut(t_ms: Int64Array, within_ms: int, n_slices: int) -> list[Cut]:
     """Slices that have equally many rows with those that follow them, but for how these differ over time.
 
     t_ms: ascending times of all rows, (n,). A batch that a window of it is too long for has fewer slices, or one.
@@ -84,16 +101,16 @@ class SliceColumns(StreamColumns):
             super()._decode(name, kind, into)
 
 
-def slices_of(stream: StreamColumns, cuts: Sequence[Cut], number: int) -> StreamColumns:
+def slice_of(stream: StreamColumns, cuts: tuple[Cut, ...], number: int) -> StreamColumns:
     """The slice of this number, made by the thread that asks first: the same for all queries with these cuts.
 
     Two threads may not ask for the same number at once.
     """
-    parts = stream.parts.setdefault(tuple(cuts), [None] * len(cuts))
+    parts = stream.parts.setdefault(cuts, [None] * len(cuts))
     found = parts[number]
     if found is None:
         found = parts[number] = SliceColumns(stream, cuts[number])
     return found
 
 
-__all__ = ["Cut", "SliceColumns", "cuts_of", "slices_of"]
+__all__ = ["Cut", "Cuts", "SliceColumns", "cut", "cuts_of", "slice_of"]

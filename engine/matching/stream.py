@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from engine.kernels.types import Int32Array
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
 from engine.matching.texts import Texts
+
+if TYPE_CHECKING:
+    from engine.matching.slices import Cuts
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
@@ -94,6 +97,8 @@ class StreamColumns:
         """Rows by event type, local predicates and key, see `engine.matching.early_filter`."""
         self.parts: dict[Hashable, list[StreamColumns | None]] = {}
         """What several threads take of it each, by how it is divided: see `engine.matching.shares` and `.slices`."""
+        self.cuts: dict[tuple[int, int], Cuts] = {}
+        """Where it is cut by time for a window and so many threads."""
         self.begun: dict[tuple[tuple[str, ...], int, int], Future[object]] = {}
         """Which of the parts another thread may be making."""
         self._columns: dict[str, Float64Array] = {}

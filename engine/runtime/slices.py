@@ -11,6 +11,7 @@ begin in the new state.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -26,7 +27,7 @@ from engine.matching.base import Runtime
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.results import selects
 from engine.matching.rows import MatchRow, joined_rows
-from engine.matching.slices import Cut, SliceColumns, cuts_of, slices_of
+from engine.matching.slices import Cut, SliceColumns, cuts_of, slice_of
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.distribution import own_distribution
@@ -78,14 +79,15 @@ class SlicedRuntime(Divided):
     """
 
     def __init__(
-        self, plan: Plan, make: Callable[[], Runtime], n_threads: int, windows: set[int], *, keyed: bool
+        self, plan: Plan, make: Callable[[], Runtime], n_threads: int, windows: list[int], *, keyed: bool
     ) -> None:
-        """windows: those of all queries that are divided so: it gets its own. keyed: it can be divided by key, too."""
+        """windows: those of all queries that are divided so, ascending; it gets its own. keyed: also by key."""
         self.plan = plan
         self._make = make
         self._n_threads = n_threads
         self._windows = windows
-        windows.add(plan.within_ms)
+        if plan.within_ms not in windows:
+            insort(windows, plan.within_ms)
         self._is_keyed = keyed
         self._current: Runtime = make()
         self._idle: list[Runtime] = []  # nothing in them is undecided, or will be looked at again
@@ -126,7 +128,7 @@ class SlicedRuntime(Divided):
 
     def parts(self, stream: StreamColumns, watermark_ms: int) -> list[Callable[[], Sequence[MatchRow]]]:
         """See `Divided`."""
-        cuts = self._cuts(stream, watermark_ms)
+        cuts = self._cut(stream, watermark_ms)
         if self._is_keyed and isinstance(self._current, ShardedRuntime) == (len(cuts) > 1):
             self._change(stream)
         if isinstance(self._current, ShardedRuntime) or len(cuts) == 1:
@@ -139,7 +141,7 @@ class SlicedRuntime(Divided):
         self._notice(stream, watermark_ms)
 
         def advance(number: int) -> Sequence[MatchRow]:
-            return runtimes[number].advance(slices_of(stream, cuts, number), watermark_ms)
+            return runtimes[number].advance(slice_of(stream, cuts, number), watermark_ms)
 
         return [*parts, *(partial(advance, number) for number in range(len(cuts)))]
 
@@ -156,7 +158,7 @@ class SlicedRuntime(Divided):
             return [*parts, *self._current.parts(stream, watermark_ms)]
         return [*parts, partial(self._current.advance, stream, watermark_ms)]
 
-    def _cuts(self, stream: StreamColumns, watermark_ms: int) -> list[Cut]:
+    def _cut(self, stream: StreamColumns, watermark_ms: int) -> tuple[Cut, ...]:
         """The slices of a batch, one when it had better not be divided by time.
 
         By the longest window for which it can be: queries that have the same cuts share what is decoded of them.
@@ -166,16 +168,13 @@ class SlicedRuntime(Divided):
         if self._is_keyed:
             most = _FEW if isinstance(self._current, ShardedRuntime) else _MANY
         if stream.is_precise:
-            for within_ms in sorted(self._windows, reverse=True):
-                cuts = cuts_of(stream.t_lo_ms, within_ms, self._n_threads)
-                n_again = sum(cut.end - cut.start for cut in cuts) - n
-                if within_ms < self.plan.within_ms:
-                    break
-                if len(cuts) == 1 or n_again > most * n:
+            for within_ms in reversed(self._windows[bisect_left(self._windows, self.plan.within_ms) :]):
+                slices, n_again = cuts_of(stream, within_ms, self._n_threads)
+                if len(slices) == 1 or n_again > most * n:
                     continue
-                if stream.t_lo_ms[cuts[-1].start - 1] + self.plan.within_ms < watermark_ms:
-                    return cuts
-        return [Cut(0, n, n)]
+                if stream.t_lo_ms[slices[-1].start - 1] + self.plan.within_ms < watermark_ms:
+                    return slices
+        return (Cut(0, n, n),)
 
     def _notice(self, stream: StreamColumns, watermark_ms: int) -> None:
         if len(stream):

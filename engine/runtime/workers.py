@@ -86,7 +86,7 @@ class Workers:
         self._n = n_threads
         self._threads = Threads(n_threads)
         self._is_alone = n_queries == 1
-        self._windows: set[int] = set()
+        self._windows: list[int] = []
         self._ahead: dict[str, list[Future[Timed]]] = {}
 
     def runtime(self, query: CompiledQuery, make: Callable[[], Runtime]) -> Runtime:

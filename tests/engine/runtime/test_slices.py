@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from engine import CompiledQuery, Engine, compile_query
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.slices import Cut, SliceColumns, cuts_of
+from engine.matching.slices import Cut, SliceColumns, cut
 from engine.matching.stream import StreamColumns
 from engine.runtime import slices, workers
 from engine.runtime.shards import ShardedRuntime
@@ -189,20 +189,19 @@ def test_matches_go_on_while_others_begin_in_a_new_state(number: int) -> None:
 @given(st.lists(st.integers(0, 60), max_size=40), st.integers(0, 70), st.integers(1, 5))
 def test_slices_have_each_row_once_and_the_window_after_it(times: list[int], within_ms: int, n_slices: int) -> None:
     t_ms = np.sort(np.array(times, np.int64))
-    cuts = cuts_of(t_ms, within_ms, n_slices)
+    cuts = cut(t_ms, within_ms, n_slices)
     assert 1 <= len(cuts) <= n_slices
     assert cuts[0].start == 0
-    assert [cut.start + cut.n_begin for cut in cuts] == [*(cut.start for cut in cuts[1:]), len(times)]
-    for cut in cuts:
-        own = t_ms[cut.start : cut.start + cut.n_begin]
+    assert [one.start + one.n_begin for one in cuts] == [*(one.start for one in cuts[1:]), len(times)]
+    for one in cuts:
+        own = t_ms[one.start : one.start + one.n_begin]
         until_ms = max(own, default=-1) + within_ms
-        following = [row for row, at_ms in enumerate(t_ms) if row >= cut.start and at_ms <= until_ms]
-        assert cut.end == max(following, default=cut.start - 1) + 1
+        following = [row for row, at_ms in enumerate(t_ms) if row >= one.start and at_ms <= until_ms]
+        assert one.end == max(following, default=one.start - 1) + 1
 
 
 def test_slices_are_equally_long_with_what_follows_them() -> None:
-    cuts = cuts_of(np.arange(100_000), 4_000, 3)
-    sizes = [cut.end - cut.start for cut in cuts]
+    sizes = [one.end - one.start for one in cut(np.arange(100_000), 4_000, 3)]
     assert max(sizes) - min(sizes) <= 2
     assert sum(sizes) == 108_000
 
