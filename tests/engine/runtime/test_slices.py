@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from engine import CompiledQuery, Engine, compile_query
+from engine import CompiledQuery, Engine, compile_queries, compile_query
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.slices import Cut, SliceColumns, cut
@@ -184,6 +184,28 @@ def test_matches_go_on_while_others_begin_in_a_new_state(number: int) -> None:
             now["rows"] = check_threads(query, batches, [2, 3], saves)
         done.update(now)
     assert min(done[name] for name in ("rows", "time", "key", "leaving")) > 10, done
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_queries_over_matches_find_the_same(seed: int) -> None:
+    texts = {
+        "pairs": "PATTERN SEQ(A a, B b, !N n) WHERE skip_till_any_match { [k] } WITHIN 20 RETURN a.x AS low",
+        "over": "PATTERN SEQ(pairs p, B+ b[]) WHERE skip_till_next_match { [k] AND b[i].x != p.low } WITHIN 30",
+    }
+    compiled = compile_queries(texts, SCHEMA)
+    found: list[list[str]] = []
+    for n_threads in (1, 3):
+        running = Engine(compiled, SCHEMA, threads=n_threads)
+        with dividing(0.25, 0.25) as done:
+            sizes = ([70, 6, 4, 6], [70, 3, 70])[seed % 2]
+            rows = [
+                running.process(batch, watermark_ms)
+                for batch, watermark_ms in in_order(stream_of(seed, 260, 1_300), sizes)
+            ]
+            found.append(told([row for part in (*rows, running.finish()) for row in part]))
+    assert found[0] == found[1]
+    assert len(found[0]) > 10
+    assert min(done[name] for name in ("time", "key", "leaving")) > 0
 
 
 @given(st.lists(st.integers(0, 60), max_size=40), st.integers(0, 70), st.integers(1, 5))
