@@ -72,9 +72,9 @@ class Engine:
     With `on_failure` it does not stop the others: the callback gets the query's name and the error, and the query
     starts again with the next events, without what it had kept.
 
-    `threads`: so many evaluate a batch side by side, slices of time where it is long against the windows, else partitions
-    of keyed queries, and whole queries of other kinds. A query that was saved while it was divided by key keeps the
-    number of shards.
+    `threads`: so many evaluate a batch side by side: slices of time where it is long against the windows, else
+    partitions of keyed queries, and whole queries of other kinds. A query that was saved while it was divided by key
+    keeps the number of shards.
 
     `sink`: gets the rows in blocks as they are made, in place of the caller of `process`. Matches of precise events
     that skip_till_any_match selects independently (`explain` says which do) are then listed in blocks of bounded size
