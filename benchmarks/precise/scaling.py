@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.measure import forget_peak, resident_mib, scale, show, stopwatch
 from benchmarks.own_process import measured
 from benchmarks.precise import streams
 from benchmarks.precise.queries import stock_query
 from benchmarks.precise.rows import Figures, rate
-from engine import Engine, MatchRow, compile_query
+from engine import CompiledQuery, Engine, compile_query
 from engine.events import EventBatch
 from engine.matching.rows import MatchRows
 
@@ -51,21 +51,20 @@ def _queries(figures: Figures) -> None:
     """Variants of a few patterns, whose predicates on one event occur several times, and queries that share none."""
     shown: list[list[object]] = []
     for kind in ("variants", "unlike"):
-        first_s = None
         for n_queries in N_QUERIES:
             arguments = {"n_queries": n_queries, "n_events": scale(300_000), "unlike": kind == "unlike"}
             row = figures.keep(
                 f"{n_queries} queries, {kind}", "collapsed", measured(f"{__name__}:run_queries", arguments, 90.0),
                 limit_s=90.0,
             )  # fmt: skip
-            first_s = first_s or row["seconds"]
-            cost = "" if None in (first_s, row["seconds"]) else f"{row['seconds'] / first_s:.2f}"
+            cost = f"{row['cost']:.2f}" if "cost" in row else ""
             shown.append([row["workload"], row.get("rows", ""), rate(row), cost, round(row.get("peak_mb", 0))])
     show("queries over one stream, by the whole engine", ("queries", "rows", "events/s", "cost / 1", "MiB"), shown)
 
 
-def run_queries(n_queries: int, n_events: int, repeats: int = 5, *, unlike: bool = False) -> dict[str, Any]:
-    """Seconds of an engine with so many queries; they differ in what they take, in the last event and in the window.
+def run_queries(n_queries: int, n_events: int, repeats: int = 9, *, unlike: bool = False) -> dict[str, Any]:
+    """Median seconds of an engine with so many queries, and the median of what each run costs over one with one query
+    right before it; they differ in what they take, in the last event and in the window. The first runs do not count.
 
     `unlike`: also in what their first event is.
     """
@@ -77,34 +76,40 @@ def run_queries(n_queries: int, n_events: int, repeats: int = 5, *, unlike: bool
     if unlike:
         texts = [text.replace("a[1].price % 500", f"a[1].price % {450 + n}") for n, text in enumerate(texts)]
     queries = [compile_query(text, streams.STOCK, name=f"q{number}") for number, text in enumerate(texts)]
-    batch = streams.stock_stream(n_events)
-    return _engine_figures(lambda: Engine(queries, streams.STOCK), batch, 50_000, repeats, stopwatch())
-
-
-def _engine_figures(
-    made: Callable[[], Engine], batch: EventBatch, n_per_batch: int, repeats: int, clock: Callable[[], float]
-) -> dict[str, Any]:
-    """Median seconds of new engines over a stream, after one that is not counted."""
-    parts = list(streams.in_batches(batch, n_per_batch))
+    parts = list(streams.in_batches(streams.stock_stream(n_events), 50_000))
     forget_peak()
-    seconds: list[float] = []
-    found: list[Sequence[MatchRow]] = []
-    for _ in range(1 + repeats):
-        engine = made()
-        started = clock()
-        found = [engine.process(part, watermark_ms) for part, watermark_ms in parts]
-        found.append(engine.finish())
-        seconds.append(clock() - started)
-    taken_s = median(seconds[1:])
+    runs = [(_run(queries[:1], parts), _run(queries, parts)) for _ in range(1 + repeats)][1:]
+    taken_s = median(several.seconds for _, several in runs)
     return {
-        "events": len(batch),
+        "events": n_events,
         "seconds": taken_s,
-        "events_per_second": len(batch) / taken_s,
-        "matches": MatchRows(found).n_matches,
-        "rows": sum(map(len, found)),
+        "events_per_second": n_events / taken_s,
+        "cost": median(several.seconds / one.seconds for one, several in runs),
+        "matches": runs[-1][1].n_matches,
+        "rows": runs[-1][1].n_rows,
         "repeats": repeats,
         "peak_mb": resident_mib(peak=True),
     }
+
+
+class _Run(NamedTuple):
+    """What is kept of a run: its rows would keep memory from the next one."""
+
+    seconds: float
+    n_rows: int
+    n_matches: int
+
+
+def _run(queries: Sequence[CompiledQuery], parts: Sequence[tuple[EventBatch, int]]) -> _Run:
+    """A new engine over a stream."""
+    engine = Engine(queries, streams.STOCK)
+    clock = stopwatch()
+    started = clock()
+    found = [engine.process(part, watermark_ms) for part, watermark_ms in parts]
+    found.append(engine.finish())
+    seconds = clock() - started
+    rows = MatchRows(found)
+    return _Run(seconds, len(rows), rows.n_matches)
 
 
 __all__ = ["main", "run_queries"]

@@ -103,7 +103,10 @@ class IdColumn:
         return self.whole().combine_chunks()
 
     def as_it_is(self) -> IdColumn:
-        """The same ids; later additions to this column do not change it."""
+        """The same ids; later additions to this column do not change it. Nobody adds to what is returned."""
+        latest = self._copies[-1]() if self._copies else None
+        if latest is not None and latest._n == self._n:  # of queries that share events the one before has it
+            return latest
         found = IdColumn()
         found._chunks, found._n, found._n_chosen = self._chunks.copy(), self._n, self._n_chosen
         found._column = self._column
