@@ -133,7 +133,7 @@ class SlicedRuntime(Divided):
             self._change(stream)
         if isinstance(self._current, ShardedRuntime) or len(cuts) == 1:
             return self._undivided(stream, watermark_ms)
-        parts = self._left(stream, watermark_ms)
+        left = self._left(stream, watermark_ms)
         self._idle += [self._make() for _ in range(len(cuts) - 1 - len(self._idle))]
         runtimes = [self._current, *self._idle[: len(cuts) - 1]]
         self._idle = [*runtimes[:-1], *self._idle[len(cuts) - 1 :]]
@@ -143,7 +143,7 @@ class SlicedRuntime(Divided):
         def advance(number: int) -> Sequence[MatchRow]:
             return runtimes[number].advance(slice_of(stream, cuts, number), watermark_ms)
 
-        return [*parts, *(partial(advance, number) for number in range(len(cuts)))]
+        return [*(partial(advance, number) for number in range(len(cuts))), *left]
 
     def divide_ahead(self, stream: StreamColumns, submit: Callable[[Callable[[], object]], Future[object]]) -> None:
         """See `Divided`."""
@@ -152,11 +152,11 @@ class SlicedRuntime(Divided):
 
     def _undivided(self, stream: StreamColumns, watermark_ms: int) -> list[Callable[[], Sequence[MatchRow]]]:
         """All of a batch to the current state, by its partitions if they are divided."""
-        parts = self._left(stream, watermark_ms)
+        left = self._left(stream, watermark_ms)
         self._notice(stream, watermark_ms)
         if isinstance(self._current, ShardedRuntime):
-            return [*parts, *self._current.parts(stream, watermark_ms)]
-        return [*parts, partial(self._current.advance, stream, watermark_ms)]
+            return [*self._current.parts(stream, watermark_ms), *left]
+        return [partial(self._current.advance, stream, watermark_ms), *left]
 
     def _cut(self, stream: StreamColumns, watermark_ms: int) -> tuple[Cut, ...]:
         """The slices of a batch, one when it had better not be divided by time.
@@ -209,7 +209,8 @@ class SlicedRuntime(Divided):
         return leaving is None or self._watermark_ms > leaving.until_ms + 2 * self._longest_ms
 
     def _left(self, stream: StreamColumns, watermark_ms: int) -> list[Callable[[], Sequence[MatchRow]]]:
-        """What is to be done with the state that is leaving, if there is one."""
+        """What is to be done with the state that is leaving, if there is one. It comes last: parts of one number go to
+        one thread, so that no two make the same slice or share for different queries."""
         if self._leaving is not None and self._has_left():
             self._n_unfinished += self._leaving.runtime.n_unfinished
             self._leaving = None

@@ -38,6 +38,8 @@ def dividing(few: float = 1.0, many: float = 1.0, least: int = 2) -> Iterator[Co
 
     def counted_parts(runtime: SlicedRuntime, stream: StreamColumns, watermark_ms: int) -> object:
         found = parts(runtime, stream, watermark_ms)
+        if runtime._leaving is not None:  # slices and shares have the numbers that they have in other queries
+            assert found[-1].func.__self__ is runtime._leaving.runtime
         n_parts = len(found) - (runtime._leaving is not None)
         if n_parts > 1:
             done["key" if isinstance(runtime._current, ShardedRuntime) else "time"] += 1
