@@ -18,8 +18,8 @@ from engine.kernels.independent import (
     find_limits,
     judge_ends,
     judge_members,
-    members_between,
 )
+from engine.kernels.independent_chains import members_between
 from engine.kernels.opcodes import MAX_STACK
 
 PAIR = 0
@@ -44,7 +44,7 @@ def list_pairs(
 ):
     """Write the next matches of the pairs; returns (number of nodes, number of matches), 0 matches at the end.
 
-    pairs: see `independent.chain_pairs`. ranks: int64 (n_rows,) for matches of a pair in the order of their events'
+    pairs, before: see `independent_chains`. ranks: int64 (n_rows,) for matches of a pair in the order of their events'
     ranks (a shorter one before those that go on), or empty for the order of time. cursor: int64 (2,), where to go on:
     the pair, and the depth of the path inside it (0 at first). path: int64 (3, `longest_path`), scratch that is kept
     between calls: member, state, next choice of each depth.
@@ -83,7 +83,7 @@ def list_pairs(
         if mask_first < 0:
             cursor[PAIR] += 1
             continue
-        n = members_between(before, pairs[p, 3], first, members)
+        n = members_between(before, first, last, members)
         judge_members(tables, columns, begin_ok, take_ok, members, 0, n, registers, stack, limits, roles, masks)
         own_last = tables.kleene == tables.n_steps - 1 and first != last
         completions(tables, own_last, roles_last, mask_last, 0, n, roles, masks, further, ways)
@@ -154,24 +154,6 @@ def list_pairs(
     return n_nodes, n_matches
 
 
-@leaf
-def longest_path(before, pairs):
-    """The most members that any of the pairs may have, and two."""
-    longest = 0
-    last = -1
-    for p in range(pairs.shape[0]):  # the first pair of a last event has the earliest first one
-        if pairs[p, 1] == last:
-            continue
-        last = pairs[p, 1]
-        n = 0
-        row = pairs[p, 3]
-        while row > pairs[p, 0]:
-            n += 1
-            row = before[1, row]
-        longest = max(longest, n)
-    return longest + 2
-
-
 @kernel
 def _sort_by_rank(members, n, ranks, last, order):
     """order[:n + 1] becomes the members by rank; n stands for the last event, at the end unless it is one of them."""
@@ -214,4 +196,4 @@ def spell_out(node_parent, node_row, match_node, match_last, offsets, rows):
             node = node_parent[node]
 
 
-__all__ = ["list_pairs", "longest_path", "spell_out"]
+__all__ = ["list_pairs", "spell_out"]

@@ -12,10 +12,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.independent import MOST, IndependentTables, chain_pairs, count_pairs, replay_all
-from engine.kernels.independent_listing import list_pairs, longest_path
+from engine.kernels.independent import MOST, IndependentTables, replay_all
+from engine.kernels.independent_chains import find_pairs, longest_path
+from engine.kernels.independent_counting import count_pairs
+from engine.kernels.independent_listing import list_pairs
 from engine.language import ast
 from engine.matching.early_filter import Masks
+from engine.matching.intake import Intake
 from engine.matching.match_blocks import MatchBlock, PairBlock, PairColumns
 from engine.matching.postponed_tables import PostponedTables
 from engine.matching.store import EventStore
@@ -40,62 +43,47 @@ class IndependentPairs:
         self._tables = independent_tables(plan, form, compiled)
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._programs = np.array([value.program for value in plan.returns], np.int64)
-        self._shared_first = plan.steps[0].event_type in plan.broadcast
-        self._shared_member = plan.steps[form.kleene].event_type in plan.broadcast
-        self._forget()
 
-    def _forget(self) -> None:
-        self._heads: Int64Array = np.full((2, 64), -1, np.int64)
-        self._before: Int64Array = np.full((2, 64), -1, np.int64)
-        self._n_rows = 0
-
-    def enter_again(self) -> None:
-        """The rows of the store have other numbers: all are entered anew with the next ones."""
-        self._forget()
-
-    def pairs(self, store: EventStore, masks: Masks, start: int) -> Iterator[Int64Array]:
-        """The pairs that end in the rows from `start` on, see `chain_pairs`, in parts of bounded size."""
+    def counted(self, intake: Intake, start: int) -> Iterator[PairBlock]:
+        """A row for each pair that ends in the rows from `start` on and has matches, in blocks of bounded size."""
+        store, masks, before = intake.store, intake.masks, intake.chains()
         end = len(store)
-        self._reserve(end, store.n_partitions)
-        if self._n_rows < start:
-            self._enter(store, masks, start, -1)
-        while self._n_rows < end:
-            found = self._enter(store, masks, end, self.plan.within_ms)
-            if len(found):
-                yield found
+        while start < end:
+            rows, offsets, longest, used, start = count_pairs(
+                self._tables, store.columns, masks.begin, masks.take, store.t_lo_ms, store.partition, before, start,
+                end, _PAIRS,
+            )  # fmt: skip
+            if len(rows):
+                columns = PairColumns(rows, offsets, longest, used, self._values(store, offsets[0], longest))
+                collapsed = self.plan.output is ast.Output.COLLAPSED
+                yield PairBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, MOST, 0, len(rows))
 
-    def counted(self, store: EventStore, masks: Masks, pairs: Int64Array) -> PairBlock:
-        """A row for each pair that has matches."""
-        rows, offsets, longest, used = count_pairs(
-            self._tables, store.columns, masks.begin, masks.take, self._before, pairs
-        )
-        columns = PairColumns(
-            rows=rows,
-            first_lo_ms=store.t_lo_ms[rows[:, 0]],
-            last_hi_ms=store.t_hi_ms[rows[:, 1]],
-            offsets=offsets,
-            longest=longest,
-            used=used,
-            values=self._values(store, offsets[0], longest),
-        )
-        collapsed = self.plan.output is ast.Output.COLLAPSED
-        return PairBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, MOST, 0, len(rows))
+    def listed(self, intake: Intake, start: int, *, by_id: bool, most: int = BLOCK_MATCHES) -> Iterator[MatchBlock]:
+        """The matches that end in the rows from `start` on in blocks of at most `most`; `by_id`: those of a pair in the
+        order of their ids."""
+        store, masks, before = intake.store, intake.masks, intake.chains()
+        end = len(store)
+        while start < end:
+            pairs, start = find_pairs(
+                store.t_lo_ms, store.partition, masks.begin, masks.take, before, self.form.kleene, self.plan.within_ms,
+                start, end, _PAIRS,
+            )  # fmt: skip
+            if len(pairs):
+                yield from self._listed(store, masks, before, pairs, by_id=by_id, most=min(most, BLOCK_MATCHES))
 
-    def listed(
-        self, store: EventStore, masks: Masks, pairs: Int64Array, *, by_id: bool, most: int = BLOCK_MATCHES
+    def _listed(
+        self, store: EventStore, masks: Masks, before: Int64Array, pairs: Int64Array, *, by_id: bool, most: int
     ) -> Iterator[MatchBlock]:
-        """The matches of the pairs in blocks of at most `most`; `by_id`: those of a pair in the order of their ids."""
         ranks = self._ranks(store, pairs) if by_id else _NO_RANKS
-        longest = longest_path(self._before, pairs)
+        longest = longest_path(before, pairs)
         cursor, path = np.zeros(2, np.int64), np.empty((3, longest), np.int64)
-        most = min(most, BLOCK_MATCHES)
         lo_ms, hi_ms = store.t_lo_ms[pairs[:, 0]], store.t_hi_ms[pairs[:, 1]]
         while cursor[0] < len(pairs):
             room = most + 2 * longest + 4
             node_parent, node_row = np.empty(room, np.int32), np.empty(room, np.int64)
             match_node, match_pair = np.empty(most, np.int32), np.empty(most, np.int32)
             n_nodes, n = list_pairs(
-                self._tables, store.columns, masks.begin, masks.take, self._before, pairs, ranks, cursor, path,
+                self._tables, store.columns, masks.begin, masks.take, before, pairs, ranks, cursor, path,
                 node_parent, node_row, match_node, match_pair,
             )  # fmt: skip
             if not n:
@@ -127,26 +115,6 @@ class IndependentPairs:
         ranks = np.empty(high, np.int64)
         ranks[low + np.asarray(pc.sort_indices(store.ids.whole().slice(low, high - low)))] = np.arange(high - low)
         return ranks
-
-    def _enter(self, store: EventStore, masks: Masks, end: int, within_ms: int) -> Int64Array:
-        pairs, self._n_rows = chain_pairs(
-            store.t_lo_ms, store.partition, masks.begin, masks.take, self._heads, self._before, self.form.kleene,
-            self._shared_first, self._shared_member, self._n_rows, end, within_ms, _PAIRS,
-        )  # fmt: skip
-        found: Int64Array = pairs
-        return found
-
-    def _reserve(self, n_rows: int, n_partitions: int) -> None:
-        if self._before.shape[1] < n_rows:
-            self._before = _grown(self._before, n_rows)
-        if self._heads.shape[1] < n_partitions + 1:
-            self._heads = _grown(self._heads, n_partitions + 1)
-
-
-def _grown(table: Int64Array, least: int) -> Int64Array:
-    grown = np.full((2, max(least, 2 * table.shape[1])), -1, np.int64)
-    grown[:, : table.shape[1]] = table
-    return grown
 
 
 def independent_tables(plan: Plan, form: IndependentForm, compiled: PostponedTables) -> IndependentTables:

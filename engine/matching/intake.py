@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import FOREVER_MS, Int64Array
+from engine.matching.chains import Chains
 from engine.matching.early_filter import EarlyFilter, Masks
 from engine.matching.gate import Gate
 from engine.matching.interner import Interner
@@ -29,22 +30,19 @@ _COMPACT_AT = 1024
 
 
 class Intake:
-    """The kept events of one query, or of several that `share` it and advance with the same batches and watermarks.
+    """The kept events of one query, or of several that `share` it and advance with the same batches and watermarks."""
 
-    `n_compacted` counts how often rows have got new numbers.
-    """
-
-    def __init__(self, plan: Plan, interner: Interner, *, placed: bool) -> None:
-        """`placed`: see `EventStore`."""
+    def __init__(self, plan: Plan, interner: Interner, *, placed: bool, kleene: int | None = None) -> None:
+        """`placed`: see `EventStore`. `kleene`: the events are needed in chains, this component is the Kleene one."""
         self.plan = plan
         self.store = EventStore(plan, interner, placed=placed)
         self.masks = Masks(plan)
         self.within_ms = plan.within_ms
         self.n_members = 1
-        self.n_compacted = 0
         self.watermark_ms = -FOREVER_MS
         self._early = EarlyFilter(plan, interner, live=False)
         self._gate = Gate(plan, self._early)
+        self._chains = None if kleene is None else Chains(plan, kleene)
         self._taken: Callable[[], StreamColumns | None] = lambda: None
         self._start = 0
         self._lock = threading.Lock()
@@ -68,6 +66,12 @@ class Intake:
                 self._taken = ref(stream)
             return self._start
 
+    def chains(self) -> Int64Array:
+        """The row before each row of the store, see `Chains`; precise events alone."""
+        assert self._chains is not None
+        with self._lock:
+            return self._chains.through(self.store, self.masks)
+
     def share(self, plan: Plan) -> None:
         """One more query uses it; it must keep the same events, see `meaning`, and stand where this one stands."""
         self.n_members += 1
@@ -79,14 +83,14 @@ class Intake:
         undecided = self.store.t_hi_ms[:n] >= watermark_ms
         return min(watermark_ms, int(self.store.t_lo_ms[:n][undecided].min())) if undecided.any() else watermark_ms
 
-    def forget(self, earliest_ms: int, watermark_ms: int, *, in_chains: bool = True) -> Int64Array | None:
+    def forget(self, earliest_ms: int, watermark_ms: int) -> Int64Array | None:
         """Drop the rows that ended more than a window before `earliest_ms`.
 
-        in_chains: rows that are not needed do no harm. Returns the new numbers of partitions, see `EventStore.keep`;
+        In chains rows that are not needed do no harm. Returns the new numbers of partitions, see `EventStore.keep`;
         None when all is as it was.
         """
         n = len(self.store)
-        if n == 0 or (in_chains and n < _LEAST_AT_ONCE and self.store.n_imprecise == 0 and watermark_ms < FOREVER_MS):
+        if n == 0 or (self._chains and n < _LEAST_AT_ONCE and not self.store.n_imprecise and watermark_ms < FOREVER_MS):
             return None
         kept = self.store.t_hi_ms[:n] + self.within_ms >= earliest_ms
         n_kept = int(np.count_nonzero(kept))
@@ -99,26 +103,30 @@ class Intake:
         else:
             self.masks.keep(kept)
             _, partitions = self.store.keep(kept)
-        self._gate.enter_again(self.store, self.masks)
-        self.n_compacted += 1
+        self._enter_again()
         return partitions
 
     def move_back(self, by: MovesBack) -> None:
         """See `EventStore.move_back`."""
         self.store.move_back(by)
-        self._gate.enter_again(self.store, self.masks)
+        self._enter_again()
 
     def begin_none_from(self, begin_ms: int) -> None:
         """No kept event of then or later begins a match."""
         n = len(self.store)
         self.masks.begin[0, :n] &= self.store.t_lo_ms[:n] < begin_ms
-        self._gate.enter_again(self.store, self.masks)
+        self._enter_again()
 
     def restore(self, events: pa.Table) -> None:
         """Begin with the saved events of a store: each may begin a match that an edge accepts as its first."""
         self.store.restore(events)
         self.masks.append(self._early.of_store(self.store), 0)
+        self._enter_again()
+
+    def _enter_again(self) -> None:
         self._gate.enter_again(self.store, self.masks)
+        if self._chains is not None:
+            self._chains.forget()
 
 
 __all__ = ["Intake"]

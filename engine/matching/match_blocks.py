@@ -28,14 +28,11 @@ _NO_ROWS: Int64Array = np.empty(0, np.int64)
 class PairColumns(NamedTuple):
     """n rows that stand for all matches of a pair each.
 
-    rows: int64 (n, 5): first, last, partition, number of matches, 1 where every combination is one. first_lo_ms,
-    last_hi_ms: int64 (n,). offsets: int64 (2, n + 1) into `longest` and `used`, see `kernels.independent.count_pairs`.
+    rows: int64 (n, 7), offsets: int64 (2, n + 1), longest, used: int64, see `kernels.independent_counting.count_pairs`.
     values: float64 (n, n_returns).
     """
 
     rows: Int64Array
-    first_lo_ms: Int64Array
-    last_hi_ms: Int64Array
     offsets: Int64Array
     longest: Int64Array
     used: Int64Array
@@ -83,7 +80,7 @@ class PairBlock(RowBlock):
 
     def _row(self, k: int) -> MatchRow:
         c, source, n_after = self.columns, self.source, self.plan.n_steps - 1 - self.kleene
-        first, last, partition, count, exact = c.rows[k].tolist()
+        first, last, partition, count, exact, first_ms, last_ms = c.rows[k].tolist()
         longest = self._ids(c.longest[c.offsets[0, k] : c.offsets[0, k + 1]])
         candidates = None
         if self.collapsed:
@@ -93,8 +90,8 @@ class PairBlock(RowBlock):
         return MatchRow(
             query=self.plan.name,
             key=source.key_of(partition),
-            first_lo_ms=int(c.first_lo_ms[k]),
-            last_hi_ms=int(c.last_hi_ms[k]),
+            first_lo_ms=first_ms,
+            last_hi_ms=last_ms,
             bindings=bound_ids_of(self.plan, self.kleene, longest, n_after),
             confidence=1.0,
             values=values_of(self.plan, source, c.values[k]),

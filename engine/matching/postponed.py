@@ -10,7 +10,7 @@ negation waits for first + WITHIN. Events are dropped once nothing undecided can
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +38,7 @@ from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
 from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
-from engine.matching.rows import MatchRow, RowSink, first_rows, joined_rows
+from engine.matching.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.store import EventStore, MovesBack
 from engine.matching.stream import StreamColumns
 from engine.plan.enclosed import EnclosedForm, enclosed_form
@@ -68,17 +68,20 @@ class PostponedRuntime:
             )
         self.plan = plan
         self.limits = limits or Limits()
+        trailing = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
         listed = results is not None or selects(plan)
-        self._intake = Intake(plan, interner, placed=listed)
-        self._n_compacted = 0
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
         self.sink: RowSink | None = None
         """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
+        self._results = results
+        if results is None and listed:
+            self._results = Results(plan, interner, self.limits, bound_variables(plan), trailing=trailing)
         self._compiled = compile_tables(plan, interner)
         self._form = None if listed else _form_of(plan)
+        self._intake = self._new_intake()
         self._enclosed = None if listed else _enclosed_of(plan)
         self._independent = self._independent_pairs()
         self._watermark_ms = -FOREVER_MS
@@ -86,14 +89,14 @@ class PostponedRuntime:
         self._ends_ms: dict[int, int] = {}
         self._best: list[float] = []
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
-        trailing = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
         whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS) and not listed
         self._holds_back = (2 if whole_ends else 1) if trailing else 0
-        self._results = results
-        if results is None and listed:
-            self._results = Results(plan, interner, self.limits, bound_variables(plan), trailing=trailing)
         # An undecided match may have begun a window ago; what a leading negation forbids it lies a window further back.
         self._looks_back = int(trailing and any(negation.after < 0 for negation in plan.negations))
+
+    def _new_intake(self) -> Intake:
+        kleene = None if self._form is None else self._form.kleene
+        return Intake(self.plan, self._interner, placed=self._results is not None, kleene=kleene)
 
     @property
     def store(self) -> EventStore:
@@ -125,7 +128,6 @@ class PostponedRuntime:
         if same and mine is not its:
             its.share(self.plan)
             self._intake = its
-            self._n_compacted = -1
         return same
 
     @property
@@ -137,9 +139,6 @@ class PostponedRuntime:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
         start = self._intake.take_in(stream)
-        if self._independent is not None and self._n_compacted < self._intake.n_compacted:
-            self._independent.enter_again()
-            self._n_compacted = self._intake.n_compacted
         if self._independent is not None and self._is_at_once:
             rows = self._decide_at_once(self._independent, start)
         else:
@@ -161,30 +160,26 @@ class PostponedRuntime:
 
     def _decide_at_once(self, independent: IndependentPairs, start: int) -> Sequence[MatchRow]:
         """Rows of precise events that are selected independently: new events are decided with those before them."""
-        if self.sink is not None and self.plan.limit is None:
-            for decided in independent.pairs(self.store, self._masks, start):
-                if self.plan.output is not ast.Output.ALL:
-                    self.sink.hand_over(independent.counted(self.store, self._masks, decided))
-                    continue
-                by_id = self.sink.in_listing_order
-                for block in independent.listed(self.store, self._masks, decided, by_id=by_id):
-                    self.sink.hand_over(block)
-            return []
+        sink = None if self.plan.limit is not None else self.sink
         most = limit(self.plan, self.limits)
+        found: Iterator[RowBlock]
+        if self.plan.output is not ast.Output.ALL:
+            found = independent.counted(self._intake, start)
+        elif sink is not None:
+            found = independent.listed(self._intake, start, by_id=sink.in_listing_order)
+        else:
+            found = independent.listed(self._intake, start, by_id=True, most=most + 1)
+        if sink is not None:
+            for block in found:
+                sink.hand_over(block)
+            return []
         blocks: list[Sequence[MatchRow]] = []
         n_rows = 0
-        for decided in independent.pairs(self.store, self._masks, start):
+        for block in found:
+            blocks.append(block)
+            n_rows += len(block)
             if n_rows > most:
-                continue  # all rows must be entered
-            if self.plan.output is not ast.Output.ALL:
-                blocks.append(independent.counted(self.store, self._masks, decided))
-                n_rows += len(blocks[-1])
-                continue
-            for block in independent.listed(self.store, self._masks, decided, by_id=True, most=most + 1):
-                blocks.append(block)
-                n_rows += len(block)
-                if n_rows > most:
-                    break
+                break
         return first_rows(joined_rows(blocks), most)
 
     def _independent_pairs(self) -> IndependentPairs | None:
@@ -351,7 +346,7 @@ class PostponedRuntime:
             earliest_ms = watermark_ms - longest_ms - self.plan.within_ms * (self._holds_back - 1 + self._looks_back)
         else:
             earliest_ms = intake.earliest_ms(watermark_ms)
-        partitions = intake.forget(earliest_ms, watermark_ms, in_chains=self._independent is not None)
+        partitions = intake.forget(earliest_ms, watermark_ms)
         if partitions is not None:
             self._ends_ms = {int(partitions[p]): end for p, end in self._ends_ms.items() if partitions[p] >= 0}
 
@@ -388,9 +383,8 @@ class PostponedRuntime:
             raise StateError(
                 f"saved state of {self.plan.name} has version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
             )
-        self._intake = Intake(self.plan, self._interner, placed=self._results is not None)
+        self._intake = self._new_intake()
         self._intake.restore(state["events"])
-        self._n_compacted = 0
         self._compiled = compile_tables(self.plan, self._interner)
         self._independent = self._independent_pairs()
         self._watermark_ms = int(meta[b"watermark_ms"])

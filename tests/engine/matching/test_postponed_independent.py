@@ -97,13 +97,34 @@ def rows_of(query: CompiledQuery, parts: Sequence[Delivery], *, restarts: bool) 
 def test_the_rows_of_the_oracle_whatever_the_delivery(
     case: tuple[str, EventBatch, list[Delivery]], restarts: bool
 ) -> None:
-    text, stream, parts = case
+    agrees(*case, restarts=restarts)
+
+
+def agrees(text: str, stream: EventBatch, parts: Sequence[Delivery], *, restarts: bool) -> None:
     query = compile_query(text, SCHEMA)
     expected = reference_output(query.resolved, stream)
     found = rows_of(query, parts, restarts=restarts)
     merged = query.plan.output.value in ("COLLAPSED", "COUNT")
     ours = sorted(((comparable(row, merged), row.exact) for row in found), key=repr)
     assert ours == sorted(((comparable(row, merged), row.exact) for row in expected), key=repr), text
+
+
+@pytest.mark.parametrize("more", ["a.x > max(k[].x)", "a.x <= min(k[].x)", "k[i].x >= a.x"])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_asked_of_selections_may_depend_on_the_first_event(more: str, data: st.DataObject) -> None:
+    stream = data.draw(streams(STREAMS, ["A", "A", "B"]))
+    text = f"PATTERN SEQ(A a, B+ k[], A c) WHERE skip_till_any_match {{ {more} }} WITHIN 12 ms OUTPUT COLLAPSED"
+    agrees(text, stream, data.draw(deliveries(stream)), restarts=False)
+
+
+@pytest.mark.parametrize("pattern", ["A a, L+ k[], A c", "L a, A+ k[], A c", "L+ k[], A c", "L a, L+ k[], A c"])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_events_of_all_partitions_are_in_the_chains_of_each(pattern: str, data: st.DataObject) -> None:
+    stream = data.draw(streams(STREAMS, ["A", "A", "L"]))
+    text = f"PATTERN SEQ({pattern}) WHERE skip_till_any_match {{ [k] }} WITHIN 9 ms OUTPUT COLLAPSED"
+    agrees(text, stream, data.draw(deliveries(stream)), restarts=data.draw(st.booleans()))
 
 
 def test_most_of_these_queries_have_the_form() -> None:
@@ -140,15 +161,15 @@ def test_the_same_rows_in_the_same_order_as_the_general_search(case: tuple[str, 
 STOCK = EventSchema.of({"stock": dict.fromkeys(("symbol", "price", "volume"), AttributeType.INT)})
 
 
-def stock(prices: Sequence[int], volumes: Sequence[int] | None = None) -> EventBatch:
+def stock(prices: Sequence[int], symbols: Sequence[int] | None = None) -> EventBatch:
     n = len(prices)
     columns: dict[str, Any] = {
         "event_id": [f"{k:04}" for k in range(n)],
         "type": ["stock"] * n,
         "t_lo_ms": np.arange(n),
-        "symbol": [1] * n,
+        "symbol": list(symbols or [1] * n),
         "price": list(prices),
-        "volume": list(volumes or [0] * n),
+        "volume": [0] * n,
     }
     return EventBatch.from_columns(columns, STOCK)
 
@@ -181,6 +202,35 @@ def test_more_matches_than_an_integer_holds_are_a_lower_bound() -> None:
         (row,) = run(text, events)
         assert (row.count, row.count_exact, row.capped) == (MOST, False, True)
         assert len(row.bindings["a"]) == 71
+
+
+def test_windows_and_rows_of_any_number() -> None:
+    n_firsts, n_lasts = 400, 3
+    events = stock([0] * n_firsts + [9] * n_lasts)
+    for more, count, n_longest in (
+        ("", lambda after: min(2**after, MOST), lambda after: 1 + after),
+        ("AND count(a[]) <= 2", lambda after: 1 + after, lambda after: 1 + min(1, after)),
+    ):
+        rows = run(PATTERN.format(more=f"AND a[i].price = 0 {more}") + "WITHIN 1000 OUTPUT COLLAPSED", events)
+        told = [
+            (row.first_lo_ms, row.last_hi_ms, row.count, len(row.bindings["a"]), len((row.candidates or {})["a"]))
+            for row in rows
+        ]
+        assert told == [
+            (first, last, count(n_firsts - 1 - first), n_longest(n_firsts - 1 - first), n_firsts - first)
+            for last in range(n_firsts, n_firsts + n_lasts)
+            for first in range(n_firsts)
+        ]
+
+
+@pytest.mark.parametrize("output", ["ALL", "COLLAPSED", "COUNT"])
+def test_pairs_in_small_parts_are_the_pairs(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = stock([0, 1, 0, 2, 9, 3, 9, 0, 3, 4, 9, 9])
+    text = PATTERN.format(more="AND a[i].price < 9 AND max(a[].price) >= 2") + f"WITHIN 9 OUTPUT {output}"
+    whole = list(run(text, events))
+    assert len(whole) > 4
+    monkeypatch.setattr(independent_pairs, "_PAIRS", 1)
+    assert list(run(text, events)) == whole
 
 
 def test_a_listing_in_small_blocks_is_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +282,28 @@ def test_limits_keep_the_first_rows() -> None:
     assert [replace(row, capped=False) for row in rows] == list(run(text, events))[:5]
     collapsed = run(text + " OUTPUT COLLAPSED", stock([0, 1, 9, 9, 9]), Limits(max_rows=2))
     assert [row.capped for row in collapsed] == [False, True]
+
+
+def test_a_row_says_that_rows_of_the_next_part_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(independent_pairs, "_PAIRS", 1)
+    text = PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50 OUTPUT COLLAPSED"
+    for n_lasts, expected in ((2, [False, False]), (3, [False, True])):
+        rows = run(text, stock([0, 1, *[9] * n_lasts]), Limits(max_rows=2))
+        assert [row.capped for row in rows] == expected
+
+
+def test_chains_of_many_partitions_go_on_over_batches() -> None:
+    n_keys = 300
+    text = PATTERN.format(more="AND [symbol]") + f"WITHIN {2 * n_keys + 1} OUTPUT COLLAPSED"
+    symbols = [*range(n_keys), *range(n_keys)]
+    events = stock([0] * n_keys + [9] * n_keys, symbols=symbols)
+    runtime = PostponedRuntime(compile_query(text, STOCK).plan, Interner())
+    rows = [
+        row
+        for start in range(0, len(events), 50)
+        for row in advance(runtime, EventBatch(events.table.slice(start, 50)), start + 50)
+    ]
+    assert [(row.first_lo_ms, row.last_hi_ms) for row in rows] == [(k, n_keys + k) for k in range(n_keys)]
 
 
 def test_pairs_are_columns_until_a_row_is_asked_for() -> None:
