@@ -6,7 +6,8 @@ What the arrays are, for all `baseline_*` kernels (n steps, k programs, r regist
 - slots int32 (n_slots, 4): kind, component, column, base of each running aggregate.
 - edges int64 (n, 10): IS_KLEENE, then for each of BEGIN, TAKE, PROCEED first, last, last_loop: programs [first, last)
   are evaluated once, [last, last_loop) for each event of an earlier component.
-- loops int64 (k, 2): the component over whose events a program runs, 1 if from its second event on.
+- loops int64 (k, 2): the component over whose events a program runs, and over which
+  of them, `opcodes.OVER_ALL` and so on.
 - chain int64 (c, 2): the events of a partial match in time order: row, component. Its length is passed beside it.
 - rows int64 (r,), aggregates float64 (n_slots,), stack float64 (MAX_STACK,): see `engine.kernels.predicates`.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.compiling import leaf
-from engine.kernels.opcodes import TRUE
+from engine.kernels.opcodes import OVER_ALL, OVER_PAIRS, TRUE
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
 
 IS_KLEENE = 0
@@ -46,10 +47,11 @@ def edge_holds(
             if chain[at, COMPONENT] != over:
                 continue
             has_previous = at > 0 and chain[at - 1, COMPONENT] == over
-            if not has_previous and loops[k, 1] != 0:
+            if not has_previous and loops[k, 1] != OVER_ALL:
                 continue
             rows[current] = chain[at, ROW]
-            rows[2 * over + 1] = chain[at - 1, ROW] if has_previous else -1
+            if loops[k, 1] == OVER_PAIRS:
+                rows[2 * over + 1] = chain[at - 1, ROW]
             if evaluate(code, bounds[k], bounds[k + 1], constants, columns, rows, aggregates, stack) != TRUE:
                 holds = False
                 break

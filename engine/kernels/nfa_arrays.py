@@ -6,7 +6,8 @@ n steps, m negations, k programs, r registers, p partitions, c capacity, b event
 - slots int32 (n_slots, 4): running aggregates by SLOT_KIND, SLOT_COMPONENT, SLOT_COLUMN, SLOT_BASE.
 - steps int64 (n, 10): IS_KLEENE, then for each of BEGIN, TAKE, PROCEED first, last, last_loop: programs [first, last)
   are those that are not local, [last, last_loop) are evaluated for each event of an earlier component.
-- loops int64 (k, 2): the component over whose events a program runs, -1 for none; 1 if from its second event on.
+- loops int64 (k, 2): the component over whose events a program runs, -1 for none; and over which
+  of them, `opcodes.OVER_ALL` and so on.
 - negations int64 (m, 4): AFTER, DECIDED_AT, FIRST_ABSENT, LAST_ABSENT (programs that are not local).
 - returns int64: program numbers. scalars int64 (7,): HAVING (a program or -1), N_REGISTERS, WITHIN, STRICT_TIES,
   STRATEGY, HAS_BROADCAST, MERGES.

@@ -16,7 +16,7 @@ from engine.kernels.nfa_arrays import (
     UNION,
     WITHIN,
 )
-from engine.kernels.opcodes import TRUE
+from engine.kernels.opcodes import OVER_ALL, OVER_PAIRS, TRUE
 from engine.kernels.predicates import evaluate
 
 
@@ -38,9 +38,10 @@ def loops_hold(
             if nodes[node, COMPONENT] == over:
                 parent = nodes[node, PARENT]
                 has_previous = parent >= 0 and nodes[parent, COMPONENT] == over
-                if has_previous or loops[program, 1] == 0:
+                if has_previous or loops[program, 1] == OVER_ALL:
                     rows[current] = nodes[node, ROW]
-                    rows[register] = nodes[parent, ROW] if has_previous else -1
+                    if loops[program, 1] == OVER_PAIRS:
+                        rows[register] = nodes[parent, ROW]
                     value = evaluate(
                         code, bounds[program], bounds[program + 1], constants, columns, rows, aggregates, stack
                     )

@@ -34,6 +34,11 @@ MEMBER = 23  # pop x; TRUE when x equals one of constants[arg1 : arg1 + arg2]
 
 MAX_STACK = 64
 
+# Which events of a Kleene component a program holds for where it is evaluated once the component is complete.
+OVER_ALL = 0
+OVER_LATER = 1  # from the second on
+OVER_PAIRS = 2  # from the second on; the register of the component's last event is that of the event before
+
 # Kinds of running aggregates over a Kleene variable; NULL values of the column are left out (as in SQL).
 AGG_COUNT_EVENTS = 0
 AGG_COUNT = 1

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.compiling import kernel, leaf
-from engine.kernels.opcodes import AGG_COUNT, AGG_COUNT_EVENTS, AGG_LAG, FALSE, TRUE
+from engine.kernels.opcodes import AGG_COUNT, AGG_COUNT_EVENTS, AGG_LAG, FALSE, OVER_ALL, OVER_PAIRS, TRUE
 from engine.kernels.ordering import both_precise, may_precede, one_clock, separated
 from engine.kernels.predicates import all_hold, evaluate, reset_aggregates, update_aggregates
 
@@ -36,9 +36,9 @@ class Tables(NamedTuple):
     code, bounds, constants: the programs. kinds, owners, slot_columns, bases: int32 (n_slots,).
     kleene: bool (n_steps,).
     edges: int32 (n_steps, 3, 2), programs [from, to) of each edge that are not local.
-    loops: int32 (k, 5): step, edge, program, over, pairs.
+    loops: int32 (k, 5): step, edge, program, over, which (`opcodes.OVER_ALL` and so on).
     hoisted: int32 (k, 3), loops that refer to nothing but the events they range over and events known from the start:
-    over, program, pairs.
+    over, program, which.
     falling: int32 (k, 2), step and program of predicates that stay false once they are false while that step takes
     events.
     finals: int32 (k,), programs of the complete match.
@@ -166,7 +166,7 @@ def loops_hold(tables, events, step, edge, chain, steps, n, rows, aggregates, st
             continue
         program = tables.loops[k, 2]
         over = tables.loops[k, 3]
-        pairs = tables.loops[k, 4] != 0
+        which = tables.loops[k, 4]
         was_current = rows[current]
         was_last = rows[2 * over + 1]
         holds = True
@@ -174,9 +174,9 @@ def loops_hold(tables, events, step, edge, chain, steps, n, rows, aggregates, st
         for at in range(n):
             if steps[at] != over:
                 continue
-            if not pairs or previous >= 0:
+            if which == OVER_ALL or previous >= 0:
                 rows[current] = chain[at]
-                if pairs:
+                if which == OVER_PAIRS:
                     rows[2 * over + 1] = previous
                 start = tables.bounds[program]
                 end = tables.bounds[program + 1]
@@ -281,7 +281,7 @@ def count_in(kinds, owners, slot_columns, bases, caps, step, columns, row, aggre
 @leaf
 def _hoisted_hold(tables, events, step, has_previous, rows, aggregates, stack):
     for k in range(tables.hoisted.shape[0]):
-        if tables.hoisted[k, 0] != step or (tables.hoisted[k, 2] != 0 and not has_previous):
+        if tables.hoisted[k, 0] != step or (tables.hoisted[k, 2] != OVER_ALL and not has_previous):
             continue
         program = tables.hoisted[k, 1]
         start = tables.bounds[program]

@@ -44,7 +44,7 @@ def plan_arrays(plan: Plan, interner: Interner, *, merges: bool) -> PlanArrays:
     for step in plan.steps:
         for edge in (step.begin, step.take, step.proceed):
             for loop in edge.loops:
-                loops[loop.program] = loop.over, loop.over_pairs
+                loops[loop.program] = loop.over, loop.over_which
     negations = [[n.after, n.decided_at, n.edge.rest, n.edge.last] for n in plan.negations]
     having = -1 if plan.having is None else plan.having
     ties = int(plan.ties is ast.Ties.STRICT)

@@ -101,8 +101,8 @@ class _Compiler:
             bases=bases,
             kleene=np.array([s.kleene for s in plan.steps], np.bool_),
             edges=edges,
-            loops=_table([(k, e, p.program, p.over, int(p.over_pairs)) for k, e, p in kept_loops], 5),
-            hoisted=_table([(p.over, p.program, int(p.over_pairs)) for p in self.hoisted], 3),
+            loops=_table([(k, e, p.program, p.over, p.over_which) for k, e, p in kept_loops], 5),
+            hoisted=_table([(p.over, p.program, p.over_which) for p in self.hoisted], 3),
             falling=_table(self._falling(), 2),
             finals=np.array(self.finals, np.int32),
             negations=_table([(n.after, n.decided_at, n.edge.rest, n.edge.last) for n in plan.negations], 4),
@@ -169,7 +169,7 @@ class _Compiler:
         """A loop that can be evaluated as soon as each event of its component is bound."""
         reads = self._reads([predicate.program])
         allowed = self._known_from_start() | {first_register(predicate.over)}
-        if predicate.over_pairs:
+        if predicate.over_which == op.OVER_PAIRS:
             allowed.add(last_register(predicate.over))
         return reads.registers <= allowed and not reads.slots
 

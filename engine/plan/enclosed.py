@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from engine.language import ast
 from engine.plan.independent import Analysis, IndependentForm, NotIndependentError, OtherForm, independent_form
 from engine.plan.model import Plan, Step
-from engine.plan.programs import first_register
 
 _OUTPUTS = frozenset({ast.Output.COLLAPSED, ast.Output.COUNT})
 
@@ -64,9 +63,7 @@ class _Enclosed(Analysis):
             for step in plan.steps
         ]
         on[-1] += tuple(self._plain(kleene.proceed.predicates, kleene))
-        begin = self._elements(kleene.begin.predicates, first_register(kleene.position))
-        take = self._elements(kleene.take.predicates)
-        loops = self._loops()
+        begin, take, loops = self._on_elements(kleene)
         if self.properties:
             raise NotIndependentError("a selection is compared by its least or greatest value")
         sizes = self._sizes(kleene)

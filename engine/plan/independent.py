@@ -101,9 +101,7 @@ class Analysis:
             if step is not kleene:
                 on_last += self._plain(step.proceed.predicates, step)
         on_last += self._plain(kleene.proceed.predicates, kleene)
-        begin = [] if kleene is first else self._elements(kleene.begin.predicates, first_register(kleene.position))
-        take = self._elements(kleene.take.predicates)
-        each = self._loops()
+        begin, take, each = self._on_elements(kleene)
         if len(self.properties) > MAX_FLAGS:
             raise NotIndependentError(f"more than {MAX_FLAGS} comparisons with min or max")
         code, bounds = self.programs.code, self.programs.bounds
@@ -194,6 +192,14 @@ class Analysis:
             kept.append(predicate.program)
         return kept
 
+    def _on_elements(self, kleene: Step) -> tuple[list[int], list[int], list[int]]:
+        """Programs on the first selected event (unless it is the first of the match), on later ones, on all."""
+        first = first_register(kleene.position)
+        begin = [] if kleene.position == 0 else self._elements(kleene.begin.predicates, first)
+        take = self._elements(kleene.take.predicates)
+        each, later = self._loops()
+        return begin, take + later, each
+
     def _elements(self, predicates: Iterable[PlacedPredicate], *own: int) -> list[int]:
         """Programs on one selected event."""
         allowed = (self._known() | {self.programs.current, *own}) - {last_register(self._kleene().position)}
@@ -207,18 +213,20 @@ class Analysis:
             kept.append(predicate.program)
         return kept
 
-    def _loops(self) -> list[int]:
-        """Programs on every selected event that are evaluated when a later one is bound."""
+    def _loops(self) -> tuple[list[int], list[int]]:
+        """Programs on every selected event that are evaluated when a later one is bound, and those on all but the
+        first."""
         allowed = self._known() | {self.programs.current}
-        kept: list[int] = []
+        kept: dict[int, list[int]] = {op.OVER_ALL: [], op.OVER_LATER: []}
         for step in self.plan.steps:
             for edge in (step.begin, step.take, step.proceed):
                 for predicate in edge.loops:
                     code = self._code(predicate)
-                    if predicate.over_pairs or self._slots(code) or not self._registers(code) <= allowed:
+                    one = predicate.over_which in kept and not self._slots(code)
+                    if not one or not self._registers(code) <= allowed:
                         raise NotIndependentError("a Kleene event is compared with others that are selected")
-                    kept.append(predicate.program)
-        return kept
+                    kept[predicate.over_which].append(predicate.program)
+        return kept[op.OVER_ALL], kept[op.OVER_LATER]
 
     def _whole_selection(self, predicate: PlacedPredicate, code: list[tuple[int, int, int]]) -> None:
         """A condition on an aggregate: a property that one event must have, or a bound on the size."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.events import AttributeType
+from engine.kernels.opcodes import OVER_ALL
 from engine.language import ast
 from engine.plan.programs import Programs
 
@@ -34,7 +35,8 @@ class PlacedPredicate:
     """A conjunct on the earliest edge where all it refers to is bound.
 
     `program` is its number in Plan.programs. `local`: it refers to the event under consideration alone. `over`: it must
-    hold for CURRENT = each event of that earlier Kleene component (from its second one if `over_pairs`), -1 otherwise.
+    hold for CURRENT = each event of that earlier Kleene component, or those that `over_which` names (`opcodes.OVER_ALL`
+    and so on), -1 otherwise.
     """
 
     conjunct: ast.Expression
@@ -43,7 +45,7 @@ class PlacedPredicate:
     local: bool
     consistency: Consistency
     over: int = -1
-    over_pairs: bool = False
+    over_which: int = OVER_ALL
 
 
 @dataclass(frozen=True, slots=True)

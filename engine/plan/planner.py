@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.errors import QueryTypeError, UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE, AttributeType
+from engine.kernels.opcodes import OVER_ALL, OVER_LATER, OVER_PAIRS
 from engine.language import ast
 from engine.language.printer import print_expression
 from engine.language.reading import Start
@@ -35,7 +36,7 @@ class _Placement:
     target: int  # position of the step, or index of the negation
     local: bool
     over: int = -1
-    over_pairs: bool = False
+    over_which: int = OVER_ALL
 
 
 def plan(resolved: ResolvedQuery) -> Plan:
@@ -139,28 +140,30 @@ class _Planner:
         own = [t for t in terms if self.positions[t.variable] == latest]
         earlier = [t for t in terms if self.positions[t.variable] < latest]
         _refuse_two_meanings(conjunct, terms)
-        over, pairs = self._loop(conjunct, earlier)
+        over, which = self._loop(conjunct, earlier)
         closing = any(_is_closing(t) for t in own)
         iterating = any(_is_iterating(t) for t in own)
         if closing:
             if iterating:
-                over, pairs = latest, any(_needs_previous(t) for t in own)
-            return [_Placement(Edge.PROCEED, latest, False, over, pairs)]
+                later = OVER_LATER if reading is Start.FROM_SECOND else OVER_ALL
+                over, which = latest, OVER_PAIRS if any(_needs_previous(t) for t in own) else later
+            return [_Placement(Edge.PROCEED, latest, False, over, which)]
         if not iterating:
             local = not earlier and over < 0
-            return [_Placement(Edge.BEGIN, latest, local, over, pairs)]
+            return [_Placement(Edge.BEGIN, latest, local, over, which)]
         alone = not earlier and all(isinstance(t, ast.Attribute) and t.index is ast.Index.CURRENT for t in own)
         take = _Placement(Edge.TAKE, latest, alone)
         if reading is Start.FROM_SECOND or any(_needs_previous(t) for t in own):
             return [take]
         return [_Placement(Edge.BEGIN, latest, alone), take]
 
-    def _loop(self, conjunct: ast.Expression, earlier: list[ast.Attribute | ast.Aggregate]) -> tuple[int, bool]:
-        """The earlier Kleene component over whose events the conjunct must hold, -1 without one."""
+    def _loop(self, conjunct: ast.Expression, earlier: list[ast.Attribute | ast.Aggregate]) -> tuple[int, int]:
+        """The earlier Kleene component over whose events the conjunct must hold, -1 without one, and over which."""
         looped = {self.positions[t.variable] for t in earlier if _is_iterating(t)}
         if any(isinstance(t, ast.Aggregate) and _needs_previous(t) for t in earlier):
             raise _unsupported(conjunct, "it compares a running aggregate with a later component")
-        return (looped.pop(), any(_needs_previous(t) for t in earlier)) if looped else (-1, False)
+        which = OVER_PAIRS if any(_needs_previous(t) for t in earlier) else OVER_ALL
+        return (looped.pop(), which) if looped else (-1, which)
 
     def _on_negation(
         self, conjunct: ast.Expression, terms: list[ast.Attribute | ast.Aggregate], negated: set[int]
@@ -181,7 +184,7 @@ class _Planner:
         if not mine:
             return _EMPTY
         predicates = tuple(
-            PlacedPredicate(c, edge, self.builder.add(c), p.local, classify(c, self.kleene), p.over, p.over_pairs)
+            PlacedPredicate(c, edge, self.builder.add(c), p.local, classify(c, self.kleene), p.over, p.over_which)
             for p, c in mine
         )
         n_local = sum(p.local for p in predicates)

@@ -163,14 +163,13 @@ def _conjuncts(draw: st.DrawFn, parts: Sequence[Part]) -> str:
     as_list = part.closure or (part.is_many and draw(st.booleans()))
     singles = [other.variable for other in others if not other.closure and (as_list or _shares_iterations(part, other))]
     lists = [other.variable for other in others if other.is_many]
-    templates = list(_LIST if as_list else _SINGLE)
+    own = _LIST if as_list else _SINGLE
+    kinds = [own] * (2 if as_list else 4)
     if singles:
-        templates += _LIST_AND_SINGLE if as_list else _TWO_SINGLES
-    if lists and not as_list:
-        templates += _SINGLE_AND_LIST
-    if lists and as_list:
-        templates += _TWO_LISTS
-    template = draw(st.sampled_from(templates))
+        kinds.append(_LIST_AND_SINGLE if as_list else _TWO_SINGLES)
+    if lists:
+        kinds.append(_TWO_LISTS if as_list else _SINGLE_AND_LIST)
+    template = draw(st.sampled_from(draw(st.sampled_from(kinds))))
     return template.format(
         v=part.variable,
         w=draw(st.sampled_from(singles)) if singles else "",
@@ -194,6 +193,8 @@ _SINGLE = (
     "NOT {v}.y = {h}",
     "({v}.x {op} {n} OR {v}.y < {h})",
     "{v}.x / 2 {op} {h}",
+    "{v}.y {op} {v}.x / 2",
+    "({v}.x % 2 = 0 OR NOT {v}.y {op} {h})",
     "-{v}.x * 2 {op} {n}",
     "({v}.x < {n} OR {v}.s = 'ok' AND {v}.y > {h})",
 )
@@ -223,6 +224,9 @@ _LIST = (
     "{h} > stddev({v}[].y)",
     "{v}[{v}.len].x > 2 * avg({v}[..{v}.len-1].x)",
     "({v}[i].s = 'ok' OR {v}[i].x {op} {n})",
+    "{v}[i].x <= {v}[{v}.len].x + 1",
+    "{v}[i].x {op} {f}({v}[].x)",
+    "{v}[i].y <= max({v}[..{v}.len-1].y)",
 )
 _LIST_AND_SINGLE = (
     "{w}.y > stddev({v}[].x)",

@@ -39,7 +39,7 @@ def matching_arrays(plan: Plan, interner: Interner, *, local: bool) -> MatchingA
     for step in plan.steps:
         for edge in (step.begin, step.take, step.proceed):
             for loop in edge.loops:
-                loops[loop.program] = loop.over, loop.over_pairs
+                loops[loop.program] = loop.over, loop.over_which
 
     def bounds_of(edge: EdgePredicates) -> tuple[int, int, int]:
         return edge.first if local else edge.rest, edge.last, edge.last + len(edge.loops)
