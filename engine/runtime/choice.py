@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from engine.errors import QueryError, UnsupportedQueryError
 from engine.matching.base import Limits, Runtime
-from engine.matching.baselines import BaselineKind, make_baseline
+from engine.matching.baselines import BaselineKind, make_baseline, unsupported_pattern
 from engine.matching.counted import CountedRuntime
 from engine.matching.interner import Interner
 from engine.matching.union import UnionRuntime, branch_runtime
-from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.model import Plan
 from engine.runtime.compiled import CompiledQuery
 
@@ -52,11 +51,6 @@ def _plain(query: CompiledQuery) -> Plan:
             "WITHIN a duration",
             "evaluate it with --runtime auto",
         )
-    if len(query.branches) > 1 or isinstance(query.plan, AutomatonPlan):
-        raise UnsupportedQueryError(
-            "the baselines evaluate no such pattern",
-            query.resolved.query.pattern.span,
-            "a SEQ of components and negated single components",
-            "evaluate it with --runtime auto",
-        )
+    if len(query.branches) > 1:
+        raise unsupported_pattern(query.resolved.query)
     return query.plan

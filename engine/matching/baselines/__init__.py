@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from engine.matching.base import Limits
 from engine.matching.baselines.backtracking import Backtracking
-from engine.matching.baselines.base import Baseline, BaselineStatistics
+from engine.matching.baselines.base import Baseline, BaselineStatistics, unsupported_pattern
 from engine.matching.baselines.enumeration import Enumeration, Extension
 from engine.matching.baselines.runs import Buffers, Runs
 from engine.matching.interner import Interner
@@ -64,4 +64,5 @@ __all__ = [
     "Extension",
     "Runs",
     "make_baseline",
+    "unsupported_pattern",
 ]

@@ -30,6 +30,7 @@ from engine.matching.results import selects
 from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
+from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.model import Plan
 
 _STATE_VERSION = 1
@@ -331,7 +332,19 @@ def _joined(first: ListedMatches, second: ListedMatches) -> ListedMatches:
     )
 
 
+def unsupported_pattern(query: ast.Query) -> UnsupportedQueryError:
+    """What to raise for a query that has no plain plan."""
+    return UnsupportedQueryError(
+        "the baselines evaluate no such pattern, or no such predicate on its parts",
+        query.pattern.span,
+        "a SEQ of components and negated single components, each predicate decided when an event is taken",
+        "evaluate it with --runtime auto",
+    )
+
+
 def _check_evaluated(plan: Plan) -> None:
+    if isinstance(plan, AutomatonPlan):
+        raise unsupported_pattern(plan.query)
     if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
         raise UnsupportedQueryError(
             f"the baselines do not evaluate {plan.strategy.value}",
@@ -356,4 +369,4 @@ def _check_evaluated(plan: Plan) -> None:
         )
 
 
-__all__ = ["MOST_LIVE_RUNS", "Baseline", "BaselineStatistics", "Sink"]
+__all__ = ["MOST_LIVE_RUNS", "Baseline", "BaselineStatistics", "Sink", "unsupported_pattern"]

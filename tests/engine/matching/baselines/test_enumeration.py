@@ -65,7 +65,10 @@ def test_enumeration_agrees_with_the_oracle(
     case, parts = drawn
     note(f"{case}\n{parts}")
     query = compile_query(case.query, SCHEMA)
-    baseline = make_baseline(kind, query.plan, Interner())
+    try:
+        baseline = make_baseline(kind, query.plan, Interner())
+    except UnsupportedQueryError:
+        return
     found: list[MatchRow] = []
     for batch, watermark_ms in released(parts):
         fitting, _ = fitting_events(query.resolved, batch)  # an engine passes on no others
