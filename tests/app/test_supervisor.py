@@ -85,21 +85,27 @@ def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Pa
     assert {name for name in job_ids(jobs) if name.startswith("poll")} == {"poll-job_history"}
 
 
-def test_it_runs_until_it_is_told_to_stop(settings: Settings, tmp_path: Path) -> None:
+def test_it_runs_until_it_is_told_to_stop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked()
+    step = Runner.step
 
-    class StoppingClock(SetClock):
-        """Asks to stop once steps have been made."""
+    class MovingClock(SetClock):
+        """A millisecond on whenever it is looked at, by whichever thread."""
 
         n_asked = 0
 
         def now_ms(self) -> int:
             self.n_asked += 1
-            if self.n_asked == 20:
-                asked.stop()
             return super().now_ms() + self.n_asked
 
-    assert run(settings, StoppingClock(T0_MS), asked, lambda: check_all(tmp_path / "config.yaml"))
+    def step_and_stop(runner: Runner) -> None:
+        step(runner)
+        with open_configured_store(settings) as store:
+            if store.checkpoint("live") is not None:
+                asked.stop()
+
+    monkeypatch.setattr(Runner, "step", step_and_stop)
+    assert run(settings, MovingClock(T0_MS), asked, lambda: check_all(tmp_path / "config.yaml"))
     with open_configured_store(settings) as store:
         assert store.checkpoint("live") is not None
 

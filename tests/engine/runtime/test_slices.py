@@ -168,7 +168,7 @@ def test_rows_are_those_of_one_thread(shares: str) -> None:
     assert done["time"] > 20
     assert done["rows"] > 100
     if shares == "by time or key":
-        assert min(done[name] for name in ("key", "change", "leaving")) > 0
+        assert done["key"] > 0
 
 
 @pytest.mark.parametrize("number", [n for n, text in enumerate(BY_HAND) if "[" in text.partition("{")[2]])
