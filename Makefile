@@ -29,8 +29,8 @@ demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS
 .PHONY: test
 test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium, on PostgreSQL and against rrdtool where these can be installed
 	@deploy/setup/for-tests.sh
-	@# Two workers more than cores: some wait for a JVM, a browser or another process much of the time.
-	@$(PY) -m pytest -n $$(($$(nproc) + 2)) --dist loadgroup --no-loadscope-reorder $(TEST_ARGS)
+	@# One worker more than cores: some wait for a JVM, a browser or another process much of the time.
+	@$(PY) -m pytest -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder $(TEST_ARGS)
 
 # The clusters end with pytest, however that ends.
 define beside_cluster

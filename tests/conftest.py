@@ -34,9 +34,7 @@ os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-SPARK_JOBS = Path(__file__).with_name("spark_jobs")
-
-LONG_GROUPS = ("spark", "store on spark", "demo", str(Path(__file__).parent / "app" / "test_kills.py"))
+LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "test_kills.py"))
 """Begun first, so that no worker still has minutes to go when the others have nothing left."""
 
 
@@ -44,8 +42,8 @@ LONG_GROUPS = ("spark", "store on spark", "demo", str(Path(__file__).parent / "a
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `external` are skipped where the shared real inputs are not beside the project.
 
-    Tests of one file run in one process, and so do all that need the demo's run or the browser, and those of the Spark
-    jobs in two: run and browser are made once, a JVM twice. The groups that take longest come first.
+    Tests of one file run in one process, and so do all that need the demo's run or the browser, and all of the Spark
+    jobs: run, browser and JVM are made once. The groups that take longest come first.
     """
     places: dict[pytest.Item, int] = {}
     for item in items:
@@ -53,8 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))
         fixtures = set(getattr(item, "fixturenames", ()))
         group = "demo" if fixtures & {"demo", "chromium", "browser"} else str(item.path)
-        if SPARK_JOBS in item.path.parents:
-            group = "store on spark" if {"event_store", "reports"} & set(item.path.parts) else "spark"
+        if Path(__file__).with_name("spark_jobs") in item.path.parents:
+            group = "spark"
         item.add_marker(pytest.mark.xdist_group(group))
         places[item] = LONG_GROUPS.index(group) if group in LONG_GROUPS else len(LONG_GROUPS)
     items.sort(key=places.__getitem__)

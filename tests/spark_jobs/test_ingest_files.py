@@ -14,6 +14,8 @@ from spark_jobs.file_statuses import FileStatuses
 from spark_jobs.ingest_files import list_files
 from spark_jobs.session import SparkJobError
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 NAMES = ("plain", "with a space", "new\nline", "%20", "ü", "a:b", "[x]{y}*?", "_hidden", ".hidden", "'\"\\", "&amp;#1")
 
 
