@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit.components.v2 import manifest_scanner
 
 import engine
 from app.alerting.catalog import QueryInfo
@@ -44,6 +46,14 @@ HOSTILE = (
 def _compiled_kernels() -> None:
     """Queries run in processes with a time limit: none of them should wait for the compiler."""
     engine.warm_kernels()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_scanned_once() -> Iterator[None]:
+    """A server looks for components in all installed packages when it starts; AppTest would for each page: 0.3 s."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield
 
 
 @dataclass(frozen=True)
