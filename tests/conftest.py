@@ -12,6 +12,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from tests.examples import PROFILE, examples
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -25,10 +27,10 @@ settings.register_profile(
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=100,
+    max_examples=examples(60),
 )
-settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False)
+settings.load_profile(PROFILE)
 
 # A command under test leaves no process behind that compiles.
 os.environ.setdefault("CLUSTERCEP_COMPILE", "first")

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import engine
-from app.store.models import AlertRow
+
+if TYPE_CHECKING:
+    from app.store.models import AlertRow
 
 MAX_MATCHES = 200
 """Possible matches of one episode that are kept; more are kept as their bounds."""

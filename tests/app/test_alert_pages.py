@@ -14,6 +14,7 @@ from app.store import Store, open_store
 from app.store.api import AlertFilter, Cursor
 from app.store.models import AlertRow
 from benchmarks.store_pages import make_store, pages, plans
+from tests.examples import examples
 
 STATES = ("firing", "acknowledged", "silenced", "resolved")
 SEVERITIES = ("info", "warning", "critical")
@@ -80,7 +81,7 @@ def ids(alerts: Any) -> list[str]:
     return [alert.id for alert in alerts]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(alerts=ALERTS, filters=st.lists(FILTERS, min_size=1, max_size=5))
 def test_pages_are_those_of_a_sorted_list(
     any_store: Store, alerts: list[dict[str, Any]], filters: list[AlertFilter]

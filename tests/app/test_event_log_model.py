@@ -16,6 +16,7 @@ from app.event_log.files import list_folder
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import batch
 from tests.app.test_event_log import KEEP, Row, ids, started
+from tests.examples import examples
 
 
 @dataclass
@@ -96,7 +97,7 @@ SPANS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=ACTIONS, spans=SPANS, again=st.booleans(), rows=st.integers(1, 20))
 def test_readers_see_the_committed_steps_and_nothing_else(
     tmp_path: Path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -12,11 +11,12 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OwnVisitor, Site
 from tests.browser.hostile import HOSTILE, JOB, QUERY
+from tests.examples import PROFILE
 
 ALSO_CALLED = {"Asia/Kolkata": "Asia/Calcutta"}
 """By Chromium."""
 
-EVERY_PAGE = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+EVERY_PAGE = PROFILE == "thorough"
 
 HOSTS = [f"node{i}" for i in range(1, 7)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -19,7 +20,6 @@ from tests.engine.query_strategies import (
     ANY,
     CONSTRUCTS,
     EVERYTHING,
-    HALVES,
     NEXT,
     PARTITION,
     SCHEMA,
@@ -116,34 +116,53 @@ def _skew(rows: Sequence[dict[str, Any]], bounds_ms: Mapping[str | None, int], l
         row["t_hi_ms"] += later_ms + skew_ms
 
 
+_TYPES = st.sampled_from(["A", "B", "B", "C", "N", "L", "P"])
+_QUARTERS = st.integers(0, 3)
+_RANKS = st.integers(0, 1)
+_CLOCKS = st.sampled_from([None, *CLOCKS])
+_VALUES: Mapping[str, Sequence[Any]] = {
+    "k": ["p", "p", "q"],
+    "j": [1, 2],
+    "x": range(-3, 5),
+    "y": [n / 2 for n in range(-4, 7)],
+    "s": ["ok", "bad"],
+}
+
+
+@cache
+def _widths(most_ms: int) -> st.SearchStrategy[int]:
+    """Long ones are rare: the oracle lists worlds."""
+    return st.sampled_from([width for width in (1, 2, 2, 3, 3, 4, 8) if width <= most_ms])
+
+
+@cache
+def _attributes(event_type: str, null_share: int) -> Mapping[str, st.SearchStrategy[Any]]:
+    """Of a type; one draw for each, NULL or not: drawing takes most of a property test's time."""
+    return {
+        name: st.sampled_from([*_VALUES[name]] * round(null_share / len(_VALUES[name])) + [None])
+        for name in SCHEMA.types[event_type]
+    }
+
+
 @st.composite
 def _rows(draw: st.DrawFn, scope: StreamScope, favoured: tuple[str, ...]) -> dict[str, Any]:
-    is_favoured = bool(favoured) and draw(st.integers(0, 3)) > 0
-    event_type = draw(st.sampled_from(favoured if is_favoured else ["A", "B", "B", "C", "N", "L", "P"]))
+    is_favoured = bool(favoured) and draw(_QUARTERS) > 0
+    event_type = draw(st.sampled_from(favoured) if is_favoured else _TYPES)
     lo_ms = draw(st.integers(0, scope.horizon_ms))
-    widths = [width for width in (1, 2, 2, 3, 3, 4, 8) if width <= scope.width_ms]
-    width_ms = draw(st.sampled_from(widths))  # long ones are rare: the oracle lists worlds
+    width_ms = draw(_widths(scope.width_ms)) if scope.width_ms > 1 else 1
     row: dict[str, Any] = {
         "type": event_type,
         "t_lo_ms": lo_ms,
         "t_hi_ms": lo_ms + width_ms - 1,
-        "source_rank": draw(st.integers(0, 1)),
+        "source_rank": draw(_RANKS),
     }
     if scope.clocks:
-        row["clock_id"] = draw(st.sampled_from([None, *CLOCKS]))
+        row["clock_id"] = draw(_CLOCKS)
     if scope.weights and draw(st.booleans()):
-        counts = draw(st.lists(st.integers(0, 3), min_size=width_ms, max_size=width_ms).filter(any))
+        counts = draw(st.lists(_QUARTERS, min_size=width_ms, max_size=width_ms).filter(any))
         row["weights"] = [count / sum(counts) for count in counts]
-    values = {
-        "k": st.sampled_from(["p", "p", "q"]),
-        "j": st.integers(1, 2),
-        "x": st.integers(-3, 4),
-        "y": HALVES,
-        "s": st.sampled_from(["ok", "bad"]),
-    }
-    for name in SCHEMA.types[event_type]:
-        is_null = draw(st.integers(1, scope.null_share)) == scope.null_share
-        row[name] = None if is_null else draw(values[name])
+    for name, values in _attributes(event_type, scope.null_share).items():
+        row[name] = draw(values)
     return row
 
 

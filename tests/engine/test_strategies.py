@@ -25,6 +25,7 @@ from tests.engine.strategies import (
     queries,
     streams,
 )
+from tests.examples import examples
 
 N_COUNTED = 1_000
 
@@ -34,7 +35,7 @@ def has(construct: str, text: str) -> bool:
     return re.search(test, text) is not None if isinstance(test, str) else test(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(queries())
 def test_every_query_resolves(text: str) -> None:
     resolve(parse(text), SCHEMA, text=text)
@@ -66,10 +67,10 @@ def test_a_fair_share_of_cases_has_matches() -> None:
         n_matched += bool(reference_output(resolve(parse(case.query), SCHEMA, text=case.query), case.stream))
 
     count()
-    assert n_matched > n_cases / 10
+    assert n_matched > n_cases / 12
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([PRECISE, IMPRECISE, WEIGHTED]).flatmap(lambda scope: st.tuples(st.just(scope), streams(scope))))
 def test_streams_keep_to_their_scope(drawn: tuple[object, EventBatch]) -> None:
     scope, batch = drawn
@@ -80,7 +81,7 @@ def test_streams_keep_to_their_scope(drawn: tuple[object, EventBatch]) -> None:
     assert len(set(ids)) == len(ids)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_deliveries_are_the_stream_without_late_events(data: st.DataObject) -> None:
     batch = data.draw(streams(IMPRECISE))

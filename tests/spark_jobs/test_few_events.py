@@ -38,10 +38,17 @@ class StartedError(Exception):
     """Spark was to be started."""
 
 
+@pytest.fixture(scope="module")
+def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a history."""
+    folder = tmp_path_factory.mktemp("store") / "events"
+    EventStore.create(spark, str(folder)).append(frame(spark, history(11)))
+    return folder
+
+
 @pytest.fixture
-def words(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The arguments of a query over a history, where Spark cannot be started."""
-    EventStore.create(spark, str(tmp_path / "events")).append(frame(spark, history(11)))
+def words(spark: SparkSession, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The arguments of a query over the store, where Spark cannot be started."""
     (tmp_path / "slow.cep").write_text(TEXT)
 
     @contextmanager
@@ -50,7 +57,7 @@ def words(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         yield spark
 
     monkeypatch.setattr(job, "spark_session", session)
-    return [str(tmp_path / "slow.cep"), f"--store={tmp_path / 'events'}"]
+    return [str(tmp_path / "slow.cep"), f"--store={store}"]
 
 
 def attempts() -> list[str]:

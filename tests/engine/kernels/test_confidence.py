@@ -25,6 +25,7 @@ from engine.kernels.ordering import Events
 from engine.kernels.pieces import SHORT_MS
 from engine.kernels.skew import match_confidence
 from tests.engine.kernels.plain import as_python
+from tests.examples import examples
 
 TOLERANCE = 1e-12
 ALWAYS = 2**40
@@ -161,7 +162,7 @@ def test_equals_the_share_of_worlds(drawn: list[Drawn], within_ms: int, detours:
         assert search.confidence(depth + 1, within_ms) == pytest.approx(float(exact(prefix, within_ms)), abs=TOLERANCE)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(25))
 @given(chains(most=5, longest=3 * SHORT_MS), st.integers(1, 4 * SHORT_MS))
 def test_longer_than_what_goes_by_milliseconds(drawn: list[Drawn], within_ms: int) -> None:
     assert found(drawn) == pytest.approx(float(exact(drawn, ALWAYS)), rel=TOLERANCE)

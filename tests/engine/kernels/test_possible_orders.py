@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.kernels.possible_orders import MAX_SLOTS, MOST, count_orders
 from tests.engine.kernels.plain import as_python
+from tests.examples import examples
 
 Interval = tuple[int, int]
 NO_BUDGET = 10**9
@@ -69,7 +70,7 @@ def counted(
 INTERVALS = st.tuples(st.integers(0, 9), st.sampled_from([0, 0, 1, 2, 3, 5, 9])).map(lambda pair: (pair[0], sum(pair)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_counts_are_those_of_all_sequences(data: st.DataObject) -> None:
     intervals = sorted(data.draw(st.lists(INTERVALS, min_size=2, max_size=6)), key=lambda interval: interval[0])
@@ -85,7 +86,7 @@ def test_counts_are_those_of_all_sequences(data: st.DataObject) -> None:
     assert all(complete)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(INTERVALS, min_size=2, max_size=6), st.integers(0, 30), st.integers(0, 20))
 def test_without_budget_a_count_is_a_lower_bound(intervals: list[Interval], budget: int, within_ms: int) -> None:
     intervals = sorted(intervals, key=lambda interval: interval[0])

@@ -18,6 +18,7 @@ from engine.reference.observed import ObservedEvent, observe
 from engine.reference.worlds import confidence_by_steps
 from tests.engine.kernels.plain import as_python
 from tests.engine.strategies import SCHEMA
+from tests.examples import examples
 
 FAR = 2**60
 
@@ -139,7 +140,7 @@ def sequences(draw: st.DrawFn, max_skew_ms: int = 3, max_length_ms: int = 8) -> 
     return observed(*rows)
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sequences(), st.one_of(st.none(), st.integers(0, 14)), st.booleans())
 def test_the_share_of_all_worlds(events: list[ObservedEvent], within_ms: int | None, strict: bool) -> None:
     exact = confidence_by_steps(events, within_ms, strict_ties=strict)
@@ -155,7 +156,7 @@ def test_the_share_of_all_worlds(events: list[ObservedEvent], within_ms: int | N
     assert mass >= found - 1e-12
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_offsets_by_the_piece_are_all_offsets(data: st.DataObject) -> None:
     """Bounds of many milliseconds: what is summed over pieces equals the mean over all offsets, one by one."""

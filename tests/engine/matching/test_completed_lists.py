@@ -14,6 +14,7 @@ from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 from tests.engine.matching.test_postponed_oracle import comparable
 from tests.engine.strategies import SCHEMA, StreamScope, deliveries, streams
+from tests.examples import examples
 
 PATTERNS = ("A+ k[]", "A a, A+ k[]", "A+ k[], B c", "A a, A+ k[], B c", "A+ k[], B+ d[]")
 AGAINST_THE_WHOLE = (
@@ -55,7 +56,7 @@ def texts(draw: st.DrawFn, strategy: str) -> str:
     ],
     ids=["any match", "any match, imprecise", "next match", "partition contiguity", "strict contiguity"],
 )
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_rows_of_the_oracle(strategy: str, scope: StreamScope, data: st.DataObject) -> None:
     text, stream = data.draw(texts(strategy)), data.draw(streams(scope, ["A", "A", "A", "B"]))

@@ -14,6 +14,7 @@ from engine import Engine, compile_query
 from engine.events import FOREVER_MS, EventBatch
 from tests.engine.matching.test_output_forms import check_against_the_oracle
 from tests.engine.strategies import ANY, EVERYTHING, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
+from tests.examples import examples
 
 FORMS = ("ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING")
 
@@ -27,7 +28,7 @@ def in_events(case: Case, n_events: int) -> Case:
 def test_the_rows_of_the_oracle(strategy: str) -> None:
     scope = QueryScope(strategies=(strategy,), outputs=FORMS, having=True, unions=True)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases(scope), st.integers(1, 6), st.sampled_from(["", "\nSELECT FIRST"]), st.data())
     def check(case: Case, n_events: int, extra: str, data: st.DataObject) -> None:
         counted = in_events(case, n_events)
@@ -71,7 +72,7 @@ EVERY_WINDOW = replace(EVERYTHING, slide=False, outputs=FORMS, limit=False)
 def test_every_construct(strategy: str) -> None:
     """Types with a part of the key, ties, negations everywhere, windows that open at events."""
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases(replace(EVERY_WINDOW, strategies=(strategy,))), st.integers(1, 6), st.data())
     def check(case: Case, n_events: int, data: st.DataObject) -> None:
         check_against_the_oracle(in_events(case, n_events), data)

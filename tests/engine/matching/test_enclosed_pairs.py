@@ -20,6 +20,7 @@ from engine.plan.enclosed import EnclosedForm, enclosed_form
 from engine.plan.independent import OtherForm
 from tests.conformance.comparison import Tally, compare
 from tests.engine.strategies import IMPRECISE, SCHEMA, SKEWED, WEIGHTED, Case, StreamScope, deliveries, streams
+from tests.examples import examples
 
 PATTERNS = (
     "SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] }",
@@ -47,7 +48,7 @@ def drawn_query(data: st.DataObject, patterns: Sequence[str]) -> str:
 def test_the_rows_of_the_oracle(scope: StreamScope, patterns: Sequence[str], types: Sequence[str]) -> None:
     tally = Tally()
 
-    @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         stream = data.draw(streams(scope, tuple(types), tuple(types)))

@@ -11,6 +11,7 @@ from engine.matching.interner import Interner
 from engine.matching.placed import PlacedRows
 from engine.matching.places import Places
 from engine.matching.stream import StreamColumns
+from tests.examples import examples
 
 INT = AttributeType.INT
 SCHEMA = EventSchema.of({"Whole": {"k": INT, "j": INT}, "K": {"k": INT}, "J": {"j": INT}, "None": {}})
@@ -43,7 +44,7 @@ def of_definition(drawn: list[Row], start: int, keys: list[tuple[float, ...]]) -
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(st.lists(rows, max_size=14), st.integers(0, 14), st.booleans())
 def test_every_event_counts_in_every_partition_that_agrees(drawn: list[Row], cut: int, needs_whole: bool) -> None:
     places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
@@ -60,7 +61,7 @@ def test_every_event_counts_in_every_partition_that_agrees(drawn: list[Row], cut
         places = again
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(rows, max_size=14))
 def test_a_partition_is_an_event_with_the_whole_key_or_every_combination_of_values(drawn: list[Row]) -> None:
     whole = {(k, j) for name, k, j in drawn if name == "Whole" and k is not None and j is not None}
@@ -72,7 +73,7 @@ def test_a_partition_is_an_event_with_the_whole_key_or_every_combination_of_valu
         assert set(places.keys.all()) == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(rows, max_size=12), st.lists(rows, max_size=6))
 def test_forgotten_partitions_leave_the_others_where_they_were(drawn: list[Row], more: list[Row]) -> None:
     places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=True)

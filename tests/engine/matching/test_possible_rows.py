@@ -21,6 +21,7 @@ from engine.reference.matches import FoundMatch, find_matches
 from engine.reference.observed import observe
 from engine.reference.output import key_of
 from tests.engine.strategies import ANY, IMPRECISE, PRECISE, SCHEMA, SKEWED, WEIGHTED, Case, QueryScope, cases
+from tests.examples import examples
 
 TOLERANCE = 1e-12
 PLAIN = QueryScope(
@@ -87,37 +88,37 @@ def row_identity(output: ast.Output, row: MatchRow) -> Hashable:
     return row.event_ids[0], row.event_ids[-1]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(35), deadline=None, suppress_health_check=QUIET)
 @given(st.one_of(cases(PLAIN, IMPRECISE), cases(PLAIN, WEIGHTED)))
 def test_plain_queries_are_exact(case: Case) -> None:
     compare(case, exactly=True)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(35), deadline=None, suppress_health_check=QUIET)
 @given(st.one_of(cases(replace(PLAIN, negation=True), IMPRECISE), cases(replace(PLAIN, negation=True), WEIGHTED)))
 def test_negations_are_exact_or_bounded(case: Case) -> None:
     compare(case, exactly=False)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=QUIET)
 @given(cases(replace(PLAIN, negation=True), SKEWED))
 def test_clocks_with_skew_are_exact_or_bounded(case: Case) -> None:
     compare(case, exactly=False)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=QUIET)
 @given(cases(replace(PLAIN, conjunctions=True, any_of=True, groups=True), replace(IMPRECISE, max_events=4)))
 def test_matches_that_are_formed_into_rows_are_exact(case: Case) -> None:
     compare(case, exactly=True)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=QUIET)
 @given(cases(replace(PLAIN, unions=True, groups=True, negation=True), IMPRECISE))
 def test_the_whole_language_has_bounds(case: Case) -> None:
     compare(case, exactly=False)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=QUIET)
 @given(cases(PLAIN, PRECISE))
 def test_precise_events_make_certain_matches(case: Case) -> None:
     for row in rows_of(case):

@@ -29,6 +29,7 @@ from engine.runtime.engine import Engine
 from tests.engine.matching.feeding import advance
 from tests.engine.matching.test_postponed_oracle import comparable
 from tests.engine.strategies import SCHEMA, Delivery, StreamScope, deliveries, streams
+from tests.examples import examples
 
 SHAPES = ("k", "ks", "sk", "sks")
 STREAMS = StreamScope(max_events=9, horizon_ms=12, null_share=8)
@@ -92,7 +93,7 @@ def rows_of(query: CompiledQuery, parts: Sequence[Delivery], *, restarts: bool) 
     return [*rows, *running.finish()]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(delivered(), st.booleans())
 def test_the_rows_of_the_oracle_whatever_the_delivery(
     case: tuple[str, EventBatch, list[Delivery]], restarts: bool
@@ -110,7 +111,7 @@ def agrees(text: str, stream: EventBatch, parts: Sequence[Delivery], *, restarts
 
 
 @pytest.mark.parametrize("more", ["a.x > max(k[].x)", "a.x <= min(k[].x)", "k[i].x >= a.x"])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_asked_of_selections_may_depend_on_the_first_event(more: str, data: st.DataObject) -> None:
     stream = data.draw(streams(STREAMS, ["A", "A", "B"]))
@@ -119,7 +120,7 @@ def test_what_is_asked_of_selections_may_depend_on_the_first_event(more: str, da
 
 
 @pytest.mark.parametrize("pattern", ["A a, L+ k[], A c", "L a, A+ k[], A c", "L+ k[], A c", "L a, L+ k[], A c"])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_events_of_all_partitions_are_in_the_chains_of_each(pattern: str, data: st.DataObject) -> None:
     stream = data.draw(streams(STREAMS, ["A", "A", "L"]))
@@ -142,7 +143,7 @@ def test_most_of_these_queries_have_the_form() -> None:
     assert n_of_form > 0.6 * len(texts)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(delivered())
 def test_the_same_rows_in_the_same_order_as_the_general_search(case: tuple[str, EventBatch, list[Delivery]]) -> None:
     text, _, parts = case

@@ -33,6 +33,7 @@ from tests.engine.strategies import (
     cases,
     deliveries,
 )
+from tests.examples import examples
 
 TOLERANCE = 1e-12
 
@@ -69,7 +70,7 @@ def comparable(row: MatchRow | ReferenceRow, merged: bool) -> Comparable:
     ids=["precise", "imprecise", "weighted with negation", "skewed with negation"],
 )
 def test_the_rows_of_the_oracle_whatever_the_delivery(queries: QueryScope, streams: StreamScope) -> None:
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(35), deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         case = data.draw(cases(queries, streams))
@@ -116,7 +117,7 @@ BETWEEN_NEIGHBOURS = (*CONJUNCTS[:4], "b[i].val != 2")
 """Those that are counted as chains over neighbours."""
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(90), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from([CONJUNCTS, BETWEEN_NEIGHBOURS]).flatmap(
         lambda conjuncts: st.lists(st.sampled_from(conjuncts), max_size=3, unique=True)

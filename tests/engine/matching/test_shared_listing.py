@@ -13,6 +13,7 @@ from engine.events import EventBatch
 from engine.matching.base import Limits
 from engine.matching.rows import MatchRow, rows_table
 from tests.engine.strategies import IMPRECISE, SCHEMA, streams
+from tests.examples import examples
 
 PATTERNS = (
     "SEQ(A+ a[], B b) WHERE skip_till_any_match",
@@ -41,7 +42,7 @@ def ids(rows: Sequence[MatchRow]) -> list[tuple[str, ...]]:
     return [row.event_ids for row in rows]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(QUERIES, STREAMS)
 def test_rows_come_by_last_event_first_event_and_ids(text: str, stream: EventBatch) -> None:
     rows = rows_of(text, stream)
@@ -53,7 +54,7 @@ def test_rows_come_by_last_event_first_event_and_ids(text: str, stream: EventBat
     assert rows == sorted(rows, key=listing_order)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(QUERIES, STREAMS, st.integers(1, 8))
 def test_a_limit_keeps_the_first_rows_and_says_so(text: str, stream: EventBatch, most: int) -> None:
     rows = rows_of(text, stream)
@@ -62,7 +63,7 @@ def test_a_limit_keeps_the_first_rows_and_says_so(text: str, stream: EventBatch,
         assert [row.capped for row in kept] == [*[False] * (len(kept) - 1), len(rows) > most][: len(kept)]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(QUERIES, STREAMS, st.integers(1, 5), st.integers(1, 6))
 def test_the_most_confident_rows_are_found_whatever_there_is_room_for(
     text: str, stream: EventBatch, k: int, most: int
@@ -74,7 +75,7 @@ def test_the_most_confident_rows_are_found_whatever_there_is_room_for(
     assert [row.confidence for row in best] == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(QUERIES, STREAMS)
 def test_columns_say_what_rows_say(text: str, stream: EventBatch) -> None:
     engine = Engine([compile_query(text, SCHEMA)], SCHEMA)

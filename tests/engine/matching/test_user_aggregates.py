@@ -14,6 +14,7 @@ from engine import Engine, MatchRow, compile_query, reference_output, register_a
 from engine.errors import EngineError, QueryTypeError, UnsupportedQueryError
 from tests.engine.matching.test_output_forms import comparable
 from tests.engine.strategies import ANY, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, deliveries, streams
+from tests.examples import examples
 
 
 def spread(values: Sequence[float]) -> float:
@@ -49,7 +50,7 @@ ELSEWHERE = (
     [(text, s) for s in (ANY, NEXT, PARTITION, STRICT) for text in (*QUERIES, *IN_AUTOMATA)]
     + [(text, s) for s in (ANY, PARTITION, STRICT) for text in ELSEWHERE],
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_the_rows_of_the_oracle(text: str, strategy: str, data: st.DataObject) -> None:
     query = compile_query(text.format(s=strategy), SCHEMA)

@@ -26,6 +26,7 @@ from tests.engine.strategies import (
     StreamScope,
     cases,
 )
+from tests.examples import examples
 
 FORMS = ("ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING")
 EXTRAS = (
@@ -58,7 +59,7 @@ def test_the_rows_of_the_oracle(strategies: tuple[str, ...], streams: StreamScop
     precise = streams.width_ms == 1
     scope = QueryScope(strategies=strategies, outputs=FORMS, negation=precise, confidence=not precise, having=True)
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases(scope, streams), st.data())
     def check(case: Case, data: st.DataObject) -> None:
         check_against_the_oracle(with_clause(case, extra), data)

@@ -12,6 +12,7 @@ from engine.language.resolver import resolve
 from engine.reference import reference_matches
 from tests.engine.reference.denotations import denoted
 from tests.engine.strategies import ANY, IMPRECISE, PRECISE, SCHEMA, Case, QueryScope, cases
+from tests.examples import examples
 
 SCOPE = QueryScope(
     strategies=(ANY,),
@@ -27,7 +28,7 @@ SMALL = replace(PRECISE, max_events=6)
 SMALL_IMPRECISE = replace(IMPRECISE, max_events=4, width_ms=3, horizon_ms=5, clocks=False)
 
 
-@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(45), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(cases(SCOPE, SMALL), cases(SCOPE, SMALL), cases(SCOPE, SMALL_IMPRECISE)))
 def test_the_oracle_finds_what_the_pattern_means(case: Case) -> None:
     resolved = resolve(parse(case.query), SCHEMA, text=case.query)

@@ -31,6 +31,7 @@ from tests.engine.strategies import (
     cases,
     streams,
 )
+from tests.examples import examples
 
 FLAT = QueryScope(strategies=(ANY,), n_components=(1, 3), partial_keys=True)
 SMALL = StreamScope(max_events=6)
@@ -48,7 +49,7 @@ def ids_of(resolved: ResolvedQuery, batch: EventBatch) -> set[Ids]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.one_of(cases(FLAT, SMALL), cases(FLAT, SMALL_IMPRECISE)))
 def test_skip_till_any_match_is_what_brute_force_finds(case: Case) -> None:
     resolved = resolved_query(case.query)
@@ -56,7 +57,7 @@ def test_skip_till_any_match_is_what_brute_force_finds(case: Case) -> None:
     assert {tuple(match.bindings.items()): match.confidence for match in matches} == brute_force(resolved, case.stream)
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=examples(45), deadline=None)
 @given(cases(QueryScope(strategies=(NEXT,), negation=False), PRECISE))
 def test_other_strategies_select_among_the_sequences_of_skip_till_any_match(case: Case) -> None:
     chosen = {name: ids_of(resolved_query(case.query.replace(NEXT, name)), case.stream) for name in (ANY, NEXT)}
@@ -68,7 +69,7 @@ def test_other_strategies_select_among_the_sequences_of_skip_till_any_match(case
     assert contiguous[STRICT] <= contiguous[PARTITION]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(cases(EVERYTHING, PRECISE), st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(case: Case, random: object) -> None:
     resolved = resolved_query(case.query)
@@ -78,7 +79,7 @@ def test_the_order_of_rows_changes_nothing(case: Case, random: object) -> None:
     assert reference_matches(resolved, case.stream) == reference_matches(resolved, shuffled)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(streams(PRECISE))
 def test_contiguity_is_adjacency(batch: EventBatch) -> None:
     """SEQ(B a, B b) under strict contiguity: the adjacent pairs of B events in stream order."""

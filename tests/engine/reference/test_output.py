@@ -12,6 +12,7 @@ from engine.language.parser import parse
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.reference import ReferenceRow, reference_matches, reference_output
 from tests.engine.strategies import ANY, PRECISE, SCHEMA, Case, QueryScope, StreamScope, cases
+from tests.examples import examples
 
 PLAIN = QueryScope(strategies=(ANY,), n_components=(1, 3), returns=False)
 SMALL_IMPRECISE = StreamScope(max_events=4, width_ms=4, horizon_ms=6)
@@ -26,7 +27,7 @@ def output(case: Case, clause: str) -> list[ReferenceRow]:
     return reference_output(resolved_query(f"{case.query}\n{clause}"), case.stream)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STREAMS)
 def test_all_is_every_match(case: Case) -> None:
     matches = reference_matches(resolved_query(case.query), case.stream)
@@ -34,7 +35,7 @@ def test_all_is_every_match(case: Case) -> None:
     assert [(row.bindings, row.confidence) for row in rows] == [(m.bindings, m.confidence) for m in matches]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STREAMS)
 def test_counts_add_up(case: Case) -> None:
     """COUNT and COLLAPSED have the matches by (first, last); the candidates are the events in them."""
@@ -57,7 +58,7 @@ def ends(row: ReferenceRow) -> tuple[str, str]:
     return ids[0], ids[-1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases(PLAIN, SMALL_IMPRECISE))
 def test_sets_add_up_to_all(case: Case) -> None:
     rows = output(case, "OUTPUT ALL")
@@ -68,14 +69,14 @@ def test_sets_add_up_to_all(case: Case) -> None:
     assert set(keys) == {tuple((v, frozenset(ids)) for v, ids in row.bindings.items()) for row in rows}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases(PLAIN, SMALL_IMPRECISE), st.sampled_from(["0.25", "0.5", "0.9", "1"]))
 def test_the_threshold_is_a_decimal_and_inclusive(case: Case, threshold: str) -> None:
     wanted = [row for row in output(case, "OUTPUT ALL") if row.confidence >= Fraction(threshold)]
     assert output(case, f"CONFIDENCE >= {threshold}") == wanted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STREAMS, st.integers(1, 4))
 def test_top_and_limit_are_prefixes(case: Case, n: int) -> None:
     rows = output(case, "OUTPUT ALL")
@@ -86,7 +87,7 @@ def test_top_and_limit_are_prefixes(case: Case, n: int) -> None:
     assert [row.capped for row in limited] == [False] * (len(limited) - 1) + [len(rows) > n] * bool(limited)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(cases(PLAIN, PRECISE))
 def test_non_overlapping_matches_do_not_overlap(case: Case) -> None:
     """Per key each starts after the end of the one before, and no match that ends earlier would have fitted."""

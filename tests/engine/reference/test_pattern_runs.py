@@ -20,11 +20,12 @@ from engine.reference.places import nested_ids
 from engine.reference.runs import runs_matches
 from engine.reference.shape import Slot, is_plain, shape_of, slots_of
 from tests.engine.strategies import PRECISE, SCHEMA, Case, QueryScope, cases
+from tests.examples import examples
 
 PLAIN = QueryScope(negation=False, unions=True, partial_keys=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases(PLAIN, PRECISE))
 def test_plain_patterns_have_the_runs_of_plain_patterns(case: Case) -> None:
     resolved = resolve(parse(case.query), SCHEMA, text=case.query)

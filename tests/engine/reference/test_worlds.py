@@ -22,6 +22,7 @@ from engine.reference.worlds import (
     n_worlds,
 )
 from tests.engine.strategies import IMPRECISE, SCHEMA, WEIGHTED, streams
+from tests.examples import examples
 
 
 def event(
@@ -87,7 +88,7 @@ def test_long_intervals_are_summed_without_listing_worlds() -> None:
     assert confidence_of(pair, None, strict_ties=False) == Fraction(14_999, 30_000)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 @given(streams(WEIGHTED), st.one_of(st.none(), st.integers(0, 12)), st.booleans(), st.randoms(use_true_random=False))
 def test_both_sums_agree(batch: EventBatch, within_ms: int | None, strict_ties: bool, random: object) -> None:
     sequence = observe(batch, SCHEMA)[:4]
@@ -98,7 +99,7 @@ def test_both_sums_agree(batch: EventBatch, within_ms: int | None, strict_ties: 
         assert 0 <= by_worlds <= 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(streams(IMPRECISE))
 def test_orders_of_independent_events_are_disjoint(batch: EventBatch) -> None:
     """Of events without a common clock the confidences of all orders add up to P(all times differ)."""
@@ -122,7 +123,7 @@ def _share_of_distinct(events: Sequence[ObservedEvent]) -> Fraction:
     return total
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(streams(IMPRECISE), st.booleans())
 def test_a_longer_prefix_is_never_more_confident(batch: EventBatch, strict_ties: bool) -> None:
     sequence = observe(batch, SCHEMA)

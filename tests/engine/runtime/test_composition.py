@@ -16,6 +16,7 @@ from engine.errors import EngineError, QueryTypeError, UnsupportedQueryError
 from engine.events import EventBatch
 from tests.engine.matching.test_output_forms import comparable
 from tests.engine.strategies import IMPRECISE, PRECISE, SCHEMA, StreamScope, deliveries, streams
+from tests.examples import examples
 
 PRODUCERS = (
     "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 6 RETURN a.x AS low, b.y AS high",
@@ -101,19 +102,19 @@ def check(texts: Mapping[str, str], data: st.DataObject, scope: StreamScope) -> 
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PRODUCERS), st.data())
 def test_one_level(consumer: str, producer: str, data: st.DataObject) -> None:
     check({"over": consumer, "pairs": producer}, data, PRECISE)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PRODUCERS[:1] + PRODUCERS[2:3]), st.sampled_from(CONSUMERS), st.data())
 def test_imprecise_matches(producer: str, consumer: str, data: st.DataObject) -> None:
     check({"over": consumer, "pairs": producer}, data, IMPRECISE)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PRODUCERS), st.data())
 def test_two_levels_and_two_consumers(producer: str, data: st.DataObject) -> None:
     texts = {

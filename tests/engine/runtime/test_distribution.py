@@ -15,7 +15,7 @@ from engine.errors import UnsupportedQueryError
 from tests.engine.runtime.dividing import Part, by_key, by_time, comparable, rows_of
 from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases
 
-N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "60"))
+N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "40"))
 QUERIES = replace(
     EVERYTHING, outputs=("ALL", "ALL", "SETS", "COLLAPSED", "COUNT", "NON_OVERLAPPING"), limit=False, ties=True
 )

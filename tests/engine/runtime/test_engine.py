@@ -28,6 +28,7 @@ from tests.engine.strategies import (
     deliveries,
     queries,
 )
+from tests.examples import examples
 
 PAIRS = EventSchema.of({"A": {"k": AttributeType.STRING, "x": AttributeType.INT}, "B": {"k": AttributeType.STRING}})
 NEXT_PAIR = "PATTERN SEQ(A a, B b) WHERE skip_till_next_match { [k] } WITHIN 10 RETURN a.x"
@@ -281,7 +282,7 @@ def delivered(draw: st.DrawFn) -> tuple[Case, list[Delivery]]:
     return drawn, draw(deliveries(drawn.stream))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(35))
 @given(delivered())
 def test_a_restart_after_every_delivery_changes_nothing(drawn: tuple[Case, list[Delivery]]) -> None:
     case, parts = drawn
@@ -298,7 +299,7 @@ def reloaded(draw: st.DrawFn) -> tuple[Case, list[Delivery], str, str, int]:
     return case, parts, draw(queries(scope)), draw(queries(scope)), draw(st.integers(0, len(parts)))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(60))
 @given(reloaded())
 def test_a_reload_changes_nothing_for_queries_that_stay_and_gives_new_ones_the_past(
     drawn: tuple[Case, list[Delivery], str, str, int],

@@ -21,6 +21,7 @@ from engine.matching.shares import shares_of
 from engine.matching.stream import StreamColumns
 from engine.runtime import shards, workers
 from engine.runtime.shards import ShardedRuntime, is_shardable
+from tests.examples import examples
 
 SCHEMA = EventSchema.of(
     {
@@ -80,7 +81,7 @@ def told(rows: object) -> list[str]:
     return sorted(repr(row) for row in rows)  # type: ignore[attr-defined]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(EVENTS, st.lists(st.integers(1, 12), min_size=1, max_size=3), st.sampled_from([(1, 2), (2, 1), (2, 3)]))
 def test_threads_make_no_difference(events: list[Event], sizes: list[int], threads: tuple[int, int]) -> None:
     one, other = Engine(QUERIES, SCHEMA), Engine(QUERIES, SCHEMA, threads=threads[0])

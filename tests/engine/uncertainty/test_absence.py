@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.uncertainty.absence import joint_probability
 from engine.uncertainty.differences import Budget, Difference, Time, TooMuchWorkError
+from tests.examples import examples
 
 TOLERANCE = 1e-12
 
@@ -64,7 +65,7 @@ def _cases(draw: st.DrawFn) -> tuple[dict[int, Time], list[Difference], range, l
 
 
 @given(_cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 def test_demands_and_absences_are_the_share_of_worlds(
     case: tuple[dict[int, Time], list[Difference], range, list[list[Difference]]],
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from engine.errors import EventError
 from engine.uncertainty.confidence import sequence_confidence
 from tests.engine.kernels.plain import as_python
+from tests.examples import examples
 
 TOLERANCE = 1e-12
 
@@ -52,13 +53,13 @@ def by_steps(intervals: list[Interval]) -> Fraction:
 intervals = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)).map(lambda p: (p[0], p[0] + p[1])), min_size=1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 @given(intervals.filter(lambda drawn: len(drawn) <= 4), st.integers(0, 16))
 def test_equals_the_share_of_worlds(drawn: list[Interval], within: int) -> None:
     assert sequence_confidence(drawn, within) == pytest.approx(float(by_worlds(drawn, within)), abs=TOLERANCE)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(intervals, st.data())
 def test_the_confidence_of_a_prefix_never_grows(drawn: list[Interval], data: st.DataObject) -> None:
     n = data.draw(st.integers(1, len(drawn)))

@@ -27,6 +27,7 @@ from engine.uncertainty.possibilities import (
 )
 from engine.uncertainty.sampled import share_of_worlds
 from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
+from tests.examples import examples
 
 TOLERANCE = 1e-12
 
@@ -133,7 +134,7 @@ def possible(events: Sequence[TimedEvent], matches: Sequence[Match], within_ms: 
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data(), drawn_events(), st.sampled_from([2, 4, 7, 30]), st.booleans())
 def test_equals_the_share_of_worlds(
     data: st.DataObject, events: list[TimedEvent], within_ms: int, strict: bool
@@ -150,7 +151,7 @@ def test_equals_the_share_of_worlds(
     assert Possibilities.from_json(text) == found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(st.data(), drawn_events(), st.sampled_from([2, 4, 7, 30]), st.integers(0, 12))
 def test_with_little_work_the_truth_is_between_the_bounds(
     data: st.DataObject, events: list[TimedEvent], within_ms: int, work_limit: int
@@ -184,7 +185,7 @@ def counted_worlds(found: Possibilities) -> float:
     return float(any_match.mean())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data(), st.sampled_from([20, 33, 60]))
 def test_long_intervals_are_summed_by_their_pieces(data: st.DataObject, within_ms: int) -> None:
     starts = sorted(data.draw(st.lists(st.integers(0, 50), min_size=4, max_size=4)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -20,13 +19,14 @@ from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.schema import EVENTS, to_rows
 from spark_jobs.event_store.staging import Staging
+from tests.examples import PROFILE
 from tests.spark_jobs.event_store.test_store import DAY_MS, frame, job_start, metric, stored
 
 CHANGES = ((StoreFiles, "create_new"), (StoreFiles, "move"), (StoreFiles, "remove"), (Staging, "_write"))
 COLUMNS = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source", "user", "value")
 SOURCES = ("yarn_rest", "job_history", "container_log")
 
-N_HISTORIES = 12 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 1
+N_HISTORIES = 12 if PROFILE == "thorough" else 1
 
 
 class Killed(BaseException):

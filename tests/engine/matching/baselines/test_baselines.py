@@ -18,6 +18,7 @@ from engine.matching.interner import Interner
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from tests.engine.strategies import ANY, PRECISE, SCHEMA, Case, Delivery, QueryScope, cases, deliveries
+from tests.examples import examples
 
 SCOPE = QueryScope(strategies=(ANY,), having=True)
 KINDS = tuple(kind for kind in BaselineKind if kind not in OVER_INTERVALS)
@@ -72,7 +73,7 @@ def delivered(draw: st.DrawFn) -> tuple[Case, list[Delivery]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(
-    max_examples=40,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -29,6 +29,7 @@ from tests.engine.strategies import (
     cases,
     deliveries,
 )
+from tests.examples import examples
 
 KINDS = sorted(OVER_INTERVALS)
 SCOPE = QueryScope(strategies=(ANY,), having=True, negation=False, confidence=True)
@@ -56,7 +57,7 @@ def by_bindings(rows: Sequence[MatchRow]) -> dict[Bindings, MatchRow]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=delivered(), restarts=st.booleans())
 @example(drawn=longer_than_its_window(), restarts=False)
 def test_enumeration_agrees_with_the_oracle(
