@@ -33,7 +33,9 @@ def denoted(resolved: ResolvedQuery, batch: EventBatch) -> dict[Listed, Fraction
     query = resolved.query
     events = observe(batch, resolved.schema)
     names = {component.event_type for component, _ in ast.components(query.pattern)}
-    relevant = [event for event in events if event.event_type in names]
+    # What is longer than the window takes no part (docs/decisions.md, 50).
+    longest_ms = resolved.within_ms or 0
+    relevant = [event for event in events if event.event_type in names and event.hi_ms - event.lo_ms <= longest_ms]
     found: dict[Listed, Fraction] = {}
     judged: dict[Listed, bool] = {}
     for points in itertools.product(*(event.times.items() for event in relevant)):
