@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from spark_jobs import session
 from spark_jobs.session import SparkJobError, spark_session
@@ -37,6 +39,15 @@ def test_only_executors_of_this_machine_listen_on_loopback(monkeypatch: pytest.M
     assert here["spark.driver.extraJavaOptions"].endswith("log4j2.properties -Xss4m")
     for master in (None, "yarn"):
         assert "spark.driver.host" not in session._conf_of(master, {})
+
+
+def test_a_column_asks_the_jvm_for_no_class(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    ask = JVMView.__getattr__
+    monkeypatch.setattr(JVMView, "__getattr__", lambda view, name: asked.append(name) or ask(view, name))
+    rows = spark.range(2).select(sf.col("id"), sf.lit(1), sf.struct("id", "id")).collect()
+    assert not {"functions", "org.apache.spark.sql.functions", "PythonUtils"} & set(asked)
+    assert [tuple(row) for row in rows] == [(0, 1, (0, 0)), (1, 1, (1, 1))]
 
 
 def test_times_are_those_of_utc(spark: SparkSession) -> None:
