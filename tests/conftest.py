@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,10 +64,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser."""
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist does not see the groups of the tests; expected versions that go together")
-    # Modules and tests stay to the end: none of the collections (Streamlit makes one after each run of a page) need
-    # look at these million objects again.
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
