@@ -139,7 +139,7 @@ def _widths(most_ms: int) -> st.SearchStrategy[int]:
 def _attributes(event_type: str, null_share: int) -> Mapping[str, st.SearchStrategy[Any]]:
     """Of a type; one draw for each, NULL or not: drawing takes most of a property test's time."""
     return {
-        name: st.sampled_from([*_VALUES[name]] * round(null_share / len(_VALUES[name])) + [None])
+        name: st.sampled_from([*_VALUES[name]] * max(1, round(null_share / len(_VALUES[name]))) + [None])
         for name in SCHEMA.types[event_type]
     }
 
