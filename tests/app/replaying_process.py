@@ -28,11 +28,12 @@ from app.spool import Spool
 from app.store import Store, schema
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
-RELOAD_EVERY = 40
-"""Steps between reloads."""
+RELOAD_EVERY, RESTART_EVERY = 40, 7
+"""Steps between reloads, and between those after which everything is put together anew, in a process that is
+disturbed."""
 
 
-def main(recording_folder: Path, folder: Path, webhook_url: str) -> None:
+def main(recording_folder: Path, folder: Path, webhook_url: str, *, disturbed: bool) -> None:
     """Follow the recording to its end; the store and the growing files are in `folder`."""
     schema.BUSY_TIMEOUT_MS = 50  # a lock becomes an outage soon
     outages.FIRST_RETRY_MS = 0  # and simulated time stands still in it
@@ -47,15 +48,22 @@ def main(recording_folder: Path, folder: Path, webhook_url: str) -> None:
         opened.enter_context(only_process(settings.store.directory))
         store = opened.enter_context(open_configured_store(settings, durable=False))
         notifier = Notifier(store, endpoints_of(settings), clock)
-        follow(recording, settings, store, notifier, clock, folder / "spool")
+        follow(recording, settings, store, notifier, clock, folder / "spool", disturbed=disturbed)
         print("told" if notifier.drain(60) else "not told", flush=True)
         notifier.stop()
 
 
 def follow(
-    recording: Recording, settings: Settings, store: Store, notifier: Notifier, clock: SetClock, spool_folder: Path
+    recording: Recording,
+    settings: Settings,
+    store: Store,
+    notifier: Notifier,
+    clock: SetClock,
+    spool_folder: Path,
+    *,
+    disturbed: bool,
 ) -> None:
-    """From where the store stands to the recording's end, with reloads now and then."""
+    """From where the store stands to the recording's end; disturbed, with reloads and restarts now and then."""
     manifest, row = recording.manifest, store.checkpoint("live")
     clock.advance_to(manifest.started_ms if row is None else row.written_ms)
     spool = continued(Spool(recording, spool_folder))
@@ -69,8 +77,10 @@ def follow(
             continue
         clock.advance_to(now_ms)
         spool.advance(now_ms)
+        if disturbed and number % RESTART_EVERY == RESTART_EVERY - 1:
+            runner.go_back()
         runner.live.pipeline.boundary = say
-        if number % RELOAD_EVERY == RELOAD_EVERY - 1:
+        if disturbed and number % RELOAD_EVERY == RELOAD_EVERY - 1:
             assert runner.reload(lambda: CheckReport((), settings=settings, queries=queries)).ok
             say("reload")
         turn(runner)
@@ -116,4 +126,4 @@ def _settings(plain: Settings, store: Path, webhook_url: str) -> Settings:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], disturbed=sys.argv[4:] == ["disturbed"])

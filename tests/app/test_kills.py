@@ -1,4 +1,5 @@
-"""`kill -9` of a real process at random moments, with reloads and locks: in the end, what one process would have told.
+"""`kill -9` of a real process at random moments, with restarts, reloads and locks: in the end, what one process that
+nothing disturbs would have told.
 
 The moments come from a seed that is printed; KILL_SEED=n repeats or varies it.
 """
@@ -22,8 +23,10 @@ import yaml
 from app.config import load_settings
 from app.recording import MANIFEST, Recording, unpack
 from app.store import open_store
-from app.store.api import AlertFilter
+from app.store.api import EVERY_ALERT
+from tests.app import test_pipeline
 from tests.app.replaying_process import CONFIG
+from tests.app.test_pipeline import without_polls
 from tests.app.webhook import Webhook, webhook
 
 ROOT = CONFIG.parent
@@ -47,10 +50,10 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def process(recording: Path, folder: Path, hook: Webhook) -> Iterator[subprocess.Popen[str]]:
+def process(recording: Path, folder: Path, hook: Webhook, *how: str) -> Iterator[subprocess.Popen[str]]:
     """Start one; it is killed at the end when it still runs."""
     folder.mkdir(exist_ok=True)
-    words = [sys.executable, "-m", "tests.app.replaying_process", str(recording), str(folder), hook.url]
+    words = [sys.executable, "-m", "tests.app.replaying_process", str(recording), str(folder), hook.url, *how]
     with (folder / "log").open("a") as log:
         started = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
     patience = threading.Timer(MAX_S, started.kill)
@@ -74,17 +77,12 @@ def lines(started: subprocess.Popen[str]) -> Iterator[str]:
 def content(folder: Path) -> dict[str, Any]:
     """All that a user or a receiver can see, without the clock of the run and the number of polls."""
     with open_store(f"sqlite:///{folder / 'store/clustercep.db'}", durable=False) as store:
-        alerts = sorted(store.alerts(AlertFilter(limit=10_000)), key=lambda a: a.id)
-        return {
-            "alerts": [(a.id, a.query, a.state, a.start_ms, a.end_ms, a.n_matches, a.revision) for a in alerts],
-            "changes": [(c.alert_id, c.revision, c.to_state) for a in alerts for c in store.alert(a.id).changes],
-            "reports": sorted((r.id, r.summary) for r in store.reports(limit=10_000)),
-            "outbox": sorted((n.idempotency_key, n.receiver, n.status) for n in store.notifications()),
-            "events": [(s.name, s.source, s.type, s.value) for s in store.statistics() if "poll" not in s.name],
-        }
+        found = without_polls(test_pipeline.content(store, folder / "store"))
+        assert len(found["alerts"]) < EVERY_ALERT.limit  # else there are more
+        return {**found, "outbox": sorted((n.idempotency_key, n.receiver, n.status) for n in store.notifications())}
 
 
-def test_kills_reloads_and_locks_lose_and_double_nothing(recording: Path, tmp_path: Path) -> None:
+def test_kills_restarts_reloads_and_locks_lose_and_double_nothing(recording: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("KILL_SEED", "1"))
     print(f"KILL_SEED={seed}")
     chosen = random.Random(seed)
@@ -96,7 +94,7 @@ def test_kills_reloads_and_locks_lose_and_double_nothing(recording: Path, tmp_pa
     seen: list[str] = []
     with webhook() as hook:
         for left in (*(chosen.randrange(20, 250) for _ in range(3)), None):
-            with process(recording, tmp_path / "cut", hook) as cut:
+            with process(recording, tmp_path / "cut", hook, "disturbed") as cut:
                 seen += until_killed(cut, left, tmp_path / "cut/store/clustercep.db", chosen)
         received = {key for key, _ in hook.received}
     print({what: seen.count(what) for what in sorted(set(seen))})
