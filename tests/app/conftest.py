@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 import engine
 from app.store import Store, open_store
 from tests.app import postgresql
+from tests.new_store import placed
 
 _databases = count(1)
 
@@ -27,7 +28,7 @@ def _compiled_kernels() -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """An empty store in a file."""
-    with open_store(f"sqlite:///{tmp_path / 'store.db'}") as opened:
+    with open_store(placed(tmp_path / "store.db")) as opened:
         yield opened
 
 
@@ -63,7 +64,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty store, of every kind."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'store.db'}"
+        return placed(tmp_path / "store.db")
     folder = str(request.getfixturevalue("postgresql_server"))
     return postgresql.url_of(folder, _created(folder, str(request.getfixturevalue("postgresql_template"))))
 

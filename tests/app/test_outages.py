@@ -32,6 +32,7 @@ from tests.app.pipeline_fixtures import start
 from tests.app.test_delivery import fill_outbox
 from tests.app.test_pipeline import content, scripts, uninterrupted, without_polls
 from tests.app.test_runner import write_settings
+from tests.new_store import placed
 
 OUTAGE = (60, 110)
 """When the store refuses (ms)."""
@@ -70,7 +71,7 @@ class World:
         self.folder = folder
         self.clock = SetClock(0)
         settings = write_settings(folder / "settings")
-        opened = open_store(f"sqlite:///{folder / 'store.db'}", durable=False)
+        opened = open_store(placed(folder / "store.db"), durable=False)
         self.store = FlakyStore(opened._engine)
         self.runner = Runner(
             settings, checked_queries(settings), self.store, Notifier(self.store, {}, self.clock), self.clock

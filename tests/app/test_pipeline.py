@@ -20,6 +20,7 @@ from collectors.schema import event_table
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, logged, start
 from tests.examples import examples
+from tests.new_store import placed
 
 BOUNDARIES = ("collect", "order", "match", "checkpoint", "log", "store", "commit", "notify")
 
@@ -125,7 +126,7 @@ def test_a_kill_at_any_boundary_neither_loses_nor_repeats(tmp_path: Path, expect
 def test_any_series_of_kills(
     tmp_path_factory: pytest.TempPathFactory, expected: dict[str, Any], kills: list[tuple[str, int]]
 ) -> None:
-    folder = tmp_path_factory.mktemp("kills")
+    folder = tmp_path_factory.mktemp("kills") / "one"
     now_ms = 0
     for name, after in kills:
         now_ms = until_killed(folder, name, after, now_ms)
@@ -150,7 +151,8 @@ def crash_and_go_on(folder: Path, name: str, at_steps: list[int]) -> None:
 
 def until_killed(folder: Path, name: str, after: int, from_ms: int) -> int:
     """Run until the boundary is reached for the (after + 1)-th time; returns when that was."""
-    folder.mkdir(exist_ok=True)
+    if not folder.exists():
+        placed(folder / "store.db")
     n_left = after
 
     def boundary(reached: str) -> None:

@@ -33,6 +33,13 @@ _MADE_OF_NAMES = """() => [
     ...[...document.querySelectorAll('script')].filter(script => script.textContent.includes('alert(1)')),
     ...document.querySelectorAll('.katex'),
 ].map(node => node.outerHTML)"""
+_GO = """address => {
+    document.querySelector('[data-testid=stApp]').dataset.testScriptState = 'asked';
+    history.pushState({}, '', address);
+    dispatchEvent(new PopStateEvent('popstate'));
+}"""
+"""As 'back' and 'forward' go: only the page's script runs, nothing is loaded anew. Streamlit says anew what state the
+script is in as soon as it runs."""
 _FORGET = "() => { localStorage.clear(); sessionStorage.clear() }"
 _TEXT = """() => {
     const main = document.querySelector('[data-testid=stMain]');
@@ -66,14 +73,18 @@ class Visitor:
     complaints: list[str] = field(default_factory=list)
 
     def open(self, path: str, title: str | re.Pattern[str]) -> Page:
-        """A page by its address, once it stands still under its title."""
-        self.page.goto(f"{self.url}{path}")
+        """A page by its address, once it stands still under its title; the first is loaded, as by a link in a chat."""
+        if self.page.url.startswith(self.url):
+            self.page.evaluate(_GO, f"{self.url}{path}")
+        else:
+            self.page.goto(f"{self.url}{path}")
         return self.settled(title)
 
     def settled(self, title: str | re.Pattern[str]) -> Page:
         """The page, once it stands still under this title."""
         expect(self.page.locator("h1").first).to_have_text(title)
         self.still()
+        expect(self.page.locator("h1").first).to_have_text(title)  # the page before may have had the same
         return self.page
 
     def resize(self, width: int, height: int) -> None:

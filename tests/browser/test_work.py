@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 from playwright.sync_api import expect
 
@@ -67,24 +69,38 @@ def test_an_alert_is_silenced_for_a_time(visitor: OwnVisitor, served: Site) -> N
     expect(page.get_by_text(re.compile("known, being replaced.*by "))).to_be_visible()
 
 
-def test_a_query_is_judged_while_it_is_typed_and_run(visitor: OwnVisitor) -> None:
+def test_a_query_is_judged_while_it_is_typed_and_run(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
-    page = own.open("editor", "Query editor")
+    page = own.open("editor?name=queued-data", "Query editor")
     field = page.get_by_role("textbox", name="Text of the query")
+    text = (served.settings.queries.directory / "queued-data.cep").read_text(encoding="utf-8")
+    expect(field).to_have_value(text)
+    expect(page.get_by_role("status").filter(has_text="Valid. It reads ")).to_be_visible()
     field.fill("WITHIN 1 hour\nRETURN a.task_id, a.period_ms\n")
     field.press("End")
     field.press_sequentially("WHERE skip_till_next_match { a.period_ms > 100000 }\nPATTERN SEQ(MapEn")
     field.press_sequentially(" a)")
     verdict = page.get_by_role("status").filter(has_text="Line 4, column 13")
     expect(verdict).to_contain_text("^^^^^")
-    expect(page.get_by_role("button", name="Run", exact=False).first).to_be_visible()
+    expect(verdict).to_contain_text("did you mean MapEnd?")
+    expect(page).to_have_url(re.compile(r"editor\?text="))
+    run = page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Run")
+    expect(run).to_be_disabled()
     for _ in range(3):
         field.press("Backspace")
     field.press_sequentially("d a)")
     expect(page.get_by_role("status").filter(has_text="Valid. It reads MapEnd")).to_be_visible()
+    expect(run).to_be_enabled()
     field.press("Control+Enter")
     expect(page.get_by_text(re.compile(r"^1 rows? from \d+ events"))).to_be_visible()
-    own.reads("task_1795178134302_0005_m_000000")
+    task = "task_1795178134302_0005_m_000000"
+    own.reads(task)
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="JSON lines").click()
+    (row,) = Path(downloading.value.path()).read_text(encoding="utf-8").splitlines()
+    values = json.loads(row)["values"]
+    assert values["task_id"] == task
+    assert values["period_ms"] > 100_000
 
 
 def test_a_long_query_shows_progress_and_is_stopped(visitor: OwnVisitor) -> None:

@@ -20,6 +20,7 @@ from app.config import load_settings
 from app.settings import Receiver, Severity
 from app.store.api import Store
 from tests.app.alerting_fixtures import FakeMatch
+from tests.new_store import placed
 
 T0_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
@@ -82,6 +83,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Raised]:
     config.write_text("store: {directory: data}\n", encoding="utf-8")
     monkeypatch.setenv("CLUSTERCEP_CONFIG", str(config))
     monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
+    placed(tmp_path / "data" / "clustercep.db")
     with open_configured_store(load_settings(config), durable=False) as store:
         yield Raised(tmp_path, store)
 

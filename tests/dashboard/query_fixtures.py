@@ -19,6 +19,7 @@ from app.store.api import Store
 from app.store.models import CheckpointRow
 from collectors.schema import load_event_types
 from engine.events import EventBatch
+from tests.new_store import placed
 
 CLUSTER = load_event_types()
 EPOCH = "0" * 16
@@ -52,7 +53,7 @@ class Installation:
         return load_settings(self.folder / "config.yaml")
 
     def store(self) -> Store:
-        """The store; made at the first time."""
+        """The store."""
         return open_configured_store(self.settings, durable=False)
 
     def query(self, name: str, text: str) -> None:
@@ -89,7 +90,7 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
     (tmp_path / "queries" / "RUNBOOK.md").write_text(RUNBOOK, encoding="utf-8")
     monkeypatch.setenv("CLUSTERCEP_CONFIG", str(tmp_path / "config.yaml"))
     monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
-    made.store().close()
+    placed(tmp_path / "data" / "clustercep.db")
     return made
 
 

@@ -1,14 +1,8 @@
-"""The text field in a real browser: alone with a clock of its own, and in the whole dashboard."""
+"""The text field in a real browser, alone, with a clock of its own; in the whole dashboard: `tests/browser`."""
 
 from __future__ import annotations
 
 import base64
-import json
-import os
-import re
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard import editor_component
-from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, attempts, installation
-
-__all__ = ["installation"]  # a fixture
+from tests.dashboard.query_fixtures import HOSTILE, SLOW
 
 FOLDER = Path(editor_component.__file__).parent
-WAIT_MS = 60_000
 
 MOUNT = """async ([html, css, js, data]) => {
   const host = document.createElement("div");
@@ -76,9 +67,6 @@ def problem(line: int, column: int, end_column: int, **changes: Any) -> dict[str
         "message": "no such type", "line": line, "column": column, "end_line": line, "end_column": end_column,
         "excerpt": ["the line", " ^^"], "expected": "MapEnd", "remedy": "did you mean MapEnd?", **changes,
     }  # fmt: skip
-
-
-# -------------------------------------------------------------- the field alone
 
 
 def test_nothing_can_be_typed_before_the_field_has_its_text(page: Page) -> None:
@@ -222,58 +210,3 @@ def test_both_layers_lie_on_each_other(page: Page) -> None:
     place = "node => { const s = getComputedStyle(node), b = node.getBoundingClientRect();" \
         " return [s.font, s.lineHeight, s.padding, s.whiteSpace, s.tabSize, b.left, b.top] }"  # fmt: skip
     assert page.locator(".shown").evaluate(place) == page.locator(".typed").evaluate(place)
-
-
-# ---------------------------------------------------------- the whole dashboard
-
-
-@pytest.fixture
-def patient() -> Iterator[None]:
-    """A whole dashboard takes its time on a busy machine."""
-    expect.set_options(timeout=WAIT_MS)
-    yield
-    expect.set_options(timeout=5_000)
-
-
-@pytest.fixture
-def url(installation: Installation, patient: None) -> Iterator[str]:
-    """A dashboard over thirty attempts."""
-    installation.log(attempts(30))
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    command = [sys.executable, "-c", "from app.cli import main; main()", "dashboard", "--port", str(port)]
-    environment = {**os.environ, "CLUSTERCEP_CONFIG": str(installation.folder / "config.yaml")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = next(line for line in process.stdout if line.startswith("Dashboard: "))
-            yield line.removeprefix("Dashboard: ").strip()
-        finally:
-            process.terminate()
-
-
-def test_typing_is_judged_and_control_enter_gives_rows(url: str, browser: Browser) -> None:
-    context = browser.new_context(timezone_id="Asia/Tokyo")
-    page = context.new_page()
-    page.set_default_timeout(WAIT_MS)
-    page.goto(f"{url}editor?name=slow")
-    field = page.get_by_role("textbox", name="Text of the query")
-    expect(field).to_have_value(SLOW)
-    verdict = page.get_by_role("status").filter(has_text="Valid")
-    expect(verdict).to_contain_text("MapEnd, MapStart")
-    field.fill(SLOW.replace("MapStart", "MapStrat"))
-    expect(page.get_by_text("did you mean MapStart?")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"editor\?text="))
-    expect(page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Run")).to_be_disabled()
-    field.fill(SLOW)
-    expect(verdict).to_be_visible()
-    expect(page).to_have_url(re.compile("name=slow"))
-    field.press("Control+Enter")
-    expect(page.get_by_text("20 rows from 60 events")).to_be_visible()
-    expect(field).to_have_value(SLOW)
-    with page.expect_download() as downloading:
-        page.get_by_role("button", name="JSON lines").click()
-    rows = [json.loads(line) for line in Path(downloading.value.path()).read_text(encoding="utf-8").splitlines()]
-    assert [row["values"]["period_ms"] for row in rows] == list(range(1_000, 3_000, 100))
-    context.close()
