@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from engine.language import ast
 from engine.language.parser import parse
 from engine.language.resolver import resolve
 from engine.reference import reference_matches
-from tests.conformance.runtimes import RUNTIMES, Bindings, bindings_key, outcome, run_match, write_case
+from tests.conformance.runtimes import RUNTIMES, Bindings, bindings_key, run_match, write_case
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT.parent / "shared" / "conformance"
@@ -111,14 +109,3 @@ def test_events_as_the_cases_spell_them(path: Path, tmp_path: Path) -> None:
     case = load(path)
     result = run_match(*write_case(tmp_path, case["query"], case["events"]), "oracle")
     assert result.matches.keys() == expected(case).keys()
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_as_a_process(runtime: str, tmp_path: Path) -> None:
-    case = load(CASES / "im-three-overlap.json")
-    query_file, _ = write_case(tmp_path, case["query"], [])
-    lines = "".join(json.dumps(event) + "\n" for event in as_events(case))
-    command = [sys.executable, "-m", "app.match_command", "match", query_file, "-", "--runtime", runtime]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
-    result = outcome(done.returncode, done.stdout, done.stderr)
-    assert result.matches == pytest.approx({key: float(value) for key, value in expected(case).items()}, abs=1e-12)

@@ -25,6 +25,7 @@ from engine.runtime.shards import ShardedRuntime
 from engine.runtime.slices import SlicedRuntime, is_sliceable
 from tests.engine.runtime.test_shards import told
 from tests.engine.strategies import SCHEMA, QueryScope, queries
+from tests.examples import PROFILE
 
 QUERIES = QueryScope(outputs=("ALL", "ALL", "COLLAPSED", "COUNT"), confidence=True, having=True)
 
@@ -173,9 +174,14 @@ def test_rows_are_those_of_one_thread(shares: str) -> None:
 
 @pytest.mark.parametrize("number", [n for n, text in enumerate(BY_HAND) if "[" in text.partition("{")[2]])
 def test_matches_go_on_while_others_begin_in_a_new_state(number: int) -> None:
-    """From time to key and back, whatever is under way then: with intervals that reach beyond, and saved there."""
+    """From time to key and back, whatever is under way then: with intervals that reach beyond, and saved there.
+
+    A query has one half of the streams, its neighbour the other; all of them in the thorough profile.
+    """
     done: Counter[str] = Counter()
     for seed in (*range(16), *range(17, 32, 2)):
+        if PROFILE != "thorough" and (seed // 2 + number) % 2:
+            continue
         text = re.sub(r"WITHIN \d+", f"WITHIN {(20, 40, 60)[seed % 3]}", BY_HAND[number])
         query = compile_query(text, SCHEMA, name="q")
         sizes = ([70, 6, 4, 6], [70, 3], [70, 3, 70])[seed // 2 % 3]
