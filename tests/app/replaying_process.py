@@ -28,7 +28,7 @@ from app.spool import Spool
 from app.store import Store, schema
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
-RELOAD_EVERY, RESTART_EVERY = 40, 7
+RELOAD_EVERY, RESTART_EVERY = 20, 7
 """Steps between reloads, and between those after which everything is put together anew, in a process that is
 disturbed."""
 

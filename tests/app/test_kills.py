@@ -33,6 +33,9 @@ ROOT = CONFIG.parent
 CUT_MS = 500_000
 """Of the recording that is replayed: until after the first three faults."""
 
+POLL_MS = 10_000
+"""Half as often as it was recorded: half the steps, and whatever is between two of them comes together."""
+
 MAX_S = 900
 """After this a process that hangs is ended, and the test fails."""
 
@@ -45,6 +48,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Recording.open(unpacked, unpacked, settings.replay).folder
     manifest = yaml.safe_load((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["ended_ms"] = manifest["started_ms"] + CUT_MS
+    manifest["poll_interval_ms"] = POLL_MS
     (folder / MANIFEST).write_text(yaml.safe_dump(manifest), encoding="utf-8")
     return folder
 
@@ -93,7 +97,7 @@ def test_kills_restarts_reloads_and_locks_lose_and_double_nothing(recording: Pat
     assert keys == {key for key, _, _ in expected["outbox"]}
     seen: list[str] = []
     with webhook() as hook:
-        for left in (*(chosen.randrange(20, 250) for _ in range(3)), None):
+        for left in (*(chosen.randrange(10, 150) for _ in range(3)), None):
             with process(recording, tmp_path / "cut", hook, "disturbed") as cut:
                 seen += until_killed(cut, left, tmp_path / "cut/store/clustercep.db", chosen)
         received = {key for key, _ in hook.received}

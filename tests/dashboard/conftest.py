@@ -46,7 +46,8 @@ HOSTILE = (
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_kernels() -> None:
     """Queries run in processes with a time limit: none of them should wait for the compiler."""
-    engine.warm_kernels()
+    if not engine.kernels_are_compiled():
+        engine.warm_kernels()
 
 
 @pytest.fixture(scope="session", autouse=True)

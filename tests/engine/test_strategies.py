@@ -27,7 +27,7 @@ from tests.engine.strategies import (
 )
 from tests.examples import examples
 
-N_COUNTED = 1_000
+N_COUNTED = 600
 
 
 def has(construct: str, text: str) -> bool:
