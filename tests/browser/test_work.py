@@ -76,6 +76,10 @@ def test_a_query_is_judged_while_it_is_typed_and_run(visitor: OwnVisitor, served
     text = (served.settings.queries.directory / "queued-data.cep").read_text(encoding="utf-8")
     expect(field).to_have_value(text)
     expect(page.get_by_role("status").filter(has_text="Valid. It reads ")).to_be_visible()
+    field.fill(text.replace("PATTERN", "PATERN"))
+    expect(page).to_have_url(re.compile(r"editor\?text="))
+    field.fill(text)
+    expect(page).to_have_url(re.compile("name=queued-data"))
     field.fill("WITHIN 1 hour\nRETURN a.task_id, a.period_ms\n")
     field.press("End")
     field.press_sequentially("WHERE skip_till_next_match { a.period_ms > 100000 }\nPATTERN SEQ(MapEn")
@@ -83,7 +87,6 @@ def test_a_query_is_judged_while_it_is_typed_and_run(visitor: OwnVisitor, served
     verdict = page.get_by_role("status").filter(has_text="Line 4, column 13")
     expect(verdict).to_contain_text("^^^^^")
     expect(verdict).to_contain_text("did you mean MapEnd?")
-    expect(page).to_have_url(re.compile(r"editor\?text="))
     run = page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Run")
     expect(run).to_be_disabled()
     for _ in range(3):
