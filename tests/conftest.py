@@ -70,7 +70,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _logs_of_this_test_alone() -> None:
     """Commands configure the logs of their process; within the tests' process the next test shall hear all the same.
 
-    Without colours, and errors as Python tells them: by default a traceback takes 0.2 s to be painted.
+    Without colours, and errors as Python tells them: painting a traceback takes 16 ms, writing it 0.2 ms.
     """
     structlog.reset_defaults()
     told = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)

@@ -19,8 +19,8 @@ _databases = count(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled_kernels() -> None:
-    """Some tests wait for processes that match: none of them should wait for the compiler."""
+def compiled_kernels() -> None:
+    """Some tests wait for processes that match, also with a time limit: none of them should wait for the compiler."""
     if not engine.kernels_are_compiled():
         engine.warm_kernels()
 

@@ -79,6 +79,7 @@ def follow(
         spool.advance(now_ms)
         if disturbed and number % RESTART_EVERY == RESTART_EVERY - 1:
             runner.go_back()
+            say("restart")
         runner.live.pipeline.boundary = say
         if disturbed and number % RELOAD_EVERY == RELOAD_EVERY - 1:
             assert runner.reload(lambda: CheckReport((), settings=settings, queries=queries)).ok

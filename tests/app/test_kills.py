@@ -36,6 +36,9 @@ CUT_MS = 500_000
 POLL_MS = 10_000
 """Half as often as it was recorded: half the steps, and whatever is between two of them comes together."""
 
+MOST_ROWS = 1_000
+"""That a store gives of reports and late events when it is not asked for more."""
+
 MAX_S = 900
 """After this a process that hangs is ended, and the test fails."""
 
@@ -82,7 +85,8 @@ def content(folder: Path) -> dict[str, Any]:
     """All that a user or a receiver can see, without the clock of the run and the number of polls."""
     with open_store(f"sqlite:///{folder / 'store/clustercep.db'}", durable=False) as store:
         found = without_polls(test_pipeline.content(store, folder / "store"))
-        assert len(found["alerts"]) < EVERY_ALERT.limit  # else there are more
+        assert len(found["alerts"]) < EVERY_ALERT.limit  # else there are more, as of the others
+        assert max(len(found["reports"]), len(found["late"])) < MOST_ROWS
         return {**found, "outbox": sorted((n.idempotency_key, n.receiver, n.status) for n in store.notifications())}
 
 
@@ -103,7 +107,7 @@ def test_kills_restarts_reloads_and_locks_lose_and_double_nothing(recording: Pat
         received = {key for key, _ in hook.received}
     print({what: seen.count(what) for what in sorted(set(seen))})
     assert seen[-1] == "told", (tmp_path / "cut/log").read_text()
-    assert {"outage", "reload"} <= set(seen)
+    assert {"outage", "reload", "restart"} <= set(seen)
     assert content(tmp_path / "cut") == expected
     assert received == keys
 

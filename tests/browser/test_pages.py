@@ -73,21 +73,17 @@ def test_a_job_from_the_list_with_its_straggler(visitor: OwnVisitor, served: Sit
 
 def test_the_cluster_with_its_hosts_load_and_alerts(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
+    page = own.open("cluster?host=node1", "Cluster")
+    expect(page.get_by_role("link", name="Alerts of node1")).to_be_visible()
+    expect(page.get_by_test_id("stVegaLiteChart").locator("svg").nth(4)).to_be_visible()
     page = own.open("cluster", "Cluster")
     expect(page.get_by_role("heading", name="cpu_user by host")).to_be_visible()
     expect(page.get_by_test_id("stVegaLiteChart").locator("svg, canvas")).to_have_count(3)
     own.reads(*served.summary["alerts"], f"{len(HOSTS) + len(HOSTILE)} hosts", "22 episodes of imbalance")
-    page = own.open("cluster?host=node1", "Cluster")
-    expect(page.get_by_role("link", name="Alerts of node1")).to_be_visible()
-    expect(page.get_by_test_id("stVegaLiteChart").locator("svg").nth(4)).to_be_visible()
 
 
 def test_queries_and_one_with_its_alerts(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
-    own.open("queries", "Queries")
-    names = [path.stem for path in served.settings.queries.directory.glob("*.cep")]
-    assert len(names) >= 9
-    own.reads(*names)
     page = own.open("query?name=load-imbalance-task", "load-imbalance-task")
     page.get_by_text("Explain: how it is read").click()
     expect(page.get_by_text(re.compile("skip_till_any_match")).first).to_be_visible()
@@ -95,14 +91,18 @@ def test_queries_and_one_with_its_alerts(visitor: OwnVisitor, served: Site) -> N
     page = own.open("query?name=mapper-lifetimes", "mapper-lifetimes")
     expect(page.get_by_role("heading", name="Report rows")).to_be_visible()
     own.reads(served.manifest.jobs[-1].job_id)
+    own.open("queries", "Queries")
+    names = [path.stem for path in served.settings.queries.directory.glob("*.cep")]
+    assert len(names) >= 9
+    own.reads(*names)
 
 
 def test_reports_in_all_their_parts_with_hostile_names(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
     facts = {
+        "Queued data": ("By job", "Queued map output", "At most waited"),
         "Stragglers": ("Worst attempts", "Hosts, the slowest first", "90 % below"),
         "Life times": ("By user", "By job", "95 % within"),
-        "Queued data": ("By job", "Queued map output", "At most waited"),
     }
     for part, told in facts.items():
         page = own.open(f"reports?part={part}", "Reports")
@@ -119,11 +119,11 @@ def test_reports_in_all_their_parts_with_hostile_names(visitor: OwnVisitor, serv
 def test_health_in_all_its_parts(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
     facts = {
+        "Storage": "Event log",
         "Sources": "Events",
         "Problems": "unreadable",
         "Engine": "mapper-straggler-running",
         "Notifications": "demo",
-        "Storage": "Event log",
     }
     for part, fact in facts.items():
         page = own.open(f"health?part={part}", "Health")

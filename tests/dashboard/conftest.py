@@ -12,7 +12,6 @@ import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 
-import engine
 from app.alerting.catalog import QueryInfo
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.assembly import open_configured_store
@@ -20,7 +19,10 @@ from app.config import load_settings
 from app.settings import Receiver, Severity
 from app.store.api import Store
 from tests.app.alerting_fixtures import FakeMatch
+from tests.app.conftest import compiled_kernels
 from tests.new_store import placed
+
+__all__ = ["compiled_kernels"]  # a fixture
 
 T0_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
@@ -41,13 +43,6 @@ HOSTILE = (
     "-> <- -- >= &lt;b&gt; &amp;",
     "שלום עולם (x)",
 )
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _compiled_kernels() -> None:
-    """Queries run in processes with a time limit: none of them should wait for the compiler."""
-    if not engine.kernels_are_compiled():
-        engine.warm_kernels()
 
 
 @pytest.fixture(scope="session", autouse=True)
