@@ -1,8 +1,10 @@
-"""Durations and sizes as people write them: `15 s`, `2 min`, `1 day`, `64 MiB`."""
+"""Durations, sizes and times as people write and read them: `15 s`, `2 min`, `1 day`, `64 MiB`."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -27,6 +29,8 @@ UNITS_MS = {
 }
 UNITS_BYTES = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
+_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
 _QUANTITY = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([A-Za-z]+)\s*")
 
 
@@ -42,17 +46,49 @@ def parse_size_bytes(text: str) -> int:
     return _quantity(text, UNITS_BYTES, "a number and a unit of size, such as '500 kB' or '64 MiB'")
 
 
-def format_duration(duration_ms: int) -> str:
-    """`90000` -> `1 min 30 s`: at most two parts, the biggest first."""
-    if duration_ms < 1_000:
-        return f"{duration_ms} ms"
-    parts = []
-    rest = duration_ms // 1_000
-    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        n_units, rest = divmod(rest, seconds)
+def format_duration(duration_ms: float) -> str:
+    """`63665` -> `1 min 4 s`, `10716` -> `10.7 s`: at most two neighbouring units, rounded to the nearest.
+
+    Below a minute seconds have one decimal, below a second milliseconds none; a minus sign stands before negative ones.
+    """
+    if duration_ms < 0:
+        return f"-{format_duration(-duration_ms)}"
+    if round(duration_ms) < 1_000:
+        return f"{round(duration_ms)} ms"
+    if round(duration_ms / 100) < 600:
+        return f"{round(duration_ms / 1_000, 1):g} s"
+    for (unit, unit_s), (smaller, smaller_s) in pairwise(_UNITS_S):
+        n_smaller = round(duration_ms / 1_000 / smaller_s)
+        n_units, rest = divmod(n_smaller, unit_s // smaller_s)
         if n_units:
-            parts.append(f"{n_units} {unit}")
-    return " ".join(parts[:2])
+            return f"{n_units} {unit} {rest} {smaller}" if rest else f"{n_units} {unit}"
+    raise AssertionError("a minute or more has minutes")
+
+
+def format_size(n_bytes: float) -> str:
+    """`144049176` -> `137.4 MiB`; a minus sign stands before negative ones."""
+    if n_bytes < 0:
+        return f"-{format_size(-n_bytes)}"
+    number = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        rounded = round(number) if unit == "B" else round(number, 1)
+        if rounded < 1024:
+            return f"{rounded} {unit}"
+        number /= 1024
+    return f"{number:,.1f} EiB"
+
+
+def format_time(time_ms: float) -> str:
+    """`1795178714919` -> `2026-11-20 14:05:14.919 UTC`; without the milliseconds where they are 0.
+
+    Raises ValueError for what no calendar shows.
+    """
+    try:
+        at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(time_ms))
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"{time_ms!r}: expected milliseconds since 1970 between the years 1 and 9999") from error
+    text = at.isoformat(sep=" ", timespec="milliseconds" if at.microsecond else "seconds")
+    return text.replace("+00:00", " UTC")
 
 
 def _quantity(text: str, units: dict[str, int], expected: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from app.durations import format_size
 from dashboard.store import (
     LateEventRow,
     NotificationRow,
@@ -350,14 +351,7 @@ def silences_frame(rows: Sequence[SilenceRow], now_ms: int) -> pd.DataFrame:
 
 def size(n_bytes: int | None) -> str:
     """`1.5 GiB`; an em dash for none."""
-    if n_bytes is None:
-        return "—"
-    number = float(n_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} TiB"
+    return "—" if n_bytes is None else format_size(n_bytes)
 
 
 def lag(watermark_ms: int | None, now_ms: int) -> str:

@@ -48,9 +48,7 @@ def exactly(time_ms: int | None) -> str:
 
 def duration(duration_ms: int | None) -> str:
     """`1 min 30 s`; an em dash for none, a minus sign before negative ones."""
-    if duration_ms is None:
-        return "—"
-    return format_duration(duration_ms) if duration_ms >= 0 else f"-{format_duration(-duration_ms)}"
+    return "—" if duration_ms is None else format_duration(duration_ms)
 
 
 def ago(time_ms: int | None, at_ms: int) -> str:

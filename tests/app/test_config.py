@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.config import load_settings, read_secret
-from app.durations import format_duration, parse_duration_ms, parse_size_bytes
+from app.durations import format_duration, format_size, format_time, parse_duration_ms, parse_size_bytes
 from app.errors import ConfigError
 from app.settings import Section, Settings, key_of
 
@@ -202,14 +202,46 @@ def test_sizes() -> None:
     assert parse_size_bytes("3 kB") == 3_000
 
 
-@given(st.integers(1, 10**6), st.sampled_from(["ms", "s", "min", "h", "d"]))
-def test_a_formatted_duration_of_one_unit_reads_back(n: int, unit: str) -> None:
-    duration_ms = parse_duration_ms(f"{n} {unit}")
-    shown = format_duration(duration_ms)
-    parts = shown.split()
+@given(st.integers(1, 10**11))
+def test_a_formatted_duration_is_the_nearest_of_its_form(duration_ms: int) -> None:
+    parts = format_duration(duration_ms).split()
     read = sum(parse_duration_ms(f"{a} {b}") for a, b in zip(parts[::2], parts[1::2], strict=True))
-    assert read <= duration_ms
-    assert duration_ms - read < duration_ms * 0.05 + 1_000
+    finest = next(ms for least, ms in _FINEST if read >= least)
+    assert 2 * abs(read - duration_ms) <= finest
+
+
+_FINEST = ((86_400_000, 3_600_000), (3_600_000, 60_000), (60_000, 1_000), (1_000, 100), (0, 1))
+"""From so many milliseconds on, the smallest step that is shown."""
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (999.7, "1 s"),
+        (10_716, "10.7 s"),
+        (59_949, "59.9 s"),
+        (59_950, "1 min"),
+        (63_665, "1 min 4 s"),
+        (119_700, "2 min"),
+        (3_599_800, "1 h"),
+        (86_399_000, "1 d"),
+        (-90_000, "-1 min 30 s"),
+    ],
+)
+def test_durations_are_rounded(duration_ms: float, text: str) -> None:
+    assert format_duration(duration_ms) == text
+
+
+def test_formatted_sizes_and_times() -> None:
+    assert [format_size(n) for n in (0, 1023, 1023.6, 144_049_176, 2**20 - 1, -2048)] == [
+        "0 B", "1023 B", "1.0 KiB", "137.4 MiB", "1.0 MiB", "-2.0 KiB",
+    ]  # fmt: skip
+    assert format_time(1_795_178_714_919) == "2026-11-20 12:45:14.919 UTC"
+    assert format_time(0) == "1970-01-01 00:00:00 UTC"
+    with pytest.raises(ValueError, match="between the years"):
+        format_time(2**62)
 
 
 @settings(max_examples=settings().max_examples // 2)

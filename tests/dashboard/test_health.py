@@ -123,7 +123,7 @@ def test_engine_shares_and_load() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_bytes", "text"), [(None, "—"), (5, "5 B"), (1536, "1.5 KiB"), (3 * 2**30, "3.0 GiB"), (2**52, "4096.0 TiB")]
+    ("n_bytes", "text"), [(None, "—"), (5, "5 B"), (1536, "1.5 KiB"), (3 * 2**30, "3.0 GiB"), (2**52, "4.0 PiB")]
 )
 def test_sizes(n_bytes: int | None, text: str) -> None:
     assert size(n_bytes) == text
@@ -299,7 +299,7 @@ def test_storage_tells_span_and_sizes(installation: Installation) -> None:
     page = view("health", part="Storage")
     assert "SQLite" in texts(page)
     metrics = {metric.label: metric.value for metric in page.metric}
-    assert metrics["Events cover"] == "2 s"
+    assert metrics["Events cover"] == "2.2 s"
     assert metrics["Event log"].endswith("iB")
 
 
@@ -310,7 +310,7 @@ def test_a_damaged_file_of_the_event_log_is_named(installation: Installation) ->
     (folder / file.name.replace("live", "history")).write_bytes(b"PAR1 no columns PAR1")
     page = view("health", part="Storage")
     assert "history" in page.warning[-1].value
-    assert {metric.label: metric.value for metric in page.metric}["Events cover"] == "2 s"
+    assert {metric.label: metric.value for metric in page.metric}["Events cover"] == "2.2 s"
     assert "left out: 1" in texts(view("editor", name="slow"))
 
 
