@@ -111,7 +111,7 @@ def match(
     runtime: Annotated[
         RuntimeChoice,
         typer.Option(
-            help="auto: compiled, and the oracle for what that refuses; automaton: everything by the general automaton. "
+            help="auto: compiled, and the oracle for what that refuses; automaton: all by the general automaton. "
             "The others: baselines."
         ),
     ] = RuntimeChoice.AUTO,
