@@ -38,6 +38,7 @@ from engine.matching.rows import MatchRow
 from engine.matching.store import BROADCAST, EventStore, MovesBack
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.branches import is_plain
 from engine.uncertainty.possibilities import Possibilities
 
 _STATE_VERSION = 1
@@ -85,7 +86,7 @@ class AutomatonRuntime:
         self._depth = max((len(path) for path in plan.states.paths), default=0)
         self._waits = any(end.crossings for end in plan.states.exits)
         self._results: TakesMatches = results or Results(
-            plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=()
+            plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=shapes_of(plan)
         )
         self._pending = taken(room(len(plan.returns), self._depth))
         self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)
@@ -424,6 +425,13 @@ def bound_variables(plan: AutomatonPlan) -> tuple[BoundVariable, ...]:
     )
 
 
+def shapes_of(plan: AutomatonPlan) -> list[tuple[int, ...]]:
+    """The sequences of variables that a match may be: the only one of a plain sequence, none of other patterns."""
+    if not is_plain(plan.query.pattern):
+        return []
+    return [tuple(range(plan.states.n_positive))]
+
+
 def _distinct(found: Pending) -> Int64Array:
     """The matches, those of broadcast events alone once: several partitions may have them."""
     seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
@@ -439,4 +447,4 @@ def _distinct(found: Pending) -> Int64Array:
     return np.array(chosen, np.int64)
 
 
-__all__ = ["AutomatonRuntime", "bound_variables"]
+__all__ = ["AutomatonRuntime", "bound_variables", "shapes_of"]

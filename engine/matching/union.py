@@ -15,7 +15,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import BoolArray, Int64Array
 from engine.language import ast
-from engine.matching.automaton import AutomatonRuntime
+from engine.matching.automaton import AutomatonRuntime, shapes_of
 from engine.matching.automaton import bound_variables as automaton_variables
 from engine.matching.base import Limits, Movable, Runtime
 from engine.matching.bindings import BoundVariable
@@ -264,7 +264,7 @@ def union_variables(branches: Sequence[Plan], variables: Sequence[str]) -> tuple
 
 def union_shapes(branches: Sequence[Plan], variables: Sequence[str]) -> list[tuple[int, ...]]:
     """The sequences of variables that a match may be; none when some are no plain sequences."""
-    if any(isinstance(branch, AutomatonPlan) for branch in branches):
+    if any(isinstance(branch, AutomatonPlan) and not shapes_of(branch) for branch in branches):
         return []
     return list(dict.fromkeys(tuple(variables.index(step.variable) for step in branch.steps) for branch in branches))
 

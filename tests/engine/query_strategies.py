@@ -62,6 +62,7 @@ EVERYTHING = QueryScope(
     conjunctions=True,
     any_of=True,
     negated_patterns=True,
+    n_negated=(0, 0, 0, 0, 1, 2),
     within_events=True,
     slide=True,
     open_on=True,
@@ -89,7 +90,7 @@ def queries(draw: st.DrawFn, scope: QueryScope = EVERYTHING) -> str:
     if scope.ties and draw(st.integers(0, 3)) == 0:
         clauses.append("TIES STRICT")
     if scope.confidence and draw(st.booleans()):
-        clauses.append(f"CONFIDENCE >= {draw(st.sampled_from(['0.1', '0.5', '0.95']))}")
+        clauses.append(f"CONFIDENCE >= {draw(st.sampled_from(_THRESHOLDS))}")
     if scope.limit and not output.startswith("TOP") and draw(st.integers(0, 3)) == 0:
         clauses.append(f"LIMIT {draw(st.integers(1, 4))}")
     bound = [part for part in parts if part.negation is None]
@@ -116,6 +117,19 @@ def _windows(scope: QueryScope) -> st.SearchStrategy[str]:
         )
         own.append(st.tuples(lengths, openers).map(" OPEN ON ".join))
     return st.one_of([*plain, *own])
+
+
+# Some that confidences are equal to, and just above and below these.
+_THRESHOLDS = [
+    "0.1",
+    "0.5",
+    "0.95",
+    "0",
+    "1",
+    "0.25",
+    "0.75",
+    *(f"{n / 8 + d:.12f}" for n in (2, 4, 6) for d in (4e-10, -4e-10)),
+]
 
 
 @st.composite
@@ -227,15 +241,37 @@ _LIST = (
     "{v}[i].x <= {v}[{v}.len].x + 1",
     "{v}[i].x {op} {f}({v}[].x)",
     "{v}[i].y <= max({v}[..{v}.len-1].y)",
+    "{v}[{v}.len].x {op} {f}({v}[..{v}.len-1].x)",
+    "{v}[{v}.len].x > 2 * {f}({v}[..{v}.len-1].x)",
+    "{f}({v}[..{v}.len-1].y) {op} {h}",
+    "NOT {f}({v}[..{v}.len-1].x) {op} {n}",
+    "({f}({v}[..{v}.len-1].x) {op} {n} OR {v}[1].s = 'ok')",
+    "count({v}[..{v}.len-1].x) {op} 1",
+    "stddev({v}[..{v}.len-1].y) < 1",
+    "{v}[i].x {op} {f}({v}[..{v}.len-1].x)",
+    "{f}({v}[..i-1].y) - {v}[i-1].y {op} {h}",
+    "count({v}[].x) {op} count({v}[])",
+    "first({v}[].s) = last({v}[].s)",
+    "last({v}[..{v}.len-1].s) = 'ok'",
+    "sum({v}[].y) / count({v}[]) {op} {h}",
 )
 _LIST_AND_SINGLE = (
     "{w}.y > stddev({v}[].x)",
     "{v}[i].x >= {w}.x",
+    "{v}[i].x >= {w}.x - 1",
     "{v}[1].x {op} {w}.x",
     "{w}.x {op} {f}({v}[].x)",
     "{v}[{v}.len].y <= {w}.y",
+    "{w}.x {op} {f}({v}[..{v}.len-1].x)",
+    "{v}[i].timestamp - {w}.timestamp < 5",
 )
-_SINGLE_AND_LIST = ("{v}.x > {u}[i].x", "{v}.x {op} {f}({u}[].x)", "{v}.x {op} {u}[{u}.len].x", "{v}.y >= {u}[1].y")
+_SINGLE_AND_LIST = (
+    "{v}.x > {u}[i].x",
+    "{v}.x > {u}[i].x - 2",
+    "{v}.x {op} {f}({u}[].x)",
+    "{v}.x {op} {u}[{u}.len].x",
+    "{v}.y >= {u}[1].y",
+)
 
 
 _TWO_LISTS = (
@@ -247,11 +283,26 @@ _TWO_LISTS = (
 )
 
 
+_VALUES_OF_LIST = (
+    "{f}({v}[].x)",
+    "count({v}[])",
+    "{v}[1].x",
+    "{v}[{v}.len].x",
+    "{f}({v}[..{v}.len-1].x)",
+    "{f}({v}[..{v}.len-1].y)",
+    "stddev({v}[].y)",
+    "count({v}[].x)",
+    "{v}[1].y - {v}[{v}.len].x",
+)
+_VALUES_OF_SINGLE = ("{v}.x", "{v}.x * 2", "{v}.y", "{v}.timestamp", "{v}.x / 2 - {v}.y", "{v}.x % 2")
+
+
 @st.composite
 def _values(draw: st.DrawFn, parts: Sequence[Part]) -> str:
     part = draw(st.sampled_from(list(parts)))
-    forms = ("{f}({v}[].x)", "count({v}[])", "{v}[1].x", "{v}[{v}.len].x") if part.is_many else ("{v}.x", "{v}.x * 2")
-    return draw(st.sampled_from(forms)).format(v=part.variable, f=draw(_AGGREGATE))
+    return draw(st.sampled_from(_VALUES_OF_LIST if part.is_many else _VALUES_OF_SINGLE)).format(
+        v=part.variable, f=draw(_AGGREGATE)
+    )
 
 
 CONSTRUCTS: dict[str, Callable[[str], bool] | str] = {
@@ -269,6 +320,8 @@ CONSTRUCTS: dict[str, Callable[[str], bool] | str] = {
     "group in a group": r"\)(\+|\*|\{[\d,]+\})[^\n]*\)\)(\+|\*|\{[\d,]+\})",
     "kleene in a group alone": r"\(\w\+ v\d+\[\]\)",
     "choice in a group": r"\(SEQ\((?=[^\n]*OR\()[^\n]*\)\)(\+|\*|\{)",
+    "several negations": r"!.*!",
+    "negations side by side": r"!\w v\d, !\w v",
     "and": r"AND\(",
     "and in a group": r"\([^\n]*AND\([^\n]*\)\)(\+|\*|\{)",
     "group in and": r"AND\([^\n]*\)(\+|\*|\{)[^\n]*\)",
@@ -299,6 +352,7 @@ CONSTRUCTS: dict[str, Callable[[str], bool] | str] = {
     "last": r"\.len\]",
     "running aggregate": r"\[\.\.i-1\]",
     "aggregate but the last": r"\.len-1\]",
+    "the first but the last": r"first\(v\d\[\.\.v\d\.len-1",
     "aggregate": r"(min|max|sum|avg|first|last)\(v\d\[\]",
     "stddev": r"stddev",
     "every event against a single one": r"v\d\.x > v\d\[i\]|\[i\]\.x >= v\d\.x",
