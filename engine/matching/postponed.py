@@ -312,12 +312,8 @@ class PostponedRuntime:
         collapsed = self.plan.output is ast.Output.COLLAPSED
         counting = Counting(context, self._threshold, self.limits.work_budget, collapsed)
         result: list[tuple[int, MatchRow]] = []
-        for number, pair in zip(numbers.tolist(), _as_pairs(decided[numbers]), strict=True):
-            counted = counting.of_pair(pair)
-            if counted is not None:
-                result.append((number, rows.of_pair(counted, collapsed)))
-                if len(result) == most:
-                    break
+        for number, counted in counting.of_pairs(decided[numbers], most):
+            result.append((int(numbers[number]), rows.of_pair(counted, collapsed)))
         self.n_unfinished += counting.n_unfinished
         self.n_work += counting.n_work
         return result
