@@ -12,11 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.confidence import TOLERANCE
 from engine.matching.distinct import confidence_of_any
 from engine.matching.listed import Key, Matches
-
-TOLERANCE = 1e-9
-"""Confidences that differ by less are equal: they are the same sum, added up in another order."""
 
 Window = tuple[int, int, int]
 """Start and end in ms, and what tells apart windows of one time: the place of the opening event in the stream."""
@@ -261,7 +259,6 @@ def _best(matches: Matches, match_of: Int64Array, group: Int64Array) -> int:
 __all__ = [
     "NO_OPENER",
     "NO_WINDOW",
-    "TOLERANCE",
     "BoundIds",
     "Entries",
     "Formed",
