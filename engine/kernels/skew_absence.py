@@ -49,8 +49,8 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
         for other in every:
             source_seq[r] += clock[r] >= 0 and events.clock[other] == clock[r] and clock_before(events, other, row)
         if lo[r] == hi[r] and events.skew[row] > 0:
-            # Not precise, as its offset is not known: at this time, and never a millisecond earlier. (Its end stays as it
-            # is: the order of one clock goes by that.)
+            # Not precise, as its offset is not known: at this time, and never a millisecond earlier. Its end stays what
+            # it is: the order of one clock goes by that.
             lo[r] -= 1
             weight_at[r] = weights.shape[0]
             weights = np.append(weights, np.array([0.0, 1.0]))

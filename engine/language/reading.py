@@ -37,9 +37,10 @@ class Reading:
 def read_conjuncts(predicates: Sequence[Expression], scope: Scope) -> tuple[Reading, ...]:
     """One Reading per predicate, in their order; the predicates have passed the type checker.
 
-    A conjunct with b[i-1] or an aggregate over b[..i-1] starts at the second event, where these exist. One on attributes
-    of b alone starts there, too, when another conjunct constrains b[1] alone: the two are begin and take. An aggregate
-    over b[] is a relation to the whole list, no attribute. Every other conjunct with b[i] holds for all events of b.
+    A conjunct with b[i-1] or an aggregate over b[..i-1] starts at the second event, where these exist. One on
+    attributes of b alone starts there, too, when another conjunct constrains b[1] alone: the two are begin and take.
+    An aggregate over b[] is no attribute but a relation to the whole list. Every other conjunct with b[i] holds for all
+    events of b.
     """
     firsts: dict[str, Expression] = {}
     for predicate in predicates:

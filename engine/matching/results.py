@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import AttributeType, BoolArray, Int64Array
-from engine.language import ast
 from engine.kernels.confidence import TOLERANCE
+from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable, comparable
 from engine.matching.collapsed_candidates import Collapsing

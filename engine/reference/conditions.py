@@ -2,7 +2,8 @@
 
 `b[i]` stands for every event of b for which all terms of the conjunct exist: `b[i-1]` and `b[..i-1]` from i = 2 on. A
 conjunct on attributes of b alone means i > 1 when another conjunct constrains `b[1]` alone: SASE+'s begin and take
-predicates (DESIGN 3); one with an aggregate relates its events to a list, and asks all of them. Under repeated groups a conjunct holds in every iteration of its context (see `contexts`).
+predicates (DESIGN 3); one with an aggregate relates its events to a list, and asks all of them. Under repeated groups a
+conjunct holds in every iteration of its context (see `contexts`).
 """
 
 from __future__ import annotations
