@@ -115,7 +115,7 @@ class PreciseSearch:
 
     def _ordered(self, found: Pending) -> Pending:
         """In listing order, each binding once."""
-        if found.n_matches < 2:  # noqa: PLR2004
+        if found.n_matches < 2:
             return found
         n = len(self._store)
         ranks = self._ranks_from(int(found.rows.min())) if n else _NO_RANKS
