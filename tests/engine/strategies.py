@@ -19,7 +19,6 @@ from engine.language import ast
 from engine.language.parser import parse
 from tests.engine.query_strategies import (
     ANY,
-    CONSTRUCTS,
     EVERYTHING,
     NEXT,
     PARTITION,
@@ -249,7 +248,6 @@ def streams_for(draw: st.DrawFn, texts: Sequence[str], scope: StreamScope = PREC
 
 __all__ = [
     "ANY",
-    "CONSTRUCTS",
     "EVERYTHING",
     "IMPRECISE",
     "MIXED",

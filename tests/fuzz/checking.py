@@ -1,0 +1,204 @@
+"""One case through all ways: against the oracle where it comes to an end, and against each other."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.oracle_run import oracle_rows
+from engine import CompiledQuery, MatchRow
+from engine.errors import QueryError, UnsupportedQueryError
+from engine.language.parser import parse
+from engine.language.printer import print_query
+from tests.conformance.comparison import check_rows
+from tests.conformance.ways import AUTOMATON, COMPILED, CUT, WAYS, Way, rows_by, rows_of
+from tests.fuzz.case import FuzzCase
+
+ORACLE = "oracle"
+ORACLE_SECONDS = 1.0
+"""After so long the oracle is left out: what it lists grows exponentially."""
+WAY_SECONDS = 20.0
+"""After so long a way is a finding: streams are small."""
+
+_MOST_SHOWN = 12
+
+
+class TooLongError(Exception):
+    """A time limit has passed."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`way` differs from `against`; both are names. `message`: how, for people."""
+
+    way: str
+    against: str
+    message: str
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What a smaller case must still show."""
+        return self.way, self.against
+
+
+@dataclass
+class Verdict:
+    """What became of a case: `is_query` False for texts that say no query, `n_rows` of the first that counted them."""
+
+    is_query: bool = True
+    n_rows: int = 0
+    n_compared: int = 0
+    has_expected: bool = False
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    finding: Finding | None = None
+
+
+def check(case: FuzzCase, ways: Sequence[Way] | None = None) -> Verdict:
+    """Evaluate and compare; the first difference is the verdict's finding.
+
+    `ways`: those beside the compiled one, None for all, of which most are left out where there are no rows to lose.
+    """
+    verdict = Verdict()
+    try:
+        queries = case.setting.compiled()
+        _check_printed(case)
+    except UnsupportedQueryError as error:
+        verdict.refused.append((COMPILED.name, _reason(error)))
+        return verdict
+    except QueryError:
+        verdict.is_query = False
+        return verdict
+    except Exception:  # noqa: BLE001  # told as a finding
+        verdict.finding = Finding(COMPILED.name, "planned", traceback.format_exc())
+        return verdict
+    expected = _by_oracle(case, queries, verdict)
+    base = _found_by(COMPILED, case, verdict, expected, None)
+    if verdict.finding is not None:
+        return verdict
+    against = base if expected is None else expected
+    verdict.has_expected = expected is not None
+    verdict.n_rows = len(against or ())
+    if ways is None:
+        ways = WAYS if verdict.n_rows else (CUT, AUTOMATON)
+    for way in ways:
+        found = _found_by(way, case, verdict, expected, base)
+        if verdict.finding is not None:
+            break
+        base = found if against is None and base is None else base
+    return verdict
+
+
+def _check_printed(case: FuzzCase) -> None:
+    for text in case.setting.texts.values():
+        parsed = parse(text)
+        assert parse(print_query(parsed)) == parsed, f"printed as\n{print_query(parsed)}"
+
+
+def _by_oracle(case: FuzzCase, queries: Sequence[CompiledQuery], verdict: Verdict) -> list[Any] | None:
+    setting = case.setting
+    told = [query.name for query in queries if not query.is_silent]
+    try:
+        with at_most(ORACLE_SECONDS):
+            return [
+                row
+                for name in told
+                for row in oracle_rows(setting.texts, name, setting.schema, setting.parameters, case.stream)
+            ]
+    except TooLongError:
+        verdict.refused.append((ORACLE, "too long"))
+    except UnsupportedQueryError as error:
+        verdict.refused.append((ORACLE, _reason(error)))
+    except Exception:  # noqa: BLE001  # told as a finding
+        verdict.finding = Finding(ORACLE, "rows", traceback.format_exc())
+    return None
+
+
+def _found_by(
+    way: Way, case: FuzzCase, verdict: Verdict, expected: Sequence[Any] | None, base: Sequence[Any] | None
+) -> list[MatchRow] | None:
+    """The rows of a way that did not refuse; a difference becomes the verdict's finding."""
+    against = expected if expected is not None else base
+    name = ORACLE if expected is not None else COMPILED.name
+    try:
+        queries = case.setting.compiled(as_automata=way.as_automata)
+        with at_most(WAY_SECONDS):
+            found = rows_by(way, queries, case.parts, case.restarts)
+        if any(row.capped or not row.count_exact for row in found if not _has_limit(queries, row.query)):
+            raise UnsupportedQueryError("a limit stopped the listing")
+    except UnsupportedQueryError as error:
+        verdict.refused.append((way.name, _reason(error)))
+        return None
+    except TooLongError:
+        verdict.finding = Finding(way.name, "time", f"not done after {WAY_SECONDS} s")
+        return None
+    except Exception:  # noqa: BLE001  # told as a finding
+        verdict.finding = Finding(way.name, "rows", traceback.format_exc())
+        return None
+    if against is not None:
+        verdict.n_compared += 1
+        difference = compared(queries, case, found, against)
+        if difference is not None:
+            verdict.finding = Finding(way.name, name, difference)
+    return found
+
+
+def compared(
+    queries: Sequence[CompiledQuery], case: FuzzCase, found: Sequence[Any], against: Sequence[Any]
+) -> str | None:
+    """How the rows differ from those that are expected; None where they do not."""
+    for query in queries:
+        if query.is_silent:
+            continue
+        own, other = rows_of(found, query.name), rows_of(against, query.name)
+        try:
+            check_rows(query.resolved.query.output, own, other, case.stream)
+        except AssertionError as error:
+            return f"{query.name}: {error}\nfound:\n{shown(own)}\nexpected:\n{shown(other)}"
+    return None
+
+
+def shown(rows: Sequence[Any]) -> str:
+    """Rows for people, the first of them."""
+    lines = [
+        f"  {dict(row.bindings)} confidence {float(row.confidence):.15g} count {row.count} "
+        + " ".join(
+            f"{name} {value}"
+            for name, value in (("values", dict(row.values)), ("window", row.window), ("candidates", row.candidates))
+            if value
+        )
+        + (" capped" if row.capped else "")
+        for row in rows[:_MOST_SHOWN]
+    ]
+    return "\n".join([*lines, f"  ({len(rows)} rows)"])
+
+
+def _has_limit(queries: Sequence[CompiledQuery], name: str) -> bool:
+    by_name: Mapping[str, CompiledQuery] = {query.name: query for query in queries}
+    return by_name[name].resolved.query.limit is not None
+
+
+def _reason(error: QueryError) -> str:
+    return error.message.split(":")[0].split(";")[0]
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TooLongError in the block after so long; kernels are not interrupted."""
+
+    def stop(*_: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+__all__ = ["ORACLE", "Finding", "Verdict", "at_most", "check", "compared", "shown"]
