@@ -29,6 +29,11 @@ class Way:
     threads: int = 1
     has_sink: bool = False
 
+    @property
+    def family(self) -> str:
+        """Ways that refuse the same."""
+        return "baselines" if self.baseline is not None else self.name.removesuffix(", cut")
+
 
 COMPILED = Way("compiled")
 CUT = Way("compiled, cut", is_cut=True)

@@ -32,7 +32,7 @@ NEXT = "skip_till_next_match"
 PARTITION = "partition_contiguity"
 STRICT = "strict_contiguity"
 
-_COMPARE = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+_COMPARE = st.sampled_from(["=", "!=", "!=", "<", "<=", "<=", ">", ">=", ">="])
 _NUMBER = st.integers(-3, 4)
 HALVES = st.integers(-4, 6).map(lambda n: n / 2)
 _AGGREGATE = st.sampled_from(["min", "max", "sum", "avg", "first", "last"])
@@ -79,7 +79,7 @@ def queries(draw: st.DrawFn, scope: QueryScope = EVERYTHING) -> str:
     """The text of a query over SCHEMA that resolves."""
     strategy = draw(st.sampled_from(scope.strategies))
     pattern, parts = draw(patterns(scope))
-    conjuncts = draw(st.lists(_conjuncts(parts), max_size=draw(st.sampled_from([0, 0, 1, 1, 2, 3])))) + draw(
+    conjuncts = draw(st.lists(_conjuncts(parts), max_size=draw(st.sampled_from([0, 0, 1, 1, 1, 2, 3])))) + draw(
         _equivalences(parts, scope)
     )
     where = f"WHERE {strategy}" + (f" {{ {' AND '.join(conjuncts)} }}" if conjuncts else "")

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.oracle_run import oracle_rows
-from engine import CompiledQuery, MatchRow
+from engine import CompiledQuery, MatchRow, ReferenceRow, ResolvedQuery, match_id, reference_cascade
 from engine.errors import QueryError, UnsupportedQueryError
+from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from tests.conformance.comparison import check_rows
@@ -57,6 +57,27 @@ class Verdict:
     finding: Finding | None = None
 
 
+@dataclass(frozen=True)
+class Plans:
+    """The queries of a case, planned once for all ways."""
+
+    compiled: list[CompiledQuery]
+    automata: list[CompiledQuery]
+
+    @classmethod
+    def of(cls, case: FuzzCase) -> Plans:
+        """Raises QueryError."""
+        return cls(case.setting.compiled(), case.setting.compiled(as_automata=True))
+
+    def ways(self) -> Sequence[Way]:
+        """Without the baselines where these have no chance."""
+        queries = [query.resolved.query for query in self.compiled]
+        has_baselines = all(
+            q.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH and q.output is ast.Output.ALL for q in queries
+        )
+        return [way for way in WAYS if has_baselines or way.baseline is None]
+
+
 def check(case: FuzzCase, ways: Sequence[Way] | None = None) -> Verdict:
     """Evaluate and compare; the first difference is the verdict's finding.
 
@@ -64,7 +85,7 @@ def check(case: FuzzCase, ways: Sequence[Way] | None = None) -> Verdict:
     """
     verdict = Verdict()
     try:
-        queries = case.setting.compiled()
+        plans = Plans.of(case)
         _check_printed(case)
     except UnsupportedQueryError as error:
         verdict.refused.append((COMPILED.name, _reason(error)))
@@ -75,17 +96,17 @@ def check(case: FuzzCase, ways: Sequence[Way] | None = None) -> Verdict:
     except Exception:  # noqa: BLE001  # told as a finding
         verdict.finding = Finding(COMPILED.name, "planned", traceback.format_exc())
         return verdict
-    expected = _by_oracle(case, queries, verdict)
-    base = _found_by(COMPILED, case, verdict, expected, None)
+    expected = _by_oracle(case, plans.compiled, verdict)
+    base = _found_by(COMPILED, case, plans, verdict, expected, None)
     if verdict.finding is not None:
         return verdict
     against = base if expected is None else expected
     verdict.has_expected = expected is not None
     verdict.n_rows = len(against or ())
     if ways is None:
-        ways = WAYS if verdict.n_rows else (CUT, AUTOMATON)
+        ways = plans.ways() if verdict.n_rows else (CUT, AUTOMATON)
     for way in ways:
-        found = _found_by(way, case, verdict, expected, base)
+        found = _found_by(way, case, plans, verdict, expected, base)
         if verdict.finding is not None:
             break
         base = found if against is None and base is None else base
@@ -99,15 +120,15 @@ def _check_printed(case: FuzzCase) -> None:
 
 
 def _by_oracle(case: FuzzCase, queries: Sequence[CompiledQuery], verdict: Verdict) -> list[Any] | None:
-    setting = case.setting
-    told = [query.name for query in queries if not query.is_silent]
+    by_name = {query.name: query for query in queries}
+
+    def identify(query: ResolvedQuery, row: ReferenceRow) -> str:
+        return match_id(query.name, by_name[query.name].hash, row.key, row.window, row.bindings)
+
     try:
         with at_most(ORACLE_SECONDS):
-            return [
-                row
-                for name in told
-                for row in oracle_rows(setting.texts, name, setting.schema, setting.parameters, case.stream)
-            ]
+            rows = reference_cascade([query.resolved for query in queries], case.stream, identify=identify)
+        return [row for query in queries if not query.is_silent for row in rows[query.name]]
     except TooLongError:
         verdict.refused.append((ORACLE, "too long"))
     except UnsupportedQueryError as error:
@@ -118,19 +139,24 @@ def _by_oracle(case: FuzzCase, queries: Sequence[CompiledQuery], verdict: Verdic
 
 
 def _found_by(
-    way: Way, case: FuzzCase, verdict: Verdict, expected: Sequence[Any] | None, base: Sequence[Any] | None
+    way: Way,
+    case: FuzzCase,
+    plans: Plans,
+    verdict: Verdict,
+    expected: Sequence[Any] | None,
+    base: Sequence[Any] | None,
 ) -> list[MatchRow] | None:
     """The rows of a way that did not refuse; a difference becomes the verdict's finding."""
     against = expected if expected is not None else base
     name = ORACLE if expected is not None else COMPILED.name
     try:
-        queries = case.setting.compiled(as_automata=way.as_automata)
+        queries = plans.automata if way.as_automata else plans.compiled
         with at_most(WAY_SECONDS):
             found = rows_by(way, queries, case.parts, case.restarts)
         if any(row.capped or not row.count_exact for row in found if not _has_limit(queries, row.query)):
             raise UnsupportedQueryError("a limit stopped the listing")
     except UnsupportedQueryError as error:
-        verdict.refused.append((way.name, _reason(error)))
+        verdict.refused.append((way.family, _reason(error)))
         return None
     except TooLongError:
         verdict.finding = Finding(way.name, "time", f"not done after {WAY_SECONDS} s")
@@ -193,7 +219,7 @@ def at_most(seconds: float) -> Iterator[None]:
         raise TooLongError
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)  # again: a collector's callback may swallow it
     try:
         yield
     finally:
