@@ -15,7 +15,7 @@ from engine.matching.bindings import BoundVariable, bindings
 from engine.matching.collapsed_candidates import Candidates, Collapsing, candidates_of
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.output_forms import NO_WINDOW, Formed
-from engine.matching.rows import Binding, ChunkedRows, MatchRow, Value, rows_table
+from engine.matching.rows import Binding, ChunkedRows, MatchRow, RowEnds, Value, rows_table
 from engine.plan.model import Plan
 from engine.uncertainty.possibilities import Possibilities, united
 
@@ -72,6 +72,7 @@ class FormedRows(ChunkedRows):
         partition, values = shown.partition.tolist(), shown.values.tolist()
         bound = self._bindings(shown)
         candidates, exact = self._candidates(formed)
+        ends = self._ends(shown, formed)
         possible = [
             known or bounded for known, bounded in zip(self._known(formed), self._possible(formed), strict=True)
         ]
@@ -92,10 +93,19 @@ class FormedRows(ChunkedRows):
                 exact=exact[at],
                 last_lo_ms=None if last_lo_ms[at] == last_ms[at] else last_lo_ms[at],
                 possible=possible[at],
+                ends=ends[at],
                 window=None if windows[at] == NO_WINDOW else windows[at][:2],
             )
             for at in range(len(count))
         ]
+
+    def _ends(self, shown: ListedMatches, formed: Formed) -> Sequence[RowEnds | None]:
+        """What LIMIT and TOP tell rows and windows apart by."""
+        if self._spelling.plan.limit is None:
+            return [None] * len(formed.n_behind)
+        ids = self._matches.events.ids
+        first, last = (ids.take(pa.array(rows)).to_pylist() for rows in (shown.first, shown.last))
+        return list(map(RowEnds, first, last, formed.entries.opener.tolist()))
 
     def _possible(self, formed: Formed) -> list[Possibilities | None]:
         """P(at least one match) of rows that stand for several: no less than the best one's, no more than the sum."""

@@ -32,6 +32,7 @@ from engine.matching.output_forms import (
     all_rows,
     as_window,
     counted,
+    first_of_windows,
     in_listing_order,
     merged_sets,
     non_overlapping,
@@ -126,7 +127,6 @@ class Results:
         self._windows = windows or windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
         self._ends_ms: dict[tuple[Window, Key], int] = {}
-        self._best: dict[Window, list[float]] = {}
 
     def take(
         self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
@@ -142,6 +142,8 @@ class Results:
         if self.plan.output is not ast.Output.SETS:
             entries = entries.at(matches.listed.confidence[entries.match] >= self._threshold - TOLERANCE)
         entries = self._selected(matches, in_listing_order(matches, entries, lambda tied: self._ids(matches, tied)))
+        if self.plan.limit is not None and self.plan.output is ast.Output.ALL:
+            entries = first_of_windows(entries, self.plan.limit + 1)
         most = limit(self.plan, self.limits)
         formed = self._formed(matches, entries, most + 1)
         self._forget(watermark_ms, longest_ms)
@@ -211,7 +213,7 @@ class Results:
             case ast.Output.NON_OVERLAPPING:
                 return non_overlapping(matches, entries, self._ends_ms)
             case ast.Output.TOP:
-                return top(matches, entries, self.plan.limit or 1, self._best)
+                return top(matches, entries, self.plan.limit or 1)
             case _:
                 return all_rows(matches, entries.at(np.arange(min(most, len(entries.match)))))
 
@@ -222,9 +224,6 @@ class Results:
         self._consumption.forget(before_ms)
         if self._windows is not None:
             self._windows.forget(held_from_ms)
-            closed = [window for window in self._best if window[1] < held_from_ms]
-            for window in closed:
-                del self._best[window]
         self._ends_ms = {owner: end_ms for owner, end_ms in self._ends_ms.items() if end_ms >= before_ms}
 
     # ------------------------------------------------------------------- rows
@@ -255,7 +254,6 @@ class Results:
         """The matches that wait, and what was chosen and consumed before."""
         state = {
             "ends": [[window, key, end_ms] for (window, key), end_ms in self._ends_ms.items()],
-            "best": [[window, best] for window, best in self._best.items()],
             "consumed": self._consumption.save(),
         }
         meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
@@ -278,7 +276,6 @@ class Results:
             )
         saved: Mapping[str, Any] = json.loads(meta[b"state"])
         self._ends_ms = {(as_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
-        self._best = {as_window(window): best for window, best in saved["best"]}
         self._consumption.restore(saved["consumed"])
         if self._windows is not None:
             self._windows.restore(state["windows"])

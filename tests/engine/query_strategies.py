@@ -91,7 +91,7 @@ def queries(draw: st.DrawFn, scope: QueryScope = EVERYTHING) -> str:
         clauses.append("TIES STRICT")
     if scope.confidence and draw(st.booleans()):
         clauses.append(f"CONFIDENCE >= {draw(st.sampled_from(_THRESHOLDS))}")
-    if scope.limit and not output.startswith("TOP") and draw(st.integers(0, 3)) == 0:
+    if scope.limit and not output.startswith("TOP") and draw(st.booleans()):
         clauses.append(f"LIMIT {draw(st.integers(1, 4))}")
     bound = [part for part in parts if part.negation is None]
     clauses += draw(_selections(bound)) if scope.selection else []
