@@ -35,9 +35,15 @@ class Spelling:
 
 
 class FormedRows(ChunkedRows):
-    """The rows of `formed`; they stay valid whatever becomes of the run state."""
+    """The rows of `formed`; they stay valid whatever becomes of the run state.
 
-    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed) -> None:
+    `cut`: numbers of last events of which some matches are missing; their rows say so.
+    """
+
+    def __init__(
+        self, spelling: Spelling, matches: Matches, formed: Formed, cut: frozenset[int] = frozenset()
+    ) -> None:
+        self._cut = cut
         self._spelling = spelling
         self._matches = matches
         self._formed = formed
@@ -46,7 +52,7 @@ class FormedRows(ChunkedRows):
         return len(self._formed.n_behind)
 
     def _part(self, start: int, stop: int) -> Sequence[MatchRow]:
-        return FormedRows(self._spelling, self._matches, self._formed.at(slice(start, stop)))
+        return FormedRows(self._spelling, self._matches, self._formed.at(slice(start, stop)), self._cut)
 
     @property
     def n_matches(self) -> int:
@@ -69,6 +75,8 @@ class FormedRows(ChunkedRows):
         windows = list(zip(*(column.tolist() for column in formed.entries.windows), strict=True))
         confidence, count = formed.confidence.tolist(), formed.n_behind.tolist()
         first_ms, last_ms = events.lo_ms[first].tolist(), events.hi_ms[last].tolist()
+        counts = plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+        cut = [number in self._cut for number in events.number[last].tolist()]
         partition, values = shown.partition.tolist(), shown.values.tolist()
         bound = self._bindings(shown)
         candidates, exact = self._candidates(formed)
@@ -92,7 +100,9 @@ class FormedRows(ChunkedRows):
                 candidates=candidates[at],
                 exact=exact[at],
                 last_lo_ms=None if last_lo_ms[at] == last_ms[at] else last_lo_ms[at],
-                possible=possible[at],
+                possible=None if cut[at] and counts else possible[at],
+                capped=cut[at],
+                count_exact=not (cut[at] and counts),
                 ends=ends[at],
                 window=None if windows[at] == NO_WINDOW else windows[at][:2],
             )

@@ -46,6 +46,7 @@ from engine.plan.model import Plan
 
 _PARTS = frozenset({"results", "windows", "held_events", "held_matches"})
 _STATE_VERSION = 1
+ALL_MATCHES = 2**62
 
 
 def needs_results(plan: Plan) -> bool:
@@ -72,6 +73,11 @@ class TakesMatches(Protocol):
     """What a runtime hands its matches to."""
 
     n_unfinished: int
+
+    @property
+    def n_wanted(self) -> int:
+        """How many matches of the next `take` matter, the first in listing order; one more tells that there are more."""
+        ...
 
     def take(
         self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
@@ -127,6 +133,14 @@ class Results:
         self._windows = windows or windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
         self._ends_ms: dict[tuple[Window, Key], int] = {}
+        self._cut: dict[int, int] = {}
+
+    @property
+    def n_wanted(self) -> int:
+        """See `TakesMatches.n_wanted`."""
+        if needs_results(self.plan) or self._threshold > 0 or self._held.n_matches:
+            return self.limits.max_listed + 1
+        return min(limit(self.plan, self.limits), self.limits.max_listed) + 1
 
     def take(
         self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
@@ -137,11 +151,16 @@ class Results:
         """
         if self._windows is not None:
             self._windows.observe(stream)
+        self._cut.update(found.cut)
+        self.n_unfinished += len(found.cut)
+        found = found.without_cut()
         matches = self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms)
         matches, entries = self._entries(matches)
         if self.plan.output is not ast.Output.SETS:
             entries = entries.at(matches.listed.confidence[entries.match] >= self._threshold - TOLERANCE)
-        entries = self._selected(matches, in_listing_order(matches, entries, lambda tied: self._ids(matches, tied)))
+        if self._windows is not None or not matches.in_order:
+            entries = in_listing_order(matches, entries, lambda tied: self._ids(matches, tied))
+        entries = self._selected(matches, entries)
         if self.plan.limit is not None and self.plan.output is ast.Output.ALL:
             entries = first_of_windows(entries, self.plan.limit + 1)
         most = limit(self.plan, self.limits)
@@ -224,12 +243,13 @@ class Results:
         self._consumption.forget(before_ms)
         if self._windows is not None:
             self._windows.forget(held_from_ms)
+        self._cut = {number: hi_ms for number, hi_ms in self._cut.items() if hi_ms >= before_ms}
         self._ends_ms = {owner: end_ms for owner, end_ms in self._ends_ms.items() if end_ms >= before_ms}
 
     # ------------------------------------------------------------------- rows
 
     def _rows(self, matches: Matches, formed: Formed, *, cut: bool) -> Sequence[MatchRow]:
-        rows = FormedRows(self._spelling, matches, formed)
+        rows = FormedRows(self._spelling, matches, formed, frozenset(self._cut))
         if matches.unfinished and not rows:
             self.n_unfinished += 1
         if not rows or not (cut or matches.unfinished):
@@ -255,6 +275,7 @@ class Results:
         state = {
             "ends": [[window, key, end_ms] for (window, key), end_ms in self._ends_ms.items()],
             "consumed": self._consumption.save(),
+            "cut": list(self._cut.items()),
         }
         meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
         held = self._held.save()
@@ -277,6 +298,7 @@ class Results:
         saved: Mapping[str, Any] = json.loads(meta[b"state"])
         self._ends_ms = {(as_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
         self._consumption.restore(saved["consumed"])
+        self._cut = {number: hi_ms for number, hi_ms in saved.get("cut", [])}
         if self._windows is not None:
             self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}
@@ -296,4 +318,4 @@ def _collapsing(
     )
 
 
-__all__ = ["Results", "TakesMatches", "bound_variables", "needs_results", "selects"]
+__all__ = ["ALL_MATCHES", "Results", "TakesMatches", "bound_variables", "needs_results", "selects"]
