@@ -140,7 +140,7 @@ def check_listed(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], _:
     """ALL, NON_OVERLAPPING: the same rows with confidences, values, keys and intervals."""
     for row, other in _paired(found, expected, bindings_of):
         _check_common(row, other)
-        assert dict(row.values) == pytest.approx(other.values, abs=1e-12)
+        assert dict(row.values) == pytest.approx(dict(other.values), rel=1e-12, abs=1e-12)
         assert (row.first_lo_ms, row.last_hi_ms) == (other.first_lo_ms, other.last_hi_ms)
 
 
@@ -149,7 +149,7 @@ def check_sets(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], _: E
     for row, other in _paired(found, expected, sets_of):
         _check_common(row, other)
         if other.count == 1:
-            assert dict(row.values) == pytest.approx(other.values, abs=1e-12)
+            assert dict(row.values) == pytest.approx(dict(other.values), rel=1e-12, abs=1e-12)
 
 
 def check_counted(found: Sequence[MatchRow], expected: Sequence[ReferenceRow], ends: Ends) -> None:

@@ -19,7 +19,6 @@ from engine.language import ast
 from engine.language.parser import parse
 from tests.engine.query_strategies import (
     ANY,
-    CONSTRUCTS,
     EVERYTHING,
     NEXT,
     PARTITION,
@@ -67,9 +66,10 @@ def streams(
     Types in `favoured` come up three times as often as all others together; those in `planted` come one after the
     other, with one key, as far as there is room.
     """
-    least = draw(st.sampled_from([0, scope.max_events // 2, scope.max_events]))
-    rows = draw(st.lists(_rows(scope, tuple(favoured)), min_size=least, max_size=scope.max_events))
-    rows = [*draw(_planted(scope, planted[: scope.max_events])), *rows][: scope.max_events]
+    own = draw(_planted(scope, planted[: scope.max_events]))
+    most = scope.max_events - len(own)
+    least, most = draw(st.sampled_from([(0, most // 2), (most // 2, most), (most, most)]))
+    rows = [*own, *draw(st.lists(_rows(scope, tuple(favoured)), min_size=least, max_size=most))]
     if scope.precise_types:
         _make_precise(rows, draw(st.sets(st.sampled_from([*SCHEMA.types]), max_size=len(SCHEMA.types) - 1)))
     rows.sort(key=lambda row: (row["t_hi_ms"], row["t_lo_ms"]))
@@ -240,7 +240,7 @@ def streams_for(draw: st.DrawFn, texts: Sequence[str], scope: StreamScope = PREC
     favoured = [name for name, negated in known if not negated]
     planted: list[str] = []
     if draw(st.integers(0, 2)) > 0:
-        with_negated = draw(st.booleans())
+        with_negated = draw(st.integers(0, 3)) == 0 or (scope.width_ms > 1 and draw(st.booleans()))
         for name, negated in known:
             if negated <= with_negated:
                 planted += [name] * (1 if negated else draw(st.integers(1, 2)))
@@ -249,7 +249,6 @@ def streams_for(draw: st.DrawFn, texts: Sequence[str], scope: StreamScope = PREC
 
 __all__ = [
     "ANY",
-    "CONSTRUCTS",
     "EVERYTHING",
     "IMPRECISE",
     "MIXED",
