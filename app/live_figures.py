@@ -47,6 +47,7 @@ class QueryFigures:
     n_kept: int
     n_rejected: int
     seconds: float
+    n_limited: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _queries(matcher: object) -> dict[str, QueryFigures]:
     if not isinstance(matcher, engine.Engine):
         return {}
     return {
-        name: QueryFigures(counted.n_events, counted.n_kept, counted.n_rejected, counted.seconds)
+        name: QueryFigures(counted.n_events, counted.n_kept, counted.n_rejected, counted.seconds, counted.n_limited)
         for name, counted in matcher.statistics.items()
     }
 
@@ -201,13 +202,17 @@ def query_metrics(path: PathFigures) -> Iterator[Metric]:
     rejected = CounterMetricFamily(
         "clustercep_query_rejected_events", "Events that a query's strategy cannot evaluate.", labels=["query"]
     )
+    limited = CounterMetricFamily(
+        "clustercep_query_limited_windows", "Windows in which LIMIT left rows out.", labels=["query"]
+    )
     kept = GaugeMetricFamily("clustercep_query_events_kept", "Events (or runs) that a query keeps.", labels=["query"])
     for query, figures in path.queries.items():
         seconds.add_metric([query], figures.seconds)
         events.add_metric([query], figures.n_events)
         rejected.add_metric([query], figures.n_rejected)
+        limited.add_metric([query], figures.n_limited)
         kept.add_metric([query], figures.n_kept)
-    yield from (seconds, events, rejected, kept)
+    yield from (seconds, events, rejected, limited, kept)
 
 
 def queue_metric(n_intake: int, path: PathFigures, stored: StoredFigures | None) -> Metric:

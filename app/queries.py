@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
-from engine.errors import QueryError
+from engine.errors import QueryError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventSchema
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
         info = infos[query.name] = describe(query, runbook.get(query.name, ""), group_gap_ms)
         where = f"{settings.directory / RUNBOOK}"
         problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
+        problems += [f"{files[query.name]}: {error}" for error in _endless(query, texts[query.name])]
     return Loaded(tuple(queries), infos, tuple(problems))
 
 
@@ -164,6 +165,27 @@ def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[
         expected = ", ".join(sorted(known))
         problems.append(f"the summary names {', '.join(unknown)}; expected names of RETURN or of the key: {expected}")
     return problems
+
+
+def _endless(query: CompiledQuery, text: str) -> Iterator[QueryError]:
+    """LIMIT and TOP count over a window, or over a run that ends: on a stream that does not they need a window."""
+    written = query.resolved.query
+    if written.slide_ms is not None or written.open_on is not None:
+        return
+    is_top = written.output is engine.ast.Output.TOP
+    if not is_top and written.limit is None:
+        return
+    clause, shown = ("OUTPUT", f"OUTPUT TOP {written.top_k}") if is_top else ("LIMIT", f"LIMIT {written.limit}")
+    told = "would never be told" if is_top else "would be all there are, for ever"
+    yield UnsupportedQueryError(
+        f"{shown} counts over a whole run, and that of a stream has no end: its rows {told}",
+        written.clause_span(clause),
+        "a window to count in",
+        f"add SLIDE, as in WITHIN 10 minutes SLIDE 10 minutes, or OPEN ON, or leave {shown} out; `clustercep match` "
+        "and `clustercep query` evaluate it as it is",
+        text,
+        query.name,
+    )
 
 
 def _unknown_names(key: str, names: Iterable[str], files: Mapping[str, Path]) -> list[str]:

@@ -325,7 +325,7 @@ class PostponedRuntime:
         k = self.plan.limit or 1
         ranked = sorted(found, key=lambda row: -round(row.confidence, RANKED_DIGITS))[:k]
         self._best = sorted([*self._best, *(row.confidence for row in ranked)], reverse=True)[:k]
-        least = self._best[-1] - RANK_STEP
+        least = self._best[-1] - RANK_STEP if self._best else 0.0
         return [row for row in ranked if row.confidence >= least]
 
     # -------------------------------------------------------------- retention
