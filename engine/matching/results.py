@@ -165,8 +165,9 @@ class Results:
             entries = first_of_windows(entries, self.plan.limit + 1)
         most = limit(self.plan, self.limits)
         formed = self._formed(matches, entries, most + 1)
+        rows = self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
         self._forget(watermark_ms, longest_ms)
-        return self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
+        return rows
 
     # --------------------------------------------------------------- deciding
 
