@@ -28,7 +28,10 @@ def emitted(tmp_path: Path) -> list[EventBatch]:
     history = collect_history(tmp_path / "history").finished[0].events
     write_log(tmp_path / "logs", hadoop2_log())
     logs = collect_log(tmp_path / "logs").events
-    rrds.write_rrd(tmp_path / "rrd" / "c" / "h1" / "cpu_user.rrd", [1.0, 90.0, 2.0])
+    for host in range(6):  # half of them higher: all are one standard deviation from the mean
+        rrds.write_rrd(
+            tmp_path / "rrd" / "c" / f"h{host}" / "cpu_user.rrd", [share * (host % 2) for share in (10.0, 90.0, 10.0)]
+        )
     metrics = GangliaRrdCollector(GangliaRrdOptions(tmp_path / "rrd")).poll(rrds.T0_MS + 60_000)
     load = LoadDeriver().derive(metrics.events, metrics.watermark_ms)
     script = rest_server.running_job()
