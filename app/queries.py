@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,7 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     files = query_files(settings.directory, problems)
     problems += _unknown_names("queries.disabled", settings.disabled, files)
     problems += _unknown_names("queries.parameters", settings.parameters, files)
+    problems += _unknown_names("queries.severities", settings.severities, files)
     runbook = _read_runbook(settings.directory, problems) if files else {}
     texts, parameters = _texts(files, settings, problems)
     compiled: dict[str, CompiledQuery] = {}
@@ -57,7 +58,11 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     queries = engine.with_consumed(compiled[name] for name in texts if name in compiled)
     infos = {}
     for query in queries:
-        info = infos[query.name] = describe(query, runbook.get(query.name, ""), group_gap_ms)
+        info = describe(query, runbook.get(query.name, ""), group_gap_ms)
+        if (severity := settings.severities.get(query.name)) is not None:
+            problems += _needless_severity(query.name, info, severity)
+            info = info if info.is_report else replace(info, severity=severity)
+        infos[query.name] = info
         where = f"{settings.directory / RUNBOOK}"
         problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
     return Loaded(tuple(queries), infos, tuple(problems))
@@ -164,6 +169,13 @@ def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[
         expected = ", ".join(sorted(known))
         problems.append(f"the summary names {', '.join(unknown)}; expected names of RETURN or of the key: {expected}")
     return problems
+
+
+def _needless_severity(name: str, info: QueryInfo, severity: Severity) -> list[str]:
+    if not info.is_report:
+        return []
+    expected = "the name of a query that raises alerts: this one has no ALERT"
+    return [str(ConfigProblem(f"queries.severities.{name}", f"{severity.value!r}", expected))]
 
 
 def _unknown_names(key: str, names: Iterable[str], files: Mapping[str, Path]) -> list[str]:
