@@ -17,7 +17,7 @@ from app.errors import ConfigProblem
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
 from engine.errors import QueryError
-from engine.events import FOREVER_MS, EventSchema
+from engine.events import FOREVER_MS, AttributeType, EventSchema
 
 if TYPE_CHECKING:
     from engine import CompiledQuery
@@ -145,7 +145,16 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         runbook=runbook,
         within_ms=query.reach_ms if query.reach_ms < FOREVER_MS else None,
         types=query.read_types,
+        numbers=_numbers(query),
+        shown=query.resolved.query.shown,
+        hosts=query.resolved.query.hosts,
+        onset=query.resolved.query.onset,
     )
+
+
+def _numbers(query: CompiledQuery) -> frozenset[str]:
+    values = zip(query.resolved.query.returns, query.resolved.return_types, strict=True)
+    return frozenset(item.name for item, kind in values if kind is not AttributeType.STRING)
 
 
 def _read_runbook(directory: Path, problems: list[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.language.parser import parse
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
+    from engine.language.templates import Placeholder, placeholder_of
     from engine.matching.aggregates_registry import aggregates_of_lists, register_aggregate
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
@@ -49,6 +50,7 @@ _HOMES = {
     "MatchRow": "engine.matching.rows",
     "Method": "engine.uncertainty.existence",
     "Obstacle": "engine.plan.distribution",
+    "Placeholder": "engine.language.templates",
     "Possibilities": "engine.uncertainty.possibilities",
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
@@ -71,6 +73,7 @@ _HOMES = {
     "kernels_are_compiled": "engine.kernels.cache",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
+    "placeholder_of": "engine.language.templates",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
     "query_hashes": "engine.runtime.composition",
@@ -96,6 +99,7 @@ __all__ = [
     "MatchRow",
     "Method",
     "Obstacle",
+    "Placeholder",
     "Possibilities",
     "QueryStatistics",
     "ReferenceMatch",
@@ -123,6 +127,7 @@ __all__ = [
     "match_id",
     "match_id_of_json",
     "parse",
+    "placeholder_of",
     "print_query",
     "query_hashes",
     "reference_cascade",
