@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import engine
 from app.aggregates import register_configured
 from app.alerting.catalog import QueryInfo
+from app.alerting.episodes import digest
 from app.alerting.text import placeholders, runbook_sections
 from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
@@ -137,10 +138,11 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
     reported = notice is None or notice.severity.value == "report"
     return QueryInfo(
         name=query.name,
-        hash=query.hash,
+        hash=query.hash if notice is None or not notice.per else digest(query.hash, *notice.per),
         severity=None if notice is None or reported else Severity(notice.severity.value),
         summary="" if notice is None else notice.summary,
         group_gap_ms=group_gap_ms if query.group_gap_ms is None else query.group_gap_ms,
+        key=query.resolved.key,
         per=() if notice is None else notice.per,
         runbook=runbook,
         within_ms=query.reach_ms if query.reach_ms < FOREVER_MS else None,

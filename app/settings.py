@@ -222,7 +222,21 @@ class Alerting(Section):
     max_evidence_events: int = Field(default=200, ge=1)
     max_age_ms: DurationMs = Field(default=86_400_000, ge=0)
     external_url: str = "http://127.0.0.1:8501"
+    external_labels: dict[str, str] = Field(default_factory=dict)
     receivers: dict[str, Receiver] = Field(default_factory=dict)
+
+    @field_validator("external_labels")
+    @classmethod
+    def _names_of_labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        for name, value in labels.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in ("alertname", "severity"):
+                raise ValueError(
+                    f"{name}: expected a label's name: letters, digits and _, not alertname or severity, which are the "
+                    "query's own"
+                )
+            if not value or len(value) > 200 or not value.isprintable():
+                raise ValueError(f"{name}: found {value[:50]!r}; expected one line of 1 to 200 characters")
+        return labels
 
 
 class Retention(Section):

@@ -14,12 +14,14 @@ class QueryInfo:
 
     name: str
     hash: str
-    """Of what decides its matches, see CompiledQuery."""
+    """Of what decides its matches (see CompiledQuery) and which of them are one alert (`per`)."""
     severity: Severity | None
     """None: its matches are rows of a report."""
     summary: str
     """Template; `{name}` stands for a RETURN value, see engine.language.templates."""
     group_gap_ms: int
+    key: tuple[str, ...] = ()
+    """The attributes of the partition key."""
     per: tuple[str, ...] = ()
     """RETURN values that tell alerts apart, beside the partition key."""
     runbook: str = ""
