@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event, insert
 
 from app.store.api import AlertFilter, Cursor, Store, open_store
-from app.store.models import AlertChangeRow, AlertRow, Base, EvidenceRow, NotificationRow, ReportRow
+from app.store.models import AlertChangeRow, AlertHostRow, AlertRow, Base, EvidenceRow, NotificationRow, ReportRow
 from app.store.schema import open_database
 from app.store.subject import job_of
 from benchmarks.measure import show, size
@@ -119,6 +119,8 @@ def _alert(chosen: random.Random, i: int, n_alerts: int) -> Row:
 
 def _insert(connection: Connection, alerts: list[Row]) -> None:
     connection.execute(insert(AlertRow), alerts)
+    if hosts := [_host(alert) for alert in alerts if alert["host"] is not None]:
+        connection.execute(insert(AlertHostRow), hosts)
     changes = [
         _change(alert, revision, states)
         for alert in alerts
@@ -131,6 +133,11 @@ def _insert(connection: Connection, alerts: list[Row]) -> None:
     for table, rows in ((EvidenceRow, evidence), (NotificationRow, messages)):
         if rows:
             connection.execute(insert(table), rows)
+
+
+def _host(alert: Row) -> Row:
+    place: Row = {"alert_id": alert["id"], "position": 0, "start_ms": alert["start_ms"]}
+    return {**place, "host": alert["host"], "role": "suspect", "value_name": None, "value": None}
 
 
 def _change(alert: Row, revision: int, states: tuple[str | None, str]) -> Row:

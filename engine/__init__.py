@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.language.parser import parse
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
+    from engine.language.templates import Placeholder, placeholder_of
     from engine.matching.aggregates_registry import aggregates_of_lists, register_aggregate
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
@@ -51,6 +52,7 @@ _HOMES = {
     "MatchRow": "engine.matching.rows",
     "Method": "engine.uncertainty.existence",
     "Obstacle": "engine.plan.distribution",
+    "Placeholder": "engine.language.templates",
     "Possibilities": "engine.uncertainty.possibilities",
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
@@ -78,6 +80,7 @@ _HOMES = {
     "kernels_are_compiled": "engine.kernels.cache",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
+    "placeholder_of": "engine.language.templates",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
     "query_hashes": "engine.runtime.composition",
@@ -104,6 +107,7 @@ __all__ = [
     "Method",
     "Obstacle",
     "PartQuota",
+    "Placeholder",
     "Possibilities",
     "QueryStatistics",
     "ReferenceMatch",
@@ -133,6 +137,7 @@ __all__ = [
     "match_id_of_json",
     "output_order",
     "parse",
+    "placeholder_of",
     "print_query",
     "query_hashes",
     "reference_cascade",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.alerting.lifecycle import State
@@ -34,6 +34,16 @@ class Snapshot:
     at_least_one_estimate: float | None = None
     at_least_one_error: float | None = None
     """P(at least one match), see AlertRow; the defaults are for messages that were written before it was known."""
+    onset_ms: int | None = None
+    raised_ms: int | None = None
+    last_seen_ms: int | None = None
+    labels: dict[str, str] | None = None
+    """None, as all below: in messages of versions that knew no labels; the key was their identity."""
+    hosts: list[list[Any]] = field(default_factory=list)
+    """[host, role, name of a value, value], in order."""
+    n_hosts_left_out: int = 0
+    spread: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of each number that the matches do not agree on: its first, last, max and min."""
 
     def as_json(self) -> dict[str, Any]:
         """For the outbox."""

@@ -304,7 +304,7 @@ def find_alert(session: Session, alert_id: str) -> AlertRow:
     if _ID_BEGINNING.fullmatch(alert_id):
         # No LIKE, nor a function of the id: two bounds enter the index of the primary key.
         within = (AlertRow.id >= alert_id, AlertRow.id < alert_id + "g")
-        found = list(session.scalars(select(AlertRow).where(*within).limit(2)))
+        found = list(session.scalars(select(AlertRow).where(*within).options(alert_pages.with_hosts()).limit(2)))
     if len(found) == 1:
         return found[0]
     reason = "several alerts begin so; give more characters" if found else "list them with 'clustercep alerts list'"

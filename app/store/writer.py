@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.settings import Retention
@@ -13,6 +14,7 @@ from app.store import retention as retention_of_rows
 from app.store.alert_pages import longest_ms
 from app.store.models import (
     AlertChangeRow,
+    AlertHostRow,
     AlertRow,
     CheckpointRow,
     EvidenceRow,
@@ -43,6 +45,30 @@ class NewProblem:
     place: str
     kind: str
     message: str
+
+
+class Host(Protocol):
+    """A host that an alert names."""
+
+    @property
+    def host(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """suspect or affected."""
+        ...
+
+    @property
+    def value_name(self) -> str | None:
+        """The RETURN value that is shown beside it."""
+        ...
+
+    @property
+    def value(self) -> Any:
+        """That value."""
+        ...
 
 
 class Writer:
@@ -89,6 +115,11 @@ class Writer:
             statement = statement.where(AlertRow.key_text == key_text)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
+    def open_alerts_of_other_meanings(self, known: Collection[str]) -> list[AlertRow]:
+        """Open alerts of queries whose meaning is none of these hashes."""
+        statement = select(AlertRow).where(AlertRow.open.is_(True), AlertRow.query_hash.not_in(sorted(known)))
+        return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
+
     def silenced_alerts(self) -> list[AlertRow]:
         """Open alerts that are silenced."""
         statement = select(AlertRow).where(AlertRow.state == "silenced").order_by(AlertRow.start_ms, AlertRow.id)
@@ -103,10 +134,38 @@ class Writer:
         """A change of state that was made on its alert."""
         self.session.add(change)
 
-    def replace_evidence(self, alert_id: str, rows: Sequence[EvidenceRow]) -> None:
-        """The events of the best match."""
+    def replace_evidence(self, alert_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The events of the match that the alert shows."""
         self.session.execute(delete(EvidenceRow).where(EvidenceRow.alert_id == alert_id))
-        self.session.add_all(rows)
+        # Not as objects: an alert may get its evidence several times in one transaction.
+        if rows:
+            self.session.execute(insert(EvidenceRow), rows)
+
+    def copy_evidence(self, from_alert: str, to_alert: str) -> None:
+        """The alert shows the match that the other one shows."""
+        names = [column.name for column in EvidenceRow.__table__.columns]
+        found = self.session.execute(
+            select(*(getattr(EvidenceRow, name) for name in names)).where(EvidenceRow.alert_id == from_alert)
+        )
+        self.replace_evidence(to_alert, [{**row._mapping, "alert_id": to_alert} for row in found])
+
+    def replace_hosts(self, alert_id: str, start_ms: int, hosts: Sequence[Host]) -> None:
+        """The hosts that an alert names, in order."""
+        self.session.execute(delete(AlertHostRow).where(AlertHostRow.alert_id == alert_id))
+        rows = [
+            {
+                "alert_id": alert_id,
+                "position": position,
+                "host": named.host,
+                "role": named.role,
+                "value_name": named.value_name,
+                "value": named.value,
+                "start_ms": start_ms,
+            }
+            for position, named in enumerate(hosts)
+        ]
+        if rows:
+            self.session.execute(insert(AlertHostRow), rows)
 
     def add_reports(self, reports: Iterable[ReportRow]) -> int:
         """Rows of reports; those that are there stay as they are. Returns how many are new."""

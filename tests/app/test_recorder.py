@@ -116,19 +116,13 @@ def test_a_match_that_bridges_two_episodes_joins_them(store: Store) -> None:
     assert (gone.state, gone.merged_into, gone.open) == ("resolved", early.id, False)
 
 
-def test_evidence_is_the_most_confident_match_then_the_longest(store: Store) -> None:
-    live(store, [FakeMatch(10, 20, confidence=0.6, bindings={"a": ("e1", "e2", "e3", "e4")})], 0)
-    live(
-        store, [FakeMatch(10, 20, confidence=0.9, bindings={"a": ("e5",)}, values={"task_id": "x", "period_ms": 9})], 0
-    )
-    live(store, [FakeMatch(10, 20, confidence=0.9, bindings={"a": ("e6", "e7")})], 0)
-    live(store, [FakeMatch(10, 20, confidence=0.9, bindings={"a": ("e8",)})], 0)
+def test_evidence_is_the_last_match_unless_the_query_says_otherwise(store: Store) -> None:
+    first = FakeMatch(10, 20, confidence=0.9, bindings={"a": ("e1", "e2")})
+    live(store, [FakeMatch(10, 25, confidence=0.6, bindings={"a": ("e5",)})], 0)
+    live(store, [first], 0)
     (alert,) = store.alerts()
     details = store.alert(alert.id)
-    assert [(e.variable, e.event_id, e.raw) for e in details.evidence] == [
-        ("a", "e6", "line of e6"),
-        ("a", "e7", "line of e7"),
-    ]
+    assert [(e.variable, e.event_id, e.raw) for e in details.evidence] == [("a", "e5", "line of e5")]
     assert details.evidence[0].attributes == {"host": "h"}
     assert details.alert.best_confidence == 0.9
 
