@@ -6,25 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app.demo_report import JudgedFault, judged_faults, verdict_text
 from dashboard import links
 from dashboard.store import now_ms, store, watched
-from dashboard.text import inert, md
+from dashboard.text import md
 from dashboard.times import duration, shown
 from dashboard.watch_banner import demo_verdict
-
-_COLUMNS = {
-    "found": st.column_config.TextColumn("Found", width=80),
-    "fault": st.column_config.TextColumn("Injected fault", width=130),
-    "after": st.column_config.TextColumn("Found after", width=100, help="From the fault's begin to the alert."),
-    "link": st.column_config.LinkColumn("Alert", display_text=r"id=(.{8})", width=80, help="The alert's page"),
-    "summary": st.column_config.TextColumn("What the alert says", width=520),
-    "query": st.column_config.TextColumn("Query", width=190),
-    "note": st.column_config.TextColumn("What was done", width=400),
-}
 
 
 def page() -> None:
@@ -46,32 +35,35 @@ def page() -> None:
         "collectors that read a live cluster, matching, alerts and notifications. Everything here is as of "
         f"**{shown(watch.as_of_ms)}**, when the recording ended; nothing is watched now."
     )
-    st.dataframe(
-        faults_frame(truth), hide_index=True, height="content", row_height=35, column_config=_COLUMNS, alt="Faults"
-    )
+    for fault in judged_faults(truth):
+        _fault(fault)
     _tour(truth["found"])
     _others(truth)
 
 
-def faults_frame(truth: Mapping[str, Any]) -> pd.DataFrame:
-    """One line per injected fault, in order of time; all text inert."""
-    return pd.DataFrame([_line(fault) for fault in judged_faults(truth)], columns=list(_COLUMNS), dtype="string")
-
-
-def _line(fault: JudgedFault) -> dict[str, str]:
-    """The alert that was raised first; of several queries all names."""
+def _fault(fault: JudgedFault) -> None:
+    """What was injected, and the alert that was raised first."""
     rows = (*fault.found, *fault.missed)
-    line = {
-        "found": "✗ missed" if fault.missed else "✓ found",
-        "fault": inert(str(rows[0]["fault"]).replace("_", " "), 100),
-        "note": inert(rows[0]["note"], 300),
-        "query": inert(", ".join(row["query"] for row in rows)),
-    }
-    if not fault.found:
-        return line
-    alert = fault.found[0]["alert"]
-    told = {"after": duration(max(0, _ms(alert["raised"]) - _ms(rows[0]["from"]))), "summary": alert["summary"]}
-    return {**line, "link": links.url("alert", id=alert["id"]), **{n: inert(v, 300) for n, v in told.items()}}
+    name = md(str(rows[0]["fault"]).replace("_", " "), 100)
+    with st.container(border=True, gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{'✗' if fault.missed else '✓'} {name}**", width="content")
+            st.caption(md(_found_after(fault), 300))
+        if fault.found:
+            alert = fault.found[0]["alert"]
+            links.link("alert", md(alert["summary"], 300), icon=":material/notification_important:", id=alert["id"])
+        st.caption(f"What was done: {md(rows[0]['note'], 500)}")
+
+
+def _found_after(fault: JudgedFault) -> str:
+    told = []
+    if fault.found:
+        first = fault.found[0]
+        after_ms = max(0, _ms(first["alert"]["raised"]) - _ms(first["from"]))
+        told.append(f"found {duration(after_ms)} after it began, by {', '.join(row['query'] for row in fault.found)}")
+    if fault.missed:
+        told.append(f"missed by {', '.join(row['query'] for row in fault.missed)}")
+    return "; ".join(told)
 
 
 def _tour(found: Sequence[Mapping[str, Any]]) -> None:
