@@ -30,8 +30,8 @@ STORE_WAIT_S = 1.0
 class StoreCounts(Protocol):
     """What the figures need of app.store.Store; both raise StoreError."""
 
-    def n_open_alerts(self) -> dict[tuple[str, str], int]:
-        """Open alerts by (state, severity)."""
+    def n_open_alerts(self) -> dict[tuple[str, bool, str], int]:
+        """Open alerts by (state, whether it is silenced, severity)."""
         ...
 
     def n_notifications(self) -> dict[tuple[str, str], int]:
@@ -89,7 +89,7 @@ def _queries(matcher: object) -> dict[str, QueryFigures]:
 class StoredFigures:
     """What the store holds."""
 
-    open_alerts: Mapping[tuple[str, str], int]
+    open_alerts: Mapping[tuple[str, bool, str], int]
     notifications: Mapping[tuple[str, str], int]
 
     def n_pending(self, receiver: str) -> int:
@@ -237,9 +237,11 @@ def store_metrics(configured: Iterable[str], stored: StoredFigures | None) -> It
     yield GaugeMetricFamily("clustercep_store_up", "1: the store answered this scrape.", value=int(stored is not None))
     if stored is None:
         return
-    alerts = GaugeMetricFamily("clustercep_alerts_open", "Alerts that are not over.", labels=["state", "severity"])
-    for labels, n in sorted(stored.open_alerts.items()):
-        alerts.add_metric(labels, n)
+    alerts = GaugeMetricFamily(
+        "clustercep_alerts_open", "Alerts that are not over.", labels=["state", "silenced", "severity"]
+    )
+    for (state, silenced, severity), n in sorted(stored.open_alerts.items()):
+        alerts.add_metric([state, str(silenced).lower(), severity], n)
     yield alerts
     receivers = sorted({*configured, *(name for name, _ in stored.notifications)})
     pending = GaugeMetricFamily(
