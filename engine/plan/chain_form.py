@@ -44,12 +44,11 @@ class ChainForm:
             passes += " and first Kleene event"
         if self.reads_last:
             passes += " and last event"
-        bound = f" {self.most_counted}" if self.most_counted > 1 else ""
+        bound = f"{self.most_counted} " if self.most_counted > 1 else ""
         if not self.ordered:
-            return f"counted as chains of neighbours, each pair compared: n^2{bound} per {passes}"
-        if not self.links:
-            return f"counted as chains of neighbours: n{bound} log n per {passes}"
-        return f"counted as chains of neighbours in the order of what they are compared by: n{bound} log n per {passes}"
+            return f"counted as chains of neighbours, pair by pair: {bound}n^2 per {passes}"
+        order = " in the order of what they are compared by" if self.links else ""
+        return f"counted as chains of neighbours{order}: {bound}n log n per {passes}"
 
 
 def chain_form(plan: Plan) -> ChainForm | OtherForm:

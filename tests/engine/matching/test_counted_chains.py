@@ -254,6 +254,26 @@ def test_a_number_that_is_too_great_is_a_lower_bound() -> None:
     assert (row.count, row.count_exact, row.capped) == (2**61 - 1, True, False)
 
 
-def test_explain_says_how_matches_are_counted() -> None:
-    ordered = compile_query(where("b[i].x > b[i-1].x", "count(b[]) >= 3"), SCHEMA).explain()
-    assert "n 3 log n per first event" in ordered
+@pytest.mark.parametrize(
+    ("conditions", "cost"),
+    [
+        (("b[i].x > b[i-1].x",), "compared by: n log n per first event"),
+        (("b[i].x > b[i-1].x", "count(b[]) >= 3"), "compared by: 4 n log n per first event"),
+        (("b[i].x > b[i-1].x", "b[1].x < b[b.len].y"), "n log n per first event and first Kleene event"),
+        (("b[i].x > b[i-1].x + c.x",), "n log n per first event and last event"),
+        (("b[i].x > b[i-1].x", "b[i].y > b[i-1].y"), "pair by pair: n^2 per first event"),
+    ],
+)
+def test_explain_says_how_matches_are_counted(conditions: tuple[str, ...], cost: str) -> None:
+    (line,) = [
+        line
+        for line in compile_query(where(*conditions), SCHEMA).explain().splitlines()
+        if line.startswith("selection")
+    ]
+    assert "counted as chains of neighbours" in line
+    assert line.endswith(cost)
+
+
+def test_explain_says_when_matches_are_listed() -> None:
+    text = where("b[i].x > b[i-1].x", rest="SELECT FIRST")
+    assert "step by step" in compile_query(text, SCHEMA).explain()
