@@ -28,6 +28,7 @@ from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.output import limit
+from engine.matching.output_forms import RANK_STEP, RANKED_DIGITS
 from engine.matching.possible_pairs import PossibleBlock, PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
@@ -51,8 +52,8 @@ _STATE_VERSION = 1
 class PostponedRuntime:
     """Run state of one skip_till_any_match query; implements `engine.matching.base.Runtime`.
 
-    LIMIT and `limits.max_rows` bound the rows of one `advance`; the last row says so. TOP k: `advance` returns those of
-    its matches that are among the k most confident of the stream so far.
+    LIMIT and `limits.max_rows` bound the rows of one `advance` (see `engine.matching.output.limit`); the last row says
+    so. TOP k: `advance` returns those of its matches that may be among the k most confident of the stream so far.
     """
 
     def __init__(
@@ -273,7 +274,7 @@ class PostponedRuntime:
         most = limit(self.plan, self.limits)
         if self.plan.output is ast.Output.TOP:
             k = self.plan.limit or 1
-            least = self._best[-1] if len(self._best) == k else 0.0
+            least = self._best[-1] - RANK_STEP if len(self._best) == k else 0.0  # an equal one may be listed before it
             kept = first_rows(self._top(list(joined_rows(listing.best(decided, k, least)))), most)
         else:
             listing.max_matches = most + 1
@@ -312,25 +313,20 @@ class PostponedRuntime:
         collapsed = self.plan.output is ast.Output.COLLAPSED
         counting = Counting(context, self._threshold, self.limits.work_budget, collapsed)
         result: list[tuple[int, MatchRow]] = []
-        for number, pair in zip(numbers.tolist(), _as_pairs(decided[numbers]), strict=True):
-            counted = counting.of_pair(pair)
-            if counted is not None:
-                result.append((number, rows.of_pair(counted, collapsed)))
-                if len(result) == most:
-                    break
+        for number, counted in counting.of_pairs(decided[numbers], most):
+            result.append((int(numbers[number]), rows.of_pair(counted, collapsed)))
         self.n_unfinished += counting.n_unfinished
         self.n_work += counting.n_work
         return result
 
     def _top(self, found: list[MatchRow]) -> list[MatchRow]:
-        """The matches among the k most confident of the stream so far, most confident first."""
+        """The matches that are among the k most confident of the step, and may be of the stream so far, most confident
+        first, at a tie the first listed."""
         k = self.plan.limit or 1
-        ranked = sorted(found, key=lambda row: -row.confidence)[:k]
-        # A match that only equals one decided earlier comes after it.
-        best = sorted([(-c, 0) for c in self._best] + [(-row.confidence, 1) for row in ranked])[:k]
-        n_new = sum(is_new for _, is_new in best)
-        self._best = [-negative for negative, _ in best]
-        return ranked[:n_new]
+        ranked = sorted(found, key=lambda row: -round(row.confidence, RANKED_DIGITS))[:k]
+        self._best = sorted([*self._best, *(row.confidence for row in ranked)], reverse=True)[:k]
+        least = self._best[-1] - RANK_STEP if self._best else 0.0
+        return [row for row in ranked if row.confidence >= least]
 
     # -------------------------------------------------------------- retention
 

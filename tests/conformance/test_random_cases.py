@@ -61,7 +61,9 @@ SCOPES = {
     "opened windows": replace(_PLAIN, open_on=True),
     "selection": replace(_PLAIN, selection=True),
     "output": replace(_PLAIN, outputs=FORMS, confidence=True),
-    "everything": replace(EVERYTHING, outputs=FORMS, limit=False),
+    "limited": replace(_PLAIN, outputs=FORMS, confidence=True, negation=True, slide=True, limit=True),
+    "limited, opened windows": replace(_PLAIN, outputs=FORMS, open_on=True, within_events=True, limit=True),
+    "everything": replace(EVERYTHING, outputs=FORMS),
 }
 
 EVALUATED = frozenset(
