@@ -11,7 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+<<<<<<< HEAD
 from app.alerting.lifecycle import SILENCED, State, state_text
+=======
+from app.alerting.hosts import hosts_text
+from app.alerting.kept import spread_of
+from app.alerting.lifecycle import State, lasted_ms
+>>>>>>> alerts
 from app.alerting.text import at_least_one_text, iso, plain
 from app.alerts_operations import acknowledge, resend, silence, silences, unsilence
 from app.alerts_options import (
@@ -62,7 +68,7 @@ def list_alerts(
     query: Annotated[str | None, typer.Option(help="Only alerts of this query.")] = None,
     severity: Annotated[Severity | None, typer.Option(help="Only alerts of this severity.")] = None,
     job: Annotated[str | None, typer.Option(help="Only alerts about this job: its whole id.")] = None,
-    host: Annotated[str | None, typer.Option(help="Only alerts about this host.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only alerts that name this host, in any role.")] = None,
     from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Only what lasted until then.")] = None,
     to: Annotated[
         str | None,
@@ -92,15 +98,16 @@ def list_alerts(
     if format_ is Format.JSON:
         print_json([alert_json(alert) for alert in alerts])
         return
-    table = Table("id", "state", "severity", "query", "from", "lasted", "matches", "at least one", "summary")
+    table = Table("id", "state", "severity", "query", "began", "lasted", "host", "matches", "at least one", "summary")
     for alert in alerts:
         table.add_row(
             alert.id[:8],
             state_text(alert.state, alert.silenced),
             alert.severity,
             Text(alert.query),
-            iso(alert.start_ms)[:19],
-            format_duration(alert.end_ms - alert.start_ms),
+            iso(alert.onset_ms)[:19],
+            format_duration(lasted_ms(alert, now_ms)),
+            Text(plain(alert.host or "")),
             _n_matches(alert),
             at_least_one_text(alert),
             Text(plain(alert.summary)),
@@ -138,7 +145,18 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
         "host": alert.host,
         "severity": alert.severity,
         "state": alert.state,
+<<<<<<< HEAD
         "silenced": alert.silenced,
+=======
+        "hosts": [
+            {"host": named.host, "role": named.role, "value_name": named.value_name, "value": named.value}
+            for named in alert.hosts
+        ],
+        "hosts_left_out": alert.n_hosts_left_out,
+        "labels": alert.labels,
+        "onset": iso(alert.onset_ms),
+        "last_seen": iso(alert.last_seen_ms),
+>>>>>>> alerts
         "start": iso(alert.start_ms),
         "end": iso(alert.end_ms),
         "matches": alert.n_matches,
@@ -152,10 +170,11 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
             "standard_error": alert.at_least_one_error,
         },
         "values": alert.values,
+        "first_last_max_min": spread_of(alert),
         "summary": alert.summary,
         "lane": alert.lane,
         "merged_into": alert.merged_into,
-        "raised": iso(alert.created_ms),
+        "raised": iso(alert.raised_ms),
         "resolved": None if alert.resolved_ms is None else iso(alert.resolved_ms),
     }
 
@@ -208,8 +227,13 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     alert = details.alert
     console.print(Text(f"{alert.query} ({alert.severity}, {state_text(alert.state, alert.silenced)})", style="bold"))
     console.print(Text(alert.summary))
-    span = f"{iso(alert.start_ms)} to {iso(alert.end_ms)}, {_n_matches(alert)} matches"
-    console.print(Text(f"{span}, id {alert.id}"))
+    span = f"began {iso(alert.onset_ms)}, last seen {iso(alert.last_seen_ms)}, raised {iso(alert.raised_ms)}"
+    console.print(Text(f"{span}, {_n_matches(alert)} matches, id {alert.id}"))
+    for role, hosts in hosts_text(alert).items():
+        console.print(Text(f"{role}: {hosts}"))
+    for name, by_aspect in spread_of(alert).items():
+        values = ", ".join(f"{aspect} {plain(value)}" for aspect, value in by_aspect.items())
+        console.print(Text(f"{plain(name)}: {values}"))
     sure = at_least_one_text(alert)
     console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
     if alert.merged_into:
