@@ -87,7 +87,7 @@ def test_queries_and_one_with_its_alerts(visitor: OwnVisitor, served: Site) -> N
     page = own.open("query?name=load-imbalance-task", "load-imbalance-task")
     page.get_by_text("Explain: how it is read").click()
     expect(page.get_by_text(re.compile("skip_till_any_match")).first).to_be_visible()
-    own.reads("PATTERN", "Runbook", "drifted apart", "min_rise")
+    own.reads("PATTERN", "Runbook", "drifts apart", "min_rise")
     page = own.open("query?name=mapper-lifetimes", "mapper-lifetimes")
     expect(page.get_by_role("heading", name="Report rows")).to_be_visible()
     own.reads(served.manifest.jobs[-1].job_id)
