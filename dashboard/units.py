@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pandas as pd
+
+from app.durations import format_duration, format_size
 from app.units import unit_of, value_text
 from dashboard.text import inert
 from dashboard.times import exactly
@@ -30,4 +33,14 @@ def shown_column(name: str, values: Sequence[Any]) -> list[Any]:
     return cells
 
 
-__all__ = ["shown_cell", "shown_column", "shown_value"]
+def duration_texts(times_ms: Iterable[float]) -> list[str]:
+    """A column of durations in milliseconds; an em dash for NaN."""
+    return ["—" if pd.isna(time_ms) else format_duration(time_ms) for time_ms in times_ms]
+
+
+def size_texts(n_bytes: Iterable[float]) -> list[str]:
+    """A column of sizes; an em dash for NaN."""
+    return ["—" if pd.isna(n) else format_size(n) for n in n_bytes]
+
+
+__all__ = ["duration_texts", "shown_cell", "shown_column", "shown_value", "size_texts"]

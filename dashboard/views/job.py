@@ -30,6 +30,7 @@ from dashboard.job_reading import JobEvents, read_job, read_jobs
 from dashboard.store import AlertFilter, AlertRow, event_log, settings, store
 from dashboard.text import inert, md
 from dashboard.times import duration, local, shown, zone
+from dashboard.units import duration_texts, size_texts
 from dashboard.views.jobs import SIGNS
 
 REFRESH_S = 10
@@ -256,9 +257,9 @@ def _attempt_table(table: pd.DataFrame) -> None:
                     "Status": [inert(status, 30) for status in top["status"]],
                     "Straggler": top["straggler"],
                     "Start": [local(int(time)) for time in top["start_lo_ms"]],
-                    **{title: _durations(top[name]) for title, name in titles.items()},
+                    **{title: duration_texts(top[name]) for title, name in titles.items()},
                     "Progress": top["progress"],
-                    **{title: _durations(top[name]) for title, name in phases.items()},
+                    **{title: duration_texts(top[name]) for title, name in phases.items()},
                 }
             ),
             hide_index=True,
@@ -269,14 +270,6 @@ def _attempt_table(table: pd.DataFrame) -> None:
                 ),
             },
         )
-
-
-def _durations(times_ms: pd.Series) -> list[str]:
-    return [duration(None if pd.isna(time_ms) else round(time_ms)) for time_ms in times_ms]
-
-
-def _sizes(n_bytes: pd.Series) -> list[str]:
-    return ["—" if pd.isna(n) else format_size(n) for n in n_bytes]
 
 
 def _progress(found: JobEvents, axis: TimeAxis) -> None:
@@ -332,10 +325,10 @@ def _fetches(found: JobEvents, axis: TimeAxis) -> None:
                 {
                     "Served by": [inert(host, 80) or "unknown" for host in by_host["source_host"]],
                     "Fetches": by_host["n_fetches"],
-                    "Size": _sizes(by_host["bytes"]),
-                    "Median": _durations(by_host["median_ms"]),
-                    "Longest": _durations(by_host["longest_ms"]),
-                    "Per second": _sizes(by_host["bytes_per_s"]),
+                    "Size": size_texts(by_host["bytes"]),
+                    "Median": duration_texts(by_host["median_ms"]),
+                    "Longest": duration_texts(by_host["longest_ms"]),
+                    "Per second": size_texts(by_host["bytes_per_s"]),
                 }
             ).head(MAX_TABLE_ROWS),
             hide_index=True,
