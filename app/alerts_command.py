@@ -33,6 +33,7 @@ from app.durations import format_duration, format_time
 from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter
 from app.store.models import AlertRow
+from app.units import value_text
 from app.watching import unknown_text, watched
 
 MAX_RECORDS_SHOWN = 20
@@ -234,7 +235,7 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")
     for e in details.evidence:
         times = [iso(t) if t is not None else "" for t in (e.t_lo_ms, e.t_hi_ms)]
-        attributes = ", ".join(f"{name}={plain(value)}" for name, value in e.attributes.items())
+        attributes = ", ".join(f"{name}={plain(value_text(name, value))}" for name, value in e.attributes.items())
         evidence.add_row(
             Text(e.variable), Text(e.type or "no longer kept"), *times, Text(attributes), Text(plain(e.origin or ""))
         )

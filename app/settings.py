@@ -293,6 +293,7 @@ class DashboardSettings(Section):
     allowed_hosts: tuple[str, ...] = ()
     login: bool = False
     links: dict[str, str] = Field(default_factory=dict)
+    straggler_queries: tuple[str, ...] = ("*straggler*",)
     query_timeout_ms: DurationMs = Field(default=120_000, ge=1_000)
     max_query_events: int = Field(default=5_000_000, ge=1)
     history_queries: int = Field(default=1, ge=0, le=100)

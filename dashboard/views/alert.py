@@ -19,6 +19,7 @@ from dashboard.looks import BADGES, ICONS, OPEN_STATES
 from dashboard.runbook import runbook_md
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
 from dashboard.text import inert, md
+from dashboard.units import shown_value
 
 REFRESH_S = 10
 AROUND_MS = 600_000
@@ -181,17 +182,7 @@ def _values(alert: AlertRow) -> None:
 
 
 def _named(values: Mapping[str, Any], origin: str) -> list[tuple[str, str, str]]:
-    return [(inert(name), inert(_number(name, value), 1_000), origin) for name, value in values.items()]
-
-
-def _number(name: str, value: Any) -> Any:
-    """A time or a duration also as one reads it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if name.endswith("_ms"):
-        whole = round(value)
-        return f"{whole:,} ms ({times.shown(whole) if whole > 10**12 else times.duration(whole)})"
-    return f"{value:,}" if isinstance(value, int) else value
+    return [(inert(name), inert(shown_value(name, value), 1_000), origin) for name, value in values.items()]
 
 
 def _changes(details: AlertDetails) -> None:

@@ -89,7 +89,7 @@ def queries_frame(queries: Sequence[KnownQuery], figures: Mapping[str, Figures])
                 "Report rows": found.n_reports if query.severity == "report" else None,
                 "Events": found.n_events,
                 "Matches": found.n_matches,
-                "Engine time": found.seconds,
+                "Engine time": None if found.seconds is None else duration(round(1_000 * found.seconds)),
             }
         )
     frame = pd.DataFrame(lines)
@@ -111,5 +111,5 @@ def _columns() -> dict[str, Any]:
         "Report rows": column.NumberColumn(format="localized"),
         "Events": column.NumberColumn(help="Events it has read since the process started.", format="localized"),
         "Matches": column.NumberColumn(help="Matches of all times, live and from histories.", format="localized"),
-        "Engine time": column.NumberColumn(help="Seconds of matching since the process started.", format="%.2f s"),
+        "Engine time": column.TextColumn(help="Of matching since the process started."),
     }
