@@ -46,6 +46,7 @@ class QueryFigures:
     n_events: int
     n_kept: int
     n_rejected: int
+    n_unfinished: int
     seconds: float
 
 
@@ -79,7 +80,9 @@ def _queries(matcher: object) -> dict[str, QueryFigures]:
     if not isinstance(matcher, engine.Engine):
         return {}
     return {
-        name: QueryFigures(counted.n_events, counted.n_kept, counted.n_rejected, counted.seconds)
+        name: QueryFigures(
+            counted.n_events, counted.n_kept, counted.n_rejected, counted.n_unfinished, counted.seconds
+        )
         for name, counted in matcher.statistics.items()
     }
 
@@ -201,13 +204,19 @@ def query_metrics(path: PathFigures) -> Iterator[Metric]:
     rejected = CounterMetricFamily(
         "clustercep_query_rejected_events", "Events that a query's strategy cannot evaluate.", labels=["query"]
     )
+    stopped = CounterMetricFamily(
+        "clustercep_query_stopped_searches",
+        "Searches that the work budget stopped: matches, and alerts, may be missing.",
+        labels=["query"],
+    )
     kept = GaugeMetricFamily("clustercep_query_events_kept", "Events (or runs) that a query keeps.", labels=["query"])
     for query, figures in path.queries.items():
         seconds.add_metric([query], figures.seconds)
         events.add_metric([query], figures.n_events)
         rejected.add_metric([query], figures.n_rejected)
+        stopped.add_metric([query], figures.n_unfinished)
         kept.add_metric([query], figures.n_kept)
-    yield from (seconds, events, rejected, kept)
+    yield from (seconds, events, rejected, stopped, kept)
 
 
 def queue_metric(n_intake: int, path: PathFigures, stored: StoredFigures | None) -> Metric:

@@ -36,7 +36,7 @@ class QueryStatistics:
 
     `n_rejected`: events that its strategy cannot evaluate (imprecise ones). `n_too_long`: events that it left out since
     their interval is longer than its window. `n_unfinished`: searches that the work
-    budget stopped without a row that says so: matches may be missing. `generated`: how far its generated kernels are
+    budget stopped: matches may be missing. `generated`: how far its generated kernels are
     ("off", "waiting", "compiling", "in use", or "failed: " and why; then the precompiled ones go on).
     """
 
