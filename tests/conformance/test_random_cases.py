@@ -37,6 +37,7 @@ from tests.engine.strategies import (
     cases,
     deliveries,
 )
+from tests.examples import each_drawn_anew
 
 N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "0"))
 SEED = int(os.environ.get("CLUSTERCEP_SEED", "0"))
@@ -122,7 +123,8 @@ def run_cases(query: QueryScope, streams: tuple[StreamScope, ...], n_examples: i
         compare(*drawn, tally)
 
     drawn = st.one_of([delivered(query, stream) for stream in streams])
-    _drawn_by(n_examples)(given(drawn)(check))()
+    with each_drawn_anew():
+        _drawn_by(n_examples)(given(drawn)(check))()
     print(
         f"{tally.n_compared} compared, {tally.n_with_rows} of them with rows, {tally.n_by_baselines} times by a "
         f"baseline; refused: {tally.refused or 'none'}"

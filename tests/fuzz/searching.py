@@ -10,15 +10,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.internal.conjecture.engine import ConjectureRunner
 
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from tests.conformance.ways import WAYS
 from tests.engine.constructs import constructs_of
+from tests.examples import each_drawn_anew
 from tests.fuzz.case import FuzzCase, save
 from tests.fuzz.checking import Finding, Verdict, check
 from tests.fuzz.drawing import FIELDS, fuzz_cases
@@ -137,8 +136,7 @@ class Search:
             if not self._is_over:
                 self.look_at(name, case)
 
-        # What Hypothesis mutates is almost the same case again.
-        with patch.object(ConjectureRunner, "generate_mutations_from", lambda *_: None):
+        with each_drawn_anew():
             draw()
 
     def probe(self, name: str, number: int) -> None:
@@ -153,7 +151,8 @@ class Search:
                 PROBES[name].look(drawn)
 
         try:
-            look()
+            with each_drawn_anew():
+                look()
         except Exception:  # noqa: BLE001  # told as a finding
             told = traceback.format_exc()
             place = name, (name, told.strip().rsplit("\n", 1)[-1])
