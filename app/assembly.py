@@ -152,6 +152,7 @@ def assemble(
             receivers=settings.alerting.receivers,
             max_evidence_events=settings.alerting.max_evidence_events,
             max_age_ms=settings.alerting.max_age_ms,
+            external_labels=settings.alerting.external_labels,
         ),
         store=store,
         checkpoints=CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE, durable=durable),

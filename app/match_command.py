@@ -315,6 +315,8 @@ def _by_engine(job: Job, choice: RuntimeChoice, sink: engine.RowSink | None) -> 
     for compiled in queries:
         _check_finished(compiled, running.statistics[compiled.name], baseline)
         _warn_of_too_long(compiled.name, engine.fitting_events(compiled.resolved, job.events.batch)[1])
+        if running.statistics[compiled.name].n_limited and compiled.name != job.name:
+            _warn(f"{compiled.name}: its LIMIT was reached, {job.name} did not see all of its matches")
     return rows if len(queries) == 1 else [row for row in rows if row.query == job.name]
 
 

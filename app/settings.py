@@ -154,26 +154,6 @@ class Load(Section):
     high_ratio: float = Field(default=0.8, ge=0, le=1)
 
 
-ParameterValue = bool | int | float | str
-
-
-class Queries(Section):
-    """Which queries run, and with which parameters."""
-
-    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("queries")))
-    disabled: tuple[str, ...] = ()
-    parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
-    aggregates: tuple[str, ...] = ()
-
-
-class EngineLimits(Section):
-    """What one query may cost, and how many cores evaluate them."""
-
-    max_rows: int = Field(default=100_000, ge=1)
-    work_budget: int = Field(default=2_000_000, ge=1)
-    threads: int = Field(default=1, ge=1, le=256)
-
-
 class Severity(StrEnum):
     """How urgent an alert is; the order is that of urgency."""
 
@@ -185,6 +165,27 @@ class Severity(StrEnum):
     def rank(self) -> int:
         """0 for the least urgent."""
         return list(Severity).index(self)
+
+
+ParameterValue = bool | int | float | str
+
+
+class Queries(Section):
+    """Which queries run, with which parameters, and how urgent their alerts are."""
+
+    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("queries")))
+    disabled: tuple[str, ...] = ()
+    parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
+    severities: dict[str, Severity] = Field(default_factory=dict)
+    aggregates: tuple[str, ...] = ()
+
+
+class EngineLimits(Section):
+    """What one query may cost, and how many cores evaluate them."""
+
+    max_rows: int = Field(default=100_000, ge=1)
+    work_budget: int = Field(default=2_000_000, ge=1)
+    threads: int = Field(default=1, ge=1, le=256)
 
 
 class Receiver(Section):
@@ -221,7 +222,21 @@ class Alerting(Section):
     max_evidence_events: int = Field(default=200, ge=1)
     max_age_ms: DurationMs = Field(default=86_400_000, ge=0)
     external_url: str = "http://127.0.0.1:8501"
+    external_labels: dict[str, str] = Field(default_factory=dict)
     receivers: dict[str, Receiver] = Field(default_factory=dict)
+
+    @field_validator("external_labels")
+    @classmethod
+    def _names_of_labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        for name, value in labels.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in ("alertname", "severity"):
+                raise ValueError(
+                    f"{name}: expected a label's name: letters, digits and _, not alertname or severity, which are the "
+                    "query's own"
+                )
+            if not value or len(value) > 200 or not value.isprintable():
+                raise ValueError(f"{name}: found {value[:50]!r}; expected one line of 1 to 200 characters")
+        return labels
 
 
 class Retention(Section):

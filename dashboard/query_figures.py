@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from dashboard.looks import OPEN_STATES
 from dashboard.store import AlertFilter, store
 
-OPEN_STATES = ("firing", "acknowledged", "silenced")
 AT_MOST = 10_000
 """Counting stops here: more is shown as 10,000+."""
 
@@ -79,4 +79,4 @@ def _stored_counts() -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     return store().n_reports_by_query(), dict(rows), dict(matches)
 
 
-__all__ = ["AT_MOST", "OPEN_STATES", "Figures", "query_figures"]
+__all__ = ["AT_MOST", "Figures", "query_figures"]

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from engine.language.parser import parse
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
+    from engine.language.templates import Placeholder, placeholder_of
     from engine.matching.aggregates_registry import aggregates_of_lists, register_aggregate
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
     from engine.matching.brief_rows import bindings_digest, brief_rows
+    from engine.matching.row_json import row_from_json, row_to_json
     from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.fitting import fitting_events
+    from engine.runtime.row_quota import PartQuota, confidence_rank, output_order
     from engine.runtime.warm import warm_kernels
     from engine.uncertainty.existence import AtLeastOne, Method, at_least_one
     from engine.uncertainty.possibilities import Possibilities, united
@@ -49,10 +52,16 @@ _HOMES = {
     "MatchRow": "engine.matching.rows",
     "Method": "engine.uncertainty.existence",
     "Obstacle": "engine.plan.distribution",
+    "Placeholder": "engine.language.templates",
     "Possibilities": "engine.uncertainty.possibilities",
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
     "fitting_events": "engine.runtime.fitting",
+    "PartQuota": "engine.runtime.row_quota",
+    "confidence_rank": "engine.runtime.row_quota",
+    "output_order": "engine.runtime.row_quota",
+    "row_from_json": "engine.matching.row_json",
+    "row_to_json": "engine.matching.row_json",
     "binding_json": "engine.matching.rows",
     "bindings_digest": "engine.matching.brief_rows",
     "brief_rows": "engine.matching.brief_rows",
@@ -71,6 +80,7 @@ _HOMES = {
     "kernels_are_compiled": "engine.kernels.cache",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
+    "placeholder_of": "engine.language.templates",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
     "query_hashes": "engine.runtime.composition",
@@ -96,6 +106,8 @@ __all__ = [
     "MatchRow",
     "Method",
     "Obstacle",
+    "PartQuota",
+    "Placeholder",
     "Possibilities",
     "QueryStatistics",
     "ReferenceMatch",
@@ -116,13 +128,16 @@ __all__ = [
     "brief_rows",
     "compile_queries",
     "compile_query",
+    "confidence_rank",
     "fitting_events",
     "flat_ids",
     "joined_rows",
     "kernels_are_compiled",
     "match_id",
     "match_id_of_json",
+    "output_order",
     "parse",
+    "placeholder_of",
     "print_query",
     "query_hashes",
     "reference_cascade",
@@ -131,6 +146,8 @@ __all__ = [
     "register_aggregate",
     "resolve",
     "resolve_queries",
+    "row_from_json",
+    "row_to_json",
     "united",
     "warm_kernels",
     "with_consumed",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 
 import engine
 from app.alerting.episodes import group as episodes_of
+from app.alerting.episodes import shown_events
+from app.alerting.evidence import ends
+from app.alerting.kept import Kept
 from app.clock_skew import apart
 from app.deduplicate import Deduplicator
 from app.recent import longest_windows, lookup
@@ -78,7 +81,9 @@ class Bucket:
             options.schema,
             limits=engine.Limits(max_rows=options.max_rows, work_budget=options.work_budget, possibilities=True),
             on_failure=lambda name, error: self._failures.append((name, error)),
+            quotas={of.name: engine.PartQuota(of.limit, of.top_k) for of in group.limited},
         )
+        self._counted_by_driver = frozenset(of.name for of in group.limited)
         self._keep_ms = longest_windows((info.types, info.within_ms) for info in group.infos)
         self._panes: dict[int, EventBatch] = {}
         self._before: dict[str, engine.QueryStatistics] = {}
@@ -106,8 +111,8 @@ class Bucket:
                 self._take(source, events, told)
         self._complain(told)
         for row in told.matches:
-            told.counters["rows", "live", row.query] += 1
-            told.counters["matches", "live", row.query] += row.count
+            if row.query not in self._counted_by_driver:
+                told.counters.update(counters_of(row))
         return told
 
     # ------------------------------------------------------------------ state
@@ -161,8 +166,12 @@ class Bucket:
             return
         ids: set[str] = set()
         for episode in episodes_of(alerting, self._infos):
-            bound = [event_id for ids_of in episode.best.bindings.values() for event_id in engine.flat_ids(ids_of)]
-            ids.update(_ends(bound, self._options.max_evidence_events))
+            info = self._infos[episode.query]
+            # What the alert shows in the end, over all buckets and micro-batches, is what one of these shows.
+            shown = Kept.of_new(episode).shown(info).match
+            assert shown is not None, "all matches have just come"
+            ids.update(event_id for _, event_id in ends(shown_events(shown), self._options.max_evidence_events))
+            ids.update(filter(None, episode.onset))
         told.evidence = list(lookup(self._recent(), sorted(ids)).values())
 
     def _recent(self) -> EventBatch:
@@ -211,6 +220,11 @@ class Bucket:
         self._before = dict(found)
 
 
+def counters_of(row: MatchRow) -> dict[tuple[str, str, str], int]:
+    """What a row that is told adds to the counters."""
+    return {("rows", "live", row.query): 1, ("matches", "live", row.query): row.count}
+
+
 def status_content(told: Told, **more: object) -> str:
     """Counters, problems and what else there is to say of one call, as JSON."""
     content = {
@@ -234,12 +248,4 @@ def _part(parts: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:
     return {key.removeprefix(prefix): table for key, table in parts.items() if key.startswith(prefix)}
 
 
-def _ends(ids: Sequence[str], at_most: int) -> Sequence[str]:
-    """The first and the last ones when there are too many to keep, as alerting keeps them."""
-    if len(ids) <= at_most:
-        return ids
-    head = (at_most + 1) // 2
-    return [*ids[:head], *ids[len(ids) - (at_most - head) :]]
-
-
-__all__ = ["NO_SOURCE", "Bucket", "Told", "status_content"]
+__all__ = ["NO_SOURCE", "Bucket", "Told", "counters_of", "status_content"]

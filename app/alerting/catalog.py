@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.settings import Severity
+from engine import ast
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,17 +14,27 @@ class QueryInfo:
 
     name: str
     hash: str
-    """Of the canonical text: alerts of a changed query are other alerts."""
+    """Of what decides its matches (see CompiledQuery) and which of them are one alert (`per`)."""
     severity: Severity | None
     """None: its matches are rows of a report."""
     summary: str
-    """Template; `{name}` stands for a RETURN value or a key attribute."""
+    """Template; `{name}` stands for a RETURN value, see engine.language.templates."""
     group_gap_ms: int
+    key: tuple[str, ...] = ()
+    """The attributes of the partition key."""
     per: tuple[str, ...] = ()
     """RETURN values that tell alerts apart, beside the partition key."""
     runbook: str = ""
     within_ms: int | None = None
     types: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    """RETURN values that are numbers."""
+    shown: tuple[ast.Shown, ...] = ()
+    """Which matches give the values that an alert shows; of all others the last one does."""
+    hosts: tuple[ast.NamedHost, ...] = ()
+    """Which RETURN values name hosts; none: see app.alerting.hosts."""
+    onset: str | None = None
+    """The variable whose first event is when the condition began; none: that of the first match's last event."""
 
     @property
     def is_report(self) -> bool:

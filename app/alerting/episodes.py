@@ -6,10 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import engine
 from app.alerting import certainty
 from app.alerting.catalog import QueryInfo
+from app.alerting.extremes import Extremes, Seen
+from app.alerting.hosts import Hosts
 from app.alerting.match import Match
 
 MAX_KEY_CHARS = 1_000
@@ -29,8 +32,14 @@ class Episode:
     n_matches: int
     n_matches_exact: bool
     """False when `n_matches` is a lower bound."""
-    best: Match
-    """The evidence: the match of highest confidence, of these the one with the most events."""
+    best_confidence: float
+    """Of its most confident match."""
+    extremes: Extremes
+    """Its matches that the alert may show."""
+    hosts: Hosts
+    onset: dict[str, int]
+    """Events that may be the first of the variable that ONSET names -> the earliest end of a match with that event,
+    which counts where the event is no longer known; "" for matches without such an event."""
     possible: engine.Possibilities
     """What its matches demand of uncertain times."""
 
@@ -55,23 +64,43 @@ def canonical_key(key: Key) -> str:
     return text if len(text) <= MAX_KEY_CHARS else f"{text[:MAX_KEY_CHARS]}...{digest('key', text)}"
 
 
-def n_events(match: Match) -> int:
-    """How many events a match binds."""
-    return sum(1 for ids in match.bindings.values() for _ in engine.flat_ids(ids))
-
-
-def episode_of(match: Match, key: Key) -> Episode:
+def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
     """One match alone, with the key of its alert."""
+    seen = Seen.of(match)
     return Episode(
-        match.query,
-        key,
-        match.first_lo_ms,
-        match.last_hi_ms,
-        match.count,
-        is_exact(match),
-        match,
-        possible_matches(match),
+        query=match.query,
+        key=key,
+        start_ms=match.first_lo_ms,
+        end_ms=match.last_hi_ms,
+        n_matches=match.count,
+        n_matches_exact=is_exact(match),
+        best_confidence=match.confidence,
+        extremes=Extremes.of(seen, info.numbers),
+        hosts=Hosts.of(seen, dict(key), info.hosts),
+        onset={_onset_event(match, info.onset): match.last_hi_ms},
+        possible=possible_matches(match),
     )
+
+
+def shown_events(match: Match) -> list[tuple[str, str]]:
+    """(variable, event id) of all events of a match."""
+    return [(name, event_id) for name, ids in match.bindings.items() for event_id in engine.flat_ids(ids)]
+
+
+def onset_ms(episode: Episode, events: Mapping[str, Mapping[str, Any]]) -> int:
+    """When the condition began: the earliest time by which an event that ONSET means had happened.
+
+    `events`: those that are known, by id. The minimum over all matches, so that it only ever moves to an earlier time.
+    """
+    return min(
+        min(end_ms, events[event_id]["t_hi_ms"]) if event_id in events else end_ms
+        for event_id, end_ms in episode.onset.items()
+    )
+
+
+def _onset_event(match: Match, variable: str | None) -> str:
+    ids = () if variable is None else match.bindings.get(variable, ())
+    return next(iter(engine.flat_ids(ids)), "")
 
 
 def possible_matches(match: Match) -> engine.Possibilities:
@@ -87,14 +116,18 @@ def is_exact(match: Match) -> bool:
 
 
 def join(earlier: Episode, later: Episode) -> Episode:
-    """Both as one."""
+    """Both as one; neither is to be used any more."""
+    earlier.extremes.add(later.extremes)
+    earlier.hosts.add(later.hosts)
+    for event_id, end_ms in later.onset.items():
+        earlier.onset[event_id] = min(end_ms, earlier.onset.get(event_id, end_ms))
     return replace(
         earlier,
         start_ms=min(earlier.start_ms, later.start_ms),
         end_ms=max(earlier.end_ms, later.end_ms),
         n_matches=earlier.n_matches + later.n_matches,
         n_matches_exact=earlier.n_matches_exact and later.n_matches_exact,
-        best=min(earlier.best, later.best, key=_evidence_order),
+        best_confidence=max(earlier.best_confidence, later.best_confidence),
         possible=certainty.joined((earlier.possible, later.possible)),
     )
 
@@ -108,7 +141,8 @@ def group(matches: Iterable[Match], queries: Mapping[str, QueryInfo]) -> list[Ep
     """Episodes by query and key, in order of (query, key, start)."""
     by_key: dict[tuple[str, str], list[Episode]] = {}
     for match in matches:
-        episode = episode_of(match, alert_key(match, queries[match.query].per))
+        info = queries[match.query]
+        episode = episode_of(match, alert_key(match, info.per), info)
         by_key.setdefault((episode.query, episode.key_text), []).append(episode)
     grouped: list[Episode] = []
     for query, key_text in sorted(by_key):
@@ -147,9 +181,3 @@ def _sweep(episodes: Iterable[Episode], gap_ms: int) -> list[Episode]:
         else:
             joined.append(episode)
     return joined
-
-
-def _evidence_order(match: Match) -> tuple[float, int, int, int, list[tuple[str, tuple[str, ...], str]]]:
-    """Smallest first: the order is total, so that the evidence does not depend on the order of arrival."""
-    ids = sorted((name, tuple(engine.flat_ids(bound)), repr(bound)) for name, bound in match.bindings.items())
-    return (-match.confidence, -n_events(match), match.first_lo_ms, match.last_hi_ms, ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.alerting.lifecycle import State
@@ -34,6 +34,16 @@ class Snapshot:
     at_least_one_estimate: float | None = None
     at_least_one_error: float | None = None
     """P(at least one match), see AlertRow; the defaults are for messages that were written before it was known."""
+    onset_ms: int | None = None
+    raised_ms: int | None = None
+    last_seen_ms: int | None = None
+    labels: dict[str, str] | None = None
+    """None, as all below: in messages of versions that knew no labels; the key was their identity."""
+    hosts: list[list[Any]] = field(default_factory=list)
+    """[host, role, name of a value, value], in order."""
+    n_hosts_left_out: int = 0
+    spread: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of each number that the matches do not agree on: its first, last, max and min."""
 
     def as_json(self) -> dict[str, Any]:
         """For the outbox."""
@@ -52,7 +62,9 @@ class Audience:
     snapshot: Snapshot
     receiver: Receiver
     told_before: bool
-    """Whether the receiver has been told that this alert fires."""
+    """Of a firing alert: whether the receiver was told so since it began to fire. Of a resolved one: whether the last
+    that it was told is that the alert fires."""
+    silenced: bool
     now_ms: int
     max_age_ms: int
 
@@ -73,6 +85,10 @@ def _enabled(audience: Audience) -> str | None:
     return None if audience.receiver.enabled else "the receiver is disabled"
 
 
+def _not_silenced(audience: Audience) -> str | None:
+    return "it is silenced" if audience.silenced else None
+
+
 def _wanted_state(audience: Audience) -> str | None:
     state = audience.snapshot.state
     if state not in (State.FIRING, State.RESOLVED):
@@ -88,9 +104,11 @@ def _severe_enough(audience: Audience) -> str | None:
     return None
 
 
-def _told_of_firing(audience: Audience) -> str | None:
+def _news(audience: Audience) -> str | None:
     if audience.snapshot.state == State.RESOLVED and not audience.told_before:
         return "the receiver was never told that it fires"
+    if audience.snapshot.state == State.FIRING and audience.told_before:
+        return "the receiver was told before the silence"
     return None
 
 
@@ -100,7 +118,7 @@ def _recent(audience: Audience) -> str | None:
     return None
 
 
-STAGES: tuple[Stage, ...] = (_enabled, _wanted_state, _severe_enough, _told_of_firing, _recent)
+STAGES: tuple[Stage, ...] = (_enabled, _not_silenced, _wanted_state, _severe_enough, _news, _recent)
 
 
 def decide(audience: Audience) -> Decision:

@@ -20,7 +20,7 @@ def alertmanager_payload(snapshot: Snapshot, receiver: str, external_url: str) -
     """One alert as an Alertmanager webhook notification, version "4"."""
     labels = labels_of(snapshot)
     annotations = annotations_of(snapshot)
-    group_labels = {"alertname": labels["alertname"], **_key_labels(snapshot)}
+    group_labels = {name: labels[name] for name in ("alertname", *sorted(snapshot.key)) if name in labels}
     resolved = snapshot.state == "resolved"
     return {
         "version": "4",
@@ -37,7 +37,7 @@ def alertmanager_payload(snapshot: Snapshot, receiver: str, external_url: str) -
                 "status": "resolved" if resolved else "firing",
                 "labels": labels,
                 "annotations": annotations,
-                "startsAt": iso(snapshot.start_ms),
+                "startsAt": iso(began_ms(snapshot)),
                 "endsAt": iso(snapshot.end_ms) if resolved else NEVER,
                 "generatorURL": f"{external_url.rstrip('/')}/alert?id={snapshot.alert_id}",
                 "fingerprint": snapshot.alert_id[:16],
@@ -46,8 +46,15 @@ def alertmanager_payload(snapshot: Snapshot, receiver: str, external_url: str) -
     }
 
 
+def began_ms(snapshot: Snapshot) -> int:
+    """When the condition began to hold."""
+    return snapshot.start_ms if snapshot.onset_ms is None else snapshot.onset_ms
+
+
 def labels_of(snapshot: Snapshot) -> dict[str, str]:
-    """What identifies the alert: its query, severity and key."""
+    """What identifies the alert: fixed when it was raised."""
+    if snapshot.labels is not None:
+        return dict(snapshot.labels)
     return {**_key_labels(snapshot), "alertname": snapshot.query, "severity": snapshot.severity}
 
 
@@ -56,6 +63,12 @@ def annotations_of(snapshot: Snapshot) -> dict[str, str]:
     matches = str(snapshot.n_matches) if snapshot.n_matches_exact else f"at least {snapshot.n_matches}"
     return {
         **{f"value_{name}": plain(value) for name, value in sorted(snapshot.values.items())},
+        **{
+            f"{aspect}_{name}": plain(value)
+            for name, by_aspect in sorted(snapshot.spread.items())
+            for aspect, value in by_aspect.items()
+        },
+        **_hosts(snapshot),
         "summary": snapshot.summary,
         "runbook": snapshot.runbook,
         "matches": matches,
@@ -65,19 +78,26 @@ def annotations_of(snapshot: Snapshot) -> dict[str, str]:
         "at_least_one_high": plain(snapshot.at_least_one_upper),
         "at_least_one_method": snapshot.at_least_one_method,
         "alert_id": snapshot.alert_id,
+        **{name: iso(time_ms) for name, time_ms in _times(snapshot).items() if time_ms is not None},
     }
 
 
 def template_fields(snapshot: Snapshot, receiver: str, external_url: str) -> dict[str, object]:
     """The names that templates may use."""
     return {
+        **labels_of(snapshot),
         **snapshot.values,
+        **{
+            f"{name}.{aspect}": value
+            for name, by_aspect in spread_of(snapshot).items()
+            for aspect, value in by_aspect.items()
+        },
         **snapshot.key,
         **annotations_of(snapshot),
         "query": snapshot.query,
         "severity": snapshot.severity,
         "state": snapshot.state,
-        "start": iso(snapshot.start_ms),
+        "start": iso(began_ms(snapshot)),
         "end": iso(snapshot.end_ms),
         "receiver": receiver,
         "url": f"{external_url.rstrip('/')}/alert?id={snapshot.alert_id}",
@@ -106,6 +126,28 @@ def read_template(path: Path, key: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(str(path), (ConfigProblem(key, plain(error), "a JSON file"),)) from None
+
+
+def spread_of(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+    """First, last, max and min of every value: all the same where the matches agree."""
+    same = {name: dict.fromkeys(("first", "last", "max", "min"), value) for name, value in snapshot.values.items()}
+    return {**same, **snapshot.spread}
+
+
+def _times(snapshot: Snapshot) -> dict[str, int | None]:
+    return {"raised": snapshot.raised_ms, "last_seen": snapshot.last_seen_ms}
+
+
+def _hosts(snapshot: Snapshot) -> dict[str, str]:
+    """All hosts by role, in order, each with the value that stands beside it."""
+    by_role: dict[str, list[str]] = {}
+    for host, role, name, value in snapshot.hosts:
+        beside = "" if name is None else f" ({plain(value)})"
+        by_role.setdefault(role, []).append(f"{plain(host)}{beside}")
+    told = {f"hosts_{role}": ", ".join(hosts) for role, hosts in by_role.items()}
+    if snapshot.n_hosts_left_out:
+        told["hosts_left_out"] = str(snapshot.n_hosts_left_out)
+    return told
 
 
 def _key_labels(snapshot: Snapshot) -> dict[str, str]:

@@ -10,18 +10,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import engine
 from app.alerting import certainty, lifecycle
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import Episode, alert_id, canonical_key, group, is_exact, n_events, report_id
+from app.alerting.episodes import (
+    Episode,
+    alert_id,
+    canonical_key,
+    group,
+    is_exact,
+    onset_ms,
+    report_id,
+    shown_events,
+)
+from app.alerting.evidence import ends, evidence_rows
+from app.alerting.extremes import Extremes, spread
+from app.alerting.kept import Kept
+from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
 from app.alerting.notices import Audience, Snapshot, decide
 from app.alerting.text import fill
 from app.settings import Receiver
-from app.store.models import AlertChangeRow, AlertRow, EvidenceRow, NotificationRow, ReportRow, SilenceRow
-from app.store.storable import MAX_RAW_CHARS, storable_text, storable_values
-from app.store.subject import host_of, job_of
+from app.store.models import AlertChangeRow, AlertRow, NotificationRow, ReportRow, SilenceRow
+from app.store.storable import storable_values
 from app.store.writer import Writer
 
 LIVE = "live"
@@ -29,22 +40,6 @@ HISTORY = "history"
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
-
-_NOT_ATTRIBUTES = frozenset(
-    {
-        "event_id",
-        "type",
-        "t_lo_ms",
-        "t_hi_ms",
-        "origin",
-        "raw",
-        "source_rank",
-        "source_seq",
-        "clock_id",
-        "weights",
-        "skew_ms",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -55,6 +50,8 @@ class AlertingOptions:
     receivers: Mapping[str, Receiver]
     max_evidence_events: int = 200
     max_age_ms: int = 86_400_000
+    external_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every alert, see app.alerting.labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +102,12 @@ class Recorder:
 
         `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
         """
-        self._end_silences()
+        self._settle_changed_queries()
         for episode in self._episodes(matches):
             self._join(episode, watermark_ms)
         for alert in self._writer.open_alerts_over(watermark_ms):
             self._close(alert, watermark_ms)
+        self._end_silences()  # after them: what is over by now need not be told to fire
         self._report(matches, LIVE, events or {})
         return self.outcome
 
@@ -145,7 +143,7 @@ class Recorder:
         )
         n_silenced = 0
         for alert in self._writer.open_alerts_of(query, key_text):
-            n_silenced += self._change(alert, lifecycle.on_silence(State(alert.state), actor, note))
+            n_silenced += self._change(alert, lifecycle.on_silence(State(alert.state), alert.silenced, actor, note))
         return n_silenced
 
     # ---------------------------------------------------------------- episodes
@@ -154,6 +152,27 @@ class Recorder:
         queries = self._options.queries
         alerting = [match for match in matches if not queries[match.query].is_report]
         return group(alerting, queries)
+
+    def _settle_changed_queries(self) -> None:
+        """Open alerts of queries that are no longer as they were: taken over where new matches can still join them."""
+        queries = self._options.queries
+        for alert in self._writer.open_alerts_of_other_meanings({info.hash for info in queries.values()}):
+            info = queries.get(alert.query)
+            if info is None:
+                self._resolve(alert, "its query no longer runs: it was removed, renamed or disabled")
+            elif info.is_report:
+                self._resolve(alert, "its query was changed, and raises no alerts any more")
+            elif set(alert.key) != {*info.key, *info.per}:
+                now = ", ".join([*info.key, *(name for name in info.per if name not in info.key)]) or "nothing"
+                self._resolve(alert, f"its query was changed: alerts are now told apart by {now}")
+            else:
+                alert.query_hash = info.hash
+                self.outcome.tell(alert, "its query was changed; the alert is taken over")
+
+    def _resolve(self, alert: AlertRow, reason: str) -> None:
+        self._change(alert, Change(State.RESOLVED, reason))
+        alert.open = False
+        self.outcome.n_resolved += 1
 
     def _id(self, episode: Episode) -> str:
         info = self._options.queries[episode.query]
@@ -173,7 +192,7 @@ class Recorder:
         grew = episode.end_ms > max(other.end_ms for other in near)
         for other in others:
             self._merge(alert, other)
-        self._extend(alert, episode)
+        self._extend(alert, episode, others)
         over = lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms)
         silenced = self._silenced(alert)
         change = lifecycle.on_late_match(State(alert.state), still_open=not over, grew=grew, silenced=silenced)
@@ -193,15 +212,22 @@ class Recorder:
             host=None,
             severity=info.severity.value,
             state="",
+            silenced=False,
             open=True,
             start_ms=episode.start_ms,
             end_ms=episode.end_ms,
+            onset_ms=episode.end_ms,
+            raised_ms=self._now_ms,
+            last_seen_ms=episode.end_ms,
             group_gap_ms=info.group_gap_ms,
             revision=0,
             n_matches=episode.n_matches,
             n_matches_exact=episode.n_matches_exact,
-            best_confidence=0.0,
+            best_confidence=episode.best_confidence,
             values={},
+            seen={},
+            labels={},
+            n_hosts_left_out=0,
             summary="",
             runbook=info.runbook,
             best_n_events=0,
@@ -213,25 +239,34 @@ class Recorder:
         )
         self._writer.add_alert(alert)
         certainty.put(alert, episode.possible, self._effort)
-        self._keep_best(alert, episode.best)
+        self._show(alert, Kept.of_new(episode), episode)
         self._change(alert, lifecycle.on_new(self._silenced(alert)))
         self.outcome.n_new_alerts += 1
         return alert
 
-    def _extend(self, alert: AlertRow, episode: Episode) -> None:
+    def _extend(self, alert: AlertRow, episode: Episode, others: Sequence[AlertRow]) -> None:
+        """Further matches join an alert, with those of others that have just become part of it."""
+        kept = Kept.of(alert)
+        for other in others:
+            of_other = Kept.of(other)
+            kept.add(of_other.extremes, of_other.hosts)
+        kept.add(episode.extremes, episode.hosts)
         alert.start_ms = min(alert.start_ms, episode.start_ms)
         alert.end_ms = max(alert.end_ms, episode.end_ms)
+        alert.last_seen_ms = max(alert.last_seen_ms, episode.end_ms)
         alert.n_matches += episode.n_matches
         alert.n_matches_exact = alert.n_matches_exact and episode.n_matches_exact
+        alert.best_confidence = max(alert.best_confidence, episode.best_confidence)
         certainty.add(alert, episode.possible, self._effort)
         alert.updated_ms = self._now_ms
-        best = episode.best
-        if (best.confidence, n_events(best)) > (alert.best_confidence, alert.best_n_events):
-            self._keep_best(alert, best)
+        self._show(alert, kept, episode, others)
 
     def _merge(self, alert: AlertRow, other: AlertRow) -> None:
         """A match bridges two episodes: the earlier one goes on, the other ends in it."""
         alert.start_ms, alert.end_ms = min(alert.start_ms, other.start_ms), max(alert.end_ms, other.end_ms)
+        alert.onset_ms, alert.raised_ms = min(alert.onset_ms, other.onset_ms), min(alert.raised_ms, other.raised_ms)
+        alert.last_seen_ms = max(alert.last_seen_ms, other.last_seen_ms)
+        alert.best_confidence = max(alert.best_confidence, other.best_confidence)
         alert.n_matches += other.n_matches
         alert.n_matches_exact = alert.n_matches_exact and other.n_matches_exact
         certainty.add(alert, certainty.kept(other), self._effort)
@@ -245,20 +280,28 @@ class Recorder:
         alert.open = False
         self.outcome.n_resolved += 1
 
-    def _keep_best(self, alert: AlertRow, best: Match) -> None:
+    def _show(self, alert: AlertRow, kept: Kept, episode: Episode, before: Sequence[AlertRow] = ()) -> None:
+        """Put into the alert what its matches say now; `before`: alerts that have just become part of it."""
         info = self._options.queries[alert.query]
-        alert.best_confidence = best.confidence
-        alert.best_n_events = n_events(best)
-        alert.values = storable_values(best.values)
-        alert.job_id, alert.host = job_of(alert.key, alert.values), host_of(alert.key, alert.values)
-        alert.summary = fill(info.summary, {**alert.key, **best.values, "query": alert.query})
-        bound = [(name, event_id) for name, ids in best.bindings.items() for event_id in engine.flat_ids(ids)]
-        bound = _ends(bound, self._options.max_evidence_events)
-        events = self._lookup([event_id for _, event_id in bound])
-        rows = [
-            _evidence(alert.id, i, name, event_id, events.get(event_id)) for i, (name, event_id) in enumerate(bound)
-        ]
-        self._writer.replace_evidence(alert.id, rows)
+        shown = kept.shown(info)
+        bound: Sequence[tuple[str, str]] = ()
+        if shown.match is not None and shown.digest != kept.evidence:
+            bound = ends(shown_events(shown.match), self._options.max_evidence_events)
+            alert.best_n_events = len(shown_events(shown.match))
+        events = self._lookup([*(event_id for _, event_id in bound), *filter(None, episode.onset)])
+        alert.onset_ms = min(alert.onset_ms, onset_ms(episode, events))
+        if bound:
+            self._writer.replace_evidence(alert.id, evidence_rows(alert.id, bound, events))
+            kept.evidence = shown.digest
+        for other in before:
+            if shown.digest != kept.evidence and shown.digest == Kept.of(other).evidence:
+                self._writer.copy_evidence(other.id, alert.id)
+                alert.best_n_events, kept.evidence = other.best_n_events, shown.digest
+        self._writer.replace_hosts(alert.id, alert.start_ms, kept.put(alert, info))
+        alert.runbook = info.runbook
+        if not alert.labels:
+            found = [event for _, event_id in bound if (event := events.get(event_id)) is not None]
+            alert.labels = labels_of_new(alert, found, self._options.external_labels)
 
     # ------------------------------------------------------ states and messages
 
@@ -268,6 +311,8 @@ class Recorder:
         before = alert.state or None
         alert.revision += 1
         alert.state = change.to_state.value
+        if change.silenced is not None:
+            alert.silenced = change.silenced
         alert.updated_ms = self._now_ms
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
@@ -277,22 +322,25 @@ class Recorder:
                 revision=alert.revision,
                 from_state=before,
                 to_state=alert.state,
+                silenced=alert.silenced,
                 at_ms=self._now_ms,
                 reason=change.reason,
                 actor=change.actor,
             )
         )
-        self.outcome.n_changes[alert.query, alert.state] += 1
-        self.outcome.tell(alert, f"{alert.state}: {change.reason}")
-        self._notify(alert)
+        if alert.state != before:
+            self.outcome.n_changes[alert.query, alert.state] += 1
+        self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
+        self._notify(alert, before)
         return True
 
-    def _notify(self, alert: AlertRow) -> None:
+    def _notify(self, alert: AlertRow, before: str | None) -> None:
+        """Tell who wants to know of a change; `before`: the state that it came from."""
         snapshot = snapshot_of(alert)
         key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
         for name, receiver in self._options.receivers.items():
-            told = self._writer.was_told(alert.id, name)
-            audience = Audience(snapshot, receiver, told, self._now_ms, self._options.max_age_ms)
+            told = self._told(alert, before, name)
+            audience = Audience(snapshot, receiver, told, alert.silenced, self._now_ms, self._options.max_age_ms)
             decision = decide(audience)
             if not decision.send:
                 self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
@@ -313,6 +361,12 @@ class Recorder:
                 finished_ms=None,
             )
             self.outcome.n_notifications += self._writer.add_notification(notification)
+
+    def _told(self, alert: AlertRow, before: str | None, receiver: str) -> bool:
+        """See Audience.told_before."""
+        if alert.state == State.FIRING:
+            return before == alert.state and self._writer.was_told_since_firing(alert.id, receiver)
+        return self._writer.last_told(alert.id, receiver) == State.FIRING
 
     def _silenced(self, alert: AlertRow) -> str | None:
         silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)
@@ -382,6 +436,13 @@ def snapshot_of(alert: AlertRow) -> Snapshot:
         start_ms=alert.start_ms,
         end_ms=alert.end_ms,
         values=dict(alert.values),
+        onset_ms=alert.onset_ms,
+        raised_ms=alert.raised_ms,
+        last_seen_ms=alert.last_seen_ms,
+        labels=dict(alert.labels),
+        hosts=alert.seen.get("told_hosts", []),
+        n_hosts_left_out=alert.n_hosts_left_out,
+        spread=spread(Extremes.from_json(alert.seen)) if alert.seen else {},
         summary=alert.summary,
         runbook=alert.runbook,
         n_matches=alert.n_matches,
@@ -392,28 +453,4 @@ def snapshot_of(alert: AlertRow) -> Snapshot:
         at_least_one_method=alert.at_least_one_method,
         at_least_one_estimate=alert.at_least_one_estimate,
         at_least_one_error=alert.at_least_one_error,
-    )
-
-
-def _ends(bound: list[tuple[str, str]], at_most: int) -> list[tuple[str, str]]:
-    """The first and the last events when there are too many to keep."""
-    if len(bound) <= at_most:
-        return bound
-    head = (at_most + 1) // 2
-    return bound[:head] + bound[len(bound) - (at_most - head) :]
-
-
-def _evidence(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any] | None) -> EvidenceRow:
-    found = event or {}
-    return EvidenceRow(
-        alert_id=alert,
-        position=position,
-        variable=variable,
-        event_id=event_id,
-        type=found.get("type"),
-        t_lo_ms=found.get("t_lo_ms"),
-        t_hi_ms=found.get("t_hi_ms"),
-        attributes=storable_values({name: v for name, v in found.items() if name not in _NOT_ATTRIBUTES}),
-        origin=None if found.get("origin") is None else storable_text(found["origin"]),
-        raw=None if found.get("raw") is None else storable_text(found["raw"], MAX_RAW_CHARS),
     )

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
+
+import engine
+from app.durations import format_duration, format_size, format_time
 
 MAX_VALUE_CHARS = 200
 MAX_SUMMARY_CHARS = 1_000
 
-PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_BRACES = re.compile(r"\{([A-Za-z0-9_.:]+)\}")
+_FORMATS: dict[str, Callable[[float], str]] = {"duration": format_duration, "size": format_size, "time": format_time}
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$")
 
 
 def fill(template: str, values: Mapping[str, object], max_chars: int = MAX_SUMMARY_CHARS) -> str:
-    """`template` with `{name}` replaced by `values[name]`.
+    """`template` with `{name}` replaced by `values["name"]`, `{name.max}` by `values["name.max"]`.
 
-    One pass: braces inside values stay as they are. A name without a value stays visible as `{name}`. Values are
-    stripped of control characters and cut, as is the result.
+    What stands behind a colon says how a number is written (`{name:duration}`). One pass: braces inside values stay as
+    they are. A name without a value stays visible as `{name}`. Values are stripped of control characters and cut, as is
+    the result.
     """
 
     def value_of(match: re.Match[str]) -> str:
-        return plain(values[match[1]]) if match[1] in values else match[0]
+        found = engine.placeholder_of(match[1])
+        if found is None:
+            return match[0]
+        name = found.name if found.aspect is None else f"{found.name}.{found.aspect.value.lower()}"
+        return written(values[name], found.form) if name in values else match[0]
 
-    return cut(PLACEHOLDER.sub(value_of, one_line(template)), max_chars)
+    return cut(_BRACES.sub(value_of, one_line(template)), max_chars)
 
 
 def placeholders(template: str) -> frozenset[str]:
     """The names a template needs."""
-    return frozenset(PLACEHOLDER.findall(template))
+    found = (engine.placeholder_of(inside) for inside in _BRACES.findall(template))
+    return frozenset(placeholder.name for placeholder in found if placeholder is not None)
+
+
+def written(value: object, form: str | None) -> str:
+    """A value in a format of templates; what the format cannot write stands as it is."""
+    if form is None or isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return plain(value)
+    try:
+        return _FORMATS[form](value)
+    except ValueError:  # a time that no calendar shows
+        return plain(value)
 
 
 def plain(value: object, max_chars: int = MAX_VALUE_CHARS) -> str:

@@ -14,22 +14,26 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, func, select, tuple_
+from sqlalchemy import Boolean, ColumnElement, Select, SQLColumnExpression, and_, exists, func, or_, select, tuple_
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
+from sqlalchemy.sql.base import ExecutableOption
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from app.settings import Severity
-from app.store.models import AlertRow
+from app.store.models import AlertHostRow, AlertRow
 from app.store.subject import subject_text
 
 MAX_ROWS = 10_000
 _CHUNK = 500
 """Databases limit the number of bound parameters."""
 
-_RARE_STATES = frozenset({"firing", "acknowledged", "silenced"})
+OPEN_STATES = ("firing", "acknowledged")
 """Alerts leave these states when the watermark passes them: there are few however many alerts the store holds."""
+
+SILENCED = "silenced"
+"""In a filter beside the states: what is firing or acknowledged, and covered by a silence."""
 
 Key = tuple[int, str]
 """(start_ms, id): the place of an alert in the order."""
@@ -40,12 +44,13 @@ class AlertFilter:
     """Which alerts; what is left out does not matter. Times: closed interval that the episode must touch."""
 
     states: tuple[str, ...] = ()
+    """Any of these; SILENCED is one of them."""
     queries: tuple[str, ...] = ()
     severities: tuple[str, ...] = ()
     job_id: str | None = None
     """Exactly this job."""
     host: str | None = None
-    """Exactly this host."""
+    """Exactly this host, in any role."""
     from_ms: int | None = None
     to_ms: int | None = None
     merged: bool = True
@@ -99,6 +104,25 @@ class _Branch:
 
     leading: tuple[ColumnElement[bool], ...]
     checked: tuple[ColumnElement[bool], ...]
+    of_host: bool = False
+    """Whether it walks the hosts of alerts, which carry the place of their alert, instead of the alerts."""
+
+    @property
+    def start_ms(self) -> SQLColumnExpression[int]:
+        """The first part of the place in the order."""
+        return AlertHostRow.start_ms if self.of_host else AlertRow.start_ms
+
+    @property
+    def id(self) -> SQLColumnExpression[str]:
+        """The second part."""
+        return AlertHostRow.alert_id if self.of_host else AlertRow.id
+
+    def places(self, terms: Sequence[ColumnElement[bool]]) -> Select[int, str]:
+        """The places for which the terms hold."""
+        statement = select(self.start_ms, self.id)
+        if self.of_host:
+            statement = statement.join(AlertRow, AlertRow.id == AlertHostRow.alert_id)
+        return statement.where(*terms)
 
 
 def page(session: Session, wanted: AlertFilter, after: Cursor | None, before: Cursor | None) -> AlertPage:
@@ -127,13 +151,18 @@ def count(session: Session, wanted: AlertFilter, at_most: int | None) -> tuple[i
     """(How many, whether that is all); counting stops beyond `at_most`."""
     n = 0
     for branch in _branches(wanted):
-        statement = select(AlertRow.id).where(*_terms(session, branch, wanted, None, None))
+        statement = branch.places(_terms(session, branch, wanted, None, None))
         if at_most is not None:
             statement = statement.limit(at_most + 1 - n)
         n += session.scalar(select(func.count()).select_from(statement.subquery())) or 0
         if at_most is not None and n > at_most:
             return at_most, False
     return n, True
+
+
+def with_hosts() -> ExecutableOption:
+    """Alerts are read with their hosts, in one statement more."""
+    return selectinload(AlertRow.hosts)
 
 
 def longest_ms(session: Session) -> int:
@@ -147,13 +176,12 @@ def _keys(
 ) -> Iterator[Key]:
     """The first `n` places of the wanted alerts (backwards from `before`), merged from all branches."""
     backwards = before is not None
-    order = (
-        (AlertRow.start_ms.asc(), AlertRow.id.asc()) if backwards else (AlertRow.start_ms.desc(), AlertRow.id.desc())
-    )
     found: list[list[Key]] = []
     for branch in _branches(wanted):
         terms = _terms(session, branch, wanted, after, before)
-        statement = select(AlertRow.start_ms, AlertRow.id).where(*terms).order_by(*order).limit(n)
+        ascending = (branch.start_ms.asc(), branch.id.asc())
+        order = ascending if backwards else (branch.start_ms.desc(), branch.id.desc())
+        statement = branch.places(terms).order_by(*order).limit(n)
         found.append([(start_ms, alert_id) for start_ms, alert_id in session.execute(statement)])
     return heapq.merge(*found, reverse=not backwards)
 
@@ -162,10 +190,10 @@ def _branches(wanted: AlertFilter) -> list[_Branch]:
     """Disjoint walks that together give the wanted alerts, by the index that fits the filter best."""
     states, queries, severities = (tuple(sorted(set(v))) for v in (wanted.states, wanted.queries, wanted.severities))
     checks: dict[str, ColumnElement[bool] | None] = {
-        "state": AlertRow.state.in_(states) if states else None,
+        "state": _in_states(states) if states else None,
         "query": AlertRow.query.in_(queries) if queries else None,
         "severity": AlertRow.severity.in_(severities) if severities else None,
-        "host": None if wanted.host is None else AlertRow.host == subject_text(wanted.host),
+        "host": None if wanted.host is None else _names_host(wanted.host),
     }
 
     def checked(*leading: str) -> tuple[ColumnElement[bool], ...]:
@@ -173,13 +201,13 @@ def _branches(wanted: AlertFilter) -> list[_Branch]:
 
     if wanted.job_id is not None:
         return [_Branch((AlertRow.job_id == subject_text(wanted.job_id),), checked())]
-    if states and _RARE_STATES.issuperset(states):
-        return [_Branch((AlertRow.state == state,), checked("state")) for state in states]
+    if states and {*OPEN_STATES, SILENCED}.issuperset(states):
+        return [
+            _Branch((AlertRow.state == state,), (*checked("state"), *(() if state in states else (_silenced(),))))
+            for state in (OPEN_STATES if SILENCED in states else states)
+        ]
     if wanted.host is not None:
-        of_host = AlertRow.host == subject_text(wanted.host)
-        if not queries:
-            return [_Branch((of_host,), checked("host"))]
-        return [_Branch((of_host, AlertRow.query == query), checked("host", "query")) for query in queries]
+        return [_Branch((AlertHostRow.host == subject_text(wanted.host),), checked("host"), of_host=True)]
     if queries:
         pairs = product(queries, severities or [severity.value for severity in Severity])
         return [
@@ -191,10 +219,19 @@ def _branches(wanted: AlertFilter) -> list[_Branch]:
     return [_Branch((), checked())]
 
 
+def _in_states(states: Sequence[str]) -> ColumnElement[bool]:
+    named = AlertRow.state.in_(states)
+    return or_(named, and_(_silenced(), AlertRow.state.in_(OPEN_STATES))) if SILENCED in states else named
+
+
+def _silenced() -> ColumnElement[bool]:
+    return AlertRow.silenced.is_(True)
+
+
 def _terms(
     session: Session, branch: _Branch, wanted: AlertFilter, after: Cursor | None, before: Cursor | None
 ) -> list[ColumnElement[bool]]:
-    terms = [*branch.leading, *_range(session, wanted, after, before)]
+    terms = [*branch.leading, *_range(session, branch, wanted, after, before)]
     checked = list(branch.checked)
     if wanted.from_ms is not None:
         checked.append(AlertRow.end_ms >= wanted.from_ms)
@@ -203,21 +240,25 @@ def _terms(
     return [*terms, *(filtered_later(term) for term in checked)]
 
 
+def _names_host(host: str) -> ColumnElement[bool]:
+    return exists().where(AlertHostRow.alert_id == AlertRow.id, AlertHostRow.host == subject_text(host))
+
+
 def _range(
-    session: Session, wanted: AlertFilter, after: Cursor | None, before: Cursor | None
+    session: Session, branch: _Branch, wanted: AlertFilter, after: Cursor | None, before: Cursor | None
 ) -> list[ColumnElement[bool]]:
     """At most one bound on either side, the tighter of place and time: an index is entered by one of each only."""
-    place = tuple_(AlertRow.start_ms, AlertRow.id)
+    place = tuple_(branch.start_ms, branch.id)
     terms: list[ColumnElement[bool]] = []
     earliest_ms = None if wanted.from_ms is None else wanted.from_ms - longest_ms(session)
     if before is not None and (earliest_ms is None or before.start_ms >= earliest_ms):
         terms.append(place > tuple_(before.start_ms, before.id))
     elif earliest_ms is not None:
-        terms.append(AlertRow.start_ms >= earliest_ms)
+        terms.append(branch.start_ms >= earliest_ms)
     if after is not None and (wanted.to_ms is None or after.start_ms <= wanted.to_ms):
         terms.append(place < tuple_(after.start_ms, after.id))
     elif wanted.to_ms is not None:
-        terms.append(AlertRow.start_ms <= wanted.to_ms)
+        terms.append(branch.start_ms <= wanted.to_ms)
     return terms
 
 
@@ -225,7 +266,7 @@ def _rows(session: Session, keys: Sequence[Key]) -> list[AlertRow]:
     ids = [alert_id for _, alert_id in keys]
     rows: dict[str, AlertRow] = {}
     for start in range(0, len(ids), _CHUNK):
-        chunk = select(AlertRow).where(AlertRow.id.in_(ids[start : start + _CHUNK]))
+        chunk = select(AlertRow).where(AlertRow.id.in_(ids[start : start + _CHUNK])).options(with_hosts())
         rows |= {row.id: row for row in session.scalars(chunk)}
     return [rows[alert_id] for alert_id in ids if alert_id in rows]
 

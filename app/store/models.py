@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text, text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text, false, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -16,6 +17,11 @@ NAMING = {
 
 AutoId = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers rows by itself only in an INTEGER primary key."""
+
+
+def _given(column: str) -> Callable[[Any], Any]:
+    """The default of a column: what another one is given."""
+    return lambda context: context.get_current_parameters()[column]
 
 
 class Base(DeclarativeBase):
@@ -39,11 +45,8 @@ class AlertRow(Base):
         Index("ix_alerts_page_severity", "severity", "start_ms", "id", "end_ms", "state", "merged_into"),
         Index("ix_alerts_page_query", "query", "severity", "start_ms", "id", "end_ms", "state", "merged_into"),
         Index("ix_alerts_page_job", "job_id", "start_ms", "id"),
-        Index("ix_alerts_page_host", "host", "start_ms", "id", "end_ms", "state", "severity", "query", "merged_into"),
-        Index(
-            "ix_alerts_page_host_query", "host", "query", "start_ms", "id", "end_ms", "state", "severity", "merged_into"
-        ),
         Index("ix_alerts_length", text("(end_ms - start_ms)")),
+        Index("ix_alerts_silenced", "silenced", "start_ms", "id"),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -52,14 +55,25 @@ class AlertRow(Base):
     key: Mapped[dict[str, Any]]
     key_text: Mapped[str]
     job_id: Mapped[str | None]
-    """The job that it is about, for filters; `host` likewise."""
+    """The job that it is about, for filters."""
     host: Mapped[str | None]
+    """The first of its hosts; all of them are in `alert_hosts`."""
     severity: Mapped[str] = mapped_column(String(16))
     state: Mapped[str] = mapped_column(String(16))
+    """firing, acknowledged or resolved."""
+    silenced: Mapped[bool] = mapped_column(server_default=false())
+    """Whether a silence covers it, as of its last change; of one that is over: until who believes that it fires can be
+    told so."""
     open: Mapped[bool]
     """Whether matches can still join: false once the watermark has passed the end and the gap."""
     start_ms: Mapped[int]
     end_ms: Mapped[int]
+    onset_ms: Mapped[int] = mapped_column(default=_given("start_ms"), server_default="0")
+    """When the condition began to hold; only ever moves to an earlier time."""
+    raised_ms: Mapped[int] = mapped_column(default=_given("created_ms"), server_default="0")
+    """When the alert was raised, by the clock of the process."""
+    last_seen_ms: Mapped[int] = mapped_column(default=_given("end_ms"), server_default="0")
+    """When the condition held last: the end of its last match."""
     group_gap_ms: Mapped[int]
     revision: Mapped[int]
     """Grows by one with every change of state."""
@@ -77,6 +91,14 @@ class AlertRow(Base):
     possible: Mapped[str | None]
     """What the matches demand of uncertain times, so that later ones join exactly; null where that is not kept."""
     values: Mapped[dict[str, Any]]
+    """The values that it shows, each from the match that the query's SHOW asks for."""
+    seen: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """Its first and last match and those with the greatest and least values, see app.alerting.extremes; its hosts with
+    where they come from, see app.alerting.hosts; which match is the evidence."""
+    labels: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """What identifies it to receivers, fixed when it was raised."""
+    n_hosts_left_out: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Hosts beyond those that are kept."""
     summary: Mapped[str]
     runbook: Mapped[str]
     best_n_events: Mapped[int]
@@ -87,10 +109,30 @@ class AlertRow(Base):
     created_ms: Mapped[int]
     updated_ms: Mapped[int]
     resolved_ms: Mapped[int | None]
+    hosts: Mapped[list[AlertHostRow]] = relationship(lazy="raise", viewonly=True, order_by="AlertHostRow.position")
+    """In order, the first suspect first; there for alerts that app.store.api gives."""
+
+
+class AlertHostRow(Base):
+    """A host that an alert names, as suspect or as affected."""
+
+    __tablename__ = "alert_hosts"
+    __table_args__ = (Index("ix_alert_hosts_page", "host", "start_ms", "alert_id"),)
+
+    alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    host: Mapped[str]
+    role: Mapped[str] = mapped_column(String(16))
+    """suspect or affected."""
+    value_name: Mapped[str | None]
+    """The RETURN value that is shown beside it."""
+    value: Mapped[Any] = mapped_column(JSON(none_as_null=True), nullable=True)
+    start_ms: Mapped[int]
+    """The alert's: pages of a host's alerts are read in this order."""
 
 
 class AlertChangeRow(Base):
-    """One change of an alert's state; none is ever deleted before its alert."""
+    """One change of an alert's state, or of whether it is silenced; none is ever deleted before its alert."""
 
     __tablename__ = "alert_changes"
 
@@ -98,13 +140,15 @@ class AlertChangeRow(Base):
     revision: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     from_state: Mapped[str | None] = mapped_column(String(16))
     to_state: Mapped[str] = mapped_column(String(16))
+    silenced: Mapped[bool] = mapped_column(server_default=false())
+    """Whether a silence covered it from then on; where the states are equal, that is what changed."""
     at_ms: Mapped[int]
     reason: Mapped[str]
     actor: Mapped[str]
 
 
 class EvidenceRow(Base):
-    """One event of an alert's best match."""
+    """One event of the match that an alert shows."""
 
     __tablename__ = "evidence"
 

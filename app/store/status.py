@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 LIVE_PROCESS = "live"
+REPLAY = "replay"
+"""Rows of process_status: how the live process stands; which recording filled the store."""
 
 
 class Queues(TypedDict, total=False):
@@ -43,6 +45,14 @@ class ProcessStatus(TypedDict, total=False):
     loaded_ms: int
     reload_problems: list[str]
     store_outages: int
+
+
+class ReplayStatus(TypedDict, total=False):
+    """The recording that filled the store, and how the demo judged it (`ground_truth` of its summary)."""
+
+    started_ms: int
+    ended_ms: int
+    demo: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

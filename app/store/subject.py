@@ -11,6 +11,9 @@ from app.store.storable import storable_text
 MAX_SUBJECT_CHARS = 255
 """Names are hostile and indexed; an index takes no more than about 2,700 bytes per row everywhere."""
 
+SUSPECT, AFFECTED = "suspect", "affected"
+"""What a host has to do with an alert, as it is stored."""
+
 _JOB_OF_PART = (
     ("task_id", re.compile(r"task_(\d+_\d+)_[mr]_\d+")),
     ("attempt_id", re.compile(r"attempt_(\d+_\d+)_[mr]_\d+_\d+")),
@@ -37,9 +40,33 @@ def job_of(key: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
     return None
 
 
+def application_of(job_id: str | None) -> str | None:
+    """The application that a job is to YARN; None when the job is unknown, or its id is none of MapReduce's."""
+    found = re.fullmatch(r"job_(\d+_\d+)", job_id or "")
+    return None if found is None else f"application_{found[1]}"
+
+
 def host_of(key: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
-    """The host: `host`, else `source_host` (whose data was late); None when unknown."""
+    """The host: `host`, else `source_host`; None when unknown. As stores had it that know no roles of hosts."""
     return _text("host", key, values) or _text("source_host", key, values)
+
+
+def default_roles(key: Mapping[str, Any], values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(host, role) of an alert whose query does not say which values name hosts, the first suspect first.
+
+    `source_host` served the data that others waited for; where it is there, `host` is one that waited, unless alerts
+    are raised per host.
+    """
+    source, host = _text("source_host", key, values), _text("host", key, values)
+    if "host" in key:
+        found = [(host, SUSPECT), (source, SUSPECT)]
+    else:
+        found = [(source, SUSPECT), (host, SUSPECT if source is None else AFFECTED)]
+    roles: dict[str, str] = {}
+    for name, role in found:
+        if name is not None:
+            roles.setdefault(name, role)
+    return list(roles.items())
 
 
 def _text(name: str, key: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:

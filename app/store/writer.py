@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.settings import Retention
@@ -13,6 +14,7 @@ from app.store import retention as retention_of_rows
 from app.store.alert_pages import longest_ms
 from app.store.models import (
     AlertChangeRow,
+    AlertHostRow,
     AlertRow,
     CheckpointRow,
     EvidenceRow,
@@ -26,7 +28,7 @@ from app.store.models import (
     StatisticRow,
 )
 from app.store.outbox import SentAgain, given_up, is_overtaken
-from app.store.status import LIVE_PROCESS, ProcessStatus, SourceStatus
+from app.store.status import LIVE_PROCESS, REPLAY, ProcessStatus, ReplayStatus, SourceStatus
 from app.store.storable import storable_text, storable_values
 
 MAX_PLACE_CHARS = 500
@@ -43,6 +45,30 @@ class NewProblem:
     place: str
     kind: str
     message: str
+
+
+class Host(Protocol):
+    """A host that an alert names."""
+
+    @property
+    def host(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """suspect or affected."""
+        ...
+
+    @property
+    def value_name(self) -> str | None:
+        """The RETURN value that is shown beside it."""
+        ...
+
+    @property
+    def value(self) -> Any:
+        """That value."""
+        ...
 
 
 class Writer:
@@ -89,9 +115,14 @@ class Writer:
             statement = statement.where(AlertRow.key_text == key_text)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
+    def open_alerts_of_other_meanings(self, known: Collection[str]) -> list[AlertRow]:
+        """Open alerts of queries whose meaning is none of these hashes."""
+        statement = select(AlertRow).where(AlertRow.open.is_(True), AlertRow.query_hash.not_in(sorted(known)))
+        return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
+
     def silenced_alerts(self) -> list[AlertRow]:
-        """Open alerts that are silenced."""
-        statement = select(AlertRow).where(AlertRow.state == "silenced").order_by(AlertRow.start_ms, AlertRow.id)
+        """Alerts that were silenced when they were looked at last, also those that are over since."""
+        statement = select(AlertRow).where(AlertRow.silenced.is_(True)).order_by(AlertRow.start_ms, AlertRow.id)
         return list(self.session.scalars(statement))
 
     def add_alert(self, alert: AlertRow) -> None:
@@ -103,10 +134,38 @@ class Writer:
         """A change of state that was made on its alert."""
         self.session.add(change)
 
-    def replace_evidence(self, alert_id: str, rows: Sequence[EvidenceRow]) -> None:
-        """The events of the best match."""
+    def replace_evidence(self, alert_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The events of the match that the alert shows."""
         self.session.execute(delete(EvidenceRow).where(EvidenceRow.alert_id == alert_id))
-        self.session.add_all(rows)
+        # Not as objects: an alert may get its evidence several times in one transaction.
+        if rows:
+            self.session.execute(insert(EvidenceRow), rows)
+
+    def copy_evidence(self, from_alert: str, to_alert: str) -> None:
+        """The alert shows the match that the other one shows."""
+        names = [column.name for column in EvidenceRow.__table__.columns]
+        found = self.session.execute(
+            select(*(getattr(EvidenceRow, name) for name in names)).where(EvidenceRow.alert_id == from_alert)
+        )
+        self.replace_evidence(to_alert, [{**row._mapping, "alert_id": to_alert} for row in found])
+
+    def replace_hosts(self, alert_id: str, start_ms: int, hosts: Sequence[Host]) -> None:
+        """The hosts that an alert names, in order."""
+        self.session.execute(delete(AlertHostRow).where(AlertHostRow.alert_id == alert_id))
+        rows = [
+            {
+                "alert_id": alert_id,
+                "position": position,
+                "host": named.host,
+                "role": named.role,
+                "value_name": named.value_name,
+                "value": named.value,
+                "start_ms": start_ms,
+            }
+            for position, named in enumerate(hosts)
+        ]
+        if rows:
+            self.session.execute(insert(AlertHostRow), rows)
 
     def add_reports(self, reports: Iterable[ReportRow]) -> int:
         """Rows of reports; those that are there stay as they are. Returns how many are new."""
@@ -168,7 +227,7 @@ class Writer:
     def end_silence(self, silence_id: int, actor: str, now_ms: int) -> SilenceRow | None:
         """The silence holds no longer; None when there is none of this number that still holds.
 
-        Its open alerts fire again with the next step, as those of one that is over by itself.
+        Its alerts are no longer silenced with the next step, as those of one that is over by itself.
         """
         silence = self.session.get(SilenceRow, silence_id)
         if silence is None or silence.until_ms <= now_ms:
@@ -176,14 +235,26 @@ class Writer:
         silence.until_ms, silence.ended_by = now_ms, actor
         return silence
 
-    def was_told(self, alert_id: str, receiver: str) -> bool:
-        """Whether a receiver is, or will be, told that an alert fires."""
+    def was_told_since_firing(self, alert_id: str, receiver: str) -> bool:
+        """Whether a receiver is, or will be, told that an alert fires, since it began to fire this time."""
+        over = select(func.max(AlertChangeRow.revision)).where(
+            AlertChangeRow.alert_id == alert_id, AlertChangeRow.to_state == "resolved"
+        )
         statement = select(NotificationRow.idempotency_key).where(
             NotificationRow.alert_id == alert_id,
             NotificationRow.receiver == receiver,
             NotificationRow.state == "firing",
+            NotificationRow.status != "failed",
+            NotificationRow.revision > func.coalesce(over.scalar_subquery(), 0),
         )
         return self.session.scalars(statement.limit(1)).first() is not None
+
+    def last_told(self, alert_id: str, receiver: str) -> str | None:
+        """The state that a receiver is, or will be, told last of an alert; None: it knows nothing of it."""
+        statement = select(NotificationRow.state).where(
+            NotificationRow.alert_id == alert_id, NotificationRow.receiver == receiver
+        )
+        return self.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
     def add_notification(self, notification: NotificationRow) -> bool:
         """Put a message into the outbox; False when this very message is there already."""
@@ -298,6 +369,10 @@ class Writer:
         """How the live process stands."""
         value = storable_values(dict(status))
         self.session.merge(ProcessStatusRow(name=LIVE_PROCESS, updated_ms=now_ms, value=value))
+
+    def put_replay_status(self, status: ReplayStatus, last_ms: int) -> None:
+        """A recording fills the store; `last_ms`: its steps are made at this time of the recording at the latest."""
+        self.session.merge(ProcessStatusRow(name=REPLAY, updated_ms=last_ms, value=storable_values(dict(status))))
 
     def n_pending(self) -> int:
         """Messages that receivers have still to be told."""

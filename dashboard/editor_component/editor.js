@@ -7,7 +7,7 @@ const MAX_COLOURED_CHARS = 20000; // longer texts are shown in one colour
 
 const KEYWORDS = new Set(
   ("pattern seq and or not any null where within events open on slide return as output all sets collapsed count " +
-    "non_overlapping top by confidence limit exact ties strict source having in group_by group_gap parameters alert report " +
+    "non_overlapping top by confidence limit exact ties strict source having in group_by group_gap parameters alert report show hosts onset with " +
     "per select first consume weight info warning critical skip_till_next_match skip_till_any_match " +
     "strict_contiguity partition_contiguity").split(" "),
 );

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.alerting.lifecycle import state_text
 from app.alerting.text import at_least_one_text
 from dashboard import alert_actions, alert_evidence, alert_table, links, times
 from dashboard.alert_words import matches_meaning, meaning, n_matches
@@ -64,7 +65,8 @@ def _show(details: AlertDetails) -> None:
 
 def _head(alert: AlertRow) -> None:
     with st.container(horizontal=True):
-        for word in (alert.severity, alert.state):
+        silenced = ["silenced"] if alert.silenced and alert.state in OPEN_STATES else []
+        for word in (alert.severity, alert.state, *silenced):
             st.badge(md(word), icon=ICONS.get(word), color=BADGES.get(word, "gray"))
         if alert.lane == "history":
             st.badge("found in a finished job's history", icon=":material/history:", color="gray")
@@ -129,7 +131,7 @@ def _changed(alert_id: str, revision: int, updated_ms: int) -> None:
     if (now.revision, now.updated_ms) == (revision, updated_ms):
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        what = f"It is {now.state} now." if now.revision != revision else "It has grown."
+        what = f"It is {state_text(now.state, now.silenced)} now." if now.revision != revision else "It has grown."
         st.info(f"This alert changed: {what}", icon=":material/update:")
         if st.button("Show it", icon=":material/refresh:", key="show-change"):
             st.rerun()
@@ -161,7 +163,7 @@ def _changes(details: AlertDetails) -> None:
     rows = [
         {
             "when": times.shown(change.at_ms),
-            "state": inert(change.to_state),
+            "state": inert(state_text(change.to_state, change.silenced)),
             "by": inert(change.actor),
             "reason": inert(change.reason, 1_000),
         }

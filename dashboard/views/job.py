@@ -146,7 +146,7 @@ def _alerts(alerts: Sequence[AlertRow]) -> None:
         [
             {
                 "Severity": looks.signed(alert.severity),
-                "State": looks.signed(alert.state),
+                "State": looks.standing(alert.state, alert.silenced),
                 "Start": local(alert.start_ms),
                 "Query": inert(alert.query),
                 "Summary": inert(alert.summary, 300),

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import links
+from dashboard import links, looks
 from dashboard.alert_words import at_least_one
 from dashboard.query_figures import Figures, query_figures
 from dashboard.query_list import KnownQuery, QueryState, loaded_queries
@@ -73,7 +73,7 @@ def _figures(query: KnownQuery, figures: Figures) -> None:
         shown_figures.append(("Report rows", f"{figures.n_reports:,}", "Rows that are kept."))
     else:
         shown_figures += [
-            ("Open alerts", f"{figures.n_open:,}", "Firing, acknowledged or silenced."),
+            ("Open alerts", f"{figures.n_open:,}", "Firing or acknowledged."),
             ("Alerts", figures.alerts_text, "All that are kept."),
         ]
     shown_figures.append(("Matches", f"{figures.n_matches:,}", "Of all times, live and from histories."))
@@ -164,7 +164,7 @@ def alerts_frame(alerts: tuple[AlertRow, ...]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "State": alert.state,
+                "State": looks.standing(alert.state, alert.silenced),
                 "Severity": alert.severity,
                 "From": local(alert.start_ms).replace(tzinfo=None),
                 "To": local(alert.end_ms).replace(tzinfo=None),

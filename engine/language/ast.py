@@ -271,13 +271,49 @@ class Default:
 class Notice:
     """`ALERT severity 'summary' PER name, ...` or `REPORT 'summary'`.
 
-    `{name}` in the summary stands for a RETURN value. PER names RETURN values that tell alerts of one partition apart:
-    one alert per partition key and these values.
+    `{name}` in the summary stands for a RETURN value (`engine.language.templates`). PER names RETURN values that tell
+    alerts of one partition apart: one alert per partition key and these values.
     """
 
     severity: Severity
     summary: str
     per: tuple[str, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+class Aspect(Enum):
+    """Which of an episode's matches gives the value that its alert shows."""
+
+    FIRST = "FIRST"
+    LAST = "LAST"
+    MAX = "MAX"
+    MIN = "MIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """`MAX x WITH (y, z)`: the alert shows the greatest x, and the y and z of the match that has it."""
+
+    aspect: Aspect
+    name: str
+    beside: tuple[str, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+class HostRole(Enum):
+    """What a host has to do with an alert: whether the fault is probably its own."""
+
+    SUSPECT = "SUSPECT"
+    AFFECTED = "AFFECTED"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHost:
+    """`SUSPECT x (y)`: the RETURN value x names a host, the RETURN value y is shown beside it."""
+
+    role: HostRole
+    name: str
+    value: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -304,6 +340,9 @@ class Query:
     parameters: tuple[Default, ...] = ()
     notice: Notice | None = None
     group_gap_ms: int | None = None
+    shown: tuple[Shown, ...] = ()
+    hosts: tuple[NamedHost, ...] = ()
+    onset: str | None = None
     slide_ms: int | Parameter | None = None
     open_on: Expression | None = None
     certain_above: float | Parameter | None = None
@@ -318,7 +357,7 @@ class Query:
         return dict(self.clause_spans).get(keyword, self.span)
 
 
-Node = Pattern | Expression | Equivalence | ReturnItem | Default | Notice | Query
+Node = Pattern | Expression | Equivalence | ReturnItem | Default | Notice | Shown | NamedHost | Query
 
 
 def walk(node: object) -> Iterator[object]:

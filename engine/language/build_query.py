@@ -10,11 +10,14 @@ from lark import Token
 
 from engine.language.ast import (
     Aggregate,
+    Aspect,
     Attribute,
     Default,
     Expression,
+    HostRole,
     Index,
     Literal,
+    NamedHost,
     Notice,
     Output,
     Parameter,
@@ -22,6 +25,7 @@ from engine.language.ast import (
     Range,
     ReturnItem,
     Severity,
+    Shown,
     Strategy,
     Ties,
 )
@@ -208,6 +212,64 @@ def _group_gap(clause: Branch, source: Source) -> Fields:
     return {"group_gap_ms": source.duration_ms(_branches(clause)[0])}
 
 
+def _show(clause: Branch, source: Source) -> Fields:
+    shown: dict[str, Shown] = {}
+    for branch in _branches(clause):
+        aspect, *names = _tokens(branch)
+        if aspect.upper() not in Aspect.__members__:
+            raise source.syntax_error(
+                aspect,
+                f"found {aspect} before {names[0]}",
+                ", ".join(Aspect.__members__),
+                did_you_mean(aspect, Aspect.__members__) or "say which of an alert's matches gives the value",
+            )
+        item = Shown(Aspect[aspect.upper()], str(names[0]), tuple(map(str, names[1:])), span_of(branch))
+        for place, name in zip(names, (item.name, *item.beside), strict=True):
+            if name in shown:
+                raise source.syntax_error(
+                    place, f"SHOW names {name} twice", "each value once: an alert shows one of it"
+                )
+            shown[name] = item
+    return {"shown": tuple(dict.fromkeys(shown.values()))}
+
+
+def _hosts(clause: Branch, source: Source) -> Fields:
+    hosts: dict[str, NamedHost] = {}
+    role: HostRole | None = None
+    for branch in _branches(clause):
+        of_kind = {part.data: _tokens(part)[0] for part in _branches(branch)}
+        (name,) = _tokens(branch)
+        if "host_role" in of_kind:
+            role = _host_role(of_kind["host_role"], name, source)
+        if role is None:
+            raise source.syntax_error(
+                name,
+                f"the host {name} has no role",
+                ", ".join(HostRole.__members__),
+                f"write SUSPECT {name} if the fault is probably its own, else AFFECTED {name}",
+            )
+        if name in hosts:
+            raise source.syntax_error(name, f"HOSTS names {name} twice", "each value once")
+        value = of_kind.get("host_value")
+        hosts[str(name)] = NamedHost(role, str(name), None if value is None else str(value), span_of(branch))
+    return {"hosts": tuple(hosts.values())}
+
+
+def _host_role(word: Token, name: Token, source: Source) -> HostRole:
+    if word.upper() not in HostRole.__members__:
+        raise source.syntax_error(
+            word,
+            f"found {word} before {name}",
+            ", ".join(HostRole.__members__),
+            did_you_mean(word, HostRole.__members__),
+        )
+    return HostRole[word.upper()]
+
+
+def _onset(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
+    return {"onset": str(_tokens(clause)[0])}
+
+
 def _slide(clause: Branch, source: Source) -> Fields:
     (step,) = _branches(clause)
     if step.data == "parameter":
@@ -273,6 +335,9 @@ _CLAUSES: dict[str, tuple[str, Callable[[Branch, Source], Fields]]] = {
     "alert_clause": ("ALERT or REPORT", _alert),
     "report_clause": ("ALERT or REPORT", _report),
     "group_gap_clause": ("GROUP_GAP", _group_gap),
+    "show_clause": ("SHOW", _show),
+    "hosts_clause": ("HOSTS", _hosts),
+    "onset_clause": ("ONSET", _onset),
     "slide_clause": ("SLIDE", _slide),
     "open_clause": ("OPEN ON", _open_on),
     "certain_clause": ("CERTAIN_ABOVE", _certain_above),

@@ -1,9 +1,11 @@
 """Syntax tree -> query text: parse(print_query(q)) == q for every tree that the parser makes.
 
-The text is canonical: two texts of one query print alike, so its hash names the query.
+The text is canonical: two texts of one query print alike, so a hash of it names the query.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from engine.language.ast import (
     Aggregate,
@@ -20,6 +22,7 @@ from engine.language.ast import (
     Index,
     Literal,
     Membership,
+    NamedHost,
     Negation,
     Negative,
     Not,
@@ -33,6 +36,7 @@ from engine.language.ast import (
     ReturnItem,
     Sequence,
     Severity,
+    Shown,
 )
 from engine.language.build_query import default_name
 from engine.language.source import duration_text
@@ -83,6 +87,15 @@ def print_query(query: Query) -> str:
     return "\n".join(lines) + "\n"
 
 
+def print_matching(query: Query) -> str:
+    """The text of what decides the matches of `query`: without what becomes of them.
+
+    Its hash is that of the query's meaning: another title, severity or list of hosts changes no match, so it begins no
+    state anew and makes no other alert of the same events.
+    """
+    return print_query(replace(query, notice=None, group_gap_ms=None, shown=(), hosts=(), onset=None))
+
+
 def print_pattern(pattern: Pattern) -> str:
     """The text of a pattern; operators in their prefix form."""
     match pattern:
@@ -126,9 +139,24 @@ def _alerting(query: Query) -> list[str]:
         severity = query.notice.severity
         per = f" PER {', '.join(query.notice.per)}" if query.notice.per else ""
         lines.append(f"REPORT {summary}" if severity is Severity.REPORT else f"ALERT {severity.value} {summary}{per}")
+    if query.shown:
+        lines.append("SHOW " + ", ".join(map(_shown, query.shown)))
+    if query.hosts:
+        lines.append("HOSTS " + ", ".join(map(_named_host, query.hosts)))
+    if query.onset is not None:
+        lines.append(f"ONSET {query.onset}")
     if query.group_gap_ms is not None:
         lines.append(f"GROUP_GAP {duration_text(query.group_gap_ms)}")
     return lines
+
+
+def _shown(shown: Shown) -> str:
+    beside = f" WITH ({', '.join(shown.beside)})" if shown.beside else ""
+    return f"{shown.aspect.value} {shown.name}{beside}"
+
+
+def _named_host(host: NamedHost) -> str:
+    return f"{host.role.value} {host.name}" + (f" ({host.value})" if host.value else "")
 
 
 def _bound(bound: float | Parameter) -> str:

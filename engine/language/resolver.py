@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from engine.events import MAX_EXACT_INT, AttributeType, EventSchema
+from engine.language.alert_checks import check_alert_clauses
 from engine.language.ast import Expression, Parameter, Query
 from engine.language.clauses import check_clauses
 from engine.language.parameters import Value, parameter_values, substitute
@@ -20,7 +20,6 @@ from engine.language.unsatisfiable import unsatisfiable_predicates
 
 _NO_PARAMETERS: Mapping[str, Value] = MappingProxyType({})
 _RETURN_TYPES = {Kind.INT: AttributeType.INT, Kind.STRING: AttributeType.STRING}
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def resolve(
         parameters=values,
         variables=scope,
         reading=reading,
-        return_types=_check_results(plain, TypeChecker(scope, schema, checked, True, aggregates)),
+        return_types=_check_results(plain, scope, TypeChecker(scope, schema, checked, True, aggregates)),
         warnings=unsatisfiable_predicates(plain, scope, schema, reading, checked, tuple(aggregates)),
     )
 
@@ -199,23 +198,12 @@ def _key(
     return tuple(key), keyed
 
 
-def _check_results(query: Query, checker: TypeChecker) -> tuple[AttributeType, ...]:
-    kinds = [checker.value(item.expression) for item in query.returns]
+def _check_results(query: Query, scope: Scope, checker: TypeChecker) -> tuple[AttributeType, ...]:
+    kinds = {item.name: checker.value(item.expression) for item in query.returns}
     if query.having is not None:
         checker.condition(query.having)
-    names = [item.name for item in query.returns]
-    if query.notice is not None:
-        mentioned = [(name, f"the text mentions {{{name}}}") for name in _PLACEHOLDER.findall(query.notice.summary)]
-        mentioned += [(name, f"PER names {name}") for name in query.notice.per]
-        for name, where in mentioned:
-            if name not in names:
-                raise checker.checked.error(
-                    query.notice.span,
-                    f"{where}, which is no value of RETURN",
-                    f"one of {', '.join(names)}" if names else "a RETURN clause with that value",
-                    did_you_mean(name, names) or "add it to RETURN",
-                )
-    return tuple(_RETURN_TYPES.get(kind, AttributeType.FLOAT) for kind in kinds)
+    check_alert_clauses(query, kinds, scope, checker.checked)
+    return tuple(_RETURN_TYPES.get(kind, AttributeType.FLOAT) for kind in kinds.values())
 
 
 __all__ = ["ResolvedQuery", "Value", "resolve"]

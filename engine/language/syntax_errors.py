@@ -32,6 +32,9 @@ CLAUSES = frozenset(
         "SELECT",
         "CONSUME",
         "WEIGHT",
+        "SHOW",
+        "HOSTS",
+        "ONSET",
     }
 )
 _REFUSED_CLAUSES = frozenset({"GROUP_BY", "EXACT"})

@@ -40,9 +40,7 @@ class FormedRows(ChunkedRows):
     `cut`: numbers of last events of which some matches are missing; their rows say so.
     """
 
-    def __init__(
-        self, spelling: Spelling, matches: Matches, formed: Formed, cut: frozenset[int] = frozenset()
-    ) -> None:
+    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed, cut: frozenset[int] = frozenset()) -> None:
         self._cut = cut
         self._spelling = spelling
         self._matches = matches
@@ -109,10 +107,8 @@ class FormedRows(ChunkedRows):
             for at in range(len(count))
         ]
 
-    def _ends(self, shown: ListedMatches, formed: Formed) -> Sequence[RowEnds | None]:
+    def _ends(self, shown: ListedMatches, formed: Formed) -> Sequence[RowEnds]:
         """What LIMIT and TOP tell rows and windows apart by."""
-        if self._spelling.plan.limit is None:
-            return [None] * len(formed.n_behind)
         ids = self._matches.events.ids
         first, last = (ids.take(pa.array(rows)).to_pylist() for rows in (shown.first, shown.last))
         return list(map(RowEnds, first, last, formed.entries.opener.tolist()))

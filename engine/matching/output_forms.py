@@ -12,14 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.confidence import TOLERANCE
 from engine.matching.distinct import confidence_of_any
 from engine.matching.listed import Key, Matches
 
-TOLERANCE = 1e-9
-"""Confidences that differ by less are equal: they are the same sum, added up in another order."""
-
 RANKED_DIGITS = 9
 """Digits of confidences by which TOP ranks."""
+
+RANK_STEP = 10.0**-RANKED_DIGITS
+"""Confidences that differ by more are never of one rank."""
 
 Window = tuple[int, int, int]
 """Start and end in ms, and what tells apart windows of one time: the place of the opening event in the stream."""
@@ -270,7 +271,7 @@ __all__ = [
     "NO_OPENER",
     "NO_WINDOW",
     "RANKED_DIGITS",
-    "TOLERANCE",
+    "RANK_STEP",
     "BoundIds",
     "Entries",
     "Formed",

@@ -28,7 +28,7 @@ from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.output import limit
-from engine.matching.output_forms import RANKED_DIGITS, TOLERANCE
+from engine.matching.output_forms import RANK_STEP, RANKED_DIGITS
 from engine.matching.possible_pairs import PossibleBlock, PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
@@ -274,7 +274,7 @@ class PostponedRuntime:
         most = limit(self.plan, self.limits)
         if self.plan.output is ast.Output.TOP:
             k = self.plan.limit or 1
-            least = self._best[-1] - TOLERANCE if len(self._best) == k else 0.0  # an equal one may be listed before it
+            least = self._best[-1] - RANK_STEP if len(self._best) == k else 0.0  # an equal one may be listed before it
             kept = first_rows(self._top(list(joined_rows(listing.best(decided, k, least)))), most)
         else:
             listing.max_matches = most + 1
@@ -325,7 +325,7 @@ class PostponedRuntime:
         k = self.plan.limit or 1
         ranked = sorted(found, key=lambda row: -round(row.confidence, RANKED_DIGITS))[:k]
         self._best = sorted([*self._best, *(row.confidence for row in ranked)], reverse=True)[:k]
-        least = self._best[-1] - TOLERANCE
+        least = self._best[-1] - RANK_STEP if self._best else 0.0
         return [row for row in ranked if row.confidence >= least]
 
     # -------------------------------------------------------------- retention

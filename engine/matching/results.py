@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import AttributeType, BoolArray, Int64Array
+from engine.kernels.confidence import TOLERANCE
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable, comparable
@@ -25,7 +26,6 @@ from engine.matching.interner import Interner
 from engine.matching.listed import Key, Matches, as_key, no_matches
 from engine.matching.output import limit
 from engine.matching.output_forms import (
-    TOLERANCE,
     Entries,
     Formed,
     Window,
@@ -165,8 +165,9 @@ class Results:
             entries = first_of_windows(entries, self.plan.limit + 1)
         most = limit(self.plan, self.limits)
         formed = self._formed(matches, entries, most + 1)
+        rows = self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
         self._forget(watermark_ms, longest_ms)
-        return self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
+        return rows
 
     # --------------------------------------------------------------- deciding
 

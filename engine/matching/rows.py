@@ -49,7 +49,7 @@ class MatchRow:
     the work budget stopped the listing. `window`: start and end in ms of the window that the row belongs to, where the
     query has windows of its own (SLIDE, OPEN ON). `last_lo_ms`: earliest possible time of the last event, None where it
     is precise. `possible`: the matches behind the row by what they demand of a world, where `Limits.possibilities` asks
-    for them and none of them is certain. `ends`: of forms over listed matches with LIMIT or TOP. `place`: where the row
+    for them and none of them is certain. `ends`: of forms over listed matches. `place`: where the row
     stands in output order, of queries with LIMIT or TOP. These three are no part of what makes rows equal.
     """
 

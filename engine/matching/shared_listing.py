@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
+from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
 from engine.matching.match_blocks import OneByOne, values_of
-from engine.matching.output_forms import ranked_confidence
+from engine.matching.output_forms import RANK_STEP, ranked_confidence
 from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore, StoredEvents
@@ -180,7 +180,7 @@ class SharedListing:
             if not is_full:
                 return [chosen] if level is None else [chosen, *self._of_level(pairs, level, k, k - len(chosen))]
             level = float(chosen.confidence[-1])
-            threshold = level + 4 * TOLERANCE
+            threshold = level + RANK_STEP
             if threshold >= 1.0:
                 return self._of_level(pairs, level, k, k)
         self.unfinished |= level is not None
@@ -188,10 +188,10 @@ class SharedListing:
 
     def _of_level(self, pairs: Int64Array, level: float, k: int, n: int) -> list[ListedBlock]:
         """The first n matches in listing order that are so confident, where fewer than k are more so."""
-        listing = replace(self, threshold=max(self.threshold, level - TOLERANCE), max_matches=k, unfinished=False)
+        listing = replace(self, threshold=max(self.threshold, level - RANK_STEP), max_matches=k, unfinished=False)
         found: list[ListedBlock] = []
         for block in listing.blocks(pairs):
-            own = block.chosen(np.flatnonzero(block.confidence <= level + 4 * TOLERANCE)[: max(n, 0)])
+            own = block.chosen(np.flatnonzero(block.confidence <= level + RANK_STEP)[: max(n, 0)])
             found, n = [*found, own], n - len(own)
         return found
 

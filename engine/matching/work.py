@@ -12,7 +12,7 @@ from engine.events import Int64Array
 
 _SAVED = 2
 """The account holds so many times `work_budget` at most, and at first."""
-_EVENTS_PER_BUDGET = 2_000
+_EVENTS_PER_BUDGET = 2_500
 """So many events add `work_budget` to it."""
 
 

@@ -26,6 +26,9 @@ from engine.reference.returned import returned_values
 from engine.reference.selection import selected
 from engine.reference.windows import Window, windows_of
 
+ROUNDING = Fraction(1, 10**12)
+"""By so much a confidence may miss a threshold and meet it still: runtimes compute in doubles."""
+
 
 @dataclass(frozen=True)
 class ReferenceRow:
@@ -126,12 +129,12 @@ def _by_confidence(item: tuple[Window | None, Outcome]) -> tuple[object, ...]:
 
 
 def _is_confident(query: ast.Query, confidence: Fraction) -> bool:
-    """A threshold means the decimal number that was written: 0.9 is nine tenths."""
+    """A threshold means the decimal number that was written: 0.9 is nine tenths; it is met up to ROUNDING."""
     if query.confidence is None:
         return True
     if isinstance(query.confidence, ast.Parameter):
         raise UnsupportedQueryError(f"parameter :{query.confidence.name} has no value", query.confidence.span)
-    return confidence >= Fraction(repr(query.confidence))
+    return confidence >= Fraction(repr(query.confidence)) - ROUNDING
 
 
 def _selected(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[FoundMatch]:
@@ -168,4 +171,4 @@ def _row(
     )
 
 
-__all__ = ["ReferenceRow", "reference_outcomes", "reference_output", "rows_with_ends"]
+__all__ = ["ROUNDING", "ReferenceRow", "reference_outcomes", "reference_output", "rows_with_ends"]

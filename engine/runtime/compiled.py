@@ -11,7 +11,7 @@ from engine.errors import QueryError
 from engine.events import FOREVER_MS, EventSchema
 from engine.language import ast
 from engine.language.parser import parse
-from engine.language.printer import print_query
+from engine.language.printer import print_matching
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.matching.aggregates_registry import registered_aggregates
 from engine.plan.automaton_model import AutomatonPlan
@@ -28,8 +28,8 @@ from engine.runtime.fitting import longest_interval_ms
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A checked and planned query; `hash` identifies its meaning (the printed form after parameters are filled in, and
-    the hashes of the queries whose matches it uses).
+    """A checked and planned query; `hash` identifies its meaning (the printed form of what decides its matches, after
+    parameters are filled in, and the hashes of the queries whose matches it uses).
 
     `branches`: the plans whose union the query is. `plan`: the only one, or for several what they have in common.
     `producers`: the queries whose matches it uses. `is_consumed`: another query uses its matches.
@@ -195,7 +195,7 @@ def compile_parsed(
 
 def meaning_of(resolved: ResolvedQuery, producers: Sequence[str]) -> str:
     """The hash of a query whose producers have these."""
-    meaning = "\n".join([print_query(resolved.query), *sorted(producers)])
+    meaning = "\n".join([print_matching(resolved.query), *sorted(producers)])
     return hashlib.blake2b(meaning.encode(), digest_size=16).hexdigest()
 
 

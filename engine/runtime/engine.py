@@ -23,7 +23,7 @@ from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
 from engine.runtime.fitting import fitting_events
 from engine.runtime.generated import Generated, Generation
-from engine.runtime.row_quota import RowQuota
+from engine.runtime.row_quota import PartQuota, RowQuota
 from engine.runtime.slices import is_divided
 from engine.runtime.workers import Workers
 
@@ -89,8 +89,8 @@ class Engine:
     `generated`: whether kernels with the predicates of each query written out replace the precompiled ones, where the
     runtime knows of them: compiled in the background, or now, in which case the second step waits for the compiler.
 
-    LIMIT and TOP k count over all steps (see `engine.runtime.row_quota`). `in_part`: this engine has a part of the
-    stream, and whoever puts the rows of all parts together counts, by their `MatchRow.place`.
+    LIMIT and TOP k count over all steps (see `engine.runtime.row_quota`). `quotas`: by name those of queries of which
+    this engine has a part of the stream.
 
     `baseline`: evaluate by one of the papers' baselines instead, to compare with them.
     """
@@ -107,7 +107,7 @@ class Engine:
         threads: int = 1,
         sink: RowSink | None = None,
         generated: Generated | str = Generated.OFF,
-        in_part: bool = False,
+        quotas: Mapping[str, PartQuota] | None = None,
     ) -> None:
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
@@ -129,7 +129,7 @@ class Engine:
         self._workers = Workers(threads, len(queries))
         self._is_single = threads == 1
         self._generation = Generation(generated)
-        self._in_part = in_part
+        self._part_quotas = dict(quotas or {})
         self._quotas = self._new_quotas()
         self._runtimes = {query.name: self._runtime(query) for query in queries}
         self._share_events()
@@ -327,12 +327,12 @@ class Engine:
 
     def _new_quotas(self) -> dict[str, RowQuota]:
         """Of the queries with LIMIT or TOP."""
-        quotas = {query.name: RowQuota.of(query, in_part=self._in_part) for query in self.queries}
+        quotas = {query.name: RowQuota.of(query, self._part_quotas.get(query.name)) for query in self.queries}
         return {name: quota for name, quota in quotas.items() if quota is not None}
 
     def _begin_again(self, query: CompiledQuery) -> None:
         self._runtimes[query.name] = self._runtime(query)
-        if (quota := RowQuota.of(query, in_part=self._in_part)) is not None:
+        if (quota := RowQuota.of(query, self._part_quotas.get(query.name))) is not None:
             self._quotas[query.name] = quota
         if query.producers:
             self._feeds[query.name] = Feed(query)

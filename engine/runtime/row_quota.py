@@ -8,8 +8,8 @@ tells the most confident ones when no other row can come into their window. No r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -36,24 +36,38 @@ class _Waiting(NamedTuple):
     row: MatchRow
 
 
+@dataclass(frozen=True)
+class PartQuota:
+    """LIMIT or TOP of a query in an engine that has a part of the stream, beside others; one of the two is given.
+
+    Whoever puts the rows of all parts together counts, by `MatchRow.place`. So an engine tells the rows of a window
+    together, when every engine with the same watermark tells those that it has, and of LIMIT one more. `owns`: which
+    rows are those of this part.
+    """
+
+    limit: int | None = None
+    top_k: int | None = None
+    owns: Callable[[MatchRow], bool] = lambda _row: True
+
+
 class RowQuota:
     """The rows that are told of one query with LIMIT or TOP.
 
-    `n_limited`: windows in which LIMIT left rows out so far; of a query without windows of its own at most 1.
-    `in_part`: this engine is one of several that each have a part of the stream, and whoever puts their rows together
-    counts: a window's rows are told together, when all engines of one watermark tell those that they have, and of LIMIT
-    one more.
+    `n_limited`: windows in which LIMIT left rows out so far; of a query without windows of its own at most 1. `part`:
+    in place of the query's own clause.
     """
 
-    def __init__(self, query: CompiledQuery, *, in_part: bool = False) -> None:
+    def __init__(self, query: CompiledQuery, part: PartQuota | None = None) -> None:
         written = query.resolved.query
         self.n_limited = 0
         self._name = query.name
-        self._is_top = written.output is ast.Output.TOP
-        n = written.top_k if self._is_top else written.limit
+        limit, top_k = (written.limit, written.top_k) if part is None else (part.limit, part.top_k)
+        self._is_top = top_k is not None
+        n = top_k if limit is None else limit
         assert n is not None
-        self._in_part = in_part
-        self._most = n + 1 if in_part and not self._is_top else n
+        self._owns = None if part is None else part.owns
+        self._in_part = part is not None
+        self._most = n + 1 if self._in_part and not self._is_top else n
         self._has_windows = written.slide_ms is not None or written.open_on is not None
         # Windows of events from an opening one on tell all their matches in one step.
         self._comes_whole = written.open_on is not None and written.within_events is not None
@@ -68,11 +82,11 @@ class RowQuota:
         self._limited: set[Window] = set()
 
     @classmethod
-    def of(cls, query: CompiledQuery, *, in_part: bool = False) -> RowQuota | None:
+    def of(cls, query: CompiledQuery, part: PartQuota | None = None) -> RowQuota | None:
         """None for a query with neither LIMIT nor TOP."""
         written = query.resolved.query
-        has_one = written.limit is not None or written.output is ast.Output.TOP
-        return cls(query, in_part=in_part) if has_one else None
+        has_one = part is not None or written.limit is not None or written.top_k is not None
+        return cls(query, part) if has_one else None
 
     @property
     def is_full(self) -> bool:
@@ -108,12 +122,7 @@ class RowQuota:
 
     def _wait(self, rows: Sequence[MatchRow]) -> None:
         """Take in rows; those that cannot be among the first, or the best, of their window are left out."""
-        fresh: list[MatchRow] = []
-        for row in rows:
-            if self._n_told.get(_window(row), 0) >= self._most:
-                self._leave_out(_window(row))
-            else:
-                fresh.append(row)
+        fresh = self._first_of_step(rows)
         if not fresh:
             return
         by_window: dict[Window, list[_Waiting]] = {}
@@ -126,6 +135,22 @@ class RowQuota:
             if len(own) > room:
                 self._leave_out(window)
             self._waiting += own[:room]
+
+    def _first_of_step(self, rows: Sequence[MatchRow]) -> list[MatchRow]:
+        """As many of the rows of a step, which come in output order, as each window has room for."""
+        by_window: dict[Window, list[MatchRow]] = {}
+        for row in rows:
+            if self._owns is None or self._owns(row):
+                by_window.setdefault(_window(row), []).append(row)
+        found: list[MatchRow] = []
+        for window, own in by_window.items():
+            if self._is_top:
+                own.sort(key=lambda row: -round(row.confidence, RANKED_DIGITS))
+            room = max(self._most - self._n_told.get(window, 0), 0)
+            if len(own) > room:
+                self._leave_out(window)
+            found += own[:room]
+        return found
 
     def _placed(self, rows: Sequence[MatchRow]) -> list[_Waiting]:
         if self._comes_whole:  # in the order that counts
@@ -250,4 +275,4 @@ def _unknown(lo_ms: int, event_id: str) -> EventPlace:
     return lo_ms, -1, -1, event_id
 
 
-__all__ = ["RowQuota", "confidence_rank", "output_order"]
+__all__ = ["PartQuota", "RowQuota", "confidence_rank", "output_order"]

@@ -107,6 +107,7 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("load: {low_ratio: 2}", ["load.low_ratio", "found 2", "less than or equal to 1"]),
         ("web: {port: no}", ["web.port", "found False", "a number"]),
         ("web: {port: 65536}", ["web.port", "found 65536", "less than or equal to 65535"]),
+        ("queries: {severities: {q: urgent}}", ["queries.severities.q", "found 'urgent'", "'critical'"]),
         ("log: {level: loud}", ["log.level", "found 'loud'", "'debug'"]),
         ("alerting: {receivers: {ops: {}}}", ["alerting.receivers.ops", "neither url nor url_file"]),
         ("alerting: {receivers: {ops: {url: x, tmeout: 1 s}}}", ["alerting.receivers.ops.tmeout", "'timeout'"]),

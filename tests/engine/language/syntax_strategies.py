@@ -10,6 +10,7 @@ from engine.language.ast import (
     Alternative,
     AnyOf,
     Arithmetic,
+    Aspect,
     Attribute,
     Comparison,
     Component,
@@ -17,9 +18,11 @@ from engine.language.ast import (
     Default,
     Equivalence,
     Expression,
+    HostRole,
     Index,
     Literal,
     Membership,
+    NamedHost,
     Negation,
     Negative,
     Not,
@@ -34,6 +37,7 @@ from engine.language.ast import (
     ReturnItem,
     Sequence,
     Severity,
+    Shown,
     Strategy,
     Ties,
 )
@@ -98,6 +102,14 @@ NOTICES = st.one_of(
         st.lists(NAMES, max_size=2).map(tuple),
     ),
 )
+SHOWN = st.lists(st.tuples(st.sampled_from(Aspect), st.lists(NAMES, min_size=1, max_size=3)), max_size=2).map(
+    lambda items: [
+        Shown(aspect, name, tuple(beside))
+        for aspect, (name, *beside) in items
+        if len({n for _, names in items for n in names}) == sum(len(names) for _, names in items)
+    ]
+)
+"""Each name at most once."""
 COMPONENTS = st.builds(Component, TYPES, NAMES, st.booleans())
 SINGLES = st.builds(Component, TYPES, NAMES)
 
@@ -154,6 +166,11 @@ def queries(draw: st.DrawFn) -> Query:
         parameters=tuple(draw(st.lists(st.builds(Default, NAMES, NUMBERS | TEXTS), **_unique("name")))),
         notice=draw(st.none() | NOTICES),
         group_gap_ms=draw(st.none() | INTEGERS),
+        shown=tuple(draw(SHOWN)),
+        hosts=tuple(
+            draw(st.lists(st.builds(NamedHost, st.sampled_from(HostRole), NAMES, st.none() | NAMES), **_unique("name")))
+        ),
+        onset=draw(st.none() | NAMES),
         slide_ms=draw(st.none() | st.integers(1, 2**53) | PARAMETERS),
         open_on=draw(st.none() | CONDITIONS_ON_ONE_EVENT),
         certain_above=draw(st.none() | st.floats(0, 1) | PARAMETERS),

@@ -92,6 +92,11 @@ CONSTRUCTS = {
     "alert": r"ALERT",
     "report": r"REPORT",
     "group gap": r"GROUP_GAP",
+    "show": r"SHOW +MAX \w+ WITH",
+    "hosts": r"HOSTS +SUSPECT \w+ \(\w+\), AFFECTED",
+    "onset": r"ONSET",
+    "format": r"\{\w+:size\}",
+    "aspect": r"\{\w+\.last:size\}",
 }
 
 

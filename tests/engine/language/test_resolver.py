@@ -6,10 +6,11 @@ import pytest
 
 from engine.errors import QueryTypeError
 from engine.events import AttributeType, EventSchema
-from engine.language.ast import Comparison, Literal, Parameter, walk
+from engine.language.ast import Aspect, Comparison, HostRole, Literal, NamedHost, Parameter, Shown, walk
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.language.resolver import ResolvedQuery, Value, resolve
+from engine.runtime.compiled import compile_query
 
 INT, FLOAT, STRING = AttributeType.INT, AttributeType.FLOAT, AttributeType.STRING
 SCHEMA = EventSchema.of(
@@ -142,6 +143,36 @@ def test_well_typed_predicates(predicate: str) -> None:
         (_where("", "RETURN a.user ALERT info 'by {usr}'"), "mentions {usr}", "did you mean user?"),
         (_where("", "RETURN a.user ALERT info 'x' PER user, usr"), "PER names usr", "did you mean user?"),
         (_where("", "REPORT '{user}'"), "mentions {user}", "a RETURN clause with that value"),
+        (_where("", "RETURN a.n_maps ALERT info '{n_map:size}'"), "mentions {n_map:size}", "did you mean n_maps?"),
+        (_where("", "RETURN a.n_maps ALERT info '{n_maps:bytes}'"), "no format is called bytes", "size (of bytes)"),
+        (_where("", "RETURN a.n_maps ALERT info '{n_maps:}'"), "no format is called", "duration (of milliseconds)"),
+        (_where("", "RETURN a.n_maps ALERT info '{n_maps.}'"), "no value is called", "{n_maps.first}"),
+        (_where("", "RETURN a.n_maps ALERT info '{n_maps.maximum}'"), "called maximum", "{n_maps.max}"),
+        (_where("", "RETURN a.n_maps ALERT info '{n_maps.lst}'"), "called lst", "did you mean last?"),
+        (
+            _where("", "RETURN a.n_maps ALERT info '{n_maps.max:size.x}'"),
+            "no format is called size.x",
+            "did you mean size?",
+        ),
+        (_where("", "RETURN a.n_maps ALERT info '{n_maps size}'"), "mentions {n_maps size}", "one of n_maps"),
+        (_where("", "RETURN a.user ALERT info '{user:time}'"), "user is text", "a number for time"),
+        (_where("", "RETURN a.user ALERT info '{user.min}'"), "user is text", "ask for FIRST or LAST"),
+        (_where("", "RETURN a.n_maps REPORT '{n_maps.max}'"), "a row of a report is of one match", "{n_maps}"),
+        (_where("", "RETURN a.n_maps ALERT info 'x' SHOW MAX n_map"), "SHOW names n_map", "did you mean n_maps?"),
+        (_where("", "RETURN a.n_maps ALERT info 'x' SHOW MAX n_maps WITH (y)"), "SHOW names y", "add it to RETURN"),
+        (_where("", "RETURN a.user ALERT info 'x' SHOW MAX user"), "MAX user, but user is text", "FIRST or LAST"),
+        (_where("", "RETURN a.user SHOW LAST user"), "the query raises none", "add ALERT"),
+        (_where("", "RETURN a.user REPORT 'x' HOSTS SUSPECT user"), "HOSTS says what an alert tells", "add ALERT"),
+        (_where("", "REPORT 'x' ONSET a"), "ONSET says what an alert tells", "leave ONSET out"),
+        (_where("", "RETURN a.user ALERT info 'x' HOSTS SUSPECT usr"), "HOSTS names usr", "did you mean user?"),
+        (_where("", "RETURN a.user ALERT info 'x' HOSTS SUSPECT user (y)"), "shows y beside user", "add it to RETURN"),
+        (
+            _where("", "RETURN a.n_maps ALERT info 'x' HOSTS SUSPECT n_maps"),
+            "which is a whole number",
+            "name of a host",
+        ),
+        (_where("", "ALERT info 'x' ONSET d"), "no variable of the pattern", "one of a, b, c"),
+        (_where("", "ALERT info 'x' ONSET n"), "which is negated", "one of a, b, c"),
         (
             "PATTERN SEQ(Mapper+ a[], Mapper+ b[]) WHERE skip_till_any_match { a[i].ratio = b[i].ratio } WITHIN 1",
             "step through two variables at once",
@@ -420,3 +451,24 @@ def test_types_of_returned_values() -> None:
         )
     )
     assert resolved.return_types == (STRING, INT, FLOAT, INT, FLOAT, INT, STRING, FLOAT, INT, INT, FLOAT)
+
+
+def test_what_an_alert_tells_is_checked_and_carried() -> None:
+    text = _where(
+        "",
+        "RETURN a.user, a.n_maps, max(b[].ratio) AS ratio "
+        "ALERT info '{user} {user.first} {n_maps:duration} {ratio.max:size} {n_maps.last:time}' "
+        "SHOW MAX ratio WITH (n_maps), FIRST user HOSTS SUSPECT user (ratio) ONSET b",
+    )
+    query = _resolve(text).query
+    assert query.shown == (Shown(Aspect.MAX, "ratio", ("n_maps",)), Shown(Aspect.FIRST, "user"))
+    assert (query.hosts, query.onset) == ((NamedHost(HostRole.SUSPECT, "user", "ratio"),), "b")
+
+
+def test_what_becomes_of_matches_is_no_part_of_their_meaning() -> None:
+    plain = compile_query(_where("", "RETURN a.user"), SCHEMA)
+    told = compile_query(
+        _where("", "RETURN a.user ALERT info '{user}' SHOW LAST user HOSTS SUSPECT user ONSET b GROUP_GAP 1 s"), SCHEMA
+    )
+    other = compile_query(_where("", "RETURN a.n_maps"), SCHEMA)
+    assert plain.hash == told.hash != other.hash

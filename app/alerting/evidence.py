@@ -1,0 +1,60 @@
+"""The events of the match that an alert shows, as they are kept with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.store.storable import MAX_RAW_CHARS, storable_text, storable_values
+
+_NOT_ATTRIBUTES = frozenset(
+    {
+        "event_id",
+        "type",
+        "t_lo_ms",
+        "t_hi_ms",
+        "origin",
+        "raw",
+        "source_rank",
+        "source_seq",
+        "clock_id",
+        "weights",
+        "skew_ms",
+    }
+)
+
+
+def ends(bound: Sequence[tuple[str, str]], at_most: int) -> Sequence[tuple[str, str]]:
+    """The first and the last events when there are too many to keep."""
+    if len(bound) <= at_most:
+        return bound
+    head = (at_most + 1) // 2
+    return [*bound[:head], *bound[len(bound) - (at_most - head) :]]
+
+
+def evidence_rows(
+    alert: str, bound: Sequence[tuple[str, str]], events: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows of the table for (variable, event id); of events that are no longer kept the id alone."""
+    return [
+        _row(alert, position, variable, event_id, events.get(event_id) or {})
+        for position, (variable, event_id) in enumerate(bound)
+    ]
+
+
+def _row(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "alert_id": alert,
+        "position": position,
+        "variable": variable,
+        "event_id": event_id,
+        "type": event.get("type"),
+        "t_lo_ms": event.get("t_lo_ms"),
+        "t_hi_ms": event.get("t_hi_ms"),
+        "attributes": storable_values({name: v for name, v in event.items() if name not in _NOT_ATTRIBUTES}),
+        "origin": None if event.get("origin") is None else storable_text(event["origin"]),
+        "raw": None if event.get("raw") is None else storable_text(event["raw"], MAX_RAW_CHARS),
+    }
+
+
+__all__ = ["ends", "evidence_rows"]

@@ -1,0 +1,148 @@
+"""The hosts that an alert names, with their roles: whose fault it probably is, and who suffers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from app.alerting.extremes import Seen
+from app.store.storable import storable_values
+from app.store.subject import AFFECTED, SUSPECT, default_roles, subject_text
+from engine import ast
+
+MAX_HOSTS = 50
+"""Hosts of an alert that are kept; further ones are counted."""
+
+MAX_FORGOTTEN = 1_000
+"""Digests of further hosts, to count each once; beyond that their number is a lower bound."""
+
+_RANKS = {SUSPECT: 1, AFFECTED: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHost:
+    """A host that a match names."""
+
+    host: str
+    role: str
+    value_name: str | None = None
+    """The RETURN value that is shown beside it."""
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    named: NamedHost
+    seen: Seen
+    """The last match that names it in this role."""
+
+    def is_behind(self, other: _Entry) -> bool:
+        """Whether the other one counts more: a suspect more than an affected host, a later match more than earlier."""
+        mine, theirs = _RANKS[self.named.role], _RANKS[other.named.role]
+        return self.seen.is_before(other.seen) if mine == theirs else mine < theirs
+
+
+@dataclass
+class Hosts:
+    """All hosts of an episode's matches, up to a bound: which ones are left out depends on the matches alone."""
+
+    known: dict[str, _Entry] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, seen: Seen, key: Mapping[str, Any], clause: tuple[ast.NamedHost, ...]) -> Self:
+        """Those of one match."""
+        return cls({named.host: _Entry(named, seen) for named in hosts_of(key, seen.values, clause)})
+
+    def add(self, other: Hosts) -> None:
+        """Those of both together."""
+        for host, entry in other.known.items():
+            known = self.known.get(host)
+            if known is None or known.is_behind(entry):
+                self.known[host] = entry
+        if other.forgotten or self.forgotten or len(self.known) > MAX_HOSTS:
+            self.forgotten |= other.forgotten
+            self._forget()
+
+    def _forget(self) -> None:
+        # What was forgotten counted less than all that are known; these only ever come to count more.
+        while len(self.known) > MAX_HOSTS:
+            least = _least(self.known.values())
+            del self.known[least.named.host]
+            self.forgotten.add(_digest(least.named.host))
+        self.forgotten = set(sorted(self.forgotten - set(map(_digest, self.known)))[:MAX_FORGOTTEN])
+
+    def in_order(self, shown: Sequence[NamedHost]) -> list[NamedHost]:
+        """Suspects first, of these those of the match that is shown (`shown`), then the latest."""
+        first = {named.host: named for named in shown}
+        entries = sorted(self.known.values(), key=lambda entry: entry.named.host)
+        latest = sorted(entries, key=lambda entry: (entry.seen.last_ms, entry.seen.first_ms), reverse=True)
+        roles = {host: entry.named.role for host, entry in self.known.items()}
+        ordered = [
+            NamedHost(named.host, roles.get(named.host, named.role), named.value_name, named.value) for named in shown
+        ]
+        ordered += [entry.named for entry in latest if entry.named.host not in first]
+        return sorted(ordered, key=lambda named: -_RANKS[named.role])[:MAX_HOSTS]
+
+    @property
+    def n_left_out(self) -> int:
+        """Hosts beyond those that are kept; MAX_FORGOTTEN: at least so many."""
+        return len(self.forgotten)
+
+    # ------------------------------------------------------------- with the alert
+
+    def to_json(self) -> dict[str, Any]:
+        """To be kept with the alert."""
+        kept = [
+            [entry.named.host, entry.named.role, entry.named.value_name, entry.named.value,
+             entry.seen.last_ms, entry.seen.first_ms, entry.seen.digest]
+            for _, entry in sorted(self.known.items())
+        ]  # fmt: skip
+        return {"hosts": kept, "forgotten": sorted(self.forgotten)}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Self:
+        """What `to_json` returned."""
+        known = {
+            host: _Entry(NamedHost(host, role, name, value), Seen(last_ms, first_ms, {}, digest))
+            for host, role, name, value, last_ms, first_ms, digest in kept["hosts"]
+        }
+        return cls(known, set(kept["forgotten"]))
+
+
+def hosts_of(key: Mapping[str, Any], values: Mapping[str, Any], clause: tuple[ast.NamedHost, ...]) -> list[NamedHost]:
+    """The hosts that a match names, each once, suspects first; without the clause see app.store.subject."""
+    if not clause:
+        return [NamedHost(host, role) for host, role in default_roles(key, values)]
+    named = {**values, **key}
+    found: dict[str, NamedHost] = {}
+    for item in sorted(clause, key=lambda item: -_RANKS[item.role.value.lower()]):
+        host = named.get(item.name)
+        if isinstance(host, str) and host:
+            value = None if item.value is None else storable_values({"": named.get(item.value)})[""]
+            host = subject_text(host)
+            found.setdefault(host, NamedHost(host, item.role.value.lower(), item.value, value))
+    return list(found.values())
+
+
+def _least(entries: Iterable[_Entry]) -> _Entry:
+    least: _Entry | None = None
+    for entry in entries:
+        if least is None or entry.is_behind(least) or _is_tie_behind(entry, least):
+            least = entry
+    assert least is not None
+    return least
+
+
+def _is_tie_behind(entry: _Entry, other: _Entry) -> bool:
+    """Of hosts of one match in one role, the later in the alphabet goes first."""
+    return not other.is_behind(entry) and entry.named.host > other.named.host
+
+
+def _digest(host: str) -> str:
+    return hashlib.blake2b(host.encode(), digest_size=6).hexdigest()
+
+
+__all__ = ["MAX_FORGOTTEN", "MAX_HOSTS", "Hosts", "NamedHost", "hosts_of"]

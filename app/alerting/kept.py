@@ -1,0 +1,67 @@
+"""What an alert keeps of its matches, and what it shows of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from app.alerting.catalog import QueryInfo
+from app.alerting.episodes import Episode
+from app.alerting.extremes import Extremes, Seen, all_aspects, number, shown_match, shown_values
+from app.alerting.hosts import Hosts, NamedHost, hosts_of
+from app.alerting.text import fill
+from app.store.storable import storable_values
+from app.store.subject import job_of
+
+if TYPE_CHECKING:
+    from app.store.models import AlertRow
+
+
+@dataclass
+class Kept:
+    """Of all matches so far."""
+
+    extremes: Extremes
+    hosts: Hosts
+    evidence: str | None = None
+    """The digest of the match whose events are the evidence; None: there is none yet."""
+
+    @classmethod
+    def of_new(cls, episode: Episode) -> Self:
+        """Of a new alert."""
+        return cls(episode.extremes, episode.hosts)
+
+    @classmethod
+    def of(cls, alert: AlertRow) -> Self:
+        """Of one that is in the store."""
+        if not alert.seen:
+            seen = Seen(alert.end_ms, alert.start_ms, alert.values, "")
+            numbers = [name for name, value in alert.values.items() if number(value) is not None]
+            return cls(Extremes.of(seen, numbers), Hosts.of(seen, alert.key, ()), "")
+        return cls(Extremes.from_json(alert.seen), Hosts.from_json(alert.seen), alert.seen["evidence"])
+
+    def add(self, extremes: Extremes, hosts: Hosts) -> None:
+        """Further matches."""
+        self.extremes.add(extremes)
+        self.hosts.add(hosts)
+
+    def put(self, alert: AlertRow, info: QueryInfo) -> list[NamedHost]:
+        """Show it: values, title, job and hosts; returns these in order."""
+        alert.values = storable_values(shown_values(self.extremes, info.shown))
+        aspects = storable_values(all_aspects(self.extremes))
+        alert.summary = fill(info.summary, {**alert.key, **alert.values, **aspects, "query": alert.query})
+        alert.job_id = job_of(alert.key, alert.values)
+        hosts = self.hosts.in_order(hosts_of(alert.key, self.shown(info).values, info.hosts))
+        alert.host = hosts[0].host if hosts else None
+        alert.n_hosts_left_out = self.hosts.n_left_out
+        told = [[named.host, named.role, named.value_name, named.value] for named in hosts]
+        kept: dict[str, Any] = {**self.extremes.to_json(), **self.hosts.to_json()}
+        alert.seen = {**kept, "evidence": self.evidence, "told_hosts": told}
+        return hosts
+
+    def shown(self, info: QueryInfo) -> Seen:
+        """The match that the title shows, whose events are the evidence."""
+        return shown_match(self.extremes, info.shown)
+
+
+__all__ = ["Kept"]
