@@ -1,31 +1,35 @@
-"""One case through the engine and through the oracle, and what has to be equal."""
+"""One case through all runtimes and through the oracle, and what has to be equal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import note
 
-from engine import Engine, MatchRow, compile_query, reference_output
+from engine import MatchRow, reference_output
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
 from engine.language import ast
 from engine.matching.rows import flat_ids
 from engine.reference import ReferenceRow
-from tests.engine.strategies import SCHEMA, Case, Delivery
+from tests.conformance.ways import AUTOMATON, AUTOMATON_CUT, BASELINES_CUT, COMPILED, CUT, Setting, rows_by
+from tests.engine.strategies import Case, Delivery
 
 Row = MatchRow | ReferenceRow
 
 
 @dataclass
 class Tally:
-    """How many cases were compared, how many of these had rows, and how many the engine refused, by its reason."""
+    """How many cases were compared, how many of these had rows, how often a baseline evaluated one, and how many the
+    engine refused, by its reason."""
 
     n_compared: int = 0
     n_with_rows: int = 0
+    n_by_baselines: int = 0
     refused: dict[str, int] | None = None
 
     @property
@@ -39,38 +43,24 @@ class Tally:
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
 
-def engine_rows(case: Case, parts: Sequence[Delivery], restarts: Collection[int] = ()) -> list[MatchRow]:
-    """The rows of a stream in pieces; after those numbered in `restarts` a new engine goes on from the saved state."""
-    compiled = compile_query(case.query, SCHEMA, name="q")
-    engine = Engine([compiled], SCHEMA)
-    rows: list[MatchRow] = []
-    for number, part in enumerate(parts):
-        rows += engine.process(part.batch, part.watermark_ms)
-        _check_rejected(engine)
-        if number in restarts:
-            state, engine = engine.save(), Engine([compiled], SCHEMA)
-            engine.restore(state)
-    rows += engine.finish()
-    _check_rejected(engine)
-    assert engine.n_late == 0
-    return rows
-
-
-def _check_rejected(engine: Engine) -> None:
-    """Imprecise events are refused one by one, and counted, where the runtime needs an order."""
-    if any(counted.n_rejected for counted in engine.statistics.values()):
-        raise UnsupportedQueryError("the runtime rejects imprecise events")
-
-
 def compare(case: Case, parts: Sequence[Delivery], restarts: Collection[int], tally: Tally) -> None:
-    """The engine's rows against the oracle's; a query that one of them refuses is counted in `tally`."""
+    """The rows of every runtime against the oracle's; a query that one of them refuses is counted in `tally`, but for
+    the baselines, which evaluate few."""
     note(f"{case}\n{parts}\nnew engines after {sorted(restarts)}")
+    setting = Setting({"q": case.query}, {})
     try:
-        resolved = compile_query(case.query, SCHEMA, name="q").resolved
-        found = engine_rows(case, parts, restarts)
+        queries = {False: setting.compiled(), True: setting.compiled(as_automata=True)}
+        found = {COMPILED.name: rows_by(CUT, queries[False], parts, restarts)}
+        for way in (AUTOMATON, AUTOMATON_CUT):
+            found[way.name] = rows_by(way, queries[True], parts, restarts)
     except UnsupportedQueryError as error:
         tally.refuse(error.message.split(":")[0])
         return
+    for way in BASELINES_CUT:
+        with suppress(UnsupportedQueryError):
+            found[way.name] = rows_by(way, queries[False], parts, restarts)
+            tally.n_by_baselines += 1
+    resolved = queries[False][0].resolved
     try:
         expected = reference_output(resolved, case.stream)
     except UnsupportedQueryError as error:
@@ -80,8 +70,10 @@ def compare(case: Case, parts: Sequence[Delivery], restarts: Collection[int], ta
         return
     tally.n_compared += 1
     tally.n_with_rows += bool(expected)
-    check_rows(resolved.query.output, found, expected, case.stream)
-    check_order(resolved.query, found, expected)
+    for name, rows in found.items():
+        note(name)
+        check_rows(resolved.query.output, rows, expected, case.stream)
+        check_order(resolved.query, rows, expected)
 
 
 def check_rows(output: ast.Output, found: Sequence[Any], expected: Sequence[ReferenceRow], stream: EventBatch) -> None:
@@ -200,4 +192,4 @@ _CHECKS: dict[ast.Output, Callable[[Sequence[MatchRow], Sequence[ReferenceRow], 
 }
 
 
-__all__ = ["Tally", "check_rows", "compare", "engine_rows"]
+__all__ = ["Tally", "check_order", "check_rows", "compare"]

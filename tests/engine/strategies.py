@@ -144,7 +144,7 @@ _VALUES: Mapping[str, Sequence[Any]] = {
 
 _WILD: Mapping[str, Sequence[Any]] = {
     "x": [2**53, -(2**53), 2**53 - 1, 2**31],
-    "y": [nan, inf, -inf, 1e308, -1e308, 5e-324, -0.0, 0.1, 0.3],
+    "y": [nan, inf, -inf, 1e100, -1e100, 5e-324, -0.0],
 }
 
 

@@ -17,6 +17,7 @@ from tests.engine.constructs import CONSTRUCTS
 from tests.fuzz.case import load
 from tests.fuzz.checking import check
 from tests.fuzz.drawing import FIELDS
+from tests.fuzz.inputs import PROBES
 from tests.fuzz.overseer import Overseer
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
@@ -27,10 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.case is not None:
         return repeat(options.case)
-    fields = [name for name in FIELDS if not options.only or any(part in name for part in options.only)]
+    fields = [name for name in (*FIELDS, *PROBES) if not options.only or any(part in name for part in options.only)]
     if not fields:
         print(
-            f"--only {' '.join(options.only)}: no field; expected part of one of: {'; '.join(FIELDS)}", file=sys.stderr
+            f"--only {' '.join(options.only)}: no field; expected part of one of: {'; '.join([*FIELDS, *PROBES])}",
+            file=sys.stderr,
         )
         return 2
     if unknown := set(options.without) - CONSTRUCTS.keys():

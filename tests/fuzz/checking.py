@@ -14,7 +14,7 @@ from engine.errors import QueryError, UnsupportedQueryError
 from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
-from tests.conformance.comparison import check_rows
+from tests.conformance.comparison import check_order, check_rows
 from tests.conformance.ways import AUTOMATON, COMPILED, CUT, WAYS, Way, rows_by, rows_of
 from tests.fuzz.case import FuzzCase
 
@@ -182,6 +182,7 @@ def compared(
         own, other = rows_of(found, query.name), rows_of(against, query.name)
         try:
             check_rows(query.resolved.query.output, own, other, case.stream)
+            check_order(query.resolved.query, own, other)
         except AssertionError as error:
             return f"{query.name}: {error}\nfound:\n{shown(own)}\nexpected:\n{shown(other)}"
     return None

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import queue
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,12 +112,12 @@ class Overseer:
         print(f"\n== found after {found.seconds:.0f} s in {found.field}: {finding.way} against {finding.against}")
         print(finding.message.rstrip())
         print(found.text)
-        print(f"repeat: python -m tests.fuzz --case {found.folder}")
-        (first, *_) = [*sorted(found.folder.glob("*.cep")), found.folder]
-        print(
-            f"        clustercep match {first} {found.folder}/events.jsonl --runtime oracle|compiled|automaton",
-            flush=True,
-        )
+        queries = sorted(found.folder.glob("*.cep"))
+        print(f"repeat: python -m tests.fuzz --case {found.folder}" if queries else f"repeat: --seed {self._seed}")
+        if queries:
+            files = f"{queries[0]} {found.folder}/events.jsonl"
+            print(f"        clustercep match {files} --runtime oracle|compiled|automaton")
+        sys.stdout.flush()
 
     def summary(self) -> int:
         """Print what was searched; the exit code."""

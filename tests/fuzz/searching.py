@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from unittest.mock import patch
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.internal.conjecture.engine import ConjectureRunner
 
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from tests.conformance.ways import WAYS
 from tests.engine.constructs import constructs_of
+from tests.examples import each_drawn_anew
 from tests.fuzz.case import FuzzCase, save
 from tests.fuzz.checking import Finding, Verdict, check
 from tests.fuzz.drawing import FIELDS, fuzz_cases
+from tests.fuzz.inputs import PROBES
 from tests.fuzz.shrinking import shrunk
 
 CASES_PER_ROUND = 20
+INPUTS_PER_ROUND = 100
 SHRINK_SECONDS = 40.0
 MOST_ALIKE = 2
 """Findings of one kind in one field that are shrunk; further ones are counted."""
+
+_QUIET = settings(
+    deadline=None, database=None, derandomize=False, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 
 
 @dataclass
@@ -110,7 +117,11 @@ class Search:
         number = 0
         while not self._is_over:
             name = self._order.fields[number % len(self._order.fields)]
-            self.round(name, self._order.seed * 1_000_003 + number)
+            drawn_from = self._order.seed * 1_000_003 + number
+            if name in PROBES:
+                self.probe(name, drawn_from)
+            else:
+                self.round(name, drawn_from)
             self._tell(self._tally)
             self._tally = Tally()
             number += 1
@@ -119,22 +130,39 @@ class Search:
         """A few cases of a field, drawn from this number."""
 
         @seed(number)
-        @settings(
-            max_examples=CASES_PER_ROUND,
-            deadline=None,
-            database=None,
-            derandomize=False,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        @settings(_QUIET, max_examples=CASES_PER_ROUND)
         @given(fuzz_cases(FIELDS[name]))
         def draw(case: FuzzCase) -> None:
             if not self._is_over:
                 self.look_at(name, case)
 
-        # What Hypothesis mutates is almost the same case again.
-        with patch.object(ConjectureRunner, "generate_mutations_from", lambda *_: None):
+        with each_drawn_anew():
             draw()
+
+    def probe(self, name: str, number: int) -> None:
+        """A few inputs of a kind, drawn from this number; what they raise is shrunk by Hypothesis."""
+
+        @seed(number)
+        @settings(_QUIET, max_examples=INPUTS_PER_ROUND, phases=[Phase.generate, Phase.shrink])
+        @given(PROBES[name].drawn)
+        def look(drawn: Any) -> None:
+            if not self._is_over:
+                self._tally.cases[name] += 1
+                PROBES[name].look(drawn)
+
+        try:
+            with each_drawn_anew():
+                look()
+        except Exception:  # noqa: BLE001  # told as a finding
+            told = traceback.format_exc()
+            place = name, (name, told.strip().rsplit("\n", 1)[-1])
+            self._alike[place] += 1
+            if self._alike[place] <= MOST_ALIKE:
+                folder = self._order.folder / f"found-{name.replace(' ', '-')}-{number}"
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "finding.txt").write_text(told, encoding="utf-8", errors="backslashreplace")
+                after = time.monotonic() - self._started
+                self._tell(Found(Finding(name, "an answer or an error", told), name, after, folder, ""))
 
     def look_at(self, name: str, case: FuzzCase) -> None:
         """Check a case, and one with more matches where it has none."""
