@@ -72,7 +72,16 @@ class _Sketch:
         n_elements = self.draw(st.integers(*self.scope.n_components))
         certain = self.draw(st.integers(0, n_elements - 1))
         texts = [self.element(_Spot(certain=k == certain)) for k in range(n_elements)]
+        if self.scope.negation and self.draw(st.integers(0, 3)) == 0:
+            self._forbid(texts)
         return f"SEQ({', '.join(texts)})"
+
+    def _forbid(self, texts: list[str]) -> None:
+        """One or two negations more, anywhere: what is certain of one must not hide what is open of another."""
+        for _ in range(self.draw(st.integers(1, 2))):
+            is_pattern = self.scope.negated_patterns and self.draw(st.booleans())
+            text = self.of_kind("negated pattern" if is_pattern else "negated", _Spot())
+            texts.insert(self.draw(st.integers(0, len(texts))), text)
 
     def element(self, spot: _Spot) -> str:
         kinds = ["single", "single", "kleene"]

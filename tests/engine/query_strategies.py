@@ -35,7 +35,8 @@ STRICT = "strict_contiguity"
 _COMPARE = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
 _NUMBER = st.integers(-3, 4)
 HALVES = st.integers(-4, 6).map(lambda n: n / 2)
-_AGGREGATE = st.sampled_from(["min", "max", "sum", "avg", "first", "last"])
+_AGGREGATE = st.sampled_from(["min", "max", "sum", "avg", "count", "first", "last"])
+_COVERED = st.sampled_from(["{v}[]", "{v}[]", "{v}[..{v}.len-1]"])
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,11 @@ _LIST = (
     "{v}[i].x <= {v}[{v}.len].x + 1",
     "{v}[i].x {op} {f}({v}[].x)",
     "{v}[i].y <= max({v}[..{v}.len-1].y)",
+    "{v}[{v}.len].x {op} {f}({v}[..{v}.len-1].x)",
+    "{v}[i].x {op} {f}({v}[..{v}.len-1].x)",
+    "NOT {f}({v}[..{v}.len-1].x) {op} {n}",
+    "stddev({v}[..{v}.len-1].x) > 0.75",
+    "{v}[1].y {op} {h} AND {v}[i].y {op} {f}({v}[].y)",
 )
 _LIST_AND_SINGLE = (
     "{w}.y > stddev({v}[].x)",
@@ -250,8 +256,10 @@ _TWO_LISTS = (
 @st.composite
 def _values(draw: st.DrawFn, parts: Sequence[Part]) -> str:
     part = draw(st.sampled_from(list(parts)))
-    forms = ("{f}({v}[].x)", "count({v}[])", "{v}[1].x", "{v}[{v}.len].x") if part.is_many else ("{v}.x", "{v}.x * 2")
-    return draw(st.sampled_from(forms)).format(v=part.variable, f=draw(_AGGREGATE))
+    many = (f"{{f}}({draw(_COVERED)}.x)", "count({v}[])", "{v}[1].x", "{v}[{v}.len].x")
+    return draw(st.sampled_from(many if part.is_many else ("{v}.x", "{v}.x * 2"))).format(
+        v=part.variable, f=draw(_AGGREGATE)
+    )
 
 
 CONSTRUCTS: dict[str, Callable[[str], bool] | str] = {
@@ -299,6 +307,8 @@ CONSTRUCTS: dict[str, Callable[[str], bool] | str] = {
     "last": r"\.len\]",
     "running aggregate": r"\[\.\.i-1\]",
     "aggregate but the last": r"\.len-1\]",
+    "first but the last": r"first\(v\d+\[\.\.v\d+\.len-1\]",
+    "several negations": r"!.*!",
     "aggregate": r"(min|max|sum|avg|first|last)\(v\d\[\]",
     "stddev": r"stddev",
     "every event against a single one": r"v\d\.x > v\d\[i\]|\[i\]\.x >= v\d\.x",

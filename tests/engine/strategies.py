@@ -61,7 +61,7 @@ def streams(
     """Events over SCHEMA in no particular order; ids are e0, e1, ... in stream order of their nominal times.
 
     Types in `favoured` come up three times as often as all others together; those in `planted` come one after the
-    other, with one key, as far as there is room.
+    other, with one key, as far as there is room, half of them at exact times.
     """
     least = draw(st.sampled_from([0, scope.max_events // 2, scope.max_events]))
     rows = draw(st.lists(_rows(scope, tuple(favoured)), min_size=least, max_size=scope.max_events))
@@ -82,6 +82,9 @@ def _planted(draw: st.DrawFn, scope: StreamScope, types: Sequence[str]) -> list[
     for event_type, lo_ms in zip(types, sorted(times), strict=True):
         row = draw(_rows(scope, (event_type,)))
         length_ms = row["t_hi_ms"] - row["t_lo_ms"]
+        if length_ms and draw(st.booleans()):
+            length_ms = 0
+            row.pop("weights", None)
         if row["type"] == event_type:
             row |= {"t_lo_ms": lo_ms, "t_hi_ms": lo_ms + length_ms}
             row |= {name: value for name, value in (("k", "p"), ("j", 1)) if name in SCHEMA.types[event_type]}
@@ -203,13 +206,17 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, query: QueryScope = EVERYTHING, stream: StreamScope = PRECISE) -> Case:
-    """A query and a stream in which the query's positive types are frequent, or come in its order."""
+    """A query and a stream in which the query's positive types are frequent, or come in its order, with or without the
+    negated ones in their places."""
     text = draw(queries(query))
-    favoured = [part.event_type for part, negated in ast.components(parse(text).pattern) if not negated]
+    components = [(part.event_type, negated) for part, negated in ast.components(parse(text).pattern)]
+    favoured = [event_type for event_type, negated in components if not negated]
     planted: Sequence[str] = ()
     if draw(st.booleans()):
-        repeats = draw(st.lists(st.integers(1, 2), min_size=len(favoured), max_size=len(favoured)))
-        planted = [name for name, n in zip(favoured, repeats, strict=True) for _ in range(n)]
+        with_negated = draw(st.booleans())
+        types = [event_type for event_type, negated in components if with_negated or not negated]
+        repeats = draw(st.lists(st.integers(1, 2), min_size=len(types), max_size=len(types)))
+        planted = [name for name, n in zip(types, repeats, strict=True) for _ in range(n)]
     return Case(text, draw(streams(stream, favoured, planted)))
 
 

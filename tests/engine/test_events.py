@@ -26,7 +26,7 @@ def test_one_attribute_has_one_type_in_the_whole_schema() -> None:
 
 
 def test_names_are_unicode_text() -> None:
-    with pytest.raises(EventError, match="event type 'A': 'x.ud83d' is no Unicode text"):
+    with pytest.raises(EventError, match=r"event type 'A': 'x.ud83d' is no Unicode text"):
         EventSchema.of({"A": {"x\ud83d": AttributeType.INT}})
 
 
