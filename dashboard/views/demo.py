@@ -83,7 +83,7 @@ def _tour(found: Sequence[Mapping[str, Any]]) -> None:
     )  # fmt: skip
     for column, (page_name, label, icon, why, params) in zip(st.columns(len(stops)), stops, strict=True):
         with column.container(border=True, gap="small"):
-            links.link(page_name, label, icon=icon, **params)
+            links.link(page_name, label, icon=icon, help=None, span=None, **params)
             st.caption(why)
 
 
