@@ -74,7 +74,7 @@ def _tour(found: Sequence[Mapping[str, Any]]) -> None:
     if row is None:
         return
     st.subheader("Three pages to look at", anchor=False)
-    stops: tuple[tuple[str, str, str, str, dict[str, str]], ...] = (
+    stops: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         ("alert", "An alert", ":material/notification_important:", "What it means, what to do, the events behind it.",
          {"id": row["alert"]["id"]}),
         ("job", "Its job", ":material/work:", "Attempts by host over time, stragglers marked.", {"id": row["job_id"]}),
