@@ -254,6 +254,20 @@ def test_a_number_that_is_too_great_is_a_lower_bound() -> None:
     assert (row.count, row.count_exact, row.capped) == (2**61 - 1, True, False)
 
 
+@pytest.mark.parametrize("output", ["COUNT", "COLLAPSED"])
+@pytest.mark.parametrize("shape", ["SEQ(A a, B d, B+ b[], C c)", "SEQ(A a, B+ b[], C c)"])
+def test_other_forms_end_at_some_work_budgets(shape: str, output: str) -> None:
+    """Polynomial work is bounded too; what is left out makes the count a lower bound."""
+    text = where("b[i].x > max(b[..i-1].x)", shape=shape, output=output)
+    kinds = ["A", *"B" * 60, "C"]
+    n_all, ((whole,)) = work(text, kinds)
+    n_cut, ((cut,)) = work(text, kinds, Limits(work_budget=100))
+    assert whole.count_exact
+    assert n_cut < 1_000 + 100 + n_all // 10
+    assert not cut.count_exact
+    assert 0 < cut.count < whole.count
+
+
 @pytest.mark.parametrize(
     ("conditions", "cost"),
     [
