@@ -63,6 +63,11 @@ format: setup ## let ruff mend what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+MINUTES ?= 2
+.PHONY: fuzz
+fuzz: setup ## search for wrong answers of the engine with fresh cases, MINUTES=2 (FUZZ_ARGS="--seed 1 --only groups")
+	@$(PY) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_ARGS)
+
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/benchmarks
 	@$(PY) -m benchmarks $(BENCH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from app.alerting.hosts import hosts_text
 from app.alerting.kept import spread_of
-from app.alerting.lifecycle import State, lasted_ms
+from app.alerting.lifecycle import SILENCED, State, lasted_ms, state_text
 from app.alerting.text import at_least_one_text, iso, plain
 from app.alerts_operations import acknowledge, resend, silence, silences, unsilence
 from app.alerts_options import (
@@ -28,12 +29,23 @@ from app.alerts_options import (
 )
 from app.clock import SystemClock
 from app.console import table_console
-from app.durations import format_duration
+from app.durations import format_duration, format_time
 from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter
 from app.store.models import AlertRow
+from app.units import value_text
+from app.watching import unknown_text, watched
 
 MAX_RECORDS_SHOWN = 20
+
+
+class StateFilter(StrEnum):
+    """What the list can be of: the states, and what stands beside them."""
+
+    FIRING = State.FIRING.value
+    ACKNOWLEDGED = State.ACKNOWLEDGED.value
+    SILENCED = SILENCED
+    RESOLVED = State.RESOLVED.value
 
 
 def alerts_cli(friendly: Callable[..., Any]) -> typer.Typer:
@@ -47,7 +59,9 @@ def alerts_cli(friendly: Callable[..., Any]) -> typer.Typer:
 def list_alerts(
     config: ConfigOption = None,
     store: StoreOption = None,
-    state: Annotated[State | None, typer.Option(help="Only alerts in this state.")] = None,
+    state: Annotated[
+        StateFilter | None, typer.Option(help="Only alerts in this state; silenced: that a silence covers now.")
+    ] = None,
     query: Annotated[str | None, typer.Option(help="Only alerts of this query.")] = None,
     severity: Annotated[Severity | None, typer.Option(help="Only alerts of this severity.")] = None,
     job: Annotated[str | None, typer.Option(help="Only alerts about this job: its whole id.")] = None,
@@ -77,6 +91,7 @@ def list_alerts(
     with opened(config, store) as found:
         alerts = found.alerts(wanted)
         n_all = found.n_alerts(wanted)
+        watch = watched(found, now_ms)
     if format_ is Format.JSON:
         print_json([alert_json(alert) for alert in alerts])
         return
@@ -84,7 +99,7 @@ def list_alerts(
     for alert in alerts:
         table.add_row(
             alert.id[:8],
-            alert.state,
+            state_text(alert.state, alert.silenced),
             alert.severity,
             Text(alert.query),
             iso(alert.onset_ms)[:19],
@@ -99,6 +114,10 @@ def list_alerts(
     console.print(table)
     if n_all > len(alerts):
         console.print(f"{len(alerts)} of {n_all} alerts; see --limit.")
+    if watch.is_replay and watch.as_of_ms is not None:
+        console.print(f"A recording, as of {format_time(watch.as_of_ms)}.")
+    elif unknown := unknown_text(watch, format_time):
+        console.print(Text(plain(unknown, 2_000), style="bold"))
 
 
 def show(
@@ -123,6 +142,7 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
         "host": alert.host,
         "severity": alert.severity,
         "state": alert.state,
+        "silenced": alert.silenced,
         "hosts": [
             {"host": named.host, "role": named.role, "value_name": named.value_name, "value": named.value}
             for named in alert.hosts
@@ -163,6 +183,7 @@ def details_json(details: AlertDetails) -> dict[str, Any]:
                 "revision": c.revision,
                 "from": c.from_state,
                 "to": c.to_state,
+                "silenced": c.silenced,
                 "at": iso(c.at_ms),
                 "reason": c.reason,
                 "actor": c.actor,
@@ -198,7 +219,7 @@ def details_json(details: AlertDetails) -> dict[str, Any]:
 
 def _print_details(console: Console, details: AlertDetails) -> None:
     alert = details.alert
-    console.print(Text(f"{alert.query} ({alert.severity}, {alert.state})", style="bold"))
+    console.print(Text(f"{alert.query} ({alert.severity}, {state_text(alert.state, alert.silenced)})", style="bold"))
     console.print(Text(alert.summary))
     span = f"began {iso(alert.onset_ms)}, last seen {iso(alert.last_seen_ms)}, raised {iso(alert.raised_ms)}"
     console.print(Text(f"{span}, {_n_matches(alert)} matches, id {alert.id}"))
@@ -214,13 +235,13 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")
     for e in details.evidence:
         times = [iso(t) if t is not None else "" for t in (e.t_lo_ms, e.t_hi_ms)]
-        attributes = ", ".join(f"{name}={plain(value)}" for name, value in e.attributes.items())
+        attributes = ", ".join(f"{name}={plain(value_text(name, value))}" for name, value in e.attributes.items())
         evidence.add_row(
             Text(e.variable), Text(e.type or "no longer kept"), *times, Text(attributes), Text(plain(e.origin or ""))
         )
     changes = Table("at", "state", "reason", "by", title="changes", title_justify="left")
     for c in details.changes:
-        changes.add_row(iso(c.at_ms), c.to_state, Text(plain(c.reason)), Text(plain(c.actor)))
+        changes.add_row(iso(c.at_ms), state_text(c.to_state, c.silenced), Text(plain(c.reason)), Text(plain(c.actor)))
     told = Table("receiver", "state", "status", "attempts", "error", title="notifications", title_justify="left")
     for n in details.notifications:
         told.add_row(Text(n.receiver), n.state, n.status, str(n.n_attempts), Text(n.last_error or ""))

@@ -37,7 +37,7 @@ def silence(
     ] = False,
     note: NoteOption = "",
 ) -> None:
-    """Send no messages for this alert's query and key for some time; new alerts of theirs start silenced."""
+    """Send no messages for this alert's query and key for some time; new alerts of theirs fire silenced."""
     try:
         duration_ms = parse_duration_ms(for_)
     except ValueError as error:
@@ -77,10 +77,10 @@ def unsilence(
     config: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
-    """End a silence: its open alerts fire again, unless another silence covers them."""
+    """End a silence: its open alerts are no longer silenced, unless another silence covers them."""
     with opened(config, store) as found:
         n_again = operations.end_silence(found, number, actor(), SystemClock().now_ms())
-    typer.echo(f"Silence {number} is over; {n_again} open alert(s) will fire again.")
+    typer.echo(f"Silence {number} is over; {n_again} open alert(s) are silenced no longer.")
 
 
 def resend(

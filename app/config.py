@@ -16,6 +16,7 @@ from pydantic_settings import SettingsError
 from app.errors import ConfigError, ConfigProblem
 from app.settings import ENV_PREFIX, Settings, base_directory, key_of
 from app.yaml_text import load_yaml
+from engine.events import lone_surrogate
 
 DEFAULT_FILE = Path("config.yaml")
 CONFIG_VARIABLE = "CLUSTERCEP_CONFIG"
@@ -34,7 +35,7 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
     environment = os.environ if environment is None else environment
     path = path or Path(environment.get(CONFIG_VARIABLE, DEFAULT_FILE))
     raw = read_yaml(path)
-    problems = [*_written_secrets(raw), *_unknown_variables(environment)]
+    problems = [*_written_secrets(raw), *_unknown_variables(environment), *_no_unicode(environment)]
     token = base_directory.set(path.parent)
     try:
         settings = _build(raw, environment)
@@ -121,6 +122,13 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[ConfigProblem
         section = name[len(ENV_PREFIX) :].split("__")[0].lower()
         if section not in sections:
             yield ConfigProblem(f"${name}", f"section {section!r}", _one_of(sections), _did_you_mean(section, sections))
+
+
+def _no_unicode(environment: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Variables of bytes that are not UTF-8, which Python carries as lone surrogates."""
+    for name in sorted(environment):
+        if name.upper().startswith(ENV_PREFIX) and lone_surrogate(name + environment[name]) is not None:
+            yield ConfigProblem(f"${ascii(name)[1:-1]}", "bytes that are not UTF-8", "text in UTF-8")
 
 
 def _problems_of(

@@ -28,7 +28,7 @@ from app.ground_truth import SeenAlert, Verdict, judge
 from app.process_lock import only_process
 from app.recording import Fault, Recording
 from app.replay import Progress as ReplayProgress
-from app.replay import Speed, replay
+from app.replay import Speed, put_status, replay
 from app.settings import Receiver, Settings
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.webhook_sink import Sink, webhook_sink
@@ -66,6 +66,7 @@ def _run(settings: Settings, speed: Speed, console: Console, recording_place: Pa
     with open_configured_store(settings) as store:
         verdict = judge(seen_alerts(store), recording.manifest.ground_truth, recording.manifest.jobs)
         summary = summarise(store, recording, verdict, sink, time.monotonic() - started_s)
+        put_status(store, recording, summary["ground_truth"])
     path = folder.parent / "demo-summary.json"
     path.write_text(json.dumps(summary, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")
     print_summary(console, summary)
@@ -117,6 +118,7 @@ def seen_alerts(store: Store) -> list[SeenAlert]:
             created_ms=alert.created_ms,
             confidence=alert.best_confidence,
             summary=alert.summary,
+            hosts=tuple(named.host for named in alert.hosts),
         )
         for alert in store.alerts(AlertFilter(limit=MAX_ROWS))
         if alert.merged_into is None
@@ -198,6 +200,7 @@ def _alert(alert: SeenAlert) -> dict[str, Any]:
         "id": alert.id,
         "query": alert.query,
         "summary": alert.summary,
+        "hosts": list(alert.hosts),
         "start": iso(alert.start_ms),
         "end": iso(alert.end_ms),
         "raised": iso(alert.created_ms),

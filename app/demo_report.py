@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from app.durations import format_duration, format_size
 
 
 def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
@@ -22,9 +25,40 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
         console.print(_alerts("alerts on jobs with a fault, at another time", truth["unexplained"]))
     if truth["false_alarms"]:
         console.print(_alerts("false alarms: alerts that belong to no fault", truth["false_alarms"]))
-    else:
-        console.print("No alert for a healthy job.")
     _print_figures(console, summary)
+    console.print(Text(verdict_text(truth), style="bold"))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFault:
+    """One injected fault: of each query that is meant to find it, the row of the summary's ground_truth."""
+
+    found: tuple[Mapping[str, Any], ...]
+    """The alert that was raised first stands first."""
+    missed: tuple[Mapping[str, Any], ...]
+
+
+def judged_faults(truth: Mapping[str, Any]) -> list[JudgedFault]:
+    """In order of time; `truth`: the summary's ground_truth. Several queries may be meant to find one fault."""
+    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    missed: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for rows, kept in ((truth["found"], found), (truth["missed"], missed)):
+        for row in rows:
+            kept.setdefault((row["from"], row["to"], row["fault"], row["job_id"] or ""), []).append(row)
+    return [
+        JudgedFault(
+            tuple(sorted(found.get(key, ()), key=lambda row: str(row["alert"]["raised"]))), tuple(missed.get(key, ()))
+        )
+        for key in sorted({*found, *missed})
+    ]
+
+
+def verdict_text(truth: Mapping[str, Any]) -> str:
+    """`5 of 5 faults found, no false alarm.` A fault is found when each query that is meant to find it did."""
+    faults, n_false = judged_faults(truth), len(truth["false_alarms"])
+    n_found = sum(not fault.missed for fault in faults)
+    alarms = "no false alarm" if n_false == 0 else "1 false alarm" if n_false == 1 else f"{n_false:,} false alarms"
+    return f"{n_found:,} of {len(faults):,} faults found, {alarms}."
 
 
 def _events(summary: Mapping[str, Any]) -> Table:
@@ -80,12 +114,12 @@ def _print_figures(console: Console, summary: Mapping[str, Any]) -> None:
     notifications = ", ".join(f"{n} {status}" for status, n in sorted(summary["notifications"].items()))
     problems = ", ".join(f"{n} x {kind}" for kind, n in summary["problems"].items()) or "none"
     n_events = sum(summary["events"].values())
-    memory_mib = summary["peak_memory_bytes"] / 2**20
+    memory = format_size(summary["peak_memory_bytes"])
     lines = (
         f"Notifications: {notifications}.",
         f"Copies of events from a second source: {summary['duplicates']:,}; late: {summary['late']:,}.",
         f"Problems: {problems}.",
-        f"{n_events:,} events in {summary['seconds']} s, {memory_mib:,.0f} MiB at most.",
+        f"{n_events:,} events in {format_duration(summary['seconds'] * 1000)}, {memory} at most.",
     )
     for line in lines:
         console.print(Text(line))

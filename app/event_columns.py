@@ -10,7 +10,15 @@ from typing import Any
 from app.event_file import Problems, RawEvents, shown
 from engine import Refused, admit
 from engine.errors import EventError
-from engine.events import HEADER_NAMES, MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, EventBatch, EventSchema
+from engine.events import (
+    HEADER_NAMES,
+    MAX_EXACT_INT,
+    TIME_ATTRIBUTE,
+    AttributeType,
+    EventBatch,
+    EventSchema,
+    lone_surrogate,
+)
 
 _POINT_NAMES = ("t", "ts", "t_ms")
 _INTERVAL_NAMES = (("t_lo", "t_hi"), ("t_lo_ms", "t_hi_ms"), ("lo", "hi"))
@@ -277,9 +285,7 @@ class _Reader:
 
     def _text(self, row: int, name: str, value: str) -> str:
         """The text itself, unless it is no Unicode text (half of a surrogate pair)."""
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
+        if lone_surrogate(value) is not None:
             self._problem(row, f"{name} is {shown(value)}, which is no Unicode text; remove the lone surrogate")
             return ""
         return value

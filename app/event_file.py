@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.events import lone_surrogate
+
 MAX_PROBLEMS_SHOWN = 5
 MAX_TEXT_SHOWN = 60
 STDIN = "-"
@@ -104,6 +106,10 @@ def _read_json_lines(data: bytes, problems: Problems) -> RawEvents:
         places.append(place)
         rows.append(_json_row(line, place, problems))
     names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
+        if lone_surrogate(name) is not None:
+            place = next(place for place, row in zip(places, rows, strict=True) if name in row)
+            problems.add(place, f"the name {shown(name)} is no Unicode text; remove the lone surrogate")
     return RawEvents({name: [row.get(name) for row in rows] for name in names}, places, is_text=False)
 
 

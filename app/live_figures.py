@@ -30,8 +30,8 @@ STORE_WAIT_S = 1.0
 class StoreCounts(Protocol):
     """What the figures need of app.store.Store; both raise StoreError."""
 
-    def n_open_alerts(self) -> dict[tuple[str, str], int]:
-        """Open alerts by (state, severity)."""
+    def n_open_alerts(self) -> dict[tuple[str, bool, str], int]:
+        """Open alerts by (state, whether it is silenced, severity)."""
         ...
 
     def n_notifications(self) -> dict[tuple[str, str], int]:
@@ -46,7 +46,9 @@ class QueryFigures:
     n_events: int
     n_kept: int
     n_rejected: int
+    n_unfinished: int
     seconds: float
+    n_limited: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,14 @@ def _queries(matcher: object) -> dict[str, QueryFigures]:
     if not isinstance(matcher, engine.Engine):
         return {}
     return {
-        name: QueryFigures(counted.n_events, counted.n_kept, counted.n_rejected, counted.seconds)
+        name: QueryFigures(
+            counted.n_events,
+            counted.n_kept,
+            counted.n_rejected,
+            counted.n_unfinished,
+            counted.seconds,
+            counted.n_limited,
+        )
         for name, counted in matcher.statistics.items()
     }
 
@@ -88,7 +97,7 @@ def _queries(matcher: object) -> dict[str, QueryFigures]:
 class StoredFigures:
     """What the store holds."""
 
-    open_alerts: Mapping[tuple[str, str], int]
+    open_alerts: Mapping[tuple[str, bool, str], int]
     notifications: Mapping[tuple[str, str], int]
 
     def n_pending(self, receiver: str) -> int:
@@ -201,13 +210,23 @@ def query_metrics(path: PathFigures) -> Iterator[Metric]:
     rejected = CounterMetricFamily(
         "clustercep_query_rejected_events", "Events that a query's strategy cannot evaluate.", labels=["query"]
     )
+    limited = CounterMetricFamily(
+        "clustercep_query_limited_windows", "Windows in which LIMIT left rows out.", labels=["query"]
+    )
+    stopped = CounterMetricFamily(
+        "clustercep_query_stopped_searches",
+        "Searches that the work budget stopped: matches, and alerts, may be missing.",
+        labels=["query"],
+    )
     kept = GaugeMetricFamily("clustercep_query_events_kept", "Events (or runs) that a query keeps.", labels=["query"])
     for query, figures in path.queries.items():
         seconds.add_metric([query], figures.seconds)
         events.add_metric([query], figures.n_events)
         rejected.add_metric([query], figures.n_rejected)
+        limited.add_metric([query], figures.n_limited)
+        stopped.add_metric([query], figures.n_unfinished)
         kept.add_metric([query], figures.n_kept)
-    yield from (seconds, events, rejected, kept)
+    yield from (seconds, events, rejected, limited, stopped, kept)
 
 
 def queue_metric(n_intake: int, path: PathFigures, stored: StoredFigures | None) -> Metric:
@@ -232,9 +251,11 @@ def store_metrics(configured: Iterable[str], stored: StoredFigures | None) -> It
     yield GaugeMetricFamily("clustercep_store_up", "1: the store answered this scrape.", value=int(stored is not None))
     if stored is None:
         return
-    alerts = GaugeMetricFamily("clustercep_alerts_open", "Alerts that are not over.", labels=["state", "severity"])
-    for labels, n in sorted(stored.open_alerts.items()):
-        alerts.add_metric(labels, n)
+    alerts = GaugeMetricFamily(
+        "clustercep_alerts_open", "Alerts that are not over.", labels=["state", "silenced", "severity"]
+    )
+    for (state, silenced, severity), n in sorted(stored.open_alerts.items()):
+        alerts.add_metric([state, str(silenced).lower(), severity], n)
     yield alerts
     receivers = sorted({*configured, *(name for name, _ in stored.notifications)})
     pending = GaugeMetricFamily(

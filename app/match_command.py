@@ -51,12 +51,16 @@ class RuntimeChoice(StrEnum):
     AUTO = "auto"
     COMPILED = "compiled"
     ORACLE = "oracle"
+    AUTOMATON = "automaton"  # what evaluates all that is no plain sequence, for plain sequences as well
     # The papers' baselines, to compare with.
     RUNS = "runs"
     BUFFERS = "buffers"
     BACKTRACKING = "backtracking"
     ENUMERATION = "enumeration"
     EXTENSION = "extension"
+
+
+_PLANNED = frozenset({RuntimeChoice.AUTO, RuntimeChoice.COMPILED, RuntimeChoice.AUTOMATON})
 
 
 class SchemaChoice(StrEnum):
@@ -106,7 +110,10 @@ def match(
     events: Annotated[str, typer.Argument(metavar="EVENTS", help="JSON lines, CSV or Parquet; - is standard input.")],
     runtime: Annotated[
         RuntimeChoice,
-        typer.Option(help="auto: compiled, and the oracle for what that refuses. The others: baselines."),
+        typer.Option(
+            help="auto: compiled, and the oracle for what that refuses; automaton: all by the general automaton. "
+            "The others: baselines."
+        ),
     ] = RuntimeChoice.AUTO,
     confidence: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Least confidence, in place of the query's.")
@@ -274,9 +281,8 @@ def evaluate(
     query; `sink` has then got none."""
     if choice is RuntimeChoice.ORACLE:
         return _by_oracle(job)
-    is_planned = choice in (RuntimeChoice.AUTO, RuntimeChoice.COMPILED)
     try:
-        return _by_engine(job, None if is_planned else engine.BaselineKind(choice.value), sink)
+        return _by_engine(job, choice, sink)
     except _ImpreciseEventsError:
         raise
     except UnsupportedQueryError as error:
@@ -293,11 +299,13 @@ def _by_oracle(job: Job) -> list[ReferenceRow]:
     return oracle_rows(texts, job.name, job.schema, {job.name: job.parameters}, job.events.batch)
 
 
-def _by_engine(
-    job: Job, baseline: engine.BaselineKind | None, sink: engine.RowSink | None
-) -> Sequence[engine.MatchRow]:
+def _by_engine(job: Job, choice: RuntimeChoice, sink: engine.RowSink | None) -> Sequence[engine.MatchRow]:
+    baseline = None if choice in _PLANNED else engine.BaselineKind(choice.value)
     texts = {job.name: job.text, **job.others}
-    queries = engine.compile_queries(texts, job.schema, {job.name: job.parameters}, only=[job.name])
+    as_automata = choice is RuntimeChoice.AUTOMATON
+    queries = engine.compile_queries(
+        texts, job.schema, {job.name: job.parameters}, only=[job.name], as_automata=as_automata
+    )
     if len(job.events.batch) <= MAX_UNCOMPILED_EVENTS:
         engine.answer_while_compiling()
     at_once = baseline is None and _is_listed_at_once(queries)
@@ -307,6 +315,8 @@ def _by_engine(
     for compiled in queries:
         _check_finished(compiled, running.statistics[compiled.name], baseline)
         _warn_of_too_long(compiled.name, engine.fitting_events(compiled.resolved, job.events.batch)[1])
+        if running.statistics[compiled.name].n_limited and compiled.name != job.name:
+            _warn(f"{compiled.name}: its LIMIT was reached, {job.name} did not see all of its matches")
     return rows if len(queries) == 1 else [row for row in rows if row.query == job.name]
 
 
@@ -331,8 +341,8 @@ def _check_finished(
     """Warn of matches that may be missing; raises UnsupportedQueryError when there were events of the wrong kind."""
     if counted.n_unfinished:
         _warn(
-            f"{counted.n_unfinished} search(es) were stopped by the work budget before a match was found; matches may "
-            "be missing: constrain the query further, or shorten its window"
+            f"{counted.n_unfinished} search(es) were stopped by the work budget; matches may be missing: constrain the "
+            "query further, or shorten its window"
         )
     if counted.n_rejected:
         needed = compiled.exact_times

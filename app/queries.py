@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from app.durations import parse_duration_ms
 from app.errors import ConfigProblem
 from app.settings import ParameterValue, Queries, Severity
 from collectors.schema import load_event_types
-from engine.errors import QueryError
+from engine.errors import QueryError, UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventSchema
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     files = query_files(settings.directory, problems)
     problems += _unknown_names("queries.disabled", settings.disabled, files)
     problems += _unknown_names("queries.parameters", settings.parameters, files)
+    problems += _unknown_names("queries.severities", settings.severities, files)
     runbook = _read_runbook(settings.directory, problems) if files else {}
     texts, parameters = _texts(files, settings, problems)
     compiled: dict[str, CompiledQuery] = {}
@@ -58,9 +59,14 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
     queries = engine.with_consumed(compiled[name] for name in texts if name in compiled)
     infos = {}
     for query in queries:
-        info = infos[query.name] = describe(query, runbook.get(query.name, ""), group_gap_ms)
+        info = describe(query, runbook.get(query.name, ""), group_gap_ms)
+        if (severity := settings.severities.get(query.name)) is not None:
+            problems += _needless_severity(query.name, info, severity)
+            info = info if info.is_report else replace(info, severity=severity)
+        infos[query.name] = info
         where = f"{settings.directory / RUNBOOK}"
         problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
+        problems += [f"{files[query.name]}: {error}" for error in _endless(query, texts[query.name])]
     return Loaded(tuple(queries), infos, tuple(problems))
 
 
@@ -175,6 +181,34 @@ def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[
         expected = ", ".join(sorted(known))
         problems.append(f"the summary names {', '.join(unknown)}; expected names of RETURN or of the key: {expected}")
     return problems
+
+
+def _endless(query: CompiledQuery, text: str) -> Iterator[QueryError]:
+    """LIMIT and TOP count over a window, or over a run that ends: on a stream that does not they need a window."""
+    written = query.resolved.query
+    if written.slide_ms is not None or written.open_on is not None:
+        return
+    is_top = written.output is engine.ast.Output.TOP
+    if not is_top and written.limit is None:
+        return
+    clause, shown = ("OUTPUT", f"OUTPUT TOP {written.top_k}") if is_top else ("LIMIT", f"LIMIT {written.limit}")
+    told = "would never be told" if is_top else "would be all there are, for ever"
+    yield UnsupportedQueryError(
+        f"{shown} counts over a whole run, and that of a stream has no end: its rows {told}",
+        written.clause_span(clause),
+        "a window to count in",
+        f"add SLIDE, as in WITHIN 10 minutes SLIDE 10 minutes, or OPEN ON, or leave {shown} out; `clustercep match` "
+        "and `clustercep query` evaluate it as it is",
+        text,
+        query.name,
+    )
+
+
+def _needless_severity(name: str, info: QueryInfo, severity: Severity) -> list[str]:
+    if not info.is_report:
+        return []
+    expected = "the name of a query that raises alerts: this one has no ALERT"
+    return [str(ConfigProblem(f"queries.severities.{name}", f"{severity.value!r}", expected))]
 
 
 def _unknown_names(key: str, names: Iterable[str], files: Mapping[str, Path]) -> list[str]:

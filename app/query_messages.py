@@ -140,7 +140,7 @@ class End:
     """How a run ended.
 
     `n_rejected`: events that the strategy cannot evaluate; `n_unfinished`: searches stopped by the work budget;
-    `n_late`: events out of order in the log; `capped`: one step had more rows than the engine may return;
+    `n_late`: events out of order in the log; `capped`: LIMIT, or what the engine may return of one step, left rows out;
     `assumes_end`: rows say that something did not happen up to the end of the span, where the log may go on.
     """
 

@@ -18,6 +18,7 @@ from app.runner import Runner
 from app.settings import Settings
 from app.spool import DAEMONS, HISTORY, RRDS, USERLOGS, Spool
 from app.store.api import Store
+from app.store.status import ReplayStatus
 
 DRAIN_TIMEOUT_S = 60.0
 
@@ -63,6 +64,7 @@ def replay(
         notifier.start()
         started_s = monotonic()
         interval_ms = manifest.poll_interval_ms
+        put_status(store, recording)
         # The first poll was recorded within the first interval.
         for now_ms in range(manifest.started_ms + interval_ms, manifest.ended_ms + interval_ms + 1, interval_ms):
             _wait(now_ms - manifest.started_ms, started_s, speed, sleep, monotonic)
@@ -75,6 +77,16 @@ def replay(
         runner.live.pipeline.finish(clock.now_ms())
         notifier.wake()
         notifier.drain(DRAIN_TIMEOUT_S)
+
+
+def put_status(store: Store, recording: Recording, verdict: Mapping[str, Any] | None = None) -> None:
+    """The store says that a recording filled it, and (`verdict`) how the demo judged that."""
+    manifest = recording.manifest
+    status = ReplayStatus(started_ms=manifest.started_ms, ended_ms=manifest.ended_ms)
+    if verdict is not None:
+        status["demo"] = dict(verdict)
+    with store.transaction() as writer:
+        writer.put_replay_status(status, manifest.ended_ms + manifest.poll_interval_ms)
 
 
 def settings_for(recording: Recording, settings: Settings, folder: Path, base_url: str) -> Settings:

@@ -129,7 +129,7 @@ class Sources(Section):
 
     silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
-    precedence: tuple[SourceName, ...] = ("job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd")
+    precedence: tuple[SourceName, ...] = ("job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd")
     hosts: dict[str, str] = Field(default_factory=dict)
     clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
@@ -154,26 +154,6 @@ class Load(Section):
     high_ratio: float = Field(default=0.8, ge=0, le=1)
 
 
-ParameterValue = bool | int | float | str
-
-
-class Queries(Section):
-    """Which queries run, and with which parameters."""
-
-    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("queries")))
-    disabled: tuple[str, ...] = ()
-    parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
-    aggregates: tuple[str, ...] = ()
-
-
-class EngineLimits(Section):
-    """What one query may cost, and how many cores evaluate them."""
-
-    max_rows: int = Field(default=100_000, ge=1)
-    work_budget: int = Field(default=2_000_000, ge=1)
-    threads: int = Field(default=1, ge=1, le=256)
-
-
 class Severity(StrEnum):
     """How urgent an alert is; the order is that of urgency."""
 
@@ -185,6 +165,27 @@ class Severity(StrEnum):
     def rank(self) -> int:
         """0 for the least urgent."""
         return list(Severity).index(self)
+
+
+ParameterValue = bool | int | float | str
+
+
+class Queries(Section):
+    """Which queries run, with which parameters, and how urgent their alerts are."""
+
+    directory: AnchoredPath = Field(default_factory=lambda: _anchored(Path("queries")))
+    disabled: tuple[str, ...] = ()
+    parameters: dict[str, dict[str, ParameterValue]] = Field(default_factory=dict)
+    severities: dict[str, Severity] = Field(default_factory=dict)
+    aggregates: tuple[str, ...] = ()
+
+
+class EngineLimits(Section):
+    """What one query may cost, and how many cores evaluate them."""
+
+    max_rows: int = Field(default=100_000, ge=1)
+    work_budget: int = Field(default=2_000_000, ge=1)
+    threads: int = Field(default=1, ge=1, le=256)
 
 
 class Receiver(Section):
@@ -292,6 +293,7 @@ class DashboardSettings(Section):
     allowed_hosts: tuple[str, ...] = ()
     login: bool = False
     links: dict[str, str] = Field(default_factory=dict)
+    straggler_queries: tuple[str, ...] = ("*straggler*",)
     query_timeout_ms: DurationMs = Field(default=120_000, ge=1_000)
     max_query_events: int = Field(default=5_000_000, ge=1)
     history_queries: int = Field(default=1, ge=0, le=100)

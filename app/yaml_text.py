@@ -1,10 +1,13 @@
-"""Reading YAML that people write: whatever is wrong with it is one kind of error, and a key given twice is wrong."""
+"""Reading YAML that people write: whatever is wrong with it is one kind of error, and so is a key given twice or text
+that is no Unicode."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import yaml
+
+from engine.events import lone_surrogate
 
 MERGE_TAG = "tag:yaml.org,2002:merge"
 
@@ -23,6 +26,14 @@ class _Loader(yaml.SafeLoader):
             seen.add(key.value)
         made: dict[Any, Any] = super().construct_mapping(node, deep)
         return made
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        """As the safe loader does, but for an escape (`\\ud83d`) that is half a character: no file could hold it."""
+        found: Any = super().construct_scalar(node)
+        if isinstance(found, str) and lone_surrogate(found) is not None:
+            what = "half of a surrogate pair, which is no character; write the whole one"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+        return found
 
 
 def load_yaml(text: str) -> Any:

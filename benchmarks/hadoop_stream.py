@@ -239,6 +239,8 @@ class HadoopStream:
         if "task" in more:
             tasks = pa.array(more["task"]).cast(pa.string())
             columns["task_id"] = pc.binary_join_element_wise(job_id.replace("job", "task"), tasks, "_")
+            attempts = pc.binary_join_element_wise(job_id.replace("job", "attempt"), tasks, "0", "_")
+            columns["attempt_id"] = attempts
         columns |= {name: values for name, values in more.items() if name != "task"}
         if periods_ms is not None:
             columns["period_ms"] = periods_ms

@@ -86,7 +86,7 @@ def _alert(chosen: random.Random, i: int, n_alerts: int) -> Row:
         key = {"job_id": job} if about == "job" else {"host": host}
     values = {**key, "period_ms": length_ms, **({"host": host} if about == "task" else {})}
     is_open = n_alerts - i <= min(N_OPEN, n_alerts // 3)
-    state = chosen.choice(("firing", "firing", "acknowledged", "silenced")) if is_open else "resolved"
+    state = chosen.choice(("firing", "firing", "acknowledged")) if is_open else "resolved"
     return {
         "id": f"{chosen.getrandbits(128):032x}",
         "query": query,
@@ -97,6 +97,7 @@ def _alert(chosen: random.Random, i: int, n_alerts: int) -> Row:
         "host": values.get("host"),
         "severity": severity,
         "state": state,
+        "silenced": is_open and chosen.random() < 0.25,
         "open": is_open,
         "start_ms": start_ms,
         "end_ms": start_ms + length_ms,
@@ -200,7 +201,9 @@ def pages(store: Store) -> dict[str, Callable[[], object]]:
         "page in the middle": page(after=middle),
         "last pages": page(after=deepest),
         "page before a place": page(before=middle),
-        "open (3 states)": page(states=("firing", "acknowledged", "silenced")),
+        "open (2 states)": page(states=("firing", "acknowledged")),
+        "silenced": page(states=("silenced",)),
+        "silenced ones to look at": lambda: _silenced(store),
         "firing, critical": page(states=("firing",), severities=("critical",)),
         "resolved, deep": page(states=("resolved",), after=deepest),
         "severity, deep": page(severities=("critical",), after=deepest),
@@ -230,6 +233,11 @@ def pages(store: Store) -> dict[str, Callable[[], object]]:
         "late events": lambda: store.late_events(100),
         "reports of one day": lambda: store.reports(**day),
     }
+
+
+def _silenced(store: Store) -> object:
+    with store.transaction() as writer:
+        return writer.silenced_alerts()
 
 
 def _cursor_at(store: Store, time_ms: int) -> Cursor:

@@ -10,7 +10,7 @@ from typing import Any
 
 from collectors.base import Collected, OptionError, ProblemLog, printable, read_position
 from collectors.files import FoundFile, require_root, walk
-from collectors.hadoop_ids import CONTAINER
+from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import EventRows, clean_text
 from collectors.log_tail import LogTail
@@ -25,9 +25,14 @@ LOST = re.compile(r"(\S+):\d+ Node Transitioned from (\w+) to LOST")
 EXPIRED = re.compile(r"Expired:(\S+):\d+ (Timed out .*)")
 UNHEALTHY = re.compile(r"Node (\S+):\d+ reported UNHEALTHY with details: ?(.*)")
 LIMIT = re.compile(rf"Container \[pid=\d+,containerID=(?P<id>{CONTAINER.pattern})\] is (?P<why>running .*? limits?)\b")
+OUT_OF_MEMORY = re.compile(
+    rf"[Cc]ontainer (?P<id>{CONTAINER.pattern}) (?:was )?(?P<why>killed by elastic cgroups OOM handler.*)"
+)
 KILLING = re.compile(rf"Container (?P<id>{CONTAINER.pattern}) transitioned from (?P<why>\w+ to KILLING)")
 
-RELEVANT = (b"to LOST", b"Expired:", b"UNHEALTHY", b"containerID=", b"to KILLING")
+MEMORY = re.compile(r"\b(physical|virtual)\b.* memory limit|\bcgroups OOM\b", re.IGNORECASE)
+
+RELEVANT = (b"to LOST", b"Expired:", b"UNHEALTHY", b"containerID=", b"to KILLING", b"OOM handler")
 """A line without one of these needs no parsing."""
 
 MAX_EXPIRED = 10_000
@@ -165,8 +170,16 @@ class DaemonLogCollector:
             return self._node_event("NodeLost", found[1], t_ms, reason)
         elif found := UNHEALTHY.match(message):
             return self._node_event("NodeUnhealthy", found[1], t_ms, found[2])
-        elif host is not None and (found := LIMIT.search(message) or KILLING.match(message)):
-            attributes = {"host": host, "container_id": found["id"], "reason": printable(found["why"])}
+        elif host is not None and (
+            found := LIMIT.search(message) or OUT_OF_MEMORY.match(message) or KILLING.match(message)
+        ):
+            attributes = {
+                "job_id": job_of_container(found["id"]),
+                "host": host,
+                "container_id": found["id"],
+                "reason": printable(found["why"]),
+                "cause": _cause(found["why"]),
+            }
             # A container is killed once: the line with the reason stands first, the others are its copies.
             return "ContainerKilled", lifecycle_id("ContainerKilled", found["id"]), attributes
         return None
@@ -178,6 +191,14 @@ class DaemonLogCollector:
 
     def _host(self, name: str) -> str:
         return clean_text(self._options.hosts.get(name, name))
+
+
+def _cause(why: str) -> str | None:
+    """Which memory a container was killed for; None when the line does not say that it was."""
+    found = MEMORY.search(why)
+    if found is None:
+        return None
+    return f"{found[1].lower()} memory" if found[1] else "node memory"
 
 
 __all__ = ["NAME_PATTERN", "DaemonLogCollector", "DaemonLogOptions"]

@@ -58,3 +58,8 @@ def application_of_job(job_id: str) -> str:
 def kind_of(task_or_attempt_id: str) -> TaskKind:
     """MAP or REDUCE, from a valid task or attempt id."""
     return "MAP" if task_or_attempt_id.split("_")[3] == "m" else "REDUCE"
+
+
+def job_of_container(container_id: str) -> str:
+    """The job of a valid container id, as `job_of_application` names it."""
+    return "job_" + "_".join(container_id.split("_")[-4:-2])

@@ -1,8 +1,11 @@
-"""Load over the hosts of a cluster, step by step: LoadStd, and Balance or Imbalance, derived from Metric events."""
+"""Load over the hosts of a cluster, step by step: LoadStd, and Balance or Imbalance, derived from Metric events.
+
+Each names the hosts that are furthest from the mean, with their values: those an alert on the spread is about.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +15,15 @@ import pyarrow.compute as pc
 from collectors.base import OptionError, read_position
 from collectors.identity import record_id
 from collectors.schema import load_event_types
-from engine.events import EventBatch
+from engine.events import EventBatch, Float64Array
 
 POSITION_VERSION = 1
+
+N_FURTHEST = 5
+"""So many hosts a derived event names."""
+
+ROUNDING = 1e-9
+"""Share of a value by which arithmetic may be off: distances that differ by less are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +138,8 @@ class LoadDeriver:
     def _rows(self, clock_id: str, cluster: _Cluster, end_ms: int, step: _Step) -> list[dict[str, Any]]:
         options = self._options
         t_lo_ms = min(lo for lo, _, _ in step.samples.values())
-        values = np.array([value for _, _, value in step.samples.values()], np.float64)
+        hosts = sorted(step.samples)  # sums do not depend on the order in which samples came
+        values = np.array([step.samples[host][2] for host in hosts], np.float64)
         for host in step.samples:
             cluster.last_seen_ms[host] = end_ms
         oldest_ms = end_ms - options.remember_steps * (end_ms - t_lo_ms + 1)
@@ -147,6 +157,7 @@ class LoadDeriver:
             "name": options.metric,
             "n_hosts": n_hosts,
             "n_missing": n_missing,
+            **_named(furthest_hosts(hosts, values)),
         }
         rows = []
         for place, (event_type, attribute, value) in enumerate(
@@ -164,6 +175,31 @@ class LoadDeriver:
         return rows
 
 
+def furthest_hosts(hosts: Sequence[str], values: Float64Array) -> list[tuple[str, float]]:
+    """The hosts, with their values, that lie at least one population standard deviation from the mean; at most five.
+
+    `values` has shape (n,), n >= 1. Furthest first; at equal distance the higher value first, then by name. None where
+    all values are equal.
+    """
+    distances = np.abs(values - np.mean(values))
+    deviation = float(np.sqrt(np.mean(distances * distances)))
+    if not deviation > ROUNDING * float(np.max(np.abs(values))) or not np.isfinite(deviation):
+        return []
+    in_deviations = distances / deviation
+    chosen = np.flatnonzero(in_deviations >= 1.0 - ROUNDING).tolist()
+    chosen.sort(key=lambda i: (-round(float(in_deviations[i]), 9), -float(values[i]), hosts[i]))
+    return [(hosts[i], float(values[i])) for i in chosen[:N_FURTHEST]]
+
+
+def _named(furthest: list[tuple[str, float]]) -> dict[str, Any]:
+    """As attributes host_1, value_1, host_2 and so on; None where there are fewer."""
+    padded: list[tuple[str | None, float | None]] = [*furthest, *[(None, None)] * (N_FURTHEST - len(furthest))]
+    named: dict[str, Any] = {}
+    for place, (host, value) in enumerate(padded, 1):
+        named |= {f"host_{place}": host, f"value_{place}": value}
+    return named
+
+
 def _clusters(position: Mapping[str, Any]) -> dict[str, _Cluster]:
     clusters = {}
     for clock_id, saved in position["clusters"].items():
@@ -177,4 +213,4 @@ def _clusters(position: Mapping[str, Any]) -> dict[str, _Cluster]:
     return clusters
 
 
-__all__ = ["LoadDeriver", "LoadOptions"]
+__all__ = ["LoadDeriver", "LoadOptions", "furthest_hosts"]

@@ -37,12 +37,16 @@ class AppFacts:
 
     application_id: str
     application_type: str | None
+    name: str | None
+    user: str | None
     queue: str | None
     state: str
     final_status: str | None
     am_host: str | None
     started_ms: int | None
     finished_ms: int | None
+    diagnostics: str | None
+    """Of one that waits, why; as the ResourceManager words it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +104,15 @@ def parse_apps(answer: Answer) -> list[AppFacts]:
         AppFacts(
             application_id=app["id"],
             application_type=_text(app, "applicationType"),
+            name=_text(app, "name"),
+            user=_text(app, "user"),
             queue=_text(app, "queue"),
             state=_text(app, "state") or "",
             final_status=_text(app, "finalStatus"),
             am_host=_host(app.get("amHostHttpAddress")),
             started_ms=_time(app, "startedTime"),
             finished_ms=_time(app, "finishedTime"),
+            diagnostics=_text(app, "diagnostics"),
         )
         for app in _items(answer, "apps", "app")
         if is_application(app.get("id"))

@@ -1,7 +1,8 @@
 """REST: jobs while they run, from the ResourceManager and, through its proxy, from MapReduce ApplicationMasters.
 
 Starts and finishes are the exact times that the documents carry, with the ids that job history gives them. A running
-attempt yields a TaskSample per poll. When an application has ended, the rest comes from the JobHistoryServer.
+attempt yields a TaskSample per poll, an application that waits for its master an AppWaiting. When an application has
+ended, the rest comes from the JobHistoryServer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collectors.http import Answer, HttpOptions, HttpTransport, Transport, check
 from collectors.lifecycle import EventRows, JobFacts
 from collectors.rest_documents import AppFacts, DocumentError, parse_apps, parse_job, parse_jobs
 from collectors.rest_jobs import JobState
-from collectors.rest_teller import JobTeller
+from collectors.rest_teller import SAMPLE_CLOCK, JobTeller
+from collectors.rest_waiting import tell_waiting
 
 POSITION_VERSION = 1
 DAY_MS = 86_400_000
@@ -78,6 +80,8 @@ class YarnRestCollector:
         self._jobs: dict[str, JobState] = {}
         self._told: dict[str, int] = {}
         """Jobs told to their end, and when."""
+        self._waiting: dict[str, int] = {}
+        """Jobs whose application waits for its master, and since when."""
         self._first_poll_ms: int | None = None
         self._last_poll_ms: int | None = None
         """Time of the last list of applications: none that started later can be known."""
@@ -96,6 +100,8 @@ class YarnRestCollector:
         if self._first_poll_ms is None:
             self._first_poll_ms = now_ms
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
+        # Before what runs is noted: a job that is known here has run before.
+        self._waiting = tell_waiting(rows, apps, self._waiting, self._jobs, SAMPLE_CLOCK, self._listed_ms)
         self._note_running(apps)
         self._note_ended(apps)
         teller = JobTeller(rows, self._problems, self._ask, now_ms, sample_counters=self._options.sample_counters)
@@ -119,19 +125,23 @@ class YarnRestCollector:
             "last_poll_ms": self._last_poll_ms,
             "watermark_ms": self._watermark_ms,
             "told": dict(self._told),
+            "waiting": dict(self._waiting),
             "jobs": {job_id: job.to_json() for job_id, job in self._jobs.items()},
         }
 
     def restore(self, position: Mapping[str, Any]) -> None:
         """Take up a position; raises PositionError when it is not one of this collector's."""
 
-        def read(saved: Mapping[str, Any]) -> tuple[list[int | None], dict[str, int], dict[str, JobState]]:
+        def read(
+            saved: Mapping[str, Any],
+        ) -> tuple[list[int | None], dict[str, int], dict[str, int], dict[str, JobState]]:
             times = [saved[name] for name in ("first_poll_ms", "last_poll_ms", "watermark_ms")]
             told = {str(job_id): int(t_ms) for job_id, t_ms in saved["told"].items()}
+            waiting = {str(job_id): int(t_ms) for job_id, t_ms in saved.get("waiting", {}).items()}
             jobs = {str(job_id): JobState.from_json(job) for job_id, job in saved["jobs"].items()}
-            return [None if t is None else int(t) for t in times], told, jobs
+            return [None if t is None else int(t) for t in times], told, waiting, jobs
 
-        times, self._told, self._jobs = read_position(position, POSITION_VERSION, read)
+        times, self._told, self._waiting, self._jobs = read_position(position, POSITION_VERSION, read)
         self._first_poll_ms, self._last_poll_ms, self._watermark_ms = times
 
     # ---- which jobs --------------------------------------------------------------------------------------------

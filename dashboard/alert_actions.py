@@ -28,7 +28,7 @@ _TOLD = "alert-actions-told"
 
 def offer(alerts: Sequence[AlertRow], key: str) -> bool:
     """A form for these alerts; True when something was done, so that the caller shows the new state."""
-    over = all(alert.state not in ("firing", "silenced") for alert in alerts)
+    none_fires = all(alert.state != "firing" for alert in alerts)
     with st.form(f"{key}-actions", border=True, enter_to_submit=False):
         note = st.text_input(
             "Comment",
@@ -38,12 +38,13 @@ def offer(alerts: Sequence[AlertRow], key: str) -> bool:
         )
         with st.container(horizontal=True, vertical_alignment="bottom"):
             acknowledged = st.form_submit_button(
-                "Acknowledge", icon=":material/how_to_reg:", type="primary", disabled=over, key=f"{key}-acknowledge",
+                "Acknowledge", icon=":material/how_to_reg:", type="primary", key=f"{key}-acknowledge",
+                disabled=none_fires,
                 help="Somebody looks after it. Messages of it stop, the alert stays in the list.",
             )  # fmt: skip
             silenced = st.form_submit_button(
                 "Silence for", icon=":material/notifications_off:", key=f"{key}-silence",
-                help="No messages of these queries and keys for that time; their new alerts begin silenced.",
+                help="No messages of these queries and keys for that time; their new alerts are silenced too.",
             )  # fmt: skip
             length = st.selectbox(
                 "Silence for", list(DURATIONS_MS), index=2, key=f"{key}-length", label_visibility="collapsed", width=110

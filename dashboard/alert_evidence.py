@@ -10,8 +10,10 @@ import streamlit as st
 
 from dashboard import times
 from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
+from dashboard.event_hosts import host_of, hosts_of
 from dashboard.store import AlertRow, EvidenceRow
 from dashboard.text import inert, lines
+from dashboard.units import shown_value
 
 MAX_RECORDS = 60
 """Raw records that are shown at once; the others on demand."""
@@ -46,8 +48,11 @@ def timed(evidence: Sequence[EvidenceRow]) -> list[TimedEvent]:
             type=inert(row.type, 60),
             t_lo_ms=row.t_lo_ms,
             t_hi_ms=row.t_hi_ms,
-            host=_host(row.attributes),
-            shown={"host": _host(row.attributes) or "", "attributes": attributes_text(row.attributes, 300)},
+            host=host_of(row.attributes),
+            shown={
+                "host": hosts_of(row.type, row.attributes) or "",
+                "attributes": attributes_text(row.attributes, 300),
+            },
         )
         for row in evidence
         if row.t_lo_ms is not None and row.t_hi_ms is not None
@@ -62,7 +67,7 @@ def event_frame(evidence: Sequence[EvidenceRow]) -> pd.DataFrame:
             "event": inert(row.type),
             "from": times.exactly(row.t_lo_ms),
             "to": "exact" if row.t_lo_ms == row.t_hi_ms else times.exactly(row.t_hi_ms),
-            "host": _host(row.attributes) or "",
+            "host": hosts_of(row.type, row.attributes) or "",
             "attributes": attributes_text(row.attributes, 1_000),
             "origin": inert(row.origin or ""),
         }
@@ -73,8 +78,8 @@ def event_frame(evidence: Sequence[EvidenceRow]) -> pd.DataFrame:
 
 def attributes_text(attributes: Mapping[str, Any], max_chars: int) -> str:
     """`name=value` of each attribute that is known."""
-    known = [f"{inert(name, 60)}={inert(value)}" for name, value in attributes.items() if value is not None]
-    return inert(", ".join(known), max_chars)
+    known = [(name, shown_value(name, value)) for name, value in attributes.items() if value is not None]
+    return inert(", ".join(f"{inert(name, 60)}={inert(shown)}" for name, shown in known), max_chars)
 
 
 def _records(kept: Sequence[EvidenceRow]) -> None:
@@ -106,14 +111,6 @@ def _how_many(alert: AlertRow, evidence: Sequence[EvidenceRow], kept: Sequence[E
     elif len(kept) < len(evidence):
         told = f"{len(kept):,} of the {len(evidence):,} events of the best match; the others are no longer kept."
     return told
-
-
-def _host(attributes: Mapping[str, Any]) -> str | None:
-    for name, before in (("host", ""), ("source_host", "from ")):
-        value = attributes.get(name)
-        if isinstance(value, str) and value:
-            return before + inert(value, 60)
-    return None
 
 
 def _file(row: EvidenceRow) -> str:

@@ -13,7 +13,7 @@ from app.alerting.lifecycle import lasted_ms
 from app.clock import SystemClock
 from dashboard import links, times
 from dashboard.alert_words import at_least_one, n_matches, suspects
-from dashboard.looks import signed, styled
+from dashboard.looks import signed, standing, styled
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Cursor, Store
 from dashboard.text import inert
 
@@ -24,7 +24,7 @@ MAX_HEIGHT_PX = 12 * ROW_PX
 _COLUMNS = {
     "link": st.column_config.LinkColumn("Open", display_text=r"id=(.{8})", width=75, help="The alert's page"),
     "severity": st.column_config.TextColumn("Severity", width=90),
-    "state": st.column_config.TextColumn("State", width=120),
+    "state": st.column_config.TextColumn("State", width=135),
     "summary": st.column_config.TextColumn("Summary", width=430),
     "start": st.column_config.TextColumn("Began", width=145),
     "lasted": st.column_config.TextColumn("Lasted", width=90),
@@ -51,7 +51,7 @@ def frame(alerts: Sequence[AlertRow]) -> pd.DataFrame:
         {
             "link": links.url("alert", id=alert.id),
             "severity": signed(alert.severity),
-            "state": signed(alert.state),
+            "state": standing(alert.state, alert.silenced),
             "summary": inert(alert.summary),
             "start": times.shown(alert.onset_ms),
             "lasted": times.duration(lasted_ms(alert, now_ms)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from app.durations import format_size
+from dashboard.alert_evidence import attributes_text
 from dashboard.store import (
     LateEventRow,
     NotificationRow,
@@ -21,12 +21,13 @@ from dashboard.store import (
     SilenceRow,
     SourceStatusRow,
     StatisticRow,
+    Watch,
+    unknown_text,
 )
 from dashboard.text import inert
 from dashboard.times import ago, duration, exactly, shown
 from engine.events import FOREVER_MS
 
-LEAST_PATIENCE_MS = 60_000
 LOW_DISK_BYTES = 2 * 2**30
 LOW_DISK_RATIO = 0.05
 COUNTERS = {"events": "Events", "duplicates": "Copies", "late": "Late", "rejected": "Rejected"}
@@ -58,8 +59,8 @@ class Observed:
     n_notifications: Mapping[tuple[str, str], int]
     free_bytes: int | None
     total_bytes: int | None
-    longest_interval_ms: int
     silence_timeout_ms: int
+    watch: Watch
 
 
 def process_status(row: ProcessStatusRow | None) -> ProcessStatus:
@@ -80,12 +81,6 @@ def findings(seen: Observed) -> list[Finding]:
     return sorted(found, key=lambda finding: list(Level).index(finding.level))
 
 
-def is_stale(seen: Observed) -> bool:
-    """Whether the process has not stepped for much longer than it should take."""
-    patience_ms = max(LEAST_PATIENCE_MS, 4 * seen.longest_interval_ms)
-    return seen.status is not None and seen.now_ms - seen.status.updated_ms > patience_ms
-
-
 def _process(seen: Observed) -> list[Finding]:
     if seen.status is None:
         return [
@@ -96,15 +91,20 @@ def _process(seen: Observed) -> list[Finding]:
             )
         ]
     status, found = process_status(seen.status), []
-    if is_stale(seen):
+    if seen.watch.is_replay:
+        found.append(Finding(Level.INFO, f"A recording, as of {shown(seen.watch.as_of_ms)}: nothing is watched now."))
+    elif not seen.watch.is_alive:
         found.append(
             Finding(
                 Level.ERROR,
-                f"The process has not made a step for {duration(seen.now_ms - seen.status.updated_ms)}: it is stopped, "
-                "or hangs, or this is the store of a replay that is over. Look at its log and at systemctl status "
-                "clustercep. Nothing is lost: it goes on from its checkpoint and reads what came meanwhile.",
+                f"{unknown_text(seen.watch, shown)} The process has not made a step for "
+                f"{duration(seen.now_ms - seen.status.updated_ms)}: it is stopped, or hangs. Look at its log and at "
+                "systemctl status clustercep. Nothing is lost: it goes on from its checkpoint and reads what came "
+                "meanwhile.",
             )
         )
+    elif (unknown := unknown_text(seen.watch, shown)) is not None:
+        found.append(Finding(Level.WARNING, inert(unknown, 1_000)))
     for problem in status.get("reload_problems") or []:
         found.append(
             Finding(Level.WARNING, f"The last reload was refused, the settings before it hold: {inert(problem, 500)}")
@@ -141,7 +141,7 @@ def _sources(seen: Observed) -> list[Finding]:
                 )
             )
     lag_ms = None if seen.status is None else _lag_ms(process_status(seen.status).get("watermark_ms"), seen.now_ms)
-    if lag_ms is not None and lag_ms > seen.silence_timeout_ms and not is_stale(seen):
+    if lag_ms is not None and lag_ms > seen.silence_timeout_ms and seen.watch.is_alive:
         found.append(
             Finding(
                 Level.WARNING,
@@ -185,10 +185,10 @@ def _disk(seen: Observed) -> list[Finding]:
 # --------------------------------------------------------------------- tables
 
 
-def sources_frame(rows: Sequence[SourceStatusRow], configured: Sequence[str], now_ms: int) -> pd.DataFrame:
+def sources_frame(rows: Sequence[SourceStatusRow], configured: Sequence[str], watch: Watch) -> pd.DataFrame:
     """One line per source of the live process, and per configured one that it has not heard of."""
     known = {row.name for row in rows}
-    lines = [_source_line(row, now_ms) for row in rows]
+    lines = [_source_line(row, watch) for row in rows]
     lines += [{"Source": name, "State": "not heard of yet"} for name in configured if name not in known]
     return pd.DataFrame(lines, columns=list(_source_columns()))
 
@@ -207,12 +207,17 @@ def _source_columns() -> tuple[str, ...]:
     )
 
 
-def _source_line(row: SourceStatusRow, now_ms: int) -> dict[str, Any]:
+def _source_line(row: SourceStatusRow, watch: Watch) -> dict[str, Any]:
+    now_ms = watch.now_ms
     lag_ms = _lag_ms(row.watermark_ms, now_ms)
     done = row.watermark_ms is not None and not is_ongoing(row.watermark_ms)
+    state = "left out" if row.left_out else "fails" if row.n_failed_in_a_row else "complete" if done else "well"
+    if any(source.source == row.name for source in watch.unpolled):
+        # What it was when it was polled last is not what it is.
+        state = "not polled" if row.succeeded_ms is None else f"unknown since {shown(row.succeeded_ms)}"
     return {
         "Source": inert(row.name),
-        "State": "left out" if row.left_out else "fails" if row.n_failed_in_a_row else "complete" if done else "well",
+        "State": state,
         "Interval": duration(row.interval_ms),
         "Watermark": shown(row.watermark_ms) if is_ongoing(row.watermark_ms) else "at its end" if done else "—",
         "Behind": duration(lag_ms),
@@ -264,7 +269,7 @@ def late_frame(rows: Sequence[LateEventRow]) -> pd.DataFrame:
             "Type": inert(row.type),
             "Time of the event": exactly(row.t_lo_ms),
             "Late by": duration(row.watermark_ms - row.t_lo_ms) if is_ongoing(row.watermark_ms) else "after the end",
-            "Attributes": inert(json.dumps(row.attributes, ensure_ascii=False), 500),
+            "Attributes": attributes_text(row.attributes, 500),
             "From where": inert(row.origin, 300) if row.origin else "—",
         }
         for row in rows
@@ -285,7 +290,7 @@ def engine_frame(queries: Mapping[str, QueryFigures], running_ms: int | None) ->
                 "Rows": figures.get("n_rows", 0),
                 "Kept": figures.get("n_kept", 0),
                 "Left out": figures.get("n_rejected", 0),
-                "Engine time": seconds,
+                "Engine time": duration(round(1_000 * seconds)),
                 "Share": seconds / total_s if total_s > 0 else 0.0,
                 "Load": None if not running_ms or running_ms <= 0 else seconds * 1000 / running_ms,
             }

@@ -9,8 +9,9 @@ BadgeColor = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray
 SEVERITIES = ("critical", "warning", "info")
 """The most urgent first."""
 
-STATES = ("firing", "acknowledged", "silenced", "resolved")
-OPEN_STATES = STATES[:3]
+OPEN_STATES = ("firing", "acknowledged")
+STATES = (*OPEN_STATES, "silenced", "resolved")
+"""What alerts are filtered by; silenced stands beside an open state."""
 
 SIGNS = {
     "critical": "▲",
@@ -49,6 +50,11 @@ ICONS = {
 def signed(word: str) -> str:
     """A severity or state with its sign: `▲ critical`; other words stay as they are."""
     return f"{SIGNS[word]} {word}" if word in SIGNS else word
+
+
+def standing(state: str, silenced: bool) -> str:
+    """A state with its sign, and whether a silence covers it: `✓ acknowledged ◌ silenced`."""
+    return f"{signed(state)} {signed('silenced')}" if silenced and state in OPEN_STATES else signed(state)
 
 
 def styled(cell: object) -> str:

@@ -19,7 +19,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts this file's folder on the path, 
     sys.path.insert(0, str(ROOT))
 
 from app.errors import AppError  # noqa: E402  # after the path
-from dashboard import links, login, sidebar  # noqa: E402
+from dashboard import links, login, sidebar, watch_banner  # noqa: E402
 from dashboard.text import md  # noqa: E402
 
 ICON = Path(__file__).with_name("icon.svg")  # a symbol's name would be fetched from a server far away
@@ -29,7 +29,7 @@ ICON = Path(__file__).with_name("icon.svg")  # a symbol's name would be fetched 
 class PageSpec:
     """One page; `name` is its path in the URL and its module in dashboard/views.
 
-    `hidden`: not in the menu, as it needs to be told what to show.
+    `hidden`: not in the menu, as it needs to be told what to show (or as the store has nothing for it).
     """
 
     name: str
@@ -37,26 +37,45 @@ class PageSpec:
     icon: str
     help: str
     hidden: bool = False
+    tells_now: bool = False
+    """Whether it speaks of the present: it says so where that is not known."""
 
 
 # In the order of the menu; pages without a module are not there. The root leads to the first one.
 PAGES = (
-    PageSpec("alerts", "Alerts", ":material/notifications_active:", "What fires now, and what fired before."),
-    PageSpec("alert", "Alert", ":material/notification_important:", "One alert with its evidence.", hidden=True),
-    PageSpec("jobs", "Jobs", ":material/work_history:", "Jobs that run or ran."),
-    PageSpec("job", "Job", ":material/work:", "One job with its tasks over time.", hidden=True),
-    PageSpec("cluster", "Cluster", ":material/dns:", "Hosts over time, per metric."),
+    PageSpec(
+        "alerts", "Alerts", ":material/notifications_active:", "What fires now, and what fired before.", tells_now=True
+    ),
+    PageSpec(
+        "alert",
+        "Alert",
+        ":material/notification_important:",
+        "One alert with its evidence.",
+        hidden=True,
+        tells_now=True,
+    ),
+    PageSpec("jobs", "Jobs", ":material/work_history:", "Jobs that run or ran.", tells_now=True),
+    PageSpec("job", "Job", ":material/work:", "One job with its tasks over time.", hidden=True, tells_now=True),
+    PageSpec("cluster", "Cluster", ":material/dns:", "Hosts over time, per metric.", tells_now=True),
     PageSpec("reports", "Reports", ":material/summarize:", "Stragglers, life times and queued data over the history."),
     PageSpec("queries", "Queries", ":material/manage_search:", "What is looked for."),
     PageSpec("query", "Query", ":material/search:", "One query with its matches.", hidden=True),
     PageSpec("editor", "Query editor", ":material/edit_note:", "Write a query and run it over what is kept."),
     PageSpec("health", "Health", ":material/monitor_heart:", "Sources, problems, engine and notifications."),
+    PageSpec("demo", "Demo", ":material/play_circle:", "What the demo found, and a tour.", hidden=True),
 )
+DEMO = "demo"
+"""The first page of a store that the demo filled."""
+
+
+_TELLS_NOW = frozenset(spec.name for spec in PAGES if spec.tells_now)
 
 
 def show(name: str) -> None:
     """Run a page; what it cannot do is told with its remedy, in its place."""
     try:
+        if name in _TELLS_NOW:
+            watch_banner.show()
         importlib.import_module(f"dashboard.views.{name}").page()
     except AppError as error:
         st.error(f"This page cannot be shown. {md(error, 2_000)}", icon=":material/error:")
@@ -83,7 +102,7 @@ def main() -> None:
 
 
 def _to_first_page() -> None:
-    links.go(PAGES[0].name, **st.query_params.to_dict())
+    links.go(DEMO if watch_banner.is_demo() else PAGES[0].name, **st.query_params.to_dict())
 
 
 def _admitted() -> bool:
@@ -100,7 +119,7 @@ def _page(spec: PageSpec) -> st.Page:
         title=spec.title,
         icon=spec.icon,
         url_path=spec.name,
-        visibility="hidden" if spec.hidden else "visible",
+        visibility="hidden" if spec.hidden and not (spec.name == DEMO and watch_banner.is_demo()) else "visible",
         help=spec.help,
     )
 

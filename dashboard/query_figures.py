@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from dashboard.looks import OPEN_STATES
 from dashboard.store import AlertFilter, store
 
-OPEN_STATES = ("firing", "acknowledged", "silenced")
 AT_MOST = 10_000
 """Counting stops here: more is shown as 10,000+."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """None: not known. `n_events`, `n_kept`, `n_rejected` and `seconds` count since the process started."""
+    """None: not known. `n_events`, `n_kept`, `n_rejected`, `n_unfinished` (searches that
+    the work budget stopped) and `seconds` count since the process started."""
 
     n_open: int
     n_alerts: int
@@ -28,6 +29,7 @@ class Figures:
     n_events: int | None = None
     n_kept: int | None = None
     n_rejected: int | None = None
+    n_unfinished: int | None = None
     seconds: float | None = None
 
     @property
@@ -55,6 +57,7 @@ def query_figures(names: Sequence[str]) -> dict[str, Figures]:
             n_events=engine.get("n_events"),
             n_kept=engine.get("n_kept"),
             n_rejected=engine.get("n_rejected"),
+            n_unfinished=engine.get("n_unfinished"),
             seconds=engine.get("seconds"),
         )
     return found
@@ -79,4 +82,4 @@ def _stored_counts() -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     return store().n_reports_by_query(), dict(rows), dict(matches)
 
 
-__all__ = ["AT_MOST", "OPEN_STATES", "Figures", "query_figures"]
+__all__ = ["AT_MOST", "Figures", "query_figures"]

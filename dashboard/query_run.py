@@ -113,26 +113,28 @@ class _Run:
         types, span = self.query.read_types, {"from_ms": request.from_ms, "to_ms": request.to_ms}
         n_estimated = log.count(types=types, **span)
         yield Progress(0, n_estimated, None, 0)
-        rows = RowWindow.of(self.query)
         reason = EndReason.FINISHED
         for batch in _small_first(log.batches(types=types, **span, rows=batch_rows), batch_rows):
             room = self.limits.max_events - self.n_events
             part = batch if len(batch) <= room else EventBatch(batch.table.slice(0, room))
             if len(part):
                 # Events of the batch's last time wait for others of that time.
-                yield from self._told(rows.more(self._own(self.running.process(part, int(part.t_lo_ms[-1])))))
+                yield from self._told(self._own(self.running.process(part, int(part.t_lo_ms[-1]))))
                 self.n_events += len(part)
                 yield Progress(self.n_events, max(n_estimated, self.n_events), self.running.watermark_ms, self.n_rows)
             stopped = EndReason.EVENT_LIMIT if len(part) < len(batch) else self._stopped()
-            if stopped is not None or rows.n_left_out:
+            if stopped is not None or self._is_full:
                 reason = stopped or reason
                 break
         # What waits for the last watermark is decided with what is known, unless there is no time or room left.
-        if reason in (EndReason.FINISHED, EndReason.EVENT_LIMIT) and not rows.n_left_out:
-            yield from self._told(rows.more(self._own(self.running.finish())))
-        yield from self._told(rows.rest())
-        self.capped = self.capped or rows.n_left_out > 0
+        if reason in (EndReason.FINISHED, EndReason.EVENT_LIMIT) and not self._is_full:
+            yield from self._told(self._own(self.running.finish()))
         yield self._end(self._stopped_by_rows() or reason)
+
+    @property
+    def _is_full(self) -> bool:
+        """LIMIT has been reached, and there are more rows: none of the later ones will be told."""
+        return self.running.statistics[self.query.name].is_full
 
     def _own(self, rows: Sequence[engine.MatchRow]) -> Sequence[engine.MatchRow]:
         """Without those of the queries that it uses, where they say something by themselves."""
@@ -169,50 +171,10 @@ class _Run:
             n_rejected=sum(each.n_rejected for each in counted),
             n_unfinished=sum(each.n_unfinished for each in counted),
             n_late=self.running.n_late,
-            capped=self.capped,
+            capped=self.capped or any(each.n_limited for each in counted),
             assumes_end=assumes_end(self.query),
             seconds=round(self.clock() - self.started, 3),
         )
-
-
-@dataclass
-class RowWindow:
-    """LIMIT and TOP over the whole run: the engine applies them to what one watermark decides.
-
-    `limit` None: no such clause. TOP waits until the end, for a later row of the same window may be better.
-    """
-
-    limit: int | None
-    top: bool
-    kept: dict[tuple[int, int] | None, list[engine.MatchRow]]
-    n_given: int = 0
-    n_left_out: int = 0
-    """Rows beyond LIMIT: none of the later ones will be told either."""
-
-    @classmethod
-    def of(cls, query: engine.CompiledQuery) -> Self:
-        written = query.resolved.query
-        top = written.output is engine.ast.Output.TOP
-        return cls(written.top_k if top else written.limit, top, {})
-
-    def more(self, rows: Sequence[engine.MatchRow]) -> Sequence[engine.MatchRow]:
-        """Those of `rows` that may be told now."""
-        if self.top:
-            for row in rows:
-                self.kept.setdefault(row.window, []).append(row)
-            for window, kept in self.kept.items():
-                self.kept[window] = sorted(kept, key=lambda row: -row.confidence)[: self.limit]
-            return []
-        if self.limit is None:
-            return rows
-        told = rows[: self.limit - self.n_given]
-        self.n_given += len(told)
-        self.n_left_out += len(rows) - len(told)
-        return told
-
-    def rest(self) -> list[engine.MatchRow]:
-        """What had to wait for the end."""
-        return [row for kept in self.kept.values() for row in kept]
 
 
 def memory_in_use_bytes() -> int:
@@ -234,4 +196,4 @@ def _small_first(batches: Iterator[EventBatch], rows: int) -> Iterator[EventBatc
         yield batch
 
 
-__all__ = ["Log", "RowWindow", "memory_in_use_bytes", "run_query"]
+__all__ = ["Log", "memory_in_use_bytes", "run_query"]

@@ -6,17 +6,15 @@ import streamlit as st
 
 from dashboard import login, times
 from dashboard.looks import ICONS, SEVERITIES
-from dashboard.store import AppError, ProcessStatusRow, now_ms, settings, store
-
-ALIVE_MS = 60_000
-"""A live process writes its status every few seconds, also when nothing happens."""
+from dashboard.store import AppError, Watch, now_ms, store, watched
+from dashboard.store import settings as read_settings
 
 
 def show() -> None:
     """The sidebar below the menu."""
     with st.sidebar:
         _status()
-        if settings().dashboard.login:
+        if read_settings().dashboard.login:
             st.caption("Logged in as")
             st.text(login.actor())
             st.button("Log out", icon=":material/logout:", type="tertiary", on_click=st.logout)
@@ -26,38 +24,49 @@ def show() -> None:
 @st.fragment(run_every=15)
 def _status() -> None:
     try:
-        n_open, process = store().n_open_alerts(), store().process_status()
+        n_open, watch = store().n_open_alerts(), watched(store(), now_ms())
     except AppError:
         st.badge("store cannot be read", icon=":material/error:", color="red")
         return
-    firing = [(severity, n_open.get(("firing", severity), 0)) for severity in SEVERITIES]
+    firing = [
+        (severity, sum(n_open.get(("firing", silenced, severity), 0) for silenced in (False, True)))
+        for severity in SEVERITIES
+    ]
+    n_silenced = sum(n for (state, silenced, _), n in n_open.items() if silenced and state == "firing")
     with st.container(border=True):
-        _firing(firing)
-        _process(process, now_ms())
+        _firing(firing, n_silenced, watch)
+        _watch(watch)
 
 
-def _firing(firing: list[tuple[str, int]]) -> None:
-    if not any(n for _, n in firing):
-        st.markdown(":material/check_circle: **Nothing fires**")
+def _firing(firing: list[tuple[str, int]], n_silenced: int, watch: Watch) -> None:
+    n_firing = sum(n for _, n in firing)
+    if not n_firing:
+        if watch.is_known and watch.is_alive:
+            st.markdown(":material/check_circle: **Nothing fires**")
+        elif watch.as_of_ms is None or watch.is_alive:
+            st.markdown(":material/help: **State unknown**")
+        else:
+            icon = "history" if watch.is_known else "help"
+            st.markdown(f":material/{icon}: **Nothing fired at {times.shown(watch.as_of_ms)}**")
         return
-    st.markdown(f"**{sum(n for _, n in firing):,} firing**")
+    st.markdown(f"**{n_firing:,} firing**{f', {n_silenced:,} of them silenced' if n_silenced else ''}")
     for severity, n in firing:
         if n:
             st.markdown(f"{ICONS[severity]} {n:,} {severity}")
 
 
-def _process(process: ProcessStatusRow | None, at_ms: int) -> None:
-    if process is None:
+def _watch(watch: Watch) -> None:
+    if watch.written_ms is None:
+        st.caption(":material/help: No process has told its state yet; `clustercep run` does.")
+    elif watch.is_replay:
+        st.caption(f":material/history: A recording, as of {times.shown(watch.written_ms)}. Nothing is watched now.")
+    elif not watch.is_alive:
+        last = times.ago(watch.written_ms, watch.now_ms)
         st.caption(
-            ":material/help: No process has told its state yet; `clustercep run` does.",
-            help="A replayed store has none.",
+            f":material/heart_broken: **Nobody watches.** State unknown since {times.shown(watch.written_ms)}: "
+            f"`clustercep run` last wrote {last}."
         )
-        return
-    age_ms = at_ms - process.updated_ms
-    if age_ms <= ALIVE_MS:
+    elif watch.unpolled:
+        st.caption(f":material/warning: `clustercep run` is alive, but {len(watch.unpolled)} sources were not polled.")
+    else:
         st.caption(":material/favorite: Watching: `clustercep run` is alive.")
-        return
-    last = times.ago(process.updated_ms, at_ms)
-    st.caption(
-        f":material/heart_broken: **Nobody watches.** `clustercep run` last wrote {last}; this is how it was then."
-    )

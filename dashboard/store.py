@@ -36,6 +36,7 @@ from app.store.models import (
 )
 from app.store.outbox import SentAgain
 from app.store.status import ProcessStatus, QueryFigures
+from app.watching import Watch, unknown_text, watched
 
 SQLITE_FILE = "clustercep.db"
 
@@ -134,6 +135,7 @@ __all__ = [
     "StatisticRow",
     "Store",
     "StoreError",
+    "Watch",
     "acknowledge",
     "end_silence",
     "event_log",
@@ -142,4 +144,6 @@ __all__ = [
     "settings",
     "silence",
     "store",
+    "unknown_text",
+    "watched",
 ]

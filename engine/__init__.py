@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.matching.base import Limits
     from engine.matching.baselines import BaselineKind
     from engine.matching.brief_rows import bindings_digest, brief_rows
+    from engine.matching.row_json import row_from_json, row_to_json
     from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.fitting import fitting_events
+    from engine.runtime.row_quota import PartQuota, confidence_rank, output_order
     from engine.runtime.warm import warm_kernels
     from engine.uncertainty.existence import AtLeastOne, Method, at_least_one
     from engine.uncertainty.possibilities import Possibilities, united
@@ -55,6 +57,11 @@ _HOMES = {
     "RowBlock": "engine.matching.rows",
     "RowSink": "engine.matching.rows",
     "fitting_events": "engine.runtime.fitting",
+    "PartQuota": "engine.runtime.row_quota",
+    "confidence_rank": "engine.runtime.row_quota",
+    "output_order": "engine.runtime.row_quota",
+    "row_from_json": "engine.matching.row_json",
+    "row_to_json": "engine.matching.row_json",
     "binding_json": "engine.matching.rows",
     "bindings_digest": "engine.matching.brief_rows",
     "brief_rows": "engine.matching.brief_rows",
@@ -99,6 +106,7 @@ __all__ = [
     "MatchRow",
     "Method",
     "Obstacle",
+    "PartQuota",
     "Placeholder",
     "Possibilities",
     "QueryStatistics",
@@ -120,12 +128,14 @@ __all__ = [
     "brief_rows",
     "compile_queries",
     "compile_query",
+    "confidence_rank",
     "fitting_events",
     "flat_ids",
     "joined_rows",
     "kernels_are_compiled",
     "match_id",
     "match_id_of_json",
+    "output_order",
     "parse",
     "placeholder_of",
     "print_query",
@@ -136,6 +146,8 @@ __all__ = [
     "register_aggregate",
     "resolve",
     "resolve_queries",
+    "row_from_json",
+    "row_to_json",
     "united",
     "warm_kernels",
     "with_consumed",

@@ -6,6 +6,7 @@ null where the event's type lacks it. No Python object stands for an event on a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -25,6 +26,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 MAX_EXACT_INT = 2**53
 """Numbers are compared as IEEE doubles; integers beyond this magnitude would not be exact and are refused."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 FOREVER_MS = 2**62
 """The watermark of a source that will send nothing more."""
@@ -98,6 +101,9 @@ class EventSchema:
         """Check and freeze `types`; raises EventError when an attribute has two types or hides a header column."""
         seen: dict[str, tuple[str, AttributeType]] = {}
         for type_name, attributes in types.items():
+            for name in (type_name, *attributes):
+                if lone_surrogate(name) is not None:
+                    raise EventError(f"event type {type_name!a}: {name!a} is no Unicode text")
             for attribute, attribute_type in attributes.items():
                 if attribute in HEADER_NAMES or attribute == TIME_ATTRIBUTE:
                     raise EventError(f"event type {type_name}: attribute {attribute} is reserved; rename it")
@@ -379,6 +385,17 @@ def _column(name: str, values: Any, arrow_type: pa.DataType) -> pa.Array:
         return pa.array(values, arrow_type, from_pandas=isinstance(values, np.ndarray))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise EventError(f"column {name}: expected {arrow_type} values: {error}") from error
+    except UnicodeEncodeError as error:
+        raise EventError(f"column {name}: {error.object!a} is no Unicode text; remove the lone surrogate") from None
+
+
+def lone_surrogate(text: str) -> int | None:
+    """Where half of a surrogate pair stands in a text: no character, and nothing that UTF-8 can hold. None without one.
+
+    Escapes (`\\ud83d` in JSON and YAML), and bytes that are not UTF-8 in arguments and variables, become such halves.
+    """
+    found = _SURROGATE.search(text)
+    return None if found is None else found.start()
 
 
 __all__ = [
@@ -394,4 +411,5 @@ __all__ = [
     "EventSchema",
     "Float64Array",
     "Int64Array",
+    "lone_surrogate",
 ]

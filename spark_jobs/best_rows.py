@@ -1,22 +1,30 @@
-"""LIMIT and TOP k over rows that come from many places: each place keeps what may be among them, so does who merges."""
+"""LIMIT and TOP k over rows that come from many places: each place keeps what may be among them, and who merges counts.
+
+Both count in each window, as `engine.runtime.row_quota` does for one engine: LIMIT tells the first rows in output
+order, TOP the most confident ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.match_rows import ARROW_MATCH_ROWS, capped
+import engine
+from spark_jobs.match_rows import ARROW_MATCH_ROWS, PLACE, capped
 
-_OFTEN = 16_384
-"""Rows that wait before those that are not among the best are left out."""
+_RANKED_DIGITS = 9
+"""Digits of confidences by which TOP ranks, as in one engine."""
+
+Window = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
 class Best:
-    """`top`: the most confident rows of each window, `limit`: the rows whose last events come first; None: all.
+    """`top`: the most confident rows of each window, `limit`: the first ones of each in output order; None: all.
 
     A query has at most one of the two.
     """
@@ -28,55 +36,54 @@ class Best:
         """Something to collect rows in, None where all are wanted."""
         return None if self.top is None and self.limit is None else Collector(self)
 
+    def quota(self, owns: Callable[[engine.MatchRow], bool]) -> engine.PartQuota | None:
+        """What the engine of a part keeps, of the rows that are its own; None: all."""
+        if self.top is None and self.limit is None:
+            return None
+        return engine.PartQuota(self.limit, self.top, owns)
+
 
 class Collector:
-    """Rows of which only the best are kept; of a limit one more, to know whether there are more."""
+    """Puts the rows of all parts together, which are few: each part has kept those that may be among the best."""
 
     def __init__(self, best: Best) -> None:
         self._best = best
         self._kept: list[dict[str, Any]] = []
+        self.n_limited = 0
+        """Windows in which LIMIT left rows out, after `final`."""
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in rows."""
+        """Take in rows, as columns with PLACE."""
         self._kept += batch.to_pylist()
-        if len(self._kept) >= _OFTEN:
-            self._kept = self._chosen()
-
-    def rows(self) -> pa.Table:
-        """What may be among the best of all, for another collector."""
-        return pa.Table.from_pylist(self._chosen(), schema=ARROW_MATCH_ROWS)
 
     def final(self) -> pa.Table:
-        """The best of all that was added, in order; the last of a limit says so when there are more."""
-        rows = self._chosen()
-        if self._best.limit is not None and len(rows) > self._best.limit:
-            rows = rows[: self._best.limit]
-            rows[-1] = capped(rows[-1])
-        return pa.Table.from_pylist(rows, schema=ARROW_MATCH_ROWS)
-
-    def _chosen(self) -> list[dict[str, Any]]:
-        if self._best.top is None:
-            assert self._best.limit is not None
-            return sorted(self._kept, key=in_time)[: self._best.limit + 1]
-        kept: list[dict[str, Any]] = []
-        n_of_window: dict[tuple[Any, Any], int] = {}
-        for row in sorted(self._kept, key=lambda row: (-row["confidence"], in_time(row))):
-            window = (row["window_start_ms"], row["window_end_ms"])
-            n_of_window[window] = n_of_window.get(window, 0) + 1
-            if n_of_window[window] <= self._best.top:
-                kept.append(row)
-        return sorted(kept, key=lambda row: (row["window_start_ms"] or 0, -row["confidence"], in_time(row)))
+        """The best of all that was added, in order; the last one of a window says so when LIMIT left out others."""
+        n = self._best.limit if self._best.top is None else self._best.top
+        assert n is not None
+        by_window: dict[Window, list[dict[str, Any]]] = {}
+        for row in sorted(self._kept, key=_order if self._best.top is None else _rank):
+            by_window.setdefault((row["window_start_ms"], row["window_end_ms"]), []).append(row)
+        told: list[dict[str, Any]] = []
+        for rows in by_window.values():
+            first = rows[:n]
+            if self._best.top is None and len(rows) > n:
+                self.n_limited += 1
+                first[-1] = capped(first[-1])
+            told += first
+        told.sort(key=_order if self._best.top is None else _by_window)
+        return pa.Table.from_pylist(told, schema=ARROW_MATCH_ROWS)
 
 
-def in_time(row: Mapping[str, Any]) -> tuple[int, int, str]:
-    """The order of rows by time: last event, first event; what is alike by id."""
-    return row["last_ms"], row["first_ms"], row["match_id"]
+def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(json.loads(row[PLACE]))
 
 
-def in_order(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """All rows by time."""
-    table = pa.Table.from_batches(batches, schema=ARROW_MATCH_ROWS)
-    return table.sort_by([("last_ms", "ascending"), ("first_ms", "ascending"), ("match_id", "ascending")])
+def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return -round(row["confidence"], _RANKED_DIGITS), _order(row)
 
 
-__all__ = ["Best", "Collector", "in_order", "in_time"]
+def _by_window(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["window_end_ms"] or 0, row["window_start_ms"] or 0, _rank(row)
+
+
+__all__ = ["Best", "Collector"]

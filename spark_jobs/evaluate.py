@@ -74,6 +74,7 @@ class Told:
     n_too_long: int = 0
     n_refused: int = 0
     n_capped: int = 0
+    n_limited: int = 0
 
     def __add__(self, other: Told) -> Told:
         return Told(*(mine + its for mine, its in zip(self.values, other.values, strict=True)))
@@ -89,6 +90,7 @@ class Told:
             self.n_too_long,
             self.n_refused,
             self.n_capped,
+            self.n_limited,
         )
 
 
@@ -129,12 +131,13 @@ class _Part:
         limits = engine.Limits(possibilities=stands_for_several)
         self._found: list[pa.RecordBatch] = []
         sink = engine.RowSink(self._keep)
-        self._engine = engine.Engine(self._queries, task.schema, limits=limits, sink=sink)
+        quota = task.best.quota(self._owns)
+        quotas = {} if quota is None else {task.name: quota}
+        self._engine = engine.Engine(self._queries, task.schema, limits=limits, sink=sink, quotas=quotas)
         self._schema = task.schema.attributes
         self._waiting: list[pa.Table] = []
         self._n_waiting = 0
         self._n_events = self._n_rows = self._n_capped = 0
-        self._best = task.best.collector()
 
     def take(self, events: pa.Table) -> Iterator[pa.RecordBatch]:
         """Rows that further events decide."""
@@ -148,8 +151,6 @@ class _Part:
         yield from self._step()
         self._engine.finish()
         yield from self._handed_over()
-        if self._best is not None:
-            yield from self._best.rows().to_batches()
         if tell is not None:
             tell({self.number: self._told()})
 
@@ -166,11 +167,10 @@ class _Part:
 
     def _handed_over(self) -> Iterator[pa.RecordBatch]:
         found, self._found = self._found, []
-        if self._best is None:
-            yield from found
-            return
-        for batch in found:
-            self._best.add(batch)
+        yield from found
+
+    def _owns(self, row: engine.MatchRow) -> bool:
+        return self._from_ms <= row.first_lo_ms < self._to_ms
 
     def _keep(self, block: engine.RowBlock) -> None:
         if block.is_columnar and len(self._queries) == 1:
@@ -178,7 +178,7 @@ class _Part:
             return
         rows: list[engine.MatchRow] = []
         for row in block:
-            if row.query == self._task.name and self._from_ms <= row.first_lo_ms < self._to_ms:
+            if row.query == self._task.name and self._owns(row):
                 rows.append(row)
                 self._n_capped += row.capped
             if len(rows) >= _MOST_ROWS:
@@ -207,6 +207,7 @@ class _Part:
             n_too_long=sum(counted.n_too_long for counted in statistics),
             n_refused=sum(self._engine.n_refused.values()),
             n_capped=self._n_capped,
+            n_limited=self._engine.statistics[self._task.name].n_limited if self._task.best == Best() else 0,
         )
 
 

@@ -19,7 +19,7 @@ from engine import CompiledQuery, answer_while_compiling
 from spark_jobs.best_rows import Best
 from spark_jobs.divide import ORDER, Counted, check_divisible, type_names
 from spark_jobs.evaluate import PART, TYPE_CODE, Told, evaluate
-from spark_jobs.match_rows import ARROW_MATCH_ROWS
+from spark_jobs.match_rows import ARROW_PLACED_ROWS
 from spark_jobs.parts import Division
 from spark_jobs.query_rows import ROW_ORDER, Asked, columns_of, columns_that_matter, task_of
 
@@ -77,7 +77,7 @@ def find(
             rows += evaluate(_steps(chosen, is_enough), task, told.update)
     except _EnoughError:
         return None
-    found = pa.Table.from_batches(rows, ARROW_MATCH_ROWS)
+    found = pa.Table.from_batches(rows, ARROW_PLACED_ROWS)
     return Found(query, Division({}), counted, task.best, sum(told.values(), Told()), found)
 
 

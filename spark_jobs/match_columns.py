@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 import engine
 from app.match_output import json_text, printable
-from spark_jobs.match_rows import ARROW_MATCH_ROWS, Source
+from spark_jobs.match_rows import ARROW_PLACED_ROWS, Source
 
 MOST_IDS = 1_000_000
 """Ids whose texts are joined together; a match with more is by itself."""
@@ -74,9 +74,9 @@ def _batch(table: pa.Table, source: Source) -> pa.RecordBatch:
     }
     arrays = [
         pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(n, field.type)
-        for field in ARROW_MATCH_ROWS
+        for field in ARROW_PLACED_ROWS
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_MATCH_ROWS)
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_PLACED_ROWS)
 
 
 def _variables(table: pa.Table) -> Sequence[str]:

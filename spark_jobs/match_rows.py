@@ -41,6 +41,12 @@ MATCH_ROWS = StructType(
 )
 """The columns of rows."""
 
+PLACE = "place"
+"""A column of rows that come from parts: JSON of `engine.output_order`, where LIMIT or TOP counts over all of them."""
+
+PLACED_ROWS = StructType([*MATCH_ROWS, StructField(PLACE, StringType())])
+"""The columns of rows from parts."""
+
 _OF_SPARK: dict[DataType, pa.DataType] = {
     StringType(): pa.string(),
     LongType(): pa.int64(),
@@ -49,6 +55,8 @@ _OF_SPARK: dict[DataType, pa.DataType] = {
 }
 ARROW_MATCH_ROWS = pa.schema([pa.field(field.name, _OF_SPARK[field.dataType], field.nullable) for field in MATCH_ROWS])
 """The same for Arrow."""
+
+ARROW_PLACED_ROWS = ARROW_MATCH_ROWS.append(pa.field(PLACE, pa.string()))
 
 
 @dataclass(frozen=True)
@@ -60,13 +68,13 @@ class Source:
 
 
 def rows_batch(rows: Sequence[engine.MatchRow], source: Source) -> pa.RecordBatch:
-    """Rows as columns, in their order."""
-    columns: dict[str, list[Any]] = {name: [] for name in ARROW_MATCH_ROWS.names}
+    """Rows as columns (ARROW_PLACED_ROWS), in their order."""
+    columns: dict[str, list[Any]] = {name: [] for name in ARROW_PLACED_ROWS.names}
     for row in rows:
         for name, value in _cells(row, source).items():
             columns[name].append(value)
-    arrays = [pa.array(columns[field.name], field.type) for field in ARROW_MATCH_ROWS]
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_MATCH_ROWS)
+    arrays = [pa.array(columns[field.name], field.type) for field in ARROW_PLACED_ROWS]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_PLACED_ROWS)
 
 
 def _cells(row: engine.MatchRow, source: Source) -> dict[str, Any]:
@@ -90,6 +98,7 @@ def _cells(row: engine.MatchRow, source: Source) -> dict[str, Any]:
         "bindings": _bindings_json(row.bindings),
         "values": json_text(printed["values"]),
         "more": json_text(more)[1:-1] if more else None,
+        PLACE: None if row.place is None else json.dumps(engine.output_order(row)),
     }
 
 
@@ -129,7 +138,10 @@ def is_capped(row: Mapping[str, Any]) -> bool:
 
 __all__ = [
     "ARROW_MATCH_ROWS",
+    "ARROW_PLACED_ROWS",
     "MATCH_ROWS",
+    "PLACE",
+    "PLACED_ROWS",
     "Source",
     "capped",
     "is_capped",

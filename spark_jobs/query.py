@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.on_this_machine import are_few, read_few
 from spark_jobs.few_events import MOST_S, Found, find
 from spark_jobs.interruption import run_job
-from spark_jobs.match_rows import is_capped
+from spark_jobs.match_rows import PLACE
 from spark_jobs.progress import progress_bar
 from spark_jobs.query_options import QueryFormat, Request, request_of
 from spark_jobs.query_output import CsvWriter, Writer, whole_file, write_json_lines, write_table
@@ -129,17 +129,20 @@ def rows_of(planned: Planned | Found, *, in_order: bool) -> Iterator[pa.RecordBa
     merged = planned.best.collector()
     if merged is None:
         yield from planned.batches(in_order=in_order)
+        if planned.totals.n_limited:  # by the only engine, which has counted by itself
+            _say("LIMIT was reached: there are more rows")
         return
     for batch in planned.batches(in_order=False):
         merged.add(batch)
     table = merged.final()
-    _tell_of_limit(table.to_pylist())
+    if merged.n_limited:
+        _say(f"the limit was reached: {table.num_rows} row(s) are shown, there are more")
     yield from table.to_batches()
 
 
 def _write_parquet(planned: Planned, out: str, *, in_order: bool) -> int:
     """A folder of Parquet files that is there when all rows are."""
-    rows: DataFrame = planned.rows
+    rows: DataFrame = planned.rows.drop(PLACE)
     if planned.best.collector() is not None:
         batches = list(rows_of(planned, in_order=True))
         rows = rows.sparkSession.createDataFrame(pa.Table.from_batches(batches), rows.schema)
@@ -149,12 +152,6 @@ def _write_parquet(planned: Planned, out: str, *, in_order: bool) -> int:
     with whole_folder(spark, out, uuid.uuid4().hex) as unfinished:
         rows.write.parquet(unfinished)
         return spark.read.parquet(unfinished).count()
-
-
-def _tell_of_limit(rows: Iterable[dict[str, object]]) -> None:
-    listed = list(rows)
-    if any(is_capped(row) for row in listed):
-        _say(f"the limit was reached: {len(listed)} row(s) are shown, there are more")
 
 
 def _prepare_kernels(n_events: int) -> None:

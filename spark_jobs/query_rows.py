@@ -21,7 +21,7 @@ from engine.events import SKEW, EventSchema
 from spark_jobs.best_rows import Best
 from spark_jobs.divide import Counted, Sizes, count, divide, float_names, in_parts, longest_that_counts_ms, type_names
 from spark_jobs.evaluate import Task, Told, evaluate
-from spark_jobs.match_rows import MATCH_ROWS, Source
+from spark_jobs.match_rows import PLACED_ROWS, Source
 from spark_jobs.parts import Division
 
 NEEDED = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_rank", "source_seq")
@@ -111,7 +111,7 @@ def plan_rows(
     nothing: Mapping[int, Told] = {}
     told = spark.sparkContext.accumulator(nothing, _Tolds())
     evaluated = partial(evaluate, task=task, tell=told.add)
-    rows = in_parts(chosen, query, counted, division).mapInArrow(evaluated, MATCH_ROWS)
+    rows = in_parts(chosen, query, counted, division).mapInArrow(evaluated, PLACED_ROWS)
     return Planned(query, division, counted, task.best, rows, told)
 
 
@@ -123,9 +123,8 @@ def columns_that_matter(query: CompiledQuery, counted: Counted, present: Sequenc
 
 def task_of(asked: Asked, query: CompiledQuery, *, one_piece: bool) -> Task:
     """What executors are to know, but for the parts' ranges."""
-    # An engine ranks by windows that rows do not show, but its LIMIT is one of each step.
-    ranks_itself = one_piece and query.resolved.query.output is engine.ast.Output.TOP
-    best, texts = (Best(), dict(asked.texts)) if ranks_itself else apart(asked, query)
+    # An engine that has everything counts by itself, also by opening events, which rows do not show.
+    best, texts = (Best(), dict(asked.texts)) if one_piece else apart(asked, query)
     return Task(
         name=asked.name,
         texts=texts,

@@ -133,8 +133,9 @@ class StreamJob:
             external_labels=self.settings.alerting.external_labels,
         )
         sink = AlertSink(
-            self.store, alerting, plan.stream_id, self.clock.now_ms, notifier=self.notifier, after=self._written
-        )
+            self.store, alerting, plan.stream_id, self.clock.now_ms, notifier=self.notifier, after=self._written,
+            limited={of.name: of for group in plan.groups for of in group.limited},
+        )  # fmt: skip
         writer = rows.writeStream.queryName("clustercep").outputMode("append").foreachBatch(sink)
         writer = writer.option("checkpointLocation", self._files.url)
         if self.options.once:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,10 @@ from app.store.writer import NewProblem, Writer
 from engine import MatchRow
 from engine.events import HEADER_NAMES
 from spark_jobs.event_store.schema import SOURCE
+from spark_jobs.stream_bucket import counters_of
+from spark_jobs.stream_groups import CountedByDriver
 from spark_jobs.stream_rows import EVIDENCE, LATE, MATCH, STATUS, told_match
+from spark_jobs.stream_windows import counted
 
 log = structlog.get_logger(__name__)
 
@@ -57,8 +61,8 @@ class Batch:
     """Figures of each bucket that was called."""
 
     @classmethod
-    def of(cls, rows: pa.Table) -> Batch:
-        """From rows of TOLD, in any order."""
+    def of(cls, rows: pa.Table, limited: Mapping[str, CountedByDriver] = MappingProxyType({})) -> Batch:
+        """From rows of TOLD, in any order; `limited`: the queries whose rows are counted here, by name."""
         batch, seen = cls(), set[tuple[str, str]]()
         found_matches: list[tuple[MatchRow, str | None]] = []
         for row in rows.to_pylist():
@@ -77,6 +81,11 @@ class Batch:
                 batch.counters["late", found[SOURCE], found["type"]] += 1
         # The same whatever the order in which buckets answer: the store is written in this order.
         found_matches.sort(key=_order)
+        found_matches, n_limited = counted(found_matches, limited)
+        for match, _ in found_matches:
+            if match.query in limited:
+                batch.counters.update(counters_of(match))
+        batch.counters.update({("limited", "live", query): n for query, n in n_limited.items()})
         batch.matches = [match for match, _ in found_matches]
         batch.digests = {at: known for at, (_, known) in enumerate(found_matches) if known is not None}
         return batch
@@ -119,8 +128,12 @@ class AlertSink:
         *,
         notifier: Notifier | None = None,
         after: Callable[[Written], None] = lambda _written: None,
+        limited: Mapping[str, CountedByDriver] = MappingProxyType({}),
     ) -> None:
-        """`stream_id`: of the checkpoint, whose micro-batches are numbered from 0. `after`: gets what was written."""
+        """`stream_id`: of the checkpoint, whose micro-batches are numbered from 0. `after`: gets what was written.
+        `limited`: the queries of which the driver counts the rows, by name.
+        """
+        self._limited = limited
         self._store = store
         self._alerting = alerting
         self._stream_id = stream_id
@@ -135,7 +148,7 @@ class AlertSink:
     def write(self, rows: pa.Table, batch_id: int) -> Written:
         """One transaction; one that was made before is not made again."""
         started_s = time.perf_counter()
-        batch, now_ms = Batch.of(rows), self._now_ms()
+        batch, now_ms = Batch.of(rows, self._limited), self._now_ms()
         with self._store.transaction() as writer:
             before = writer.checkpoint(PIPELINE)
             if before is not None and before.epoch == self._stream_id and before.number >= batch_id:

@@ -81,7 +81,9 @@ class Bucket:
             options.schema,
             limits=engine.Limits(max_rows=options.max_rows, work_budget=options.work_budget, possibilities=True),
             on_failure=lambda name, error: self._failures.append((name, error)),
+            quotas={of.name: engine.PartQuota(of.limit, of.top_k) for of in group.limited},
         )
+        self._counted_by_driver = frozenset(of.name for of in group.limited)
         self._keep_ms = longest_windows((info.types, info.within_ms) for info in group.infos)
         self._panes: dict[int, EventBatch] = {}
         self._before: dict[str, engine.QueryStatistics] = {}
@@ -109,8 +111,8 @@ class Bucket:
                 self._take(source, events, told)
         self._complain(told)
         for row in told.matches:
-            told.counters["rows", "live", row.query] += 1
-            told.counters["matches", "live", row.query] += row.count
+            if row.query not in self._counted_by_driver:
+                told.counters.update(counters_of(row))
         return told
 
     # ------------------------------------------------------------------ state
@@ -208,7 +210,11 @@ class Bucket:
                 "events left out, their intervals being longer than the query's window",
                 "n_too_long",
             ),
-            ("search_unfinished", "searches stopped by the work budget: matches may be missing", "n_unfinished"),
+            (
+                "search_unfinished",
+                "searches stopped by the work budget: matches may be missing, and alerts",
+                "n_unfinished",
+            ),
         ):
             for name, statistics in found.items():
                 before = self._before.get(name, engine.QueryStatistics())
@@ -216,6 +222,11 @@ class Bucket:
                 if n_new > 0 and name in self._told:
                     told.problems.append((ENGINE, f"query {name}", kind, f"{n_new} {message}"))
         self._before = dict(found)
+
+
+def counters_of(row: MatchRow) -> dict[tuple[str, str, str], int]:
+    """What a row that is told adds to the counters."""
+    return {("rows", "live", row.query): 1, ("matches", "live", row.query): row.count}
 
 
 def status_content(told: Told, **more: object) -> str:
@@ -241,4 +252,4 @@ def _part(parts: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:
     return {key.removeprefix(prefix): table for key, table in parts.items() if key.startswith(prefix)}
 
 
-__all__ = ["NO_SOURCE", "Bucket", "Told", "status_content"]
+__all__ = ["NO_SOURCE", "Bucket", "Told", "counters_of", "status_content"]

@@ -52,11 +52,22 @@ class Group:
     """The queries whose rows are told; another group tells those of the others."""
     infos: tuple[QueryInfo, ...]
     """Of the queries that are told."""
+    limited: tuple[CountedByDriver, ...] = ()
+    """Those with LIMIT or TOP, of a group of several buckets."""
 
     @property
     def name(self) -> str:
         """Of its key: it stays the same when other queries come or go."""
         return self.route.group
+
+
+@dataclass(frozen=True)
+class CountedByDriver:
+    """LIMIT or TOP of a query whose windows may have rows in several buckets: the driver counts them."""
+
+    name: str
+    limit: int | None
+    top_k: int | None
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,7 @@ def _plain(value: object) -> object:
 __all__ = [
     "WITHOUT_KEY",
     "BucketOptions",
+    "CountedByDriver",
     "Group",
     "Route",
     "StreamPlan",

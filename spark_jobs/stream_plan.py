@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import engine
 from app.alerting.catalog import QueryInfo
@@ -11,7 +11,7 @@ from app.queries import Loaded
 from app.settings import Settings
 from collectors.schema import event_table, load_event_types
 from engine.events import EventSchema
-from spark_jobs.stream_groups import WITHOUT_KEY, BucketOptions, Group, Route, StreamPlan, type_rows
+from spark_jobs.stream_groups import WITHOUT_KEY, BucketOptions, CountedByDriver, Group, Route, StreamPlan, type_rows
 
 
 def bucket_options(settings: Settings, schema: EventSchema) -> BucketOptions:
@@ -73,7 +73,15 @@ def _group(
         tuple((name, needed[name].hash) for name in names),
         told,
         tuple(infos[name] for name in told),
+        tuple(_limited(own)) if route.n_buckets > 1 else (),
     )
+
+
+def _limited(queries: Sequence[engine.CompiledQuery]) -> Iterator[CountedByDriver]:
+    for query in sorted(queries, key=lambda query: query.name):
+        written = query.resolved.query
+        if written.limit is not None or written.top_k is not None:
+            yield CountedByDriver(query.name, written.limit, written.top_k)
 
 
 __all__ = ["bucket_options", "stream_plan"]

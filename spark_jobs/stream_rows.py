@@ -6,15 +6,15 @@ Matches travel losslessly, so that alerting on the driver sees what the engine f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import engine
 
 if TYPE_CHECKING:
-    from engine import Binding, MatchRow
+    from engine import MatchRow
 
 TOLD = StructType(
     [
@@ -34,25 +34,7 @@ STATUS, MATCH, EVIDENCE, LATE = "status", "match", "evidence", "late"
 
 def match_content(row: MatchRow, events: str | None = None) -> str:
     """A match as JSON; `told_match` reads it. `events`: the digest of those that a row comes without."""
-    possible = row.possible
-    content: dict[str, object] = {
-        "events": events,
-        "key": [list(part) for part in row.key],
-        "first_lo_ms": row.first_lo_ms,
-        "last_hi_ms": row.last_hi_ms,
-        "bindings": [[name, ids] for name, ids in row.bindings.items()],
-        "confidence": row.confidence,
-        "values": [[name, value] for name, value in row.values.items()],
-        "count": row.count,
-        "count_exact": row.count_exact,
-        "candidates": None if row.candidates is None else [[name, ids] for name, ids in row.candidates.items()],
-        "exact": row.exact,
-        "capped": row.capped,
-        "window": row.window,
-        "last_lo_ms": row.last_lo_ms,
-        "possible": None if possible is None else possible.to_json(),
-    }
-    return json.dumps(content, default=_plain)
+    return json.dumps({"events": events, **engine.row_to_json(row)}, default=_plain)
 
 
 def match_of(query: str, content: str) -> MatchRow:
@@ -63,34 +45,12 @@ def match_of(query: str, content: str) -> MatchRow:
 def told_match(query: str, content: str) -> tuple[MatchRow, str | None]:
     """The match that `match_content` wrote, and the digest of its events where it comes without them."""
     found = json.loads(content)
-    candidates, window, possible = found["candidates"], found["window"], found["possible"]
-    row = engine.MatchRow(
-        query=query,
-        key=tuple((name, value) for name, value in found["key"]),
-        first_lo_ms=found["first_lo_ms"],
-        last_hi_ms=found["last_hi_ms"],
-        bindings={name: _binding(ids) for name, ids in found["bindings"]},
-        confidence=found["confidence"],
-        values=dict(found["values"]),
-        count=found["count"],
-        count_exact=found["count_exact"],
-        candidates=None if candidates is None else {name: tuple(ids) for name, ids in candidates},
-        exact=found["exact"],
-        capped=found["capped"],
-        window=None if window is None else (window[0], window[1]),
-        last_lo_ms=found["last_lo_ms"],
-        possible=None if possible is None else engine.Possibilities.from_json(possible),
-    )
-    return row, found["events"]
+    return engine.row_from_json(query, found), found["events"]
 
 
 def event_content(event: Mapping[str, Any], **more: Any) -> str:
     """An event's columns as JSON."""
     return json.dumps({**event, **more}, default=_plain)
-
-
-def _binding(ids: Iterable[Any]) -> Binding:
-    return cast("Binding", tuple(entry if isinstance(entry, str) else _binding(entry) for entry in ids))
 
 
 def _plain(value: Any) -> object:

@@ -1,4 +1,8 @@
-"""States of alerts and what changes them; decisions carry their reason. Nothing here writes."""
+"""States of alerts and what changes them; decisions carry their reason. Nothing here writes.
+
+Silenced is no state: it holds beside one, as in Alertmanager. While it holds nobody is told anything; afterwards the
+alert is what it has become meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,11 @@ class State(StrEnum):
 
     FIRING = "firing"
     ACKNOWLEDGED = "acknowledged"
-    SILENCED = "silenced"
     RESOLVED = "resolved"
 
+
+SILENCED = "silenced"
+"""How a silenced alert is called beside its state."""
 
 SYSTEM = "clustercep"
 """The actor of changes that no person made."""
@@ -32,6 +38,8 @@ class Change:
     to_state: State
     reason: str
     actor: str = SYSTEM
+    silenced: bool | None = None
+    """Whether a silence covers the alert from now on; None: as before."""
 
 
 class TransitionError(ValueError):
@@ -41,8 +49,8 @@ class TransitionError(ValueError):
 def on_new(silenced: str | None) -> Change:
     """The first match of an episode; `silenced` is the reason of a silence that covers it."""
     if silenced is not None:
-        return Change(State.SILENCED, f"silenced: {silenced}")
-    return Change(State.FIRING, "first match")
+        return Change(State.FIRING, f"first match; silenced: {silenced}", silenced=True)
+    return Change(State.FIRING, "first match", silenced=False)
 
 
 def on_late_match(state: State, *, still_open: bool, grew: bool, silenced: str | None) -> Change | None:
@@ -50,8 +58,8 @@ def on_late_match(state: State, *, still_open: bool, grew: bool, silenced: str |
     if state is not State.RESOLVED or not (still_open and grew):
         return None
     if silenced is not None:
-        return Change(State.SILENCED, f"matches again; silenced: {silenced}")
-    return Change(State.FIRING, "matches again")
+        return Change(State.FIRING, f"matches again; silenced: {silenced}", silenced=True)
+    return Change(State.FIRING, "matches again", silenced=False)
 
 
 def on_watermark(state: State, end_ms: int, gap_ms: int, watermark_ms: int) -> Change | None:
@@ -73,26 +81,29 @@ def lasted_ms(alert: AlertRow, now_ms: int) -> int:
 
 
 def on_acknowledge(state: State, actor: str, note: str) -> Change:
-    """A person has seen it."""
-    if state not in (State.FIRING, State.SILENCED):
-        raise TransitionError(f"the alert is {state}; only firing and silenced alerts can be acknowledged")
+    """A person has seen it; whether it is silenced does not matter."""
+    if state is not State.FIRING:
+        raise TransitionError(f"it is {state}; only firing alerts can be acknowledged")
     return Change(State.ACKNOWLEDGED, note or "acknowledged", actor)
 
 
-def on_silence(state: State, actor: str, note: str) -> Change | None:
+def on_silence(state: State, silenced: bool, actor: str, note: str) -> Change | None:
     """A silence now covers it; None when that changes nothing."""
-    if state in (State.RESOLVED, State.SILENCED):
+    if silenced or state is State.RESOLVED:
         return None
-    return Change(State.SILENCED, note or "silenced", actor)
+    return Change(state, note or "silenced", actor, silenced=True)
 
 
-def on_silence_end(state: State, ended_by: str | None = None) -> Change | None:
-    """The silence is over and the episode is not; `ended_by`: who ended it before its time."""
-    if state is not State.SILENCED:
-        return None
+def on_silence_end(state: State, ended_by: str | None = None) -> Change:
+    """No silence covers it any more; `ended_by`: who ended the last one before its time."""
     if ended_by is not None:
-        return Change(State.FIRING, "the silence was ended", ended_by)
-    return Change(State.FIRING, "the silence ended")
+        return Change(state, "the silence was ended", ended_by, silenced=False)
+    return Change(state, "the silence ended", silenced=False)
+
+
+def state_text(state: str, silenced: bool) -> str:
+    """`firing`, `acknowledged, silenced`; of what is over only that."""
+    return f"{state}, {SILENCED}" if silenced and state != State.RESOLVED else state
 
 
 def idempotency_key(alert: str, state: State, revision: int) -> str:

@@ -62,7 +62,9 @@ class Audience:
     snapshot: Snapshot
     receiver: Receiver
     told_before: bool
-    """Whether the receiver has been told that this alert fires."""
+    """Of a firing alert: whether the receiver was told so since it began to fire. Of a resolved one: whether the last
+    that it was told is that the alert fires."""
+    silenced: bool
     now_ms: int
     max_age_ms: int
 
@@ -83,6 +85,10 @@ def _enabled(audience: Audience) -> str | None:
     return None if audience.receiver.enabled else "the receiver is disabled"
 
 
+def _not_silenced(audience: Audience) -> str | None:
+    return "it is silenced" if audience.silenced else None
+
+
 def _wanted_state(audience: Audience) -> str | None:
     state = audience.snapshot.state
     if state not in (State.FIRING, State.RESOLVED):
@@ -98,9 +104,11 @@ def _severe_enough(audience: Audience) -> str | None:
     return None
 
 
-def _told_of_firing(audience: Audience) -> str | None:
+def _news(audience: Audience) -> str | None:
     if audience.snapshot.state == State.RESOLVED and not audience.told_before:
         return "the receiver was never told that it fires"
+    if audience.snapshot.state == State.FIRING and audience.told_before:
+        return "the receiver was told before the silence"
     return None
 
 
@@ -110,7 +118,7 @@ def _recent(audience: Audience) -> str | None:
     return None
 
 
-STAGES: tuple[Stage, ...] = (_enabled, _wanted_state, _severe_enough, _told_of_firing, _recent)
+STAGES: tuple[Stage, ...] = (_enabled, _not_silenced, _wanted_state, _severe_enough, _news, _recent)
 
 
 def decide(audience: Audience) -> Decision:

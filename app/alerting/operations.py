@@ -26,7 +26,7 @@ MAX_SILENCE_MS = 366 * 86_400_000
 def acknowledge(store: Store, alert_id: str, actor: str, note: str, now_ms: int) -> None:
     """Somebody looks after an alert (its id, or a beginning of it).
 
-    Raises NotFoundError, AppError when the alert is neither firing nor silenced, StoreError.
+    Raises NotFoundError, AppError when the alert does not fire, StoreError.
     """
     found = store.alert(alert_id).alert.id
     with store.transaction() as writer:
@@ -41,7 +41,7 @@ def silence(
 ) -> int:
     """No messages for an alert's query and key for some time (with `every_key`: for its query whatever the key).
 
-    New alerts of theirs start silenced. Returns how many open alerts that silenced. Raises NotFoundError, AppError for
+    New alerts of theirs fire silenced. Returns how many open alerts that silenced. Raises NotFoundError, AppError for
     a duration that is no time or longer than MAX_SILENCE_MS, StoreError.
     """
     if not 0 < duration_ms <= MAX_SILENCE_MS:
@@ -56,9 +56,10 @@ def silence(
 
 
 def end_silence(store: Store, silence_id: int, actor: str, now_ms: int) -> int:
-    """A silence is over before its time; the next step lets its open alerts fire again, unless another one holds.
+    """A silence is over before its time; with the next step its alerts are silenced no longer, unless by another one.
 
-    Returns how many open alerts that are. Raises NotFoundError when no silence of this number holds, StoreError.
+    Who was not told before is then told of those that still fire. Returns how many open alerts that concerns. Raises
+    NotFoundError when no silence of this number holds, StoreError.
     """
     with store.transaction() as writer:
         silence_row = writer.end_silence(silence_id, _actor(actor), now_ms)
@@ -68,7 +69,7 @@ def end_silence(store: Store, silence_id: int, actor: str, now_ms: int) -> int:
         covered = [
             alert
             for alert in writer.silenced_alerts()
-            if alert.query == silence_row.query and silence_row.key_text in (None, alert.key_text)
+            if alert.open and alert.query == silence_row.query and silence_row.key_text in (None, alert.key_text)
         ]
         return sum(writer.silence_of(alert.query, alert.key_text, now_ms) is None for alert in covered)
 

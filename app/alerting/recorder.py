@@ -101,12 +101,12 @@ class Recorder:
 
         `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
         """
-        self._end_silences()
         self._settle_changed_queries()
         for episode in self._episodes(matches):
             self._join(episode, watermark_ms)
         for alert in self._writer.open_alerts_over(watermark_ms):
             self._close(alert, watermark_ms)
+        self._end_silences()  # after them: what is over by now need not be told to fire
         self._report(matches, LIVE, events or {})
         return self.outcome
 
@@ -142,7 +142,7 @@ class Recorder:
         )
         n_silenced = 0
         for alert in self._writer.open_alerts_of(query, key_text):
-            n_silenced += self._change(alert, lifecycle.on_silence(State(alert.state), actor, note))
+            n_silenced += self._change(alert, lifecycle.on_silence(State(alert.state), alert.silenced, actor, note))
         return n_silenced
 
     # ---------------------------------------------------------------- episodes
@@ -211,6 +211,7 @@ class Recorder:
             host=None,
             severity=info.severity.value,
             state="",
+            silenced=False,
             open=True,
             start_ms=episode.start_ms,
             end_ms=episode.end_ms,
@@ -309,6 +310,8 @@ class Recorder:
         before = alert.state or None
         alert.revision += 1
         alert.state = change.to_state.value
+        if change.silenced is not None:
+            alert.silenced = change.silenced
         alert.updated_ms = self._now_ms
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
@@ -318,22 +321,25 @@ class Recorder:
                 revision=alert.revision,
                 from_state=before,
                 to_state=alert.state,
+                silenced=alert.silenced,
                 at_ms=self._now_ms,
                 reason=change.reason,
                 actor=change.actor,
             )
         )
-        self.outcome.n_changes[alert.query, alert.state] += 1
-        self.outcome.tell(alert, f"{alert.state}: {change.reason}")
-        self._notify(alert)
+        if alert.state != before:
+            self.outcome.n_changes[alert.query, alert.state] += 1
+        self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
+        self._notify(alert, before)
         return True
 
-    def _notify(self, alert: AlertRow) -> None:
+    def _notify(self, alert: AlertRow, before: str | None) -> None:
+        """Tell who wants to know of a change; `before`: the state that it came from."""
         snapshot = snapshot_of(alert)
         key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
         for name, receiver in self._options.receivers.items():
-            told = self._writer.was_told(alert.id, name)
-            audience = Audience(snapshot, receiver, told, self._now_ms, self._options.max_age_ms)
+            told = self._told(alert, before, name)
+            audience = Audience(snapshot, receiver, told, alert.silenced, self._now_ms, self._options.max_age_ms)
             decision = decide(audience)
             if not decision.send:
                 self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
@@ -354,6 +360,12 @@ class Recorder:
                 finished_ms=None,
             )
             self.outcome.n_notifications += self._writer.add_notification(notification)
+
+    def _told(self, alert: AlertRow, before: str | None, receiver: str) -> bool:
+        """See Audience.told_before."""
+        if alert.state == State.FIRING:
+            return before == alert.state and self._writer.was_told_since_firing(alert.id, receiver)
+        return self._writer.last_told(alert.id, receiver) == State.FIRING
 
     def _silenced(self, alert: AlertRow) -> str | None:
         silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Select, SQLColumnExpression, exists, func, select, tuple_
+from sqlalchemy import Boolean, ColumnElement, Select, SQLColumnExpression, and_, exists, func, or_, select, tuple_
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session, selectinload
 from sqlalchemy.sql.base import ExecutableOption
@@ -29,8 +29,11 @@ MAX_ROWS = 10_000
 _CHUNK = 500
 """Databases limit the number of bound parameters."""
 
-_RARE_STATES = frozenset({"firing", "acknowledged", "silenced"})
+OPEN_STATES = ("firing", "acknowledged")
 """Alerts leave these states when the watermark passes them: there are few however many alerts the store holds."""
+
+SILENCED = "silenced"
+"""In a filter beside the states: what is firing or acknowledged, and covered by a silence."""
 
 Key = tuple[int, str]
 """(start_ms, id): the place of an alert in the order."""
@@ -41,6 +44,7 @@ class AlertFilter:
     """Which alerts; what is left out does not matter. Times: closed interval that the episode must touch."""
 
     states: tuple[str, ...] = ()
+    """Any of these; SILENCED is one of them."""
     queries: tuple[str, ...] = ()
     severities: tuple[str, ...] = ()
     job_id: str | None = None
@@ -186,7 +190,7 @@ def _branches(wanted: AlertFilter) -> list[_Branch]:
     """Disjoint walks that together give the wanted alerts, by the index that fits the filter best."""
     states, queries, severities = (tuple(sorted(set(v))) for v in (wanted.states, wanted.queries, wanted.severities))
     checks: dict[str, ColumnElement[bool] | None] = {
-        "state": AlertRow.state.in_(states) if states else None,
+        "state": _in_states(states) if states else None,
         "query": AlertRow.query.in_(queries) if queries else None,
         "severity": AlertRow.severity.in_(severities) if severities else None,
         "host": None if wanted.host is None else _names_host(wanted.host),
@@ -197,8 +201,11 @@ def _branches(wanted: AlertFilter) -> list[_Branch]:
 
     if wanted.job_id is not None:
         return [_Branch((AlertRow.job_id == subject_text(wanted.job_id),), checked())]
-    if states and _RARE_STATES.issuperset(states):
-        return [_Branch((AlertRow.state == state,), checked("state")) for state in states]
+    if states and {*OPEN_STATES, SILENCED}.issuperset(states):
+        return [
+            _Branch((AlertRow.state == state,), (*checked("state"), *(() if state in states else (_silenced(),))))
+            for state in (OPEN_STATES if SILENCED in states else states)
+        ]
     if wanted.host is not None:
         return [_Branch((AlertHostRow.host == subject_text(wanted.host),), checked("host"), of_host=True)]
     if queries:
@@ -210,6 +217,15 @@ def _branches(wanted: AlertFilter) -> list[_Branch]:
     if severities:
         return [_Branch((AlertRow.severity == severity,), checked("severity")) for severity in severities]
     return [_Branch((), checked())]
+
+
+def _in_states(states: Sequence[str]) -> ColumnElement[bool]:
+    named = AlertRow.state.in_(states)
+    return or_(named, and_(_silenced(), AlertRow.state.in_(OPEN_STATES))) if SILENCED in states else named
+
+
+def _silenced() -> ColumnElement[bool]:
+    return AlertRow.silenced.is_(True)
 
 
 def _terms(

@@ -33,7 +33,7 @@ from app.store.models import (
 )
 from app.store.outbox import SentAgain, given_up, is_overtaken
 from app.store.schema import open_database
-from app.store.status import LIVE_PROCESS
+from app.store.status import LIVE_PROCESS, REPLAY
 from app.store.writer import Writer
 
 Row = TypeVar("Row", bound=Base)
@@ -140,12 +140,13 @@ class Store:
                 name = session.scalar(statement.where(AlertRow.query > name))
         return sorted(names)
 
-    def n_open_alerts(self) -> dict[tuple[str, str], int]:
-        """How many alerts are open, by (state, severity)."""
-        counted = select(AlertRow.state, AlertRow.severity, func.count()).where(AlertRow.open.is_(True))
+    def n_open_alerts(self) -> dict[tuple[str, bool, str], int]:
+        """How many alerts are open, by (state, whether it is silenced, severity)."""
+        by = (AlertRow.state, AlertRow.silenced, AlertRow.severity)
+        counted = select(*by, func.count()).where(AlertRow.open.is_(True))
         with self._reading() as session:
-            rows = session.execute(counted.group_by(AlertRow.state, AlertRow.severity)).all()
-        return {(state, severity): n for state, severity, n in rows}
+            rows = session.execute(counted.group_by(*by)).all()
+        return {(state, silenced, severity): n for state, silenced, severity, n in rows}
 
     def alert(self, alert_id: str) -> AlertDetails:
         """One alert by its id, or by a beginning of it that no other has; raises NotFoundError."""
@@ -264,6 +265,11 @@ class Store:
         """How the live process stands; None before its first step."""
         with self._reading() as session:
             return session.get(ProcessStatusRow, LIVE_PROCESS)
+
+    def replay_status(self) -> ProcessStatusRow | None:
+        """Which recording filled the store (ReplayStatus); None for a live one."""
+        with self._reading() as session:
+            return session.get(ProcessStatusRow, REPLAY)
 
     def statistics(self, name: str | None = None) -> list[StatisticRow]:
         """Counters by name, source and type."""

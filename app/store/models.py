@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text, text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text, false, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 NAMING = {
@@ -46,6 +46,7 @@ class AlertRow(Base):
         Index("ix_alerts_page_query", "query", "severity", "start_ms", "id", "end_ms", "state", "merged_into"),
         Index("ix_alerts_page_job", "job_id", "start_ms", "id"),
         Index("ix_alerts_length", text("(end_ms - start_ms)")),
+        Index("ix_alerts_silenced", "silenced", "start_ms", "id"),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -59,6 +60,10 @@ class AlertRow(Base):
     """The first of its hosts; all of them are in `alert_hosts`."""
     severity: Mapped[str] = mapped_column(String(16))
     state: Mapped[str] = mapped_column(String(16))
+    """firing, acknowledged or resolved."""
+    silenced: Mapped[bool] = mapped_column(server_default=false())
+    """Whether a silence covers it, as of its last change; of one that is over: until who believes that it fires can be
+    told so."""
     open: Mapped[bool]
     """Whether matches can still join: false once the watermark has passed the end and the gap."""
     start_ms: Mapped[int]
@@ -127,7 +132,7 @@ class AlertHostRow(Base):
 
 
 class AlertChangeRow(Base):
-    """One change of an alert's state; none is ever deleted before its alert."""
+    """One change of an alert's state, or of whether it is silenced; none is ever deleted before its alert."""
 
     __tablename__ = "alert_changes"
 
@@ -135,6 +140,8 @@ class AlertChangeRow(Base):
     revision: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     from_state: Mapped[str | None] = mapped_column(String(16))
     to_state: Mapped[str] = mapped_column(String(16))
+    silenced: Mapped[bool] = mapped_column(server_default=false())
+    """Whether a silence covered it from then on; where the states are equal, that is what changed."""
     at_ms: Mapped[int]
     reason: Mapped[str]
     actor: Mapped[str]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 LIVE_PROCESS = "live"
+REPLAY = "replay"
+"""Rows of process_status: how the live process stands; which recording filled the store."""
 
 
 class Queues(TypedDict, total=False):
@@ -24,6 +26,7 @@ class QueryFigures(TypedDict, total=False):
     n_rows: int
     n_kept: int
     n_rejected: int
+    n_unfinished: int
     seconds: float
 
 
@@ -43,6 +46,14 @@ class ProcessStatus(TypedDict, total=False):
     loaded_ms: int
     reload_problems: list[str]
     store_outages: int
+
+
+class ReplayStatus(TypedDict, total=False):
+    """The recording that filled the store, and how the demo judged it (`ground_truth` of its summary)."""
+
+    started_ms: int
+    ended_ms: int
+    demo: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from app.store.models import (
     StatisticRow,
 )
 from app.store.outbox import SentAgain, given_up, is_overtaken
-from app.store.status import LIVE_PROCESS, ProcessStatus, SourceStatus
+from app.store.status import LIVE_PROCESS, REPLAY, ProcessStatus, ReplayStatus, SourceStatus
 from app.store.storable import storable_text, storable_values
 
 MAX_PLACE_CHARS = 500
@@ -121,8 +121,8 @@ class Writer:
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
     def silenced_alerts(self) -> list[AlertRow]:
-        """Open alerts that are silenced."""
-        statement = select(AlertRow).where(AlertRow.state == "silenced").order_by(AlertRow.start_ms, AlertRow.id)
+        """Alerts that were silenced when they were looked at last, also those that are over since."""
+        statement = select(AlertRow).where(AlertRow.silenced.is_(True)).order_by(AlertRow.start_ms, AlertRow.id)
         return list(self.session.scalars(statement))
 
     def add_alert(self, alert: AlertRow) -> None:
@@ -227,7 +227,7 @@ class Writer:
     def end_silence(self, silence_id: int, actor: str, now_ms: int) -> SilenceRow | None:
         """The silence holds no longer; None when there is none of this number that still holds.
 
-        Its open alerts fire again with the next step, as those of one that is over by itself.
+        Its alerts are no longer silenced with the next step, as those of one that is over by itself.
         """
         silence = self.session.get(SilenceRow, silence_id)
         if silence is None or silence.until_ms <= now_ms:
@@ -235,14 +235,26 @@ class Writer:
         silence.until_ms, silence.ended_by = now_ms, actor
         return silence
 
-    def was_told(self, alert_id: str, receiver: str) -> bool:
-        """Whether a receiver is, or will be, told that an alert fires."""
+    def was_told_since_firing(self, alert_id: str, receiver: str) -> bool:
+        """Whether a receiver is, or will be, told that an alert fires, since it began to fire this time."""
+        over = select(func.max(AlertChangeRow.revision)).where(
+            AlertChangeRow.alert_id == alert_id, AlertChangeRow.to_state == "resolved"
+        )
         statement = select(NotificationRow.idempotency_key).where(
             NotificationRow.alert_id == alert_id,
             NotificationRow.receiver == receiver,
             NotificationRow.state == "firing",
+            NotificationRow.status != "failed",
+            NotificationRow.revision > func.coalesce(over.scalar_subquery(), 0),
         )
         return self.session.scalars(statement.limit(1)).first() is not None
+
+    def last_told(self, alert_id: str, receiver: str) -> str | None:
+        """The state that a receiver is, or will be, told last of an alert; None: it knows nothing of it."""
+        statement = select(NotificationRow.state).where(
+            NotificationRow.alert_id == alert_id, NotificationRow.receiver == receiver
+        )
+        return self.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
     def add_notification(self, notification: NotificationRow) -> bool:
         """Put a message into the outbox; False when this very message is there already."""
@@ -357,6 +369,10 @@ class Writer:
         """How the live process stands."""
         value = storable_values(dict(status))
         self.session.merge(ProcessStatusRow(name=LIVE_PROCESS, updated_ms=now_ms, value=value))
+
+    def put_replay_status(self, status: ReplayStatus, last_ms: int) -> None:
+        """A recording fills the store; `last_ms`: its steps are made at this time of the recording at the latest."""
+        self.session.merge(ProcessStatusRow(name=REPLAY, updated_ms=last_ms, value=storable_values(dict(status))))
 
     def n_pending(self) -> int:
         """Messages that receivers have still to be told."""

@@ -184,6 +184,8 @@ def _told(
         numbers = pa.array(counted).cast(pa.string())
         of_task = pc.replace_substring(job_ids, "job", "task")
         columns["task_id"] = pc.binary_join_element_wise(of_task, kind, numbers, "_")
+        of_attempt = pc.replace_substring(job_ids, "job", "attempt")
+        columns["attempt_id"] = pc.binary_join_element_wise(of_attempt, kind, numbers, "0", "_")
     if periods_ms is not None:
         columns["period_ms"] = periods_ms
     return pa.table(columns)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.alerting.hosts import MAX_FORGOTTEN
 from app.alerting.kept import spread_of
-from app.alerting.lifecycle import lasted_ms
+from app.alerting.lifecycle import lasted_ms, state_text
 from app.alerting.text import at_least_one_text
 from app.clock import SystemClock
 from dashboard import alert_actions, alert_evidence, alert_table, links, times
@@ -19,6 +19,7 @@ from dashboard.looks import BADGES, ICONS, OPEN_STATES
 from dashboard.runbook import runbook_md
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
 from dashboard.text import inert, md
+from dashboard.units import shown_value
 
 REFRESH_S = 10
 AROUND_MS = 600_000
@@ -74,7 +75,8 @@ def _show(details: AlertDetails) -> None:
 
 def _head(alert: AlertRow) -> None:
     with st.container(horizontal=True):
-        for word in (alert.severity, alert.state):
+        silenced = ["silenced"] if alert.silenced and alert.state in OPEN_STATES else []
+        for word in (alert.severity, alert.state, *silenced):
             st.badge(md(word), icon=ICONS.get(word), color=BADGES.get(word, "gray"))
         if alert.lane == "history":
             st.badge("found in a finished job's history", icon=":material/history:", color="gray")
@@ -121,7 +123,7 @@ def _hosts(alert: AlertRow) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(label)
             for host in named[:MAX_HOST_LINKS]:
-                beside = "" if host.value_name is None else f" ({md(_number(host.value_name, host.value), 40)})"
+                beside = "" if host.value_name is None else f" ({md(shown_value(host.value_name, host.value), 40)})"
                 links.link(
                     "cluster",
                     f"{md(host.host, 60)}{beside}",
@@ -156,7 +158,7 @@ def _changed(alert_id: str, revision: int, updated_ms: int) -> None:
     if (now.revision, now.updated_ms) == (revision, updated_ms):
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        what = f"It is {now.state} now." if now.revision != revision else "It has grown."
+        what = f"It is {state_text(now.state, now.silenced)} now." if now.revision != revision else "It has grown."
         st.info(f"This alert changed: {what}", icon=":material/update:")
         if st.button("Show it", icon=":material/refresh:", key="show-change"):
             st.rerun()
@@ -172,7 +174,7 @@ def _values(alert: AlertRow) -> None:
     st.dataframe(pd.DataFrame(rows, columns=["name", "value", "from"], dtype="string"), hide_index=True, width=700)
     if found := spread_of(alert):
         lines = [
-            {"name": inert(name), **{aspect: inert(_number(name, value), 200) for aspect, value in by_aspect.items()}}
+            {"name": inert(name), **{aspect: inert(shown_value(name, value), 200) for aspect, value in by_aspect.items()}}
             for name, by_aspect in found.items()
         ]
         columns = ["name", "first", "last", "max", "min"]
@@ -180,17 +182,7 @@ def _values(alert: AlertRow) -> None:
 
 
 def _named(values: Mapping[str, Any], origin: str) -> list[tuple[str, str, str]]:
-    return [(inert(name), inert(_number(name, value), 1_000), origin) for name, value in values.items()]
-
-
-def _number(name: str, value: Any) -> Any:
-    """A time or a duration also as one reads it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if name.endswith("_ms"):
-        whole = round(value)
-        return f"{whole:,} ms ({times.shown(whole) if whole > 10**12 else times.duration(whole)})"
-    return f"{value:,}" if isinstance(value, int) else value
+    return [(inert(name), inert(shown_value(name, value), 1_000), origin) for name, value in values.items()]
 
 
 def _changes(details: AlertDetails) -> None:
@@ -198,7 +190,7 @@ def _changes(details: AlertDetails) -> None:
     rows = [
         {
             "when": times.shown(change.at_ms),
-            "state": inert(change.to_state),
+            "state": inert(state_text(change.to_state, change.silenced)),
             "by": inert(change.actor),
             "reason": inert(change.reason, 1_000),
         }

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import alert_actions, alert_filters, alert_table, links, times
 from dashboard.alert_words import n_alerts
 from dashboard.looks import OPEN_STATES, SEVERITIES, signed
-from dashboard.store import AlertFilter, AlertPage, AlertRow, Store, now_ms, store
+from dashboard.store import AlertFilter, AlertPage, AlertRow, Store, Watch, now_ms, store, watched
 
 REFRESH_S = 10
 COUNTED = 10_000
@@ -56,11 +56,18 @@ def sections(wanted: AlertFilter) -> list[Section]:
 def _glance() -> None:
     counts = store().n_open_alerts()
     for column, severity in zip(st.columns(len(SEVERITIES)), SEVERITIES, strict=True):
-        told = [f"{n:,} {state}" for state in OPEN_STATES[1:] if (n := counts.get((state, severity), 0))]
+        n_firing, n_acknowledged = (
+            sum(counts.get((state, silenced, severity), 0) for silenced in (False, True)) for state in OPEN_STATES
+        )
+        n_silenced = sum(counts.get((state, True, severity), 0) for state in OPEN_STATES)
+        told = [f"{n_acknowledged:,} acknowledged"] if n_acknowledged else []
+        told += [f"{n_silenced:,} of all silenced"] if n_silenced else []
         with column.container(border=True, gap=None):
-            st.metric(f"{signed(severity)} firing", f"{counts.get(('firing', severity), 0):,}")
+            st.metric(f"{signed(severity)} firing", f"{n_firing:,}")
             st.caption(", ".join(told) or "none acknowledged or silenced")
-    st.caption(f"As of {times.shown(now_ms())}; looks again every {REFRESH_S} seconds.")
+    as_of_ms = watched(store(), now_ms()).as_of_ms
+    if as_of_ms is not None:
+        st.caption(f"As of {times.shown(as_of_ms)}; looks again every {REFRESH_S} seconds.")
     alert_actions.tell_results()
 
 
@@ -130,7 +137,17 @@ def _empty(opened: Store, section: Section) -> None:
             icon=":material/inbox:",
         )
     else:
+        _calm(watched(opened, now_ms()))
+
+
+def _calm(watch: Watch) -> None:
+    """An empty list is good news only where somebody watches."""
+    if watch.is_alive and watch.is_known:
         st.info("Nothing here: all is quiet.", icon=":material/check_circle:")
+    elif watch.as_of_ms is None or watch.is_alive:
+        st.info("Nothing is known here.", icon=":material/help:")
+    else:
+        st.info(f"Nothing here as of {times.shown(watch.as_of_ms)}.", icon=":material/history:")
 
 
 def _forget_places(wanted: AlertFilter) -> None:

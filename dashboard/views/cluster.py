@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.alerting.lifecycle import state_text
 from dashboard import links
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
@@ -99,7 +100,7 @@ def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
         {
             "query": [row.query for row in rows],
             "severity": [row.severity for row in rows],
-            "state": [row.state for row in rows],
+            "state": [state_text(row.state, row.silenced) for row in rows],
             "summary": [row.summary for row in rows],
             "t_from_ms": [row.start_ms for row in rows],
             "t_to_ms": [row.end_ms for row in rows],

@@ -14,7 +14,6 @@ from dashboard.health_figures import (
     engine_frame,
     findings,
     is_ongoing,
-    is_stale,
     lag,
     late_frame,
     notifications_frame,
@@ -26,7 +25,7 @@ from dashboard.health_figures import (
     sources_frame,
 )
 from dashboard.storage_figures import Storage, storage
-from dashboard.store import AppError, SentAgain, Settings, StoreError, now_ms, settings, store
+from dashboard.store import AppError, SentAgain, StoreError, now_ms, settings, store, watched
 from dashboard.text import md
 from dashboard.times import duration, shown
 
@@ -79,16 +78,9 @@ def _observe() -> tuple[Observed, Storage]:
         n_notifications=store().n_notifications(),
         free_bytes=kept.free_bytes,
         total_bytes=kept.total_bytes,
-        longest_interval_ms=max(_intervals(now).values(), default=0),
         silence_timeout_ms=now.sources.silence_timeout_ms,
+        watch=watched(store(), now_ms()),
     ), kept
-
-
-def _intervals(now: Settings) -> Mapping[str, int]:
-    """Of the enabled sources."""
-    names = now.sources.precedence
-    found = {name: getattr(now.sources, name) for name in names}
-    return {name: source.interval_ms for name, source in found.items() if source.enabled}
 
 
 def _unreadable(error: StoreError) -> None:
@@ -136,7 +128,7 @@ def _process(seen: Observed) -> None:
     widths = [3 if " " in value else 2 for _, value, _ in known]
     for column, (label, value, help_text) in zip(st.columns(widths), known, strict=True):
         column.metric(label, value, help=help_text, border=True)
-    state = "no step lately" if is_stale(seen) else "alive"
+    state = "alive" if seen.watch.is_alive else "a recording" if seen.watch.is_replay else "no step lately"
     started = f"process {status.get('pid', '—')} started {shown(started_ms)}" if started_ms is not None else ""
     loaded_ms = status.get("loaded_ms")
     loaded = f"; settings and queries read {shown(loaded_ms)}" if loaded_ms is not None else ""
@@ -150,15 +142,16 @@ def _number(n: int | None) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    return UNKNOWN if seconds is None else duration(round(1_000 * seconds))
 
 
 # -------------------------------------------------------------------- sections
 
 
 def _sources(seen: Observed, _: Storage) -> None:
-    configured = list(_intervals(settings()))
-    frame = sources_frame(seen.sources, configured, seen.now_ms)
+    sources = settings().sources
+    configured = [name for name in sources.precedence if getattr(sources, name).enabled]
+    frame = sources_frame(seen.sources, configured, seen.watch)
     if frame.empty:
         st.info(
             "No source is enabled. Enable what your cluster has below sources in config.yaml, then reload.",
@@ -227,7 +220,6 @@ def _engine(seen: Observed, _: Storage) -> None:
         hide_index=True,
         height="content",
         column_config={
-            "Engine time": st.column_config.NumberColumn(format="%.2f s"),
             "Share": st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0),
             "Load": st.column_config.NumberColumn(format="percent", help="Of one processor, since the start."),
             "Kept": st.column_config.NumberColumn(help="Events that a match may still need.", format="localized"),

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import links
+from dashboard import links, looks
 from dashboard.alert_words import at_least_one
 from dashboard.query_figures import Figures, query_figures
 from dashboard.query_list import KnownQuery, QueryState, loaded_queries
@@ -15,6 +15,7 @@ from dashboard.query_results import job_id_of
 from dashboard.store import AlertFilter, AlertRow, Cursor, ReportRow, store
 from dashboard.text import inert, md
 from dashboard.times import duration, local, shown
+from dashboard.units import shown_cell
 from dashboard.views.queries import STATES
 
 PAGE_ROWS = 25
@@ -73,7 +74,7 @@ def _figures(query: KnownQuery, figures: Figures) -> None:
         shown_figures.append(("Report rows", f"{figures.n_reports:,}", "Rows that are kept."))
     else:
         shown_figures += [
-            ("Open alerts", f"{figures.n_open:,}", "Firing, acknowledged or silenced."),
+            ("Open alerts", f"{figures.n_open:,}", "Firing or acknowledged."),
             ("Alerts", figures.alerts_text, "All that are kept."),
         ]
     shown_figures.append(("Matches", f"{figures.n_matches:,}", "Of all times, live and from histories."))
@@ -81,10 +82,15 @@ def _figures(query: KnownQuery, figures: Figures) -> None:
         shown_figures += [
             ("Events read", f"{figures.n_events or 0:,}", "Since the process started."),
             ("Events kept", f"{figures.n_kept or 0:,}", "Those that a match may still need."),
-            ("Engine time", f"{figures.seconds:.2f} s", "Since the process started."),
+            ("Engine time", duration(round(1_000 * figures.seconds)), "Since the process started."),
         ]
     if figures.n_rejected:
         shown_figures.append(("Left out", f"{figures.n_rejected:,}", "Events without an exact time: see the strategy."))
+    if figures.n_unfinished:
+        told = (
+            "Searches that the work budget stopped: matches, and alerts, may be missing. Constrain the query further."
+        )
+        shown_figures.append(("Searches stopped", f"{figures.n_unfinished:,}", told))
     for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
         column.metric(label, value, help=help_text, border=True)
 
@@ -164,7 +170,7 @@ def alerts_frame(alerts: tuple[AlertRow, ...]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "State": alert.state,
+                "State": looks.standing(alert.state, alert.silenced),
                 "Severity": alert.severity,
                 "From": local(alert.start_ms).replace(tzinfo=None),
                 "To": local(alert.end_ms).replace(tzinfo=None),
@@ -207,7 +213,7 @@ def reports_frame(rows: list[ReportRow]) -> pd.DataFrame:
         job_id = job_id_of(values)
         line: dict[str, Any] = {"Job": None if job_id is None else links.url("job", id=job_id)}
         line |= {
-            name: inert(value) if isinstance(value, str) else value
+            name: shown_cell(name, value)
             for name, value in values.items()
             if not (name == "job_id" and value == job_id)
         }

@@ -217,8 +217,11 @@ def _left_of(tables, chain, n_before, negation, counters):
 
 
 @kernel
-def _intrudes(tables, store, chain, n, negation, counters, candidates, m):
-    """Whether some of the m candidate rows match a negated pattern beside a match of n events (any match)."""
+def _intrudes(tables, store, chain, n, negation, counters, candidates, m, work):
+    """Whether some of the m candidate rows match a negated pattern beside a match of n events (any match).
+
+    work: int64 (1,), search steps that are left; below 0 the search has been given up, and the answer is no.
+    """
     room = n + m + 1
     while chain.rows.shape[0] < room:
         chain = longer_chain(tables, chain, n)
@@ -231,7 +234,7 @@ def _intrudes(tables, store, chain, n, negation, counters, candidates, m):
     states[0], at_candidate[0] = tables.negations[negation, NEGATION_START], 0
     at_edge[0] = tables.state_edges[states[0]]
     found = False
-    while level >= 0 and not found:
+    while level >= 0 and not found and work[0] >= 0:
         state = states[level]
         if at_candidate[level] >= m:
             level -= 1
@@ -244,6 +247,7 @@ def _intrudes(tables, store, chain, n, negation, counters, candidates, m):
         at_edge[level] += 1
         if not store.negated[tables.edges[edge, VARIABLE] - tables.scalars[N_POSITIVE], row]:
             continue
+        work[0] -= 1 + (n + level) // 16
         if follow(tables, store, chain, n, n + level, edge, row):
             state = tables.edges[edge, TARGET]
             found = end_in(tables, store, chain, n + level + 1, state) >= 0
@@ -255,9 +259,9 @@ def _intrudes(tables, store, chain, n, negation, counters, candidates, m):
 
 
 @kernel
-def _is_violated(tables, store, chain, n, partition, negation, left, right, counters):
+def _is_violated(tables, store, chain, n, partition, negation, left, right, counters, work):
     """Whether a negated pattern is in its place: after event `left` of the match of n events and before `right`;
-    -1: bounded by the window."""
+    -1: bounded by the window. work: see `_intrudes`."""
     within, strict = tables.scalars[WITHIN_MS], tables.scalars[STRICT_TIES]
     first, last = chain.rows[0], chain.rows[n - 1]
     start_row = chain.rows[left] + 1 if left >= 0 else 0
@@ -271,9 +275,12 @@ def _is_violated(tables, store, chain, n, partition, negation, left, right, coun
     if m > candidates.shape[0]:
         candidates = np.empty(m, np.int64)
         gather(store, partition, start_row, end_row, candidates)
+    work[0] -= 1 + m * (n + 4) // 64
     kept = np.int64(0)
     for k in range(m):
         row = candidates[k]
+        if work[0] < 0:
+            break
         if store.t_ms[row] < least or store.t_ms[row] > most:
             continue
         if strict and not after < _time_of(tables, store, row) < before:
@@ -284,12 +291,15 @@ def _is_violated(tables, store, chain, n, partition, negation, left, right, coun
         if not is_own:
             candidates[kept] = row
             kept += 1
-    return kept > 0 and _intrudes(tables, store, chain, n, negation, counters, candidates, kept)
+    return kept > 0 and _intrudes(tables, store, chain, n, negation, counters, candidates, kept, work)
 
 
 @kernel
-def is_free(tables, store, chain, n, partition):
-    """Whether no negated pattern is in a place before or between the events of a match of n events."""
+def is_free(tables, store, chain, n, partition, work):
+    """Whether no negated pattern is in a place before or between the events of a match of n events.
+
+    work: int64 (1,), search steps that are left; with less than none afterwards that is not known.
+    """
     if tables.negations.shape[0] == 0:
         return True
     for at in range(n):
@@ -298,22 +308,22 @@ def is_free(tables, store, chain, n, partition):
             negation = tables.crossings[k, 0]
             counters = (chain.counters[at + 1] if tables.crossings[k, 1] else chain.counters[at]).copy()
             left = _left_of(tables, chain, at, negation, counters)
-            if _is_violated(tables, store, chain, n, partition, negation, left, at, counters):
+            if _is_violated(tables, store, chain, n, partition, negation, left, at, counters, work):
                 return False
     return True
 
 
 @kernel
-def is_free_after(tables, store, chain, n, partition, end):
+def is_free_after(tables, store, chain, n, partition, end, work):
     """Whether no negated pattern is in a place at the end of a match of n events that ends by the exit `end`.
 
-    All events up to first + WITHIN are in the store.
+    All events up to first + WITHIN are in the store. work: see `is_free`.
     """
     for k in range(tables.exits[end, EXIT_CROSSINGS], tables.exits[end, EXIT_CROSSINGS_END]):
         negation = tables.crossings[k, 0]
         counters = chain.counters[n].copy()
         left = _left_of(tables, chain, n, negation, counters)
-        if _is_violated(tables, store, chain, n, partition, negation, left, np.int64(-1), counters):
+        if _is_violated(tables, store, chain, n, partition, negation, left, np.int64(-1), counters, work):
             return False
     return True
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.automaton_edges import end_in, follow, passes_having, put, rewrite_chain
-from engine.kernels.automaton_search import DONE, FULL, emit, partition_of_match
+from engine.kernels.automaton_found import emit, partition_of_match, with_more_events, with_more_matches
+from engine.kernels.automaton_search import DONE, LOOKS_PER_STEP, STEPS_PER_EVENT, STOPPED
 from engine.kernels.automaton_tables import (
     N_POSITIVE,
     NEGATION_START,
@@ -74,9 +75,9 @@ def _may_stand(tables, events, chain, base, n, within, earliest):
 
 
 @leaf
-def _ends_at(tables, events, chain, n):
-    """The latest time of the events that none of the chain must follow."""
-    found = np.int64(-_ALWAYS)
+def _decided_by(tables, events, chain, n):
+    """The row that decides a chain: of the events that none of it must follow the one that may end last."""
+    found = np.int64(-1)
     for at in range(n - 1, -1, -1):
         is_last = True
         for later in range(at + 1, n):
@@ -84,22 +85,25 @@ def _ends_at(tables, events, chain, n):
                 is_last = False
                 break
         if is_last:
-            found = max(found, events.hi_ms[chain.rows[at]])
+            row = chain.rows[at]
+            hi = events.hi_ms[row]
+            if found < 0 or hi > events.hi_ms[found] or (hi == events.hi_ms[found] and row > found):
+                found = row
     return found
 
 
 @kernel
-def _completable(tables, store, candidates, m, blocks, is_due, ordered):
+def _completable(tables, store, candidates, m, blocks, due, ordered, work):
     """bool (n_blocks + 1, n_states, 2): whether events of block b and later ones lead from a state to an end.
 
-    The last index: whether an event that is due is among those before; where the pattern orders all events (`ordered`)
-    the last one must be due.
+    The last index: whether candidate `due` is among those before; where the pattern orders all events (`ordered`) it
+    must be the last one.
     """
     n_states = tables.state_edges.shape[0] - 1
     n_edges = tables.edges.shape[0]
     n_blocks = blocks[m - 1] + 1
     found = np.zeros((n_blocks + 1, n_states, 2), np.bool_)
-    begins = m
+    begins, looks = m, 0
     for block in range(n_blocks - 1, -1, -1):
         ends = begins
         while begins > 0 and blocks[begins - 1] == block:
@@ -113,57 +117,49 @@ def _completable(tables, store, candidates, m, blocks, is_due, ordered):
                 if variable >= tables.scalars[N_POSITIVE]:
                     continue
                 source, target = tables.edges[e, SOURCE], tables.edges[e, TARGET]
+                if found[block, source, 0] and found[block, source, 1]:
+                    continue
                 exits = tables.state_exits[target + 1] > tables.state_exits[target]
+                looks += 1 + ends - begins
                 for j in range(begins, ends):
                     if not store.begin[variable, candidates[j]]:
                         continue
                     for before in range(2):
-                        after = is_due[j] or (before == 1 and not ordered)
+                        after = j == due or (before == 1 and not ordered)
                         if found[block, source, before]:
                             continue
                         if (after and exits) or found[block, target, 1 if after else 0]:
                             found[block, source, before] = True
                             changed = True
+    work[0] -= looks // LOOKS_PER_STEP
     return found
 
 
 @kernel
-def _accept(tables, store, chain, n, partition, end, found):
-    """Add a complete chain if it is one of this partition and HAVING is true of it; False without room for it."""
-    if partition_of_match(tables, store, chain, n, partition) != partition:
-        return True
-    return not passes_having(tables, store, chain, n) or emit(tables, store, chain, n, partition, end, found)
-
-
-@kernel
-def list_arrangements(
-    tables, store, events, candidates, blocks, ordered, partition, after_ms, before_ms, budget, found
-):
-    """Add the arrangements of m candidates whose latest end is in [after_ms, before_ms); FULL without room for them.
+def list_arrangements(tables, store, events, candidates, blocks, ordered, partition, due, most, work, found):
+    """Add the arrangements of m candidates that candidate number `due` decides: (status, all that were found).
 
     candidates, blocks: int64 (m,), see `search_order`; blocks are all 0 where AND leaves events unordered, which
-    `ordered` denies. budget: search steps; found.counts[2] counts when they did not suffice.
+    `ordered` denies. most: matches after which the search stops. work: int64 (1,), the search steps that are left.
     """
     m = candidates.shape[0]
-    is_due = np.empty(m, np.bool_)
-    for j in range(m):
-        is_due[j] = after_ms <= events.hi_ms[candidates[j]] < before_ms
-    completable = _completable(tables, store, candidates, m, blocks, is_due, ordered)
+    completable = _completable(tables, store, candidates, m, blocks, due, ordered, work)
     chain = new_chain(tables, m + 2)
     earliest = np.empty(m + 2, np.int64)
     states, edges, at = np.empty(m + 2, np.int64), np.empty(m + 2, np.int64), np.empty(m + 2, np.int64)
     begins, chosen = np.empty(m + 2, np.int64), np.empty(m + 2, np.int64)
-    due = np.zeros(m + 2, np.bool_)
+    has_due = np.zeros(m + 2, np.bool_)
     used = np.zeros(m, np.bool_)
     within = tables.scalars[WITHIN_MS]
     first_of_block = np.zeros(m, np.int64)
     for j in range(1, m):
         first_of_block[j] = first_of_block[j - 1] if blocks[j] == blocks[j - 1] else j
-    level, steps = np.int64(0), 0
+    level = np.int64(0)
     chain.counters[0, :] = 0
     states[0], edges[0], at[0], begins[0] = 0, tables.state_edges[0], 0, 0
     if not completable[0, 0, 0]:
-        return DONE
+        return DONE, found
+    looks = 0
     while level >= 0:
         edge = edges[level]
         if edge >= tables.state_edges[states[level] + 1]:
@@ -177,43 +173,61 @@ def list_arrangements(
             at[level] = begins[level]
             continue
         at[level] += 1
+        looks += 1
+        if looks == LOOKS_PER_STEP:
+            looks = 0
+            work[0] -= 1
         row, variable = candidates[j], tables.edges[edge, VARIABLE]
         if used[j] or variable >= tables.scalars[N_POSITIVE] or not store.begin[variable, row]:
             continue
         target = tables.edges[edge, TARGET]
-        is_now = is_due[j] or (due[level] and not ordered)
+        is_now = j == due or (has_due[level] and not ordered)
         goes_on = completable[blocks[j], target, 1 if is_now else 0]
         ends = is_now and tables.state_exits[target + 1] > tables.state_exits[target]
         if not goes_on and not ends:
             continue
-        steps += 1
-        if steps > budget:
-            found.counts[2] += 1
-            return DONE
+        work[0] -= 1 + level // 4
+        if work[0] < 0:
+            return STOPPED, found
         put(tables, chain, level, edge, row)
         if not _may_stand(tables, events, chain, np.int64(0), level, within, earliest):
             continue
         if not follow(tables, store, chain, np.int64(0), level, edge, row):
             continue
-        if ends and after_ms <= _ends_at(tables, events, chain, level + 1) < before_ms:
+        if ends and _decided_by(tables, events, chain, level + 1) == candidates[due]:
             end = end_in(tables, store, chain, level + 1, target)
-            if end >= 0 and not _accept(tables, store, chain, level + 1, partition, end, found):
-                return FULL
+            if end >= 0 and _is_match(tables, store, chain, level + 1, partition):
+                work[0] -= STEPS_PER_EVENT * (level + 2)
+                if work[0] < 0 or found.counts[0] >= most:
+                    return STOPPED, found
+                while found.rows.shape[0] - found.counts[1] < level + 1:
+                    found = with_more_events(found)
+                if found.counts[0] >= found.partition.shape[0]:
+                    found = with_more_matches(found)
+                emit(tables, store, chain, level + 1, partition, end, found)
         if goes_on:
-            used[j], chosen[level], due[level + 1] = True, j, is_now
+            used[j], chosen[level], has_due[level + 1] = True, j, is_now
             level += 1
             states[level], edges[level] = target, tables.state_edges[target]
             begins[level] = first_of_block[j]
             at[level] = begins[level]
-    return DONE
+    return DONE, found
+
+
+@leaf
+def _is_match(tables, store, chain, n, partition):
+    """Whether a complete chain is one of this partition and HAVING is true of it."""
+    if partition_of_match(tables, store, chain, n, partition) != partition:
+        return False
+    return passes_having(tables, store, chain, n)
 
 
 @kernel
-def list_intruders(tables, store, events, match_rows, match_edges, negation, counters, candidates, most, budget):
+def list_intruders(tables, store, events, match_rows, match_edges, negation, counters, candidates, most, work):
     """What of the candidates may match a negated pattern beside a match, in some world.
 
     counters: int64 (n_counters,), the iterations that its place is in. Returns (offsets, rows, edges), int64 (k + 1,),
-    (m,), (m,), and whether `most` of them or the budget of search steps sufficed.
+    (m,), (m,), and whether `most` of them, and the search steps of `work`, int64 (1,), sufficed.
     """
     n, m = match_rows.shape[0], candidates.shape[0]
     chain = new_chain(tables, n + m + 2)
@@ -225,7 +239,7 @@ def list_intruders(tables, store, events, match_rows, match_edges, negation, cou
     used = np.zeros(m, np.bool_)
     offsets = np.zeros(most + 1, np.int64)
     rows, taken = np.empty(64, np.int64), np.empty(64, np.int64)
-    n_found, steps = 0, 0
+    n_found = 0
     level = np.int64(0)
     states[0] = tables.negations[negation, NEGATION_START]
     edges[0], at[0] = tables.state_edges[states[0]], 0
@@ -245,8 +259,8 @@ def list_intruders(tables, store, events, match_rows, match_edges, negation, cou
         row, variable = candidates[j], tables.edges[edge, VARIABLE]
         if used[j] or not store.negated[variable - tables.scalars[N_POSITIVE], row]:
             continue
-        steps += 1
-        if steps > budget:
+        work[0] -= 1 + (n + level) // 8
+        if work[0] < 0:
             return offsets[: n_found + 1], rows, taken, False
         put(tables, chain, n + level, edge, row)
         if not _may_stand(tables, events, chain, n, n + level, np.int64(_ALWAYS), earliest):

@@ -2,6 +2,9 @@
 
 Runs of a partition are a linked list; what a run has selected is a path of nodes that share their beginnings. The list
 of no partition holds the runs that broadcast events alone have made: a new partition starts with a copy of them.
+
+What one event may cost is paid from an account that each event of the stream adds to (`automaton_search`). Where that
+does not suffice the runs that the event has not been offered to are given up.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.automaton_edges import end_in, follow, is_free, passes_having, put
-from engine.kernels.automaton_search import emit, partition_of_match, with_more_events
+from engine.kernels.automaton_found import emit, partition_of_match, with_more_events
+from engine.kernels.automaton_search import STEPS_PER_EVENT, allowance_at, settle
 from engine.kernels.automaton_tables import (
     BLOCKS,
     NEXT_MATCH,
@@ -95,7 +99,7 @@ def _unroll(tables, nodes, node, chain, n):
 
 
 @kernel
-def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_told, found):
+def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_told, work, found):
     """A run has followed an edge: chain of n events, `node` before the newest; False when a match has no room."""
     row, target = chain.rows[n - 1], tables.edges[edge, TARGET]
     new = state.counts[N_NODES]
@@ -106,8 +110,13 @@ def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_t
     if not is_told:
         return True
     end = end_in(tables, store, chain, n, target)
-    if end < 0 or not passes_having(tables, store, chain, n) or not is_free(tables, store, chain, n, partition):
+    if end < 0 or not passes_having(tables, store, chain, n) or not is_free(
+        tables, store, chain, n, partition, work
+    ):  # fmt: skip
         return True
+    if work[0] < 0:
+        return True
+    work[0] -= STEPS_PER_EVENT * (n + 2)
     own = partition_of_match(tables, store, chain, n, partition)
     return emit(tables, store, chain, n, own, end, found)
 
@@ -132,8 +141,10 @@ def _n_offers(state, partition, unbound):
 
 
 @kernel
-def advance_runs(tables, store, position, previous, state, start, end, found):
+def advance_runs(tables, store, position, previous, state, start, end, terms, account, was_cut, found):
     """Offer rows start..end-1 to the runs; returns the first row not processed (end when all are), and the matches.
+
+    terms, account: see `automaton_search.list_matches`. was_cut: bool (n_rows,), written: runs have been given up.
 
     position, previous: int64, under contiguity: the place of each row in the stream, and that of the event before it in
     its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
@@ -145,9 +156,14 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
     for s in range(tables.state_edges.shape[0] - 1):
         n_out = max(n_out, tables.state_edges[s + 1] - tables.state_edges[s])
     chain = new_chain(tables, np.int64(64))
+    work = np.zeros(1, np.int64)
     for row in range(start, end):
         partition = store.partition[row]
-        needed = _n_offers(state, partition, unbound) * n_out
+        # What follows an edge is paid for, what begins is not.
+        n_begin = (1 if partition >= 0 else unbound + 1) * n_out
+        needed = min(_n_offers(state, partition, unbound) * n_out, terms[0] // STEPS_PER_EVENT + n_begin + n_out)
+        if partition >= 0 and not state.known[partition]:
+            needed += state.lengths[unbound]
         if state.nodes.shape[0] - state.counts[N_NODES] < needed:
             return row, found
         if state.runs.shape[0] - state.counts[N_LIVE] < 2 * needed:
@@ -157,6 +173,8 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
             return row, found
         if partition >= 0 and not state.known[partition]:
             _begin_known(state, partition, unbound)
+        allowance = allowance_at(account, terms, position[row])
+        work[0] = allowance
         first = partition if partition >= 0 else 0
         last = partition + 1 if partition >= 0 else unbound + 1
         for owner in range(first, last):
@@ -180,6 +198,9 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
                     keep = position[row] == position[newest] + 1
                 elif keep and strategy == PARTITION_CONTIGUITY:
                     keep = before == position[newest]
+                if keep and work[0] >= 0:
+                    work[0] -= 1
+                keep = keep and work[0] >= 0
                 if keep:
                     blocked, n = False, np.int64(0)
                     for edge in range(tables.state_edges[here], tables.state_edges[here + 1]):
@@ -187,16 +208,20 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
                             continue
                         if n == 0:
                             n = _length(state.nodes, node)
+                            work[0] -= n // 8
                             while chain.rows.shape[0] < n + 2:
                                 chain = longer_chain(tables, chain, np.int64(0))
                             _unroll(tables, state.nodes, node, chain, n)
+                        work[0] -= 1 + n // 16
                         if follow(tables, store, chain, np.int64(0), n, edge, row):
+                            work[0] -= STEPS_PER_EVENT
                             blocked = blocked or tables.edges[edge, BLOCKS] != 0
                             while found.rows.shape[0] - found.counts[1] < n + 1:
                                 found = with_more_events(found)
                             _advanced(
-                                tables, store, state, chain, n + 1, edge, node, owner, own, owner != unbound, found
-                            )
+                                tables, store, state, chain, n + 1, edge, node, owner, own, owner != unbound, work,
+                                found,
+                            )  # fmt: skip
                     keep = strategy == NEXT_MATCH and not blocked
                 if keep:
                     state.runs[run, FOLLOWING] = kept
@@ -223,11 +248,14 @@ def advance_runs(tables, store, position, previous, state, start, end, found):
                             owner,
                             own,
                             owner != unbound,
+                            work,
                             found,
                         )
             if tail >= 0:
                 state.runs[tail, FOLLOWING] = state.heads[owner]
                 state.heads[owner] = kept
+        was_cut[row] = work[0] < 0
+        settle(account, allowance - work[0])
         if partition >= 0 and strategy == PARTITION_CONTIGUITY:
             state.last_seen[partition] = position[row]
     return end, found

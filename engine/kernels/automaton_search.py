@@ -1,201 +1,309 @@
-"""Skip till any match over an automaton: the matches that end in given events, depth first.
+"""Skip till any match over an automaton: the matches that end in given events, in the order in which they are told.
 
-For each last event a pass backwards over the events of the window marks, for every edge and event, whether the match
-can still be completed as far as types and local predicates tell. The search forwards follows marked edges alone, so
-that it is given up only where a predicate between events fails.
+For each last event a pass backwards over the events of the window finds, for every state, the last event from which on
+a match can still be completed as far as types and local predicates tell. The search forwards, depth first, takes such
+events alone, so that it is given up only where a predicate between events fails, where the work for this last event is
+spent, or where all that may come is after the matches that are wanted.
+
+The work that one last event may take depends on the stream up to it alone, never on the batches that the stream came
+in: it is paid from an account that each event of the stream adds to.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from engine.kernels.automaton_edges import end_in, first_since, follow, gather, is_free, passes_having, write_values
+from engine.kernels.automaton_edges import (
+    end_in,
+    first_since,
+    follow,
+    gather,
+    is_free,
+    is_free_after,
+    passes_having,
+    rewrite_chain,
+)
+from engine.kernels.automaton_found import partition_of_match
+from engine.kernels.automaton_order import HAS_BOUND, is_beyond, most_numbers, new_best, taken_over, with_match
 from engine.kernels.automaton_tables import (
-    MUST_BE_KEYED,
     N_POSITIVE,
     SOURCE,
     TARGET,
+    UNBOUNDED,
     VARIABLE,
     WITHIN_MS,
+    longer_chain,
     new_chain,
 )
 from engine.kernels.compiling import kernel, leaf
 
-DONE, FULL = 0, 1
+DONE, NEEDS_RANKS, STOPPED = 0, 1, 2
 
+BALANCE, AT_POSITION = 0, 1
+"""Places in the account: search steps that are left, and the place in the stream up to which it has been paid in."""
 
-class Found(NamedTuple):
-    """Room for matches: partition, exit int64 (k,); offsets int64 (k + 1,); values float64 (k, n_returns); of their
-    events rows, edges int64 (m,), iterations int64 (m, depth). counts: int64 (3,): matches, events, search steps that
-    the budget did not cover."""
-
-    partition: npt.NDArray[np.int64]
-    exit: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
-    rows: npt.NDArray[np.int64]
-    edges: npt.NDArray[np.int64]
-    iterations: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-
-
-@kernel
-def emit(tables, store, chain, n, partition, end, found):
-    """Add a match of n events; False when there is no room for it."""
-    k, m = found.counts[0], found.counts[1]
-    if k >= found.partition.shape[0] or m + n > found.rows.shape[0]:
-        return False
-    found.partition[k] = partition
-    found.exit[k] = end
-    write_values(tables, store, chain, n, found.values[k])
-    found.rows[m : m + n] = chain.rows[:n]
-    found.edges[m : m + n] = chain.edges[:n]
-    found.iterations[m : m + n] = chain.iterations[:n]
-    found.offsets[k + 1] = m + n
-    found.counts[0] = k + 1
-    found.counts[1] = m + n
-    return True
-
-
-@kernel
-def with_more_events(found):
-    """The same matches with twice the room for events."""
-    m = found.counts[1]
-    room = 2 * found.rows.shape[0] + 16
-    rows, edges = np.empty(room, np.int64), np.empty(room, np.int64)
-    iterations = np.zeros((room, found.iterations.shape[1]), np.int64)
-    rows[:m], edges[:m], iterations[:m] = found.rows[:m], found.edges[:m], found.iterations[:m]
-    return Found(
-        found.partition, found.exit, found.offsets, found.values, rows, edges, iterations, found.counts
-    )  # fmt: skip
+LOOKS_PER_STEP = 64
+"""Looks at an event in a pass over many, in the time of one search step."""
+STEPS_PER_EVENT = 4
+"""What it costs to tell an event of a match, for it takes memory."""
 
 
 @leaf
-def partition_of_match(tables, store, chain, n, partition):
-    """The partition of a match: BROADCAST (-1) when all its events are of broadcast types."""
-    if not tables.scalars[MUST_BE_KEYED]:
-        return partition
-    for at in range(n):
-        if store.partition[chain.rows[at]] >= 0:
-            return partition
-    return -1
+def allowance_at(account, terms, position):
+    """How much work the event at this place of the stream may take; pays in for all events up to it.
+
+    account: int64 (2,). terms: int64 (3,): the most work for one event, the most that the account may hold, what each
+    event of the stream adds.
+    """
+    account[BALANCE] = min(terms[1], account[BALANCE] + terms[2] * max(position + 1 - account[AT_POSITION], 0))
+    account[AT_POSITION] = max(account[AT_POSITION], position + 1)
+    return min(terms[0], max(account[BALANCE], 0))
 
 
-@kernel
-def _mark(tables, store, candidates, m, following):
-    """following[e, j]: the first candidate from j on that edge e may take on the way to the last candidate, m if none.
+@leaf
+def settle(account, spent):
+    """Pay for work that has been done."""
+    account[BALANCE] -= spent
+
+
+@leaf
+def usable(tables, store, candidates, m):
+    """Leave of the candidates those that some variable may take, from the first one on that may begin a match; their
+    number."""
+    kept, begun = 0, False
+    for k in range(m):
+        row = candidates[k]
+        if not begun:
+            for edge in range(tables.state_edges[0], tables.state_edges[1]):
+                begun = begun or store.begin[tables.edges[edge, VARIABLE], row]
+        if not begun:
+            continue
+        fits = False
+        for variable in range(tables.scalars[N_POSITIVE]):
+            fits = fits or store.begin[variable, row]
+        if fits:
+            candidates[kept] = row
+            kept += 1
+    return kept
+
+
+@leaf
+def _mark(tables, store, candidates, m, completable, following, work):
+    """completable[s]: the last candidate from which on state s leads to a match that the last of m candidates ends, -1:
+    none. following[v, j]: the first candidate from j on that variable v may take, m if none.
 
     Returns whether a match can begin.
     """
-    n_states = tables.state_edges.shape[0] - 1
-    n_edges = tables.edges.shape[0]
-    alive = np.zeros(n_states, np.bool_)
-    reached = np.zeros(n_states, np.bool_)
-    following[:, m] = m
+    n_edges, n_positive = tables.edges.shape[0], tables.scalars[N_POSITIVE]
+    completable[:] = -1
+    for variable in range(n_positive):
+        following[variable, m] = m
+        for j in range(m - 1, -1, -1):
+            following[variable, j] = j if store.begin[variable, candidates[j]] else following[variable, j + 1]
+    looks = m * n_positive
+    n_left = 0
+    for s in range(completable.shape[0]):
+        if tables.state_edges[s] < tables.state_edges[s + 1]:
+            n_left += tables.edges[tables.state_edges[s], VARIABLE] < n_positive
     for j in range(m - 1, -1, -1):
+        if n_left == 0:
+            break
         row = candidates[j]
+        looks += n_edges
         for e in range(n_edges):
-            following[e, j] = following[e, j + 1]
-            variable = tables.edges[e, VARIABLE]
-            if variable >= tables.scalars[N_POSITIVE] or not store.begin[variable, row]:
+            source, variable = tables.edges[e, SOURCE], tables.edges[e, VARIABLE]
+            if completable[source] >= 0 or variable >= n_positive or not store.begin[variable, row]:
                 continue
             target = tables.edges[e, TARGET]
-            completes = tables.state_exits[target + 1] > tables.state_exits[target] if j == m - 1 else alive[target]
+            if j == m - 1:
+                completes = tables.state_exits[target + 1] > tables.state_exits[target]
+            else:
+                completes = completable[target] > j
             if completes:
-                following[e, j] = j
-                reached[tables.edges[e, SOURCE]] = True
-        for s in range(n_states):
-            alive[s] = alive[s] or reached[s]
-    return alive[0]
+                completable[source] = j
+                n_left -= 1
+    work[0] -= looks // LOOKS_PER_STEP
+    return completable[0] >= 0
 
 
 @kernel
-def _search(tables, store, chain, candidates, m, following, partition, budget, found):
-    """Add the matches that end in the last of m candidates; FULL when there is no room for them."""
+def _least_ranks(tables, store, candidates, m, ranks):
+    """int64 (n_positive, m + 1): the least rank of an event from candidate j on that a variable may take."""
+    n_positive = tables.scalars[N_POSITIVE]
+    least = np.full((n_positive, m + 1), UNBOUNDED, np.int64)
+    for variable in range(n_positive):
+        for j in range(m - 1, -1, -1):
+            least[variable, j] = least[variable, j + 1]
+            if store.begin[variable, candidates[j]]:
+                least[variable, j] = min(least[variable, j], ranks[candidates[j]])
+    return least
+
+
+@kernel
+def _ended(
+    tables, store, chain, last, level, state, partition, ranks, wanted, work, best
+):  # fmt: skip
+    """Add the matches of `level` events in this state that the last event ends: (status, the best ones, the chain)."""
+    if chain.rows.shape[0] < level + 3:
+        chain = longer_chain(tables, chain, level)
+    for edge in range(tables.state_edges[state], tables.state_edges[state + 1]):
+        target = tables.edges[edge, TARGET]
+        if not store.begin[tables.edges[edge, VARIABLE], last]:
+            continue
+        if tables.state_exits[target + 1] == tables.state_exits[target]:
+            continue
+        work[0] -= 1 + level // 16
+        if work[0] < 0:
+            return STOPPED, best, chain
+        if not follow(tables, store, chain, np.int64(0), level, edge, last):
+            continue
+        end = end_in(tables, store, chain, level + 1, target)
+        if end >= 0 and _is_match(tables, store, chain, level + 1, partition, work):
+            if best.found.counts[0] > 0 and ranks.shape[0] == 0:
+                return NEEDS_RANKS, best, chain
+            work[0] -= STEPS_PER_EVENT * (level + 2)
+            best = with_match(tables, store, chain, level + 1, partition, end, ranks, wanted, best)
+        if work[0] < 0:
+            return STOPPED, best, chain
+    return DONE, best, chain
+
+
+@kernel
+def _search(
+    tables, store, chain, candidates, m, completable, following, partition, ranks, wanted, work, best
+):  # fmt: skip
+    """Add the matches that end in the last of m candidates to the best ones: (status, these, the chain).
+
+    What ends at once comes before what goes on, as it does in listing order.
+    """
     states = np.empty(m + 1, np.int64)
     edges = np.empty(m + 1, np.int64)
     at = np.empty(m + 1, np.int64)
-    level, steps = np.int64(0), 0
+    after = np.zeros(m + 1, np.int64)
+    key = np.empty(0, np.int64)
+    least = np.empty((0, 0), np.int64)
+    level, last = np.int64(0), candidates[m - 1]
     chain.counters[0, :] = 0
     states[0], edges[0], at[0] = 0, tables.state_edges[0], 0
-    while level >= 0:
+    status, best, chain = _ended(
+        tables, store, chain, last, level, states[0], partition, ranks, wanted, work, best
+    )  # fmt: skip
+    while level >= 0 and status == DONE:
         state, edge = states[level], edges[level]
         if edge >= tables.state_edges[state + 1]:
             level -= 1
             continue
-        j = following[edge, at[level]]
-        if j >= m:
+        target = tables.edges[edge, TARGET]
+        j = following[tables.edges[edge, VARIABLE], at[level]]
+        if j >= min(m - 1, completable[target]):
             edges[level] += 1
-            at[level] = _first_of(chain, candidates, level, m)
+            at[level] = after[level]
             continue
         at[level] = j + 1
-        steps += 1
-        if steps > budget:
-            found.counts[2] += 1
-            return DONE
+        work[0] -= 1 + level // 16
+        if work[0] < 0:
+            return STOPPED, best, chain
         if not follow(tables, store, chain, np.int64(0), level, edge, candidates[j]):
             continue
-        target = tables.edges[edge, TARGET]
-        if j == m - 1:
-            end = end_in(tables, store, chain, level + 1, target)
-            if end >= 0 and not _accept(tables, store, chain, level + 1, partition, end, found):
-                return FULL
-        else:
-            level += 1
-            states[level], edges[level], at[level] = target, tables.state_edges[target], j + 1
-    return DONE
+        if best.state[HAS_BOUND] != 0:
+            if key.shape[0] == 0:
+                key = np.empty(most_numbers(tables, m), np.int64)
+                least = _least_ranks(tables, store, candidates, m, ranks)
+            work[0] -= level // 8
+            if is_beyond(tables, chain, level + 1, ranks, least, j + 1, best, key):
+                continue
+        level += 1
+        states[level], edges[level], at[level], after[level] = target, tables.state_edges[target], j + 1, j + 1
+        status, best, chain = _ended(
+            tables, store, chain, last, level, target, partition, ranks, wanted, work, best
+        )  # fmt: skip
+    return status, best, chain
 
 
 @kernel
-def _first_of(chain, candidates, level, m):
-    """The first candidate after the newest event of a chain of `level` events."""
-    if level == 0:
-        return 0
-    return np.searchsorted(candidates[:m], chain.rows[level - 1]) + 1
+def _is_match(tables, store, chain, n, partition, work):
+    """Whether a complete chain is a match of this partition; with less than no work left that is not known."""
+    if partition_of_match(tables, store, chain, n, partition) != partition:
+        return False
+    if not passes_having(tables, store, chain, n):
+        return False
+    return is_free(tables, store, chain, n, partition, work) and work[0] >= 0
 
 
 @kernel
-def _accept(tables, store, chain, n, partition, end, found):
-    """Add a complete chain if it is a match of this partition; False when there is no room."""
-    own = partition_of_match(tables, store, chain, n, partition)
-    if own != partition or not passes_having(tables, store, chain, n):
-        return True
-    return not is_free(tables, store, chain, n, partition) or emit(tables, store, chain, n, partition, end, found)
+def list_matches(tables, store, position, ranks, lasts, first_last, most, terms, account, was_cut, found):
+    """Add the matches that end in lasts[first_last] and later ones, in order, until there are `most`.
 
-
-@kernel
-def list_matches(tables, store, lasts, first_last, first_partition, budget, found):
-    """Add the matches that end in lasts[first_last], from partition `first_partition` on, and in all later ones.
-
-    lasts: int64, rows that may end a match. A broadcast row ends matches of every partition. budget: search steps per
-    last event and partition. Returns (status, number of the last event, partition, matches and events before it): with
-    FULL not all matches of that one are there.
+    position: int64 (n_rows,), places in the stream. ranks: int64 (n_rows,), the places of ids among all ids around;
+    empty while nobody needs them. lasts: int64, rows that may end a match; a broadcast row ends matches of every
+    partition. terms, account: see `allowance_at`. was_cut: bool (n_lasts,), written: not all matches of a last event are there. Returns (status,
+    number of the last event, the matches): with NEEDS_RANKS it is to be asked again from that one on, with ranks.
     """
     n_partitions = store.starts.shape[0] - 2
     candidates = np.empty(256, np.int64)
-    following = np.empty((tables.edges.shape[0], 257), np.int64)
-    chain = new_chain(tables, np.int64(258))
+    following = np.empty((tables.scalars[N_POSITIVE], 257), np.int64)
+    completable = np.empty(tables.state_edges.shape[0] - 1, np.int64)
+    chain = new_chain(tables, np.int64(66))
+    work = np.zeros(1, np.int64)
     for number in range(first_last, lasts.shape[0]):
         last = lasts[number]
+        wanted = most - found.counts[0]
+        if wanted <= 0:
+            return DONE, number, found
+        allowance = allowance_at(account, terms, position[last])
+        work[0] = allowance
+        best = new_best(tables)
+        status = DONE
+        least = store.t_ms[last] - tables.scalars[WITHIN_MS]
         own = store.partition[last]
         begin, stop = (own, own + 1) if own >= 0 else (-1, n_partitions)
-        if number == first_last:
-            begin = max(begin, first_partition)
-        least = store.t_ms[last] - tables.scalars[WITHIN_MS]
         for partition in range(begin, stop):
-            earliest = min(first_since(store, np.int64(-1), least), first_since(store, np.int64(partition), least))
+            from_own = first_since(store, np.int64(partition), least)
+            if partition >= 0 and from_own > last:
+                continue
+            earliest = min(first_since(store, np.int64(-1), least), from_own)
             m = gather(store, partition, earliest, last + 1, candidates)
             if m > candidates.shape[0]:
                 candidates = np.empty(2 * m, np.int64)
-                following = np.empty((tables.edges.shape[0], 2 * m + 1), np.int64)
-                chain = new_chain(tables, 2 * m + 2)
+                following = np.empty((tables.scalars[N_POSITIVE], 2 * m + 1), np.int64)
                 gather(store, partition, earliest, last + 1, candidates)
-            if m == 0 or not _mark(tables, store, candidates, m, following):
+            m = usable(tables, store, candidates, m)
+            if m == 0 or not _mark(tables, store, candidates, m, completable, following, work):
                 continue
-            n_matches, n_events = found.counts[0], found.counts[1]
-            if _search(tables, store, chain, candidates, m, following, partition, budget, found) == FULL:
-                return FULL, number, partition, n_matches, n_events
-    return DONE, lasts.shape[0], 0, found.counts[0], found.counts[1]
+            status, best, chain = _search(
+                tables, store, chain, candidates, m, completable, following, np.int64(partition), ranks, wanted, work,
+                best,
+            )  # fmt: skip
+            if status != DONE:
+                break
+        if status == NEEDS_RANKS:
+            return NEEDS_RANKS, number, found
+        was_cut[number] = status == STOPPED
+        settle(account, allowance - work[0])
+        found = taken_over(tables, best, wanted, found)
+    return DONE, lasts.shape[0], found
+
+
+@kernel
+def free_after(tables, store, position, partition, exit, offsets, rows, edges, terms, account, was_cut):
+    """bool (n,): which of n matches have no negated pattern in a place at their end.
+
+    All events up to first + WITHIN are in the store, and the matches are in the order of their first events. Their
+    events: rows, edges at offsets[k] : offsets[k + 1]. terms, account: see `allowance_at`; what a match may cost is paid
+    at the place of its first event. was_cut: bool (n,), written: that was not enough, and it is not known.
+    """
+    n = partition.shape[0]
+    free = np.zeros(n, np.bool_)
+    chain = new_chain(tables, np.int64(66))
+    work = np.zeros(1, np.int64)
+    for k in range(n):
+        start, end = offsets[k], offsets[k + 1]
+        while chain.rows.shape[0] < end - start + 2:
+            chain = longer_chain(tables, chain, np.int64(0))
+        length = rewrite_chain(tables, chain, rows[start:end], edges[start:end])
+        allowance = allowance_at(account, terms, position[rows[start]])
+        work[0] = allowance - 1
+        free[k] = is_free_after(tables, store, chain, np.int64(length), partition[k], exit[k], work) and work[0] >= 0
+        was_cut[k] = work[0] < 0
+        settle(account, allowance - work[0])
+    return free

@@ -36,6 +36,9 @@ COUNT_EVENTS, COUNT, SUM, MIN, MAX, AVG, STDDEV, VALUE_OF_FIRST, VALUE_OF_LAST =
 # Ranges of aggregates.
 WHOLE, UP_TO_CURRENT, UP_TO_LAST = 0, 1, 2
 
+# Columns of Tables.naming.
+NAME, KLEENE, ALWAYS = 0, 1, 2
+
 # Columns of Tables.negations.
 NEGATION_START, BESIDE, BESIDE_END = 0, 1, 2
 
@@ -57,7 +60,9 @@ class Tables(NamedTuple):
     counter, 1 for a restart. crossings: (n, 2) negation, 1 when the iteration has begun. checks: (n, 4). conditions:
     (n, 7). contexts: groups. terms: (n, 5). paths: groups of variable v at path_bounds[v:v + 2]. in_context: bool
     (n_conditions, n_variables), the variable is inside all groups of the context. negations: (n, 3); beside: (n, 2)
-    occurrence, depth. parallel: (n_occurrences, n_occurrences), depth or -1. returns: conditions. scalars: (9,).
+    occurrence, depth. parallel: (n_occurrences, n_occurrences), depth or -1. returns: conditions. naming: (n_positive,
+    3): the place of a variable's name among all in the order of letters, whether it may have several events in one
+    iteration, whether every match has an event of it. scalars: (9,).
     """
 
     code: npt.NDArray[np.int32]
@@ -81,6 +86,7 @@ class Tables(NamedTuple):
     beside: npt.NDArray[np.int64]
     parallel: npt.NDArray[np.int64]
     returns: npt.NDArray[np.int64]
+    naming: npt.NDArray[np.int64]
     scalars: npt.NDArray[np.int64]
 
 

@@ -39,6 +39,10 @@ from engine.kernels.window import cut, joint, share_inside
 
 NO_CHAIN_ROOM = -1.0
 
+TOLERANCE = 1e-12
+"""Confidences that differ by less are equal, and `CONFIDENCE >= c` admits from c - TOLERANCE on: they are computed to
+about a tenth of this. The one place for all runtimes; the oracle states it anew, as what the clause means."""
+
 _FIRST_ROOM = 32
 """Cells, and half of the coefficients, that most chains do with; arrays that are too short give way to longer ones."""
 
@@ -367,6 +371,7 @@ def _confidence_in_window(chain, events, depth, within_ms):
 
 __all__ = [
     "NO_CHAIN_ROOM",
+    "TOLERANCE",
     "Chain",
     "absent_confidence",
     "begin_chain",

@@ -112,8 +112,11 @@ def search_order(events, candidates):
             rows[to] = rows[to - 1]
             to -= 1
         rows[to] = row
-    reach = np.arange(n)
+    is_precise = True
     for a in range(n):
+        is_precise = is_precise and events.lo_ms[rows[a]] == events.hi_ms[rows[a]]
+    reach = np.arange(n)
+    for a in range(0 if is_precise else n):  # precise events stand in their order, or at one time
         for b in range(n - 1, a, -1):
             if may_precede(events, rows[b], rows[a]):
                 reach[a] = b

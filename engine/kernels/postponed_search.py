@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.kernels.absence import TOO_MUCH_WORK
 from engine.kernels.compiling import kernel, leaf
+from engine.kernels.confidence import TOLERANCE
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import may_precede, separated
 from engine.kernels.postponed_state import (
@@ -40,9 +41,6 @@ IN_SEVERAL_GAPS = -3.0
 _MOST_TERMS = 4_096
 _ROUNDING = 1e-13
 """A difference of sums that is less is rounding."""
-
-TOLERANCE = 1e-12
-"""Confidences are computed to about this; a threshold is met up to it."""
 
 
 @kernel

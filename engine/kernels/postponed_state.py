@@ -26,8 +26,10 @@ TAKE = 1
 PROCEED = 2
 
 ABSENT = 0
-PRESENT = 1
-UNCERTAIN = 2
+UNCERTAIN = 1
+PRESENT = 2
+"""What is known of a negated event in its place; the greatest decides over several: one that is there in every world
+leaves no match, whatever the others."""
 
 
 class Tables(NamedTuple):

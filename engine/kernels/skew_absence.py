@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.kernels.absence import TOO_MUCH_WORK, absent_confidence, total
 from engine.kernels.compiling import kernel
-from engine.kernels.ordering import Events
+from engine.kernels.ordering import Events, clock_before
 from engine.kernels.skew import MAX_EVALUATIONS
 from engine.kernels.skew_events import has_skew, numbered_offsets, own_distributions, shared_offsets
 from engine.kernels.skew_offset import TOO_MUCH
@@ -42,16 +42,18 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
     degrees = np.zeros(n_all, np.int64)
     weight_at, weights = own_distributions(events, every, at, n_all, shared, lo, hi, knots, degrees)
     clock = np.empty(n_all, np.int64)
-    source_seq = np.empty(n_all, np.int64)
+    source_seq = np.zeros(n_all, np.int64)  # the place in its clock's order, which may go by row number where times tie
     for r in range(n_all):
         row = every[at[r]]
         clock[r] = events.clock[row]
-        source_seq[r] = events.source_seq[row]
+        for other in every:
+            source_seq[r] += clock[r] >= 0 and events.clock[other] == clock[r] and clock_before(events, other, row)
         if lo[r] == hi[r] and events.skew[row] > 0:
-            # Not precise, as its offset is not known: at this time, and never a millisecond later.
-            hi[r] += 1
+            # Not precise, as its offset is not known: at this time, and never a millisecond earlier. Its end stays what
+            # it is: the order of one clock goes by that.
+            lo[r] -= 1
             weight_at[r] = weights.shape[0]
-            weights = np.append(weights, np.array([1.0, 0.0]))
+            weights = np.append(weights, np.array([0.0, 1.0]))
     gathered = Events(
         lo.copy(),
         hi.copy(),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar
 
-from engine.events import MAX_EXACT_INT
+from engine.events import MAX_EXACT_INT, lone_surrogate
 from engine.language.ast import Literal, Negative, Parameter, Query, walk
 from engine.language.build_expression import negated
 from engine.language.scopes import Checked
@@ -65,6 +65,13 @@ def _check(name: str, value: object, checked: Checked) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise checked.error(
             None, f"the parameter {name} is given {value!r} ({type(value).__name__})", "a number or text"
+        )
+    if isinstance(value, str) and lone_surrogate(value) is not None:
+        raise checked.error(
+            None,
+            f"the parameter {name} is given {value!a}, with half of a surrogate pair",
+            "Unicode text",
+            "write the whole character; on a command line, in UTF-8",
         )
     if isinstance(value, float) and not math.isfinite(value):
         raise checked.error(None, f"the parameter {name} is given {value}", "a finite number")

@@ -15,7 +15,8 @@ from typing import TypeVar
 from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
 
-from engine.errors import QuerySyntaxError
+from engine.errors import QuerySyntaxError, Span
+from engine.events import lone_surrogate
 from engine.language.ast import Expression, Query
 from engine.language.build_expression import build_expression
 from engine.language.build_query import build_query
@@ -42,6 +43,7 @@ def parse_expression(text: str, name: str = "expression") -> Expression:
 def _parse(text: str, name: str, start: str, build: Callable[[Branch, Source], _Built]) -> _Built:
     _check_size(text, name)
     source = Source(text, name)
+    _check_unicode(source)
     try:
         tree = _tree(source, start)
         _check_depth(tree, source)
@@ -57,6 +59,20 @@ def _check_size(text: str, name: str) -> None:
         )
     if not text.strip():
         raise QuerySyntaxError("the text is empty", None, "a query: PATTERN ... WHERE ... WITHIN ...", name=name)
+
+
+def _check_unicode(source: Source) -> None:
+    at = lone_surrogate(source.text)
+    if at is None:
+        return
+    line = source.text.count("\n", 0, at) + 1
+    column = at - source.text.rfind("\n", 0, at)
+    raise source.syntax_error(
+        Span(line, column, line, column + 1),
+        f"half of a surrogate pair (U+{ord(source.text[at]):04X}), which is no character",
+        "Unicode text",
+        "write the whole character, or leave it out",
+    )
 
 
 def _tree(source: Source, start: str) -> Branch:

@@ -37,9 +37,10 @@ class Reading:
 def read_conjuncts(predicates: Sequence[Expression], scope: Scope) -> tuple[Reading, ...]:
     """One Reading per predicate, in their order; the predicates have passed the type checker.
 
-    A conjunct with b[i-1] or an aggregate over b[..i-1] starts at the second event, where these exist. One on b's own
-    attributes alone starts there, too, when another conjunct constrains b[1] alone: the two are begin and take.
-    Every other conjunct with b[i] holds for all events of b.
+    A conjunct with b[i-1] or an aggregate over b[..i-1] starts at the second event, where these exist. One on
+    attributes of b alone starts there, too, when another conjunct constrains b[1] alone: the two are begin and take.
+    An aggregate over b[] is no attribute but a relation to the whole list. Every other conjunct with b[i] holds for all
+    events of b.
     """
     firsts: dict[str, Expression] = {}
     for predicate in predicates:
@@ -80,7 +81,7 @@ def _read(predicate: Expression, firsts: dict[str, Expression]) -> Reading:
     if before:
         reason = f"{print_expression(before[0])} needs an event before"
         return Reading(Start.FROM_SECOND, v, f"{text} holds from the second event of {v} on: {reason}")
-    if v in firsts and all(reference.variable == v for reference in references):
+    if v in firsts and all(isinstance(r, Attribute) and r.variable == v for r in references):
         reason = f"the first is constrained by {print_expression(firsts[v])}"
         return Reading(Start.FROM_SECOND, v, f"{text} holds from the second event of {v} on: {reason}")
     return Reading(Start.FROM_FIRST, v, f"{text} holds for every event of {v}")

@@ -16,20 +16,19 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
-from engine.kernels import automaton_runs, automaton_search
-from engine.kernels.automaton_edges import is_free_after, rewrite_chain
-from engine.kernels.automaton_tables import Rows, new_chain
+from engine.kernels import automaton_runs
 from engine.language import ast
 from engine.matching.arrangement import Arrangements
 from engine.matching.automaton_arrays import tables
-from engine.matching.automaton_memory import Pending, RunsMemory, grown, room, taken
+from engine.matching.automaton_memory import Pending, RunsMemory, room, taken
+from engine.matching.automaton_precise import Listed, PreciseSearch
 from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable
 from engine.matching.distinct import distinct
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.imprecise import MOST_MATCHES, ImpreciseMatching
 from engine.matching.interner import Interner
-from engine.matching.listed import ListedMatches, Matches
+from engine.matching.listed import Cut, ListedMatches, Matches
 from engine.matching.neighbours import Neighbours
 from engine.matching.postponed_context import check_weights
 from engine.matching.promise import longest_interval_ms, promised_ms
@@ -37,14 +36,14 @@ from engine.matching.results import Results, TakesMatches
 from engine.matching.rows import MatchRow
 from engine.matching.store import BROADCAST, EventStore, MovesBack
 from engine.matching.stream import StreamColumns
+from engine.matching.work import WorkAccount
 from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.branches import is_plain
 from engine.uncertainty.possibilities import Possibilities
 
 _STATE_VERSION = 1
 _LEAST_ROWS = 4096
 """Stores below this size are not compacted."""
-_BUDGET_FACTOR = 50
-"""Listing may take this many times `work_budget` search steps per last event and partition, as the postponed one."""
 
 
 class _Sure(NamedTuple):
@@ -58,8 +57,7 @@ class _Sure(NamedTuple):
 class AutomatonRuntime:
     """Run state of one query; implements `engine.matching.base.Runtime`.
 
-    But for skip till any match imprecise events are refused and counted in `n_rejected`. `n_unfinished` counts
-    searches that the work budget stopped.
+    But for skip till any match imprecise events are refused and counted in `n_rejected`.
     """
 
     def __init__(
@@ -69,7 +67,6 @@ class AutomatonRuntime:
         self.plan = plan
         self.limits = limits
         self.n_rejected = 0
-        self.n_work_stopped = 0
         self.store = EventStore(plan, interner, placed=True)
         self._interner = interner
         self._by_runs = plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH
@@ -85,9 +82,10 @@ class AutomatonRuntime:
         self._depth = max((len(path) for path in plan.states.paths), default=0)
         self._waits = any(end.crossings for end in plan.states.exits)
         self._results: TakesMatches = results or Results(
-            plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=()
+            plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=shapes_of(plan)
         )
         self._pending = taken(room(len(plan.returns), self._depth))
+        self._work, self._work_after = WorkAccount(limits.work_budget), WorkAccount(limits.work_budget)
         self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)
         self._compact_at = _LEAST_ROWS
         self._arrangements = Arrangements(plan.states)
@@ -126,14 +124,16 @@ class AutomatonRuntime:
         if self._is_postponed:
             matches = self._postponed(watermark_ms)
         else:
-            found, unfinished = self._find(start, end)
+            (found, cut), unfinished = self._find(start, end), False
             if found.n_matches > self.limits.max_listed:
                 found, unfinished = found.chosen(np.arange(self.limits.max_listed)), True
-            decided = self._decided(Pending.joined([self._pending, found]), watermark_ms)
-            matches = self._matches(decided, unfinished=unfinished)
+            if self._waits:
+                found, of_decided = self._decided(Pending.joined([self._pending, found]), watermark_ms)
+                cut = tuple(dict.fromkeys((*cut, *of_decided)))
+            matches = self._matches(found, unfinished=unfinished, cut=cut)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         longest_ms = 2 * longest_interval_ms(self.store) if self.store.n_imprecise else 0
-        if self._has_ways:
+        if self._has_ways and not matches.in_order:
             matches = distinct(matches)
         rows = self._results.take(matches, stream, watermark_ms, longest_ms=longest_ms)
         if len(self.store) >= self._compact_at:
@@ -165,35 +165,24 @@ class AutomatonRuntime:
 
     # -------------------------------------------------------------- matching
 
-    def _find(self, start: int, end: int) -> tuple[Pending, bool]:
-        """The matches that end in rows start..end-1, and whether a limit stopped the search for them."""
-        if start == end:
-            return taken(room(len(self.plan.returns), self._depth)), False
-        return self._follow_runs(start, end) if self._by_runs else self._list(start, end)
+    def _find(self, start: int, end: int) -> Listed:
+        """The matches that end in rows start..end-1, in listing order; more than there is room for when there are."""
+        search = self._search()
+        most = self.limits.max_listed + 1
+        if self._by_runs:
+            return search.follow(self._memory, start, end, most)
+        return search.list(start, end, most if self._waits else min(most, self._results.n_wanted))
 
-    def _list(self, start: int, end: int) -> tuple[Pending, bool]:
-        lasts = start + np.flatnonzero(self._masks.begin[self._final_variables(), start:end].any(axis=0))
-        found = room(len(self.plan.returns), self._depth)
-        rows, budget = self._rows(), self.limits.work_budget * _BUDGET_FACTOR
-        number, partition = 0, BROADCAST
-        while True:
-            status, number, partition, n_matches, n_events = automaton_search.list_matches(
-                self._tables, rows, lasts, number, partition, budget, found
-            )
-            if status == automaton_search.DONE:
-                self.n_work_stopped += int(found.counts[2])
-                return taken(found), bool(found.counts[2])
-            if int(found.counts[0]) > self.limits.max_listed:
-                return taken(found), True
-            found = grown(found, n_matches, n_events)
+    def _search(self) -> PreciseSearch:
+        return PreciseSearch(self.plan, self.store, self._masks, self._tables, self._work, self._work_after)
 
     def _postponed(self, watermark_ms: int) -> Matches:
         """The matches that are decided at this watermark where some events are imprecise."""
-        matching = ImpreciseMatching(self.plan, self.store, self._tables, self._rows(), self._arrangements)
-        budget = self.limits.work_budget * _BUDGET_FACTOR
+        matching = ImpreciseMatching(
+            self.plan, self.store, self._tables, self._search().rows(), self._arrangements, self._work
+        )
         most = min(self.limits.max_listed, MOST_MATCHES)
-        found, unfinished = matching.matches(self._watermark_ms, watermark_ms, budget, most)
-        self.n_work_stopped += unfinished
+        (found, cut), unfinished = matching.matches(self._watermark_ms, watermark_ms, most)
         found = Pending.joined([self._pending, found])
         ends = matching.ends(found)
         if self._waits:
@@ -208,80 +197,25 @@ class AutomatonRuntime:
         possible = None
         if self._is_united or self.limits.possibilities:
             possible = tuple(matching.possibilities(found, number) for number in range(found.n_matches))
-        return self._matches(found, _Sure(confidence[sure], ends[sure], possible), unfinished=unfinished)
-
-    def _final_variables(self) -> list[int]:
-        """Variables whose event may be the last of a match."""
-        ends = {end.state for end in self.plan.states.exits}
-        edges = [edge for edge in self.plan.states.edges if edge.target in ends]
-        variables = {int(self._positive[edge.occurrence]) for edge in edges}
-        return sorted(v for v in variables if v < self.plan.states.n_positive)
-
-    def _follow_runs(self, start: int, end: int) -> tuple[Pending, bool]:
-        self._memory.know_partitions(self.store.n_partitions)
-        rows = self._rows()
-        parts: list[Pending] = []
-        found = room(len(self.plan.returns), self._depth)
-        n_listed, unfinished = 0, False
-        while start < end:
-            start, found = automaton_runs.advance_runs(
-                self._tables, rows, self.store.position, self.store.previous, self._memory.state, start, end, found
-            )
-            part = taken(found)
-            n_listed += part.n_matches
-            unfinished = unfinished or n_listed > self.limits.max_listed
-            if not unfinished or not parts:
-                parts.append(part)
-            wants_matches = bool(found.counts[2])
-            if wants_matches:
-                found = grown(found, 0, 0)
-            elif start < end:
-                self._memory.grow()
-            found.counts[:] = 0
-        return Pending.joined(parts), unfinished
-
-    def _rows(self) -> Rows:
-        store, n = self.store, len(self.store)
-        partitions = store.partition[:n]
-        order = np.argsort(partitions, kind="stable")
-        bounds = np.arange(BROADCAST, store.n_partitions + 1)
-        return Rows(
-            store.t_lo_ms[:n],
-            partitions,
-            store.columns,
-            self._masks.begin,
-            self._masks.negated,
-            order.astype(np.int64),
-            np.searchsorted(partitions[order], bounds).astype(np.int64),
-        )
+        return self._matches(found, _Sure(confidence[sure], ends[sure], possible), unfinished=unfinished, cut=cut)
 
     # --------------------------------------------------------------- results
 
-    def _decided(self, matches: Pending, watermark_ms: int) -> Pending:
+    def _decided(self, matches: Pending, watermark_ms: int) -> Listed:
         """The matches that nothing can change any more; the others wait in `_pending`."""
-        if not self._waits or not matches.n_matches:
-            return matches
+        if not matches.n_matches:
+            return Listed(matches, ())
         first_ms = self.store.t_lo_ms[matches.rows[matches.offsets[:-1]]]
         due: BoolArray = (first_ms + self.plan.within_ms < watermark_ms) | ~self._is_waiting(matches)
         self._pending = matches.chosen(np.flatnonzero(~due))
-        matches = matches.chosen(np.flatnonzero(due))
-        rows = self._rows()
-        free = [number for number in range(matches.n_matches) if self._is_free_after(rows, matches, number)]
-        return matches.chosen(np.array(free, np.int64))
+        return self._search().free_after(matches.chosen(np.flatnonzero(due)))
 
     def _is_waiting(self, matches: Pending) -> BoolArray:
         waiting = np.array([bool(end.crossings) for end in self.plan.states.exits], np.bool_)
         return np.asarray(waiting[matches.exit], np.bool_)
 
-    def _is_free_after(self, rows: Rows, matches: Pending, number: int) -> bool:
-        events = slice(int(matches.offsets[number]), int(matches.offsets[number + 1]))
-        chain = new_chain(self._tables, events.stop - events.start + 2)
-        n = rewrite_chain(self._tables, chain, matches.rows[events], matches.edges[events])
-        partition, end = int(matches.partition[number]), int(matches.exit[number])
-        return bool(is_free_after(self._tables, rows, chain, n, partition, end))
-
-    def _matches(self, found: Pending, sure: _Sure | None = None, *, unfinished: bool) -> Matches:
-        """`sure` None: precise events, in the order of the stream; some of these matches may be found twice."""
+    def _matches(self, found: Pending, sure: _Sure | None = None, *, unfinished: bool, cut: Cut) -> Matches:
+        """`sure` None: precise events, matches in listing order."""
         edges = np.array([edge.occurrence for edge in self.plan.states.edges], np.int64)
         components = self._positive[edges[found.edges]]
         iterations = None
@@ -300,11 +234,12 @@ class AutomatonRuntime:
             values=found.values,
             ends=None if sure is None or self._arrangements.are_sequences else sure.ends,
         )
-        if sure is None and self.plan.broadcast:
+        if sure is None and self.plan.broadcast and self._by_runs:
             listed = listed.chosen(_distinct(found))
         return Matches.of_store(
-            self.store, listed, unfinished=unfinished, possible=None if sure is None else sure.possible
-        )
+            self.store, listed, unfinished=unfinished, possible=None if sure is None else sure.possible, cut=cut,
+            in_order=sure is None,
+        )  # fmt: skip
 
     # ------------------------------------------------------------- compaction
 
@@ -375,6 +310,8 @@ class AutomatonRuntime:
             "automaton_version": str(_STATE_VERSION),
             "watermark_ms": str(self._watermark_ms),
             "postponed": str(int(self._is_postponed)),
+            "work": self._work.save(),
+            "work_after": self._work_after.save(),
         }
         if self._neighbours is not None:
             meta["neighbours"] = self._neighbours.save()
@@ -403,6 +340,9 @@ class AutomatonRuntime:
         passed_ms = int(self.store.t_hi_ms[:n].max()) + 1 if n else -FOREVER_MS
         self._watermark_ms = int(meta.get(b"watermark_ms", str(passed_ms).encode()))
         self._is_postponed = meta.get(b"postponed") == b"1"
+        for name, account in ((b"work", self._work), (b"work_after", self._work_after)):
+            if name in meta:
+                account.restore(meta[name].decode())
         self._filter = EarlyFilter(self.plan, self._interner, live=self._live)
         self._tables = tables(self.plan, self._interner)
         self._masks = Masks(self.plan)
@@ -424,6 +364,13 @@ def bound_variables(plan: AutomatonPlan) -> tuple[BoundVariable, ...]:
     )
 
 
+def shapes_of(plan: AutomatonPlan) -> list[tuple[int, ...]]:
+    """The sequences of variables that a match may be: the only one of a plain sequence, none of other patterns."""
+    if not is_plain(plan.query.pattern):
+        return []
+    return [tuple(range(plan.states.n_positive))]
+
+
 def _distinct(found: Pending) -> Int64Array:
     """The matches, those of broadcast events alone once: several partitions may have them."""
     seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
@@ -439,4 +386,4 @@ def _distinct(found: Pending) -> Int64Array:
     return np.array(chosen, np.int64)
 
 
-__all__ = ["AutomatonRuntime", "bound_variables"]
+__all__ = ["AutomatonRuntime", "bound_variables", "shapes_of"]

@@ -120,6 +120,7 @@ def tables(plan: AutomatonPlan, interner: Interner) -> at.Tables:
         beside=_table([pair for negation in automaton.negations for pair in negation.beside], 2),
         parallel=_parallel(plan),
         returns=np.array([value.program for value in plan.returns], np.int64),
+        naming=_naming(plan),
         scalars=_scalars(plan),
     )
 
@@ -166,6 +167,15 @@ def _negations(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
         rows.append([negation.start, n_beside, n_beside + len(negation.beside)])
         n_beside += len(negation.beside)
     return _table(rows, 3)
+
+
+def _naming(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
+    automaton = plan.states
+    closures = {occurrence.variable for occurrence in automaton.occurrences if occurrence.closure}
+    names = automaton.variables[: automaton.n_positive]
+    places = {name: place for place, name in enumerate(sorted(names))}
+    always = automaton.in_every_match()
+    return _table([(places[name], int(v in closures), int(v in always)) for v, name in enumerate(names)], 3)
 
 
 def _parallel(plan: AutomatonPlan) -> npt.NDArray[np.int64]:

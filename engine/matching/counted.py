@@ -288,7 +288,8 @@ class CountedRuntime:
         waits_for = np.maximum(first + after_first, last + after_last)
         due = np.stack([np.full(len(first), number), partition, waits_for], axis=1)
         kept = np.flatnonzero(decided >= told_before[partition])
-        matches = in_union(replace(found, events=events), part.numbers, self._depth)
+        cut = placed.cut_in_stream(found.cut)
+        matches = in_union(replace(found, events=events, cut=cut), part.numbers, self._depth)
         return matches.chosen(kept), due[kept]
 
     def _told_by_window(

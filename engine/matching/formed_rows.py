@@ -15,7 +15,7 @@ from engine.matching.bindings import BoundVariable, bindings
 from engine.matching.collapsed_candidates import Candidates, Collapsing, candidates_of
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.output_forms import NO_WINDOW, Formed
-from engine.matching.rows import Binding, ChunkedRows, MatchRow, Value, rows_table
+from engine.matching.rows import Binding, ChunkedRows, MatchRow, RowEnds, Value, rows_table
 from engine.plan.model import Plan
 from engine.uncertainty.possibilities import Possibilities, united
 
@@ -35,9 +35,13 @@ class Spelling:
 
 
 class FormedRows(ChunkedRows):
-    """The rows of `formed`; they stay valid whatever becomes of the run state."""
+    """The rows of `formed`; they stay valid whatever becomes of the run state.
 
-    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed) -> None:
+    `cut`: numbers of last events of which some matches are missing; their rows say so.
+    """
+
+    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed, cut: frozenset[int] = frozenset()) -> None:
+        self._cut = cut
         self._spelling = spelling
         self._matches = matches
         self._formed = formed
@@ -46,7 +50,7 @@ class FormedRows(ChunkedRows):
         return len(self._formed.n_behind)
 
     def _part(self, start: int, stop: int) -> Sequence[MatchRow]:
-        return FormedRows(self._spelling, self._matches, self._formed.at(slice(start, stop)))
+        return FormedRows(self._spelling, self._matches, self._formed.at(slice(start, stop)), self._cut)
 
     @property
     def n_matches(self) -> int:
@@ -69,9 +73,12 @@ class FormedRows(ChunkedRows):
         windows = list(zip(*(column.tolist() for column in formed.entries.windows), strict=True))
         confidence, count = formed.confidence.tolist(), formed.n_behind.tolist()
         first_ms, last_ms = events.lo_ms[first].tolist(), events.hi_ms[last].tolist()
+        counts = plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+        cut = [number in self._cut for number in events.number[last].tolist()]
         partition, values = shown.partition.tolist(), shown.values.tolist()
         bound = self._bindings(shown)
         candidates, exact = self._candidates(formed)
+        ends = self._ends(shown, formed)
         possible = [
             known or bounded for known, bounded in zip(self._known(formed), self._possible(formed), strict=True)
         ]
@@ -91,11 +98,20 @@ class FormedRows(ChunkedRows):
                 candidates=candidates[at],
                 exact=exact[at],
                 last_lo_ms=None if last_lo_ms[at] == last_ms[at] else last_lo_ms[at],
-                possible=possible[at],
+                possible=None if cut[at] and counts else possible[at],
+                capped=cut[at],
+                count_exact=not (cut[at] and counts),
+                ends=ends[at],
                 window=None if windows[at] == NO_WINDOW else windows[at][:2],
             )
             for at in range(len(count))
         ]
+
+    def _ends(self, shown: ListedMatches, formed: Formed) -> Sequence[RowEnds]:
+        """What LIMIT and TOP tell rows and windows apart by."""
+        ids = self._matches.events.ids
+        first, last = (ids.take(pa.array(rows)).to_pylist() for rows in (shown.first, shown.last))
+        return list(map(RowEnds, first, last, formed.entries.opener.tolist()))
 
     def _possible(self, formed: Formed) -> list[Possibilities | None]:
         """P(at least one match) of rows that stand for several: no less than the best one's, no more than the sum."""

@@ -22,9 +22,10 @@ class HeldMatches:
 
     def joined(self, found: Matches, due: Int64Array) -> Matches:
         """These wait, too; returns all that do."""
-        self.matches = Matches.joined([self.matches, found])
+        whole = Matches.joined([self.matches, found])
+        self.matches = whole.without_cut()
         self._due = np.concatenate([self._due, due])
-        return self.matches
+        return whole
 
     def released(self, found: Matches, due: Int64Array, ends: Sequence[Int64Array], *, ended: bool) -> Matches:
         """These wait, too; returns those for which the event has come. `ends`: how many events partitions have had."""

@@ -25,9 +25,11 @@ from engine.kernels.skew import TOO_MUCH, match_confidence
 from engine.kernels.skew_events import time_distribution
 from engine.language import ast
 from engine.matching.arrangement import Arrangement, Arrangements, Gap
-from engine.matching.automaton_memory import Pending, grown, room, taken
+from engine.matching.automaton_memory import Pending, room, taken
+from engine.matching.automaton_precise import Listed
 from engine.matching.postponed_context import events_of
 from engine.matching.store import BROADCAST, EventStore
+from engine.matching.work import WorkAccount
 from engine.plan.automaton_model import AutomatonPlan
 from engine.uncertainty.absence import joint_probability
 from engine.uncertainty.differences import Budget, Difference, Time, TooMuchWorkError, undecided
@@ -66,7 +68,13 @@ class ImpreciseMatching:
     """The matches of one automaton plan in a store as it is at one watermark."""
 
     def __init__(
-        self, plan: AutomatonPlan, store: EventStore, tables: Tables, rows: Rows, arrangements: Arrangements
+        self,
+        plan: AutomatonPlan,
+        store: EventStore,
+        tables: Tables,
+        rows: Rows,
+        arrangements: Arrangements,
+        work: WorkAccount,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -76,36 +84,43 @@ class ImpreciseMatching:
         self._rows = rows
         self._events: Events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
         self._arrangements = arrangements
+        self._work = work
         self._times: dict[int, Time] = {}
         self._nominal: dict[int, Time] = {}
         self._depth = max((len(path) for path in plan.states.paths), default=0)
 
     # ------------------------------------------------------------------ listing
 
-    def matches(self, after_ms: int, before_ms: int, budget: int, most: int) -> tuple[Pending, bool]:
-        """The arrangements whose latest end is in [after_ms, before_ms), each once, and whether a limit stopped the
-        search: `budget` steps per partition, `most` matches."""
-        n = len(self._store)
-        due = (self._store.t_hi_ms[:n] >= after_ms) & (self._store.t_hi_ms[:n] < before_ms)
+    def matches(self, after_ms: int, before_ms: int, most: int) -> tuple[Listed, bool]:
+        """The arrangements whose latest end is in [after_ms, before_ms), each once, `most` at most, and whether there
+        are more; by the events that decide them, which end last."""
+        n, store = len(self._store), self._store
+        due = (store.t_hi_ms[:n] >= after_ms) & (store.t_hi_ms[:n] < min(before_ms, FOREVER_MS))
+        due &= self._rows.begin[:, :n].any(axis=0)
+        lasts = np.flatnonzero(due)
         parts = [taken(room(len(self._plan.returns), self._depth))]
+        cut: list[tuple[int, int]] = []
         n_found, unfinished = 0, False
-        for partition in self._partitions(due):
-            candidates = self._near(self._members(partition), due)
-            if not len(candidates):
-                continue
-            part, stopped = self._of_partition(candidates, partition, after_ms, before_ms, budget, most - n_found)
-            parts.append(part)
-            n_found += part.n_matches
-            unfinished = unfinished or stopped
-            if n_found >= most:
+        for last in lasts[np.lexsort((lasts, store.t_hi_ms[lasts]))].tolist():
+            own = int(store.partition[last])
+            left = np.array([self._work.allowance_at(int(store.position[last]))], np.int64)
+            allowance, stopped = int(left[0]), False
+            for partition in (own,) if own != BROADCAST else range(BROADCAST, store.n_partitions):
+                candidates = self._near(self._members(partition), last)
+                if len(candidates) and not stopped:
+                    part, stopped = self._decided_by(last, candidates, partition, most - n_found + 1, left)
+                    parts.append(part)
+                    n_found += part.n_matches
+            self._work.settle(allowance - int(left[0]))
+            if n_found > most:
                 unfinished = True
                 break
-        return Pending.joined(parts), unfinished
-
-    def _partitions(self, due: BoolArray) -> Sequence[int]:
-        """The partitions that have an event which is due."""
-        found = np.unique(self._store.partition[np.flatnonzero(due)])
-        return range(BROADCAST, self._store.n_partitions) if BROADCAST in found else found.tolist()
+            if stopped:
+                cut.append((int(store.position[last]), int(store.t_hi_ms[last])))
+        found = Pending.joined(parts)
+        if unfinished:
+            found = found.chosen(np.arange(most))
+        return Listed(found, tuple(cut)), unfinished
 
     def _members(self, partition: int) -> Int64Array:
         """The rows of a partition and those of all, in order."""
@@ -115,35 +130,27 @@ class ImpreciseMatching:
             return shared
         return np.sort(np.concatenate([shared, members[starts[partition + 1] : starts[partition + 2]]]))
 
-    def _near(self, rows: Int64Array, due: BoolArray) -> Int64Array:
-        """Those that may be in a match with one that is due."""
+    def _near(self, rows: Int64Array, last: int) -> Int64Array:
+        """Those that may be in a match that this row decides."""
         lo, hi, within_ms = self._events.lo_ms, self._events.hi_ms, self._plan.within_ms
-        ends = rows[due[rows]]
+        near: BoolArray = (hi[rows] >= lo[last] - within_ms) & (lo[rows] <= hi[last])
+        rows = rows[near]
         rows = rows[self._rows.begin[:, rows].any(axis=0)]
-        if not len(ends) or not len(rows):
-            return rows[:0]
-        near: BoolArray = (hi[rows] >= lo[ends].min() - within_ms) & (lo[rows] <= hi[ends].max())
-        return rows[near]
+        starts = rows[self._rows.begin[list(self._plan.starts)][:, rows].any(axis=0)]
+        return rows[hi[rows] >= lo[starts].min()] if len(starts) else rows[:0]
 
-    def _of_partition(
-        self, candidates: Int64Array, partition: int, after_ms: int, before_ms: int, budget: int, most: int
+    def _decided_by(
+        self, last: int, candidates: Int64Array, partition: int, most: int, left: Int64Array
     ) -> tuple[Pending, bool]:
         ordered = self._arrangements.are_sequences
         blocks = np.zeros(len(candidates), np.int64)
         if ordered:
             candidates, blocks, _ = search_order(self._events, candidates)
-        found = room(len(self._plan.returns), self._depth)
-        while True:
-            status = list_arrangements(
-                self._tables, self._rows, self._events, candidates, blocks, ordered, partition, after_ms,
-                min(before_ms, FOREVER_MS), budget, found,
-            )  # fmt: skip
-            if status == automaton_search.DONE:
-                return self._distinct(taken(found)), bool(found.counts[2])
-            if int(found.counts[0]) > most:
-                return self._distinct(taken(found)).chosen(np.arange(most)), True
-            found = grown(found, 0, 0)
-            found.counts[:] = 0
+        status, found = list_arrangements(
+            self._tables, self._rows, self._events, candidates, blocks, ordered, partition,
+            int(np.flatnonzero(candidates == last)[0]), most, left, room(len(self._plan.returns), self._depth),
+        )  # fmt: skip
+        return self._distinct(taken(found)), status != automaton_search.DONE
 
     def _distinct(self, found: Pending) -> Pending:
         """Each arrangement of the same events in the same variables and iterations once."""
@@ -352,10 +359,11 @@ class ImpreciseMatching:
     ) -> Iterator[list[Difference]]:
         """What would have to hold for each match of a negated pattern to be in its place; numbers its events, too."""
         counters = np.array(gap.counters, np.int64)
+        left = np.array([100 * _MOST_PARTS], np.int64)
         for candidates in self._around(rows, arranged, gap, partition):
             offsets, found, taken_edges, complete = list_intruders(
                 self._tables, self._rows, self._events, rows, edges, gap.negation, counters, candidates, _MOST_PARTS,
-                100 * _MOST_PARTS,
+                left,
             )  # fmt: skip
             if not complete:
                 raise TooMuchWorkError

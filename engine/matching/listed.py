@@ -21,6 +21,10 @@ Key = tuple[tuple[str, Value], ...]
 """A partition key as (attribute, value) pairs; () without one."""
 
 
+Cut = tuple[tuple[int, int], ...]
+"""Last events of which some matches are missing, the work for one having been spent: number in the stream, t_hi."""
+
+
 class ListedMatches(NamedTuple):
     """n matches with m events in all, as row numbers of one event store.
 
@@ -115,7 +119,8 @@ class MatchedEvents(NamedTuple):
 class Matches:
     """Matches with their events: `listed.rows` are places in `events`, `listed.partition` in `keys`.
 
-    `unfinished`: a bound stopped the listing, there may be more. `possible`: for each match in which worlds it is one,
+    `unfinished`: a bound stopped the listing, there may be more. `cut`: the last events of which some are missing. `in_order`: in listing order, each binding once.
+    `possible`: for each match in which worlds it is one,
     None where that is not known; None: of no match.
     """
 
@@ -124,6 +129,8 @@ class Matches:
     keys: tuple[Key, ...]
     unfinished: bool = False
     possible: tuple[Possibilities | None, ...] | None = None
+    cut: Cut = ()
+    in_order: bool = False
 
     @property
     def n_matches(self) -> int:
@@ -158,6 +165,8 @@ class Matches:
         *,
         unfinished: bool = False,
         possible: tuple[Possibilities | None, ...] | None = None,
+        cut: Cut = (),
+        in_order: bool = False,
     ) -> Matches:
         """Matches of a store whose rows have their position in the stream (`placed`).
 
@@ -191,10 +200,16 @@ class Matches:
             keys,
             unfinished,
             possible,
+            cut,
+            in_order,
         )
 
+    def without_cut(self) -> Matches:
+        """The same, of which what was left out is told elsewhere."""
+        return replace(self, cut=())
+
     def chosen(self, numbers: Int64Array) -> Matches:
-        """The matches of these numbers, in that order."""
+        """The matches of these numbers, in that order; `in_order` these numbers ascend."""
         possible = self.possible
         if possible is not None:
             possible = tuple(possible[number] for number in numbers.tolist())
@@ -218,6 +233,10 @@ class Matches:
         first = parts[0]
         if len(parts) == 1:
             return first
+        cut = tuple(dict.fromkeys(each for part in parts for each in part.cut))
+        if sum(part.n_matches > 0 for part in parts) == 1:
+            (some,) = (part for part in parts if part.n_matches)
+            return replace(some, unfinished=any(part.unfinished for part in parts), cut=cut)
         key_places: dict[Key, int] = {}
         listed: list[ListedMatches] = []
         n_events = n_rows = 0
@@ -253,6 +272,7 @@ class Matches:
             tuple(key_places),
             any(part.unfinished for part in parts),
             _joined_possible(parts),
+            cut,
         )
 
     # ---------------------------------------------------------------- state
@@ -369,4 +389,4 @@ def as_key(pairs: Sequence[Sequence[Any]]) -> Key:
     return tuple((str(name), value) for name, value in pairs)
 
 
-__all__ = ["Key", "ListedMatches", "MatchedEvents", "Matches", "as_key", "no_matches"]
+__all__ = ["Cut", "Key", "ListedMatches", "MatchedEvents", "Matches", "as_key", "no_matches"]

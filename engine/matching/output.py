@@ -1,4 +1,4 @@
-"""What becomes of listed matches: their number is limited, and the limit is reported."""
+"""How many rows one `advance` returns: more than a bound are never told, or would take the process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from engine.plan.model import Plan
 
 
 def limit(plan: Plan, limits: Limits) -> int:
-    """The most rows that one `advance` returns: LIMIT or `limits.max_rows`, whichever is less.
+    """The most rows that one `advance` returns, the first ones in output order: one more than LIMIT, so that it is
+    known whether there are more, or `limits.max_rows`, whichever is less.
 
-    The k of TOP k is no such bound: there are k rows in each window.
+    Which of them are told, and of how many steps together, is for `engine.runtime.row_quota`. No such bound is the k of
+    TOP k, nor LIMIT where the query has windows of its own: they count in each window.
     """
-    if plan.output is ast.Output.TOP:
+    query = plan.query
+    has_windows = query.slide_ms is not None or query.open_on is not None
+    if plan.limit is None or plan.output is ast.Output.TOP or has_windows:
         return limits.max_rows
-    return min(limits.max_rows, plan.limit or limits.max_rows)
+    return min(limits.max_rows, plan.limit + 1)
 
 
 def limited(plan: Plan, rows: list[MatchRow], limits: Limits) -> list[MatchRow]:
-    """The first rows up to LIMIT and `limits.max_rows`; the last one says so (`capped`) when rows were left out."""
+    """The first rows up to `limit`; the last one says so (`capped`) when rows were left out."""
     most = limit(plan, limits)
     if len(rows) <= most:
         return rows

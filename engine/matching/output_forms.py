@@ -12,11 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.confidence import TOLERANCE
 from engine.matching.distinct import confidence_of_any
 from engine.matching.listed import Key, Matches
 
-TOLERANCE = 1e-9
-"""Confidences that differ by less are equal: they are the same sum, added up in another order."""
+RANKED_DIGITS = 9
+"""Digits of confidences by which TOP ranks."""
+
+RANK_STEP = 10.0**-RANKED_DIGITS
+"""Confidences that differ by more are never of one rank."""
 
 Window = tuple[int, int, int]
 """Start and end in ms, and what tells apart windows of one time: the place of the opening event in the stream."""
@@ -204,23 +208,28 @@ def non_overlapping(matches: Matches, entries: Entries, ends_ms: dict[tuple[Wind
     return all_rows(matches, entries.at(np.array(sorted(chosen), np.int64)))
 
 
-def top(matches: Matches, entries: Entries, k: int, best: dict[Window, list[float]]) -> Formed:
-    """OUTPUT TOP: those of the entries that are among the k most confident of their window so far, these first.
-
-    best: the confidences of those, updated; an entry that only equals an earlier one comes after it.
-    """
-    confidence = matches.listed.confidence[entries.match]
+def top(matches: Matches, entries: Entries, k: int) -> Formed:
+    """OUTPUT TOP: the k most confident entries of each window, these first, at a tie the first listed."""
+    confidence = ranked_confidence(matches.listed.confidence[entries.match])
     windows: dict[Window, list[int]] = {}
     for at in range(len(entries.match)):
         windows.setdefault(entries.window(at), []).append(at)
-    chosen: list[int] = []
-    for window, members in windows.items():
-        ranked = sorted(members, key=lambda at: (-confidence[at], at))[:k]
-        earlier = [(-sure, -1) for sure in best.get(window, [])]
-        kept = sorted([*earlier, *((-float(confidence[at]), at) for at in ranked)], key=lambda item: item[0])[:k]
-        best[window] = [-negative for negative, _ in kept]
-        chosen += [at for _, at in kept if at >= 0]
+    chosen = [at for members in windows.values() for at in sorted(members, key=lambda at: (-confidence[at], at))[:k]]
     return all_rows(matches, entries.at(np.array(chosen, np.int64)))
+
+
+def first_of_windows(entries: Entries, n: int) -> Entries:
+    """The first n entries of each window, in their order."""
+    order = np.lexsort((np.arange(len(entries.match)), *entries.windows))
+    starts = _starts(*(column[order] for column in entries.windows))
+    lengths = np.diff(np.append(starts, len(order)))
+    place = np.arange(len(order)) - np.repeat(starts, lengths)
+    return entries.at(np.sort(order[place < n]))
+
+
+def ranked_confidence(confidence: Float64Array) -> Float64Array:
+    """Confidences as TOP compares them: the same sum, added up in another order, is not more or less."""
+    return np.round(confidence, RANKED_DIGITS)
 
 
 def _bounds(*columns: Int64Array) -> Iterator[tuple[int, int]]:
@@ -261,7 +270,8 @@ def _best(matches: Matches, match_of: Int64Array, group: Int64Array) -> int:
 __all__ = [
     "NO_OPENER",
     "NO_WINDOW",
-    "TOLERANCE",
+    "RANKED_DIGITS",
+    "RANK_STEP",
     "BoundIds",
     "Entries",
     "Formed",
@@ -269,8 +279,10 @@ __all__ = [
     "all_rows",
     "as_window",
     "counted",
+    "first_of_windows",
     "in_listing_order",
     "merged_sets",
     "non_overlapping",
+    "ranked_confidence",
     "top",
 ]

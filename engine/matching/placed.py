@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import AttributeType, BoolArray, Float64Array, Int64Array
+from engine.matching.listed import Cut
 from engine.matching.stream import ShardColumns, StreamColumns, read_only
 
 _LEAST_ROWS = 1024
@@ -93,6 +94,14 @@ class PlacedRows:
         """Where rows with these numbers stand in the columns, and whether they have not been forgotten."""
         found = np.minimum(np.searchsorted(self.numbers, numbers), max(len(self.numbers) - 1, 0))
         return found, np.equal(self.numbers[found], numbers)
+
+    def cut_in_stream(self, cut: Cut) -> Cut:
+        """Last events of which matches are missing, by their numbers and times in the whole stream."""
+        if not cut:
+            return ()
+        at, is_there = self.at(np.array([number for number, _ in cut], np.int64))
+        at = at[is_there]
+        return tuple(zip(self.stream_number[at].tolist(), self.time_ms[at].tolist(), strict=True))
 
     @property
     def is_to_be_looked_at(self) -> bool:

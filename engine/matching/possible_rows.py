@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from engine.kernels.confidence import TOLERANCE
 from engine.kernels.skew_events import time_distribution
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
@@ -37,7 +38,7 @@ _MAX_EVALUATED = 20
 
 _WORK_LIMIT = 200
 
-_CERTAIN = 1.0 - 1e-12
+_CERTAIN = 1.0 - TOLERANCE
 
 
 class PossibleRows:

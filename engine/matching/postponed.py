@@ -28,6 +28,7 @@ from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.output import limit
+from engine.matching.output_forms import RANK_STEP, RANKED_DIGITS
 from engine.matching.possible_pairs import PossibleBlock, PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
@@ -47,12 +48,15 @@ from engine.plan.model import Plan
 
 _STATE_VERSION = 1
 
+_PAIRS_TOGETHER = 65_536
+"""Pairs of a first and a last event that are found before their rows are counted: bounded memory."""
+
 
 class PostponedRuntime:
     """Run state of one skip_till_any_match query; implements `engine.matching.base.Runtime`.
 
-    LIMIT and `limits.max_rows` bound the rows of one `advance`; the last row says so. TOP k: `advance` returns those of
-    its matches that are among the k most confident of the stream so far.
+    LIMIT and `limits.max_rows` bound the rows of one `advance` (see `engine.matching.output.limit`); the last row says
+    so. TOP k: `advance` returns those of its matches that may be among the k most confident of the stream so far.
     """
 
     def __init__(
@@ -233,7 +237,15 @@ class PostponedRuntime:
         rows = Rows(self.plan, context, possible)
         output = self.plan.output
         if output in (ast.Output.COLLAPSED, ast.Output.COUNT):
-            return self._counted(context, rows, possible, found_between(lasts, after_ms, before_ms))
+            most = limit(self.plan, self.limits)
+            parts: list[Sequence[MatchRow]] = []
+            n_together = max(1, _PAIRS_TOGETHER // len(firsts.rows))
+            for at in range(0, len(lasts), n_together):
+                decided = found_between(lasts[at : at + n_together], after_ms, before_ms)
+                parts.append(self._counted(context, rows, possible, decided, most + 1))
+                if sum(map(len, parts)) > most:
+                    break
+            return first_rows(joined_rows(parts), most)
         threshold = 0.0 if output is ast.Output.SETS else self._threshold
         listing = Listing(context, threshold, self.limits.max_rows + 1, self.limits.work_budget)
         if output in (ast.Output.SETS, ast.Output.NON_OVERLAPPING):
@@ -273,7 +285,7 @@ class PostponedRuntime:
         most = limit(self.plan, self.limits)
         if self.plan.output is ast.Output.TOP:
             k = self.plan.limit or 1
-            least = self._best[-1] if len(self._best) == k else 0.0
+            least = self._best[-1] - RANK_STEP if len(self._best) == k else 0.0  # an equal one may be listed before it
             kept = first_rows(self._top(list(joined_rows(listing.best(decided, k, least)))), most)
         else:
             listing.max_matches = most + 1
@@ -284,26 +296,27 @@ class PostponedRuntime:
         return kept
 
     def _counted(
-        self, context: Context, rows: Rows, possible: PossibleRows | None, decided: Int64Array
+        self, context: Context, rows: Rows, possible: PossibleRows | None, decided: Int64Array, most: int
     ) -> Sequence[MatchRow]:
+        """The first `most` rows of pairs, which stand by their last event."""
         collapsed = self.plan.output is ast.Output.COLLAPSED
-        numbers, most = np.arange(len(decided)), limit(self.plan, self.limits)
+        numbers = np.arange(len(decided))
         block: PossibleBlock | EnclosedBlock
         if self._form is not None and self._threshold == 0.0:
             pairs_of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget)
             block, others = pairs_of_form.counted(context, decided, collapsed)
         elif self._enclosed is not None:
             enclosed = EnclosedPairs(self.plan, self._enclosed)
-            block, others = enclosed.counted(context, decided, self._threshold, most + 1, collapsed=collapsed)
+            block, others = enclosed.counted(context, decided, self._threshold, most, collapsed=collapsed)
         else:
-            return first_rows([row for _, row in self._one_by_one(context, rows, decided, numbers, most + 1)], most)
+            return [row for _, row in self._one_by_one(context, rows, decided, numbers, most)]
         if not len(others) and possible is None:
-            return first_rows(block, most)
-        numbered = list(zip(block.order[: most + 1].tolist(), block[: most + 1], strict=True))
+            return block[:most]
+        numbered = list(zip(block.order[:most].tolist(), block[:most], strict=True))
         if possible is not None:
             numbered = [(k, replace(row, possible=possible.of_pair(block.counted(context, k)))) for k, row in numbered]
-        numbered += self._one_by_one(context, rows, decided, others, most + 1)
-        return first_rows([row for _, row in sorted(numbered, key=lambda item: item[0])], most)
+        numbered += self._one_by_one(context, rows, decided, others, most)
+        return [row for _, row in sorted(numbered, key=lambda item: item[0])][:most]
 
     def _one_by_one(
         self, context: Context, rows: Rows, decided: Int64Array, numbers: Int64Array, most: int
@@ -312,25 +325,20 @@ class PostponedRuntime:
         collapsed = self.plan.output is ast.Output.COLLAPSED
         counting = Counting(context, self._threshold, self.limits.work_budget, collapsed)
         result: list[tuple[int, MatchRow]] = []
-        for number, pair in zip(numbers.tolist(), _as_pairs(decided[numbers]), strict=True):
-            counted = counting.of_pair(pair)
-            if counted is not None:
-                result.append((number, rows.of_pair(counted, collapsed)))
-                if len(result) == most:
-                    break
+        for number, counted in counting.of_pairs(decided[numbers], most):
+            result.append((int(numbers[number]), rows.of_pair(counted, collapsed)))
         self.n_unfinished += counting.n_unfinished
         self.n_work += counting.n_work
         return result
 
     def _top(self, found: list[MatchRow]) -> list[MatchRow]:
-        """The matches among the k most confident of the stream so far, most confident first."""
+        """The matches that are among the k most confident of the step, and may be of the stream so far, most confident
+        first, at a tie the first listed."""
         k = self.plan.limit or 1
-        ranked = sorted(found, key=lambda row: -row.confidence)[:k]
-        # A match that only equals one decided earlier comes after it.
-        best = sorted([(-c, 0) for c in self._best] + [(-row.confidence, 1) for row in ranked])[:k]
-        n_new = sum(is_new for _, is_new in best)
-        self._best = [-negative for negative, _ in best]
-        return ranked[:n_new]
+        ranked = sorted(found, key=lambda row: -round(row.confidence, RANKED_DIGITS))[:k]
+        self._best = sorted([*self._best, *(row.confidence for row in ranked)], reverse=True)[:k]
+        least = self._best[-1] - RANK_STEP if self._best else 0.0
+        return [row for row in ranked if row.confidence >= least]
 
     # -------------------------------------------------------------- retention
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.events import BoolArray, Int64Array
 from engine.kernels.ordering import order_is_certain
-from engine.kernels.postponed_chains import NOT_THIS_FORM, count_chains
 from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
-from engine.language import ast
+from engine.matching.counted_chains import ChainCount, CountedChains
 from engine.matching.postponed_context import Context, Neighbourhood, refused_skew
 from engine.matching.postponed_listing import Pair
 
 _LABELS_PER_TRIPLE = 16
 """Steps allowed per triple of candidates where the work is polynomial: three events and a bounded count."""
+
+_POLYNOMIAL_FACTOR = 10
+"""Work budgets that counting one pair may take where the work is polynomial: some seconds."""
+
+_PAIRS_TOGETHER = 65_536
+"""Pairs that are sorted by their first events, to count those of one together: their rows are bounded memory."""
 
 _OVERLAP_FACTOR = 4
 """Work budgets that counting one pair may take where events overlap and the work is not known to be polynomial."""
@@ -47,9 +53,72 @@ class Counting:
         self.threshold = threshold
         self.work_budget = work_budget
         self.with_candidates = with_candidates
-        self.n_work = 0
         self.n_unfinished = 0
+        self._n_work = 0
         self._scratch: BoolArray = np.zeros(context.masks.begin.shape, np.bool_)
+        self._chains: CountedChains | None = None
+        if context.compiled.chains is not None:
+            # What is known of imprecise events also says in which worlds there is a match.
+            with_used = with_candidates or context.longest_ms > 0
+            self._chains = CountedChains(context, *context.compiled.chains, threshold, work_budget, with_used)
+
+    @property
+    def n_work(self) -> int:
+        """Steps of all searches so far."""
+        return self._n_work + (0 if self._chains is None else self._chains.n_work)
+
+    def of_pairs(self, pairs: Int64Array, most: int) -> Iterator[tuple[int, Counted]]:
+        """The first `most` of these pairs, int64 (n, 3), that have matches, each with its number.
+
+        Where pairs are counted together, as many are looked at as rows are wanted; more only once these have not been
+        enough.
+        """
+        shares = self._chains is not None and any(self._chains.shared_by)
+        n_found = start = 0
+        while start < len(pairs) and n_found < most:
+            n = min(max(most - n_found, start), _PAIRS_TOGETHER) if shares else 1
+            for number, counted in enumerate(self._together(pairs[start : start + n]), start):
+                if counted is not None:
+                    yield number, counted
+                    n_found += 1
+                    if n_found == most:
+                        return
+            start += n
+
+    def _together(self, pairs: Int64Array) -> Sequence[Counted | None]:
+        """The rows of some pairs; those of one first event, or of one last event, are counted together."""
+        if len(pairs) == 1 or self._chains is None:
+            first, last, partition = pairs[0].tolist()
+            return [self.of_pair((first, last, partition))]
+        by_first, by_last = self._chains.shared_by
+        if by_first and by_last:
+            by_last = len(np.unique(pairs[:, 1])) < len(np.unique(pairs[:, 0]))
+        shared, other = (1, 0) if by_last else (0, 1)
+        found: list[Counted | None] = [None] * len(pairs)
+        order = np.lexsort((pairs[:, other], pairs[:, shared], pairs[:, 2]))
+        changes = np.flatnonzero((np.diff(pairs[order][:, [shared, 2]], axis=0) != 0).any(axis=1)) + 1
+        for numbers in np.split(order, changes):
+            for number, counted in zip(numbers.tolist(), self._of_group(pairs[numbers]), strict=True):
+                found[number] = counted
+        return found
+
+    def _of_group(self, pairs: Int64Array) -> Sequence[Counted | None]:
+        """The rows of pairs of one partition that share their first or their last event."""
+        assert self._chains is not None
+        partition = int(pairs[0, 2])
+        firsts, lasts = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+        near = self.context.neighbourhood(int(firsts[0]), int(lasts[-1]), partition)
+        chains = self._chains.of_pairs(near, firsts, lasts)
+        if chains is None:
+            return [self.of_pair((first, last, partition)) for first, last in pairs[:, :2].tolist()]
+        begins = np.searchsorted(near.candidates, firsts, "right").tolist()
+        ends = np.searchsorted(near.candidates, lasts).tolist()
+        found: list[Counted | None] = []
+        for first, last, begin, end, chain in zip(firsts.tolist(), lasts.tolist(), begins, ends, chains, strict=True):
+            part = slice(begin, end)
+            own = Neighbourhood(first, last, partition, near.candidates[part], near.blocks[part], near.negated, True)
+            found.append(self._counted_chain(own, chain) if chain.n_matches else None)
+        return found
 
     def of_pair(self, pair: Pair) -> Counted | None:
         """The row of one pair, None without a match.
@@ -57,7 +126,7 @@ class Counting:
         A pair whose work ends before its first match is found counts in `n_unfinished`.
         """
         near = self.context.neighbourhood(*pair)
-        counted = self._by_chains(near) if self.context.compiled.chains else None
+        counted = self._by_chains(near)
         if counted is None and self.context.compiled.countable and self._is_independent(near):
             counted = self._by_labels(near)
         if counted is None or (counted.n_matches == 0 and not counted.count_exact):
@@ -78,23 +147,19 @@ class Counting:
         )
 
     def _by_chains(self, near: Neighbourhood) -> Counted | None:
-        context, form = self.context, self.context.compiled.chains
-        assert form is not None
-        masks = context.masks
-        status, n, work, confidence, chain, steps, used = count_chains(
-            context.compiled.tables, context.events, masks.begin, masks.take, near.candidates, near.blocks, near.first,
-            near.last, self.threshold, form.count_slot, form.most_counted,
-        )  # fmt: skip
-        self.n_work += work
-        if status == NOT_THIS_FORM:
-            return None
-        return Counted(near, n, n < MOST, confidence, chain, steps, used, self._chains_are_all(near, used, n))
+        chain = None if self._chains is None else self._chains.of_pair(near)
+        return None if chain is None else self._counted_chain(near, chain)
 
-    def _chains_are_all(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
-        """As `_exact`, where the order of all candidates is known, as chains need it: any selection is in order."""
-        if not self.with_candidates or n_matches == MOST or self.context.plan.ties is ast.Ties.STRICT:
-            return self._exact(near, used, n_matches)
-        return bool(n_matches == 2 ** int(used[1].sum()) - 1)
+    def _counted_chain(self, near: Neighbourhood, chain: ChainCount) -> Counted:
+        assert self._chains is not None
+        used = np.zeros((self.context.plan.n_steps, len(near.candidates)), np.bool_)
+        used[self._chains.form.kleene] = np.isin(near.candidates, chain.used)
+        n = chain.n_matches
+        if not self.with_candidates or not chain.complete or not self._chains.is_ordered:
+            exact = self._exact(near, used, n)
+        else:
+            exact = self._chains.all_selections(int(used.sum()), n)
+        return Counted(near, n, chain.complete, chain.confidence, chain.chain, chain.steps, used, exact)
 
     def _exact(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
         if not self.with_candidates or n_matches == 0:
@@ -112,7 +177,7 @@ class Counting:
             near.blocks, near.negated, near.first, near.last, self.threshold, budget, near.precise,
             self.with_candidates,
         )  # fmt: skip
-        self.n_work += work
+        self._n_work += work
         if status == NEEDS_SEARCH:
             return None
         count_exact = status == COMPLETE and n < MOST
@@ -126,7 +191,7 @@ class Counting:
             context.compiled.tables, context.events, masks.begin, masks.take, masks.negated, near.candidates,
             near.blocks, near.negated, near.first, near.last, self.threshold, self.work_budget, 0, False,
         )  # fmt: skip
-        self.n_work += work
+        self._n_work += work
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         finished = status == COMPLETE
@@ -163,7 +228,8 @@ class Counting:
         return bool(status == COMPLETE and n_orders == n_matches)
 
     def _polynomial_budget(self, near: Neighbourhood) -> int:
-        budget = max(self.work_budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
+        needed = _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3
+        budget = max(self.work_budget, min(needed, self.work_budget * _POLYNOMIAL_FACTOR))
         # Orders of overlapping events are told apart, and these may be exponentially many.
         return budget if near.precise else min(budget, self.work_budget * _OVERLAP_FACTOR)
 

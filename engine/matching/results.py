@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import AttributeType, BoolArray, Int64Array
+from engine.kernels.confidence import TOLERANCE
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable, comparable
@@ -25,13 +26,13 @@ from engine.matching.interner import Interner
 from engine.matching.listed import Key, Matches, as_key, no_matches
 from engine.matching.output import limit
 from engine.matching.output_forms import (
-    TOLERANCE,
     Entries,
     Formed,
     Window,
     all_rows,
     as_window,
     counted,
+    first_of_windows,
     in_listing_order,
     merged_sets,
     non_overlapping,
@@ -45,6 +46,7 @@ from engine.plan.model import Plan
 
 _PARTS = frozenset({"results", "windows", "held_events", "held_matches"})
 _STATE_VERSION = 1
+ALL_MATCHES = 2**62
 
 
 def needs_results(plan: Plan) -> bool:
@@ -71,6 +73,11 @@ class TakesMatches(Protocol):
     """What a runtime hands its matches to."""
 
     n_unfinished: int
+
+    @property
+    def n_wanted(self) -> int:
+        """How many matches of the next `take` matter, the first in listing order; one more tells that there are more."""
+        ...
 
     def take(
         self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
@@ -126,7 +133,14 @@ class Results:
         self._windows = windows or windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
         self._ends_ms: dict[tuple[Window, Key], int] = {}
-        self._best: dict[Window, list[float]] = {}
+        self._cut: dict[int, int] = {}
+
+    @property
+    def n_wanted(self) -> int:
+        """See `TakesMatches.n_wanted`."""
+        if needs_results(self.plan) or self._threshold > 0 or self._held.n_matches:
+            return self.limits.max_listed + 1
+        return min(limit(self.plan, self.limits), self.limits.max_listed) + 1
 
     def take(
         self, found: Matches, stream: StreamColumns, watermark_ms: int, *, longest_ms: int = 0
@@ -137,15 +151,23 @@ class Results:
         """
         if self._windows is not None:
             self._windows.observe(stream)
+        self._cut.update(found.cut)
+        self.n_unfinished += len(found.cut)
+        found = found.without_cut()
         matches = self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms)
         matches, entries = self._entries(matches)
         if self.plan.output is not ast.Output.SETS:
             entries = entries.at(matches.listed.confidence[entries.match] >= self._threshold - TOLERANCE)
-        entries = self._selected(matches, in_listing_order(matches, entries, lambda tied: self._ids(matches, tied)))
+        if self._windows is not None or not matches.in_order:
+            entries = in_listing_order(matches, entries, lambda tied: self._ids(matches, tied))
+        entries = self._selected(matches, entries)
+        if self.plan.limit is not None and self.plan.output is ast.Output.ALL:
+            entries = first_of_windows(entries, self.plan.limit + 1)
         most = limit(self.plan, self.limits)
         formed = self._formed(matches, entries, most + 1)
+        rows = self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
         self._forget(watermark_ms, longest_ms)
-        return self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
+        return rows
 
     # --------------------------------------------------------------- deciding
 
@@ -211,7 +233,7 @@ class Results:
             case ast.Output.NON_OVERLAPPING:
                 return non_overlapping(matches, entries, self._ends_ms)
             case ast.Output.TOP:
-                return top(matches, entries, self.plan.limit or 1, self._best)
+                return top(matches, entries, self.plan.limit or 1)
             case _:
                 return all_rows(matches, entries.at(np.arange(min(most, len(entries.match)))))
 
@@ -222,15 +244,13 @@ class Results:
         self._consumption.forget(before_ms)
         if self._windows is not None:
             self._windows.forget(held_from_ms)
-            closed = [window for window in self._best if window[1] < held_from_ms]
-            for window in closed:
-                del self._best[window]
+        self._cut = {number: hi_ms for number, hi_ms in self._cut.items() if hi_ms >= before_ms}
         self._ends_ms = {owner: end_ms for owner, end_ms in self._ends_ms.items() if end_ms >= before_ms}
 
     # ------------------------------------------------------------------- rows
 
     def _rows(self, matches: Matches, formed: Formed, *, cut: bool) -> Sequence[MatchRow]:
-        rows = FormedRows(self._spelling, matches, formed)
+        rows = FormedRows(self._spelling, matches, formed, frozenset(self._cut))
         if matches.unfinished and not rows:
             self.n_unfinished += 1
         if not rows or not (cut or matches.unfinished):
@@ -255,8 +275,8 @@ class Results:
         """The matches that wait, and what was chosen and consumed before."""
         state = {
             "ends": [[window, key, end_ms] for (window, key), end_ms in self._ends_ms.items()],
-            "best": [[window, best] for window, best in self._best.items()],
             "consumed": self._consumption.save(),
+            "cut": list(self._cut.items()),
         }
         meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
         held = self._held.save()
@@ -278,8 +298,8 @@ class Results:
             )
         saved: Mapping[str, Any] = json.loads(meta[b"state"])
         self._ends_ms = {(as_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
-        self._best = {as_window(window): best for window, best in saved["best"]}
         self._consumption.restore(saved["consumed"])
+        self._cut = dict(saved.get("cut", []))
         if self._windows is not None:
             self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}
@@ -299,4 +319,4 @@ def _collapsing(
     )
 
 
-__all__ = ["Results", "TakesMatches", "bound_variables", "needs_results", "selects"]
+__all__ = ["ALL_MATCHES", "Results", "TakesMatches", "bound_variables", "needs_results", "selects"]

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TypeAlias, overload
+from typing import NamedTuple, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -19,6 +19,22 @@ Value = int | float | str | None
 
 Binding: TypeAlias = "tuple[str | Binding, ...]"
 """Event ids of one variable; of one in repeated groups, one entry per iteration (nested by depth)."""
+
+
+class RowEnds(NamedTuple):
+    """What tells the place of a row: the ids of its first and its last event, and which event opened its window, where
+    one did (its place in the stream; -1: none)."""
+
+    first: str
+    last: str
+    opener: int
+
+
+EventPlace = tuple[int, int, int, str]
+"""t_lo_ms, source_rank, source_seq and id of an event: the order of the stream."""
+
+RowPlace = tuple[EventPlace, EventPlace]
+"""Of the last and of the first event of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +49,8 @@ class MatchRow:
     the work budget stopped the listing. `window`: start and end in ms of the window that the row belongs to, where the
     query has windows of its own (SLIDE, OPEN ON). `last_lo_ms`: earliest possible time of the last event, None where it
     is precise. `possible`: the matches behind the row by what they demand of a world, where `Limits.possibilities` asks
-    for them and none of them is certain; no part of what makes rows equal.
+    for them and none of them is certain. `ends`: of forms over listed matches. `place`: where the row
+    stands in output order, of queries with LIMIT or TOP. These three are no part of what makes rows equal.
     """
 
     query: str
@@ -51,6 +68,8 @@ class MatchRow:
     window: tuple[int, int] | None = None
     last_lo_ms: int | None = None
     possible: Possibilities | None = field(default=None, compare=False, repr=False)
+    ends: RowEnds | None = field(default=None, compare=False, repr=False)
+    place: RowPlace | None = field(default=None, compare=False, repr=False)
 
     def without_events(self) -> MatchRow:
         """For whom they are nothing but an identity (see `brief_rows`)."""
@@ -287,9 +306,12 @@ def joined_rows(parts: Iterable[Sequence[MatchRow]]) -> Sequence[MatchRow]:
 
 __all__ = [
     "Binding",
+    "EventPlace",
     "MatchRow",
     "MatchRows",
     "RowBlock",
+    "RowEnds",
+    "RowPlace",
     "RowSink",
     "Value",
     "binding_json",

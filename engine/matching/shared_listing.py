@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
+from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
 from engine.matching.match_blocks import OneByOne, values_of
+from engine.matching.output_forms import RANK_STEP, ranked_confidence
 from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore, StoredEvents
@@ -165,25 +166,34 @@ class SharedListing:
         return found
 
     def best(self, pairs: Int64Array, k: int, least: float) -> list[ListedBlock]:
-        """The k most confident matches of the pairs that reach `least` too, most confident first.
+        """The k most confident matches of the pairs that reach `least` too, most confident first, at a tie the first in
+        listing order.
 
         Where there is no room for all the threshold rises above the k-th best of those that were found.
         """
         ranks = self._ranks(pairs)
         threshold = max(self.threshold, least)
-        level = None  # matches as confident as the threshold was before it rose
+        level = None  # the confidence above which there are fewer than k
         for _ in range(_MOST_ROUNDS if len(pairs) else 0):
             block, is_full = self._search(pairs, ranks, max(self.max_matches, k), threshold)
-            chosen = block.chosen(np.argsort(-block.confidence, kind="stable")[:k])
+            chosen = block.chosen(np.argsort(-ranked_confidence(block.confidence), kind="stable")[:k])
             if not is_full:
-                return [chosen] if level is None else [chosen, level.chosen(np.arange(len(level))[: k - len(chosen)])]
-            kth = float(chosen.confidence[-1])
-            level = block.chosen(np.flatnonzero(np.abs(block.confidence - kth) <= TOLERANCE)[:k])
-            threshold = kth + 4 * TOLERANCE
+                return [chosen] if level is None else [chosen, *self._of_level(pairs, level, k, k - len(chosen))]
+            level = float(chosen.confidence[-1])
+            threshold = level + RANK_STEP
             if threshold >= 1.0:
-                return [chosen]
+                return self._of_level(pairs, level, k, k)
         self.unfinished |= level is not None
         return [] if level is None else [chosen]
+
+    def _of_level(self, pairs: Int64Array, level: float, k: int, n: int) -> list[ListedBlock]:
+        """The first n matches in listing order that are so confident, where fewer than k are more so."""
+        listing = replace(self, threshold=max(self.threshold, level - RANK_STEP), max_matches=k, unfinished=False)
+        found: list[ListedBlock] = []
+        for block in listing.blocks(pairs):
+            own = block.chosen(np.flatnonzero(block.confidence <= level + RANK_STEP)[: max(n, 0)])
+            found, n = [*found, own], n - len(own)
+        return found
 
     def _search(
         self, pairs: Int64Array, ranks: Int64Array, capacity: int, threshold: float

@@ -23,7 +23,7 @@ from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.places import Places
-from engine.matching.results import TakesMatches
+from engine.matching.results import ALL_MATCHES, TakesMatches
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
@@ -45,8 +45,13 @@ class TakenMatches(TakesMatches):
     ) -> Sequence[MatchRow]:
         """No rows."""
         del stream, watermark_ms, longest_ms
-        self.found = found
+        self.found = replace(found, in_order=False)
         return []
+
+    @property
+    def n_wanted(self) -> int:
+        """All: what becomes of them is not known here."""
+        return ALL_MATCHES
 
     def held_from_ms(self, watermark_ms: int) -> int:
         """Nothing waits here."""
@@ -150,7 +155,8 @@ class SpreadRuntime:
         """The matches with the numbers that their events have in the stream."""
         assert found is not None
         at, _ = self._placed.at(found.events.number)
-        return replace(found, events=found.events._replace(number=self._placed.stream_number[at]))
+        events = found.events._replace(number=self._placed.stream_number[at])
+        return replace(found, events=events, cut=self._placed.cut_in_stream(found.cut))
 
     def _remember(self, stream: StreamColumns, watermark_ms: int) -> None:
         """Keep the last events that may be in several partitions for partitions that are still to come."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import BoolArray, Int64Array
 from engine.language import ast
-from engine.matching.automaton import AutomatonRuntime
+from engine.matching.automaton import AutomatonRuntime, shapes_of
 from engine.matching.automaton import bound_variables as automaton_variables
 from engine.matching.base import Limits, Movable, Runtime
 from engine.matching.bindings import BoundVariable
@@ -25,7 +25,7 @@ from engine.matching.listed import Matches, no_matches
 from engine.matching.nfa import NfaRuntime
 from engine.matching.output import limited
 from engine.matching.postponed import PostponedRuntime
-from engine.matching.results import Results, TakesMatches, bound_variables, selects
+from engine.matching.results import ALL_MATCHES, Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow
 from engine.matching.spread import SpreadRuntime, TakenMatches
 from engine.matching.stream import StreamColumns
@@ -74,10 +74,15 @@ class Collected:
         self._found, self.longest_ms = found, longest_ms
         return []
 
+    @property
+    def n_wanted(self) -> int:
+        """All: what the union makes of them is not known here."""
+        return ALL_MATCHES
+
     def taken(self) -> Matches:
         """What was found since the last call."""
         found, self._found = self._found, self._none
-        return found
+        return replace(found, in_order=False)
 
     def held_from_ms(self, watermark_ms: int) -> int:
         """Nothing waits here."""
@@ -176,7 +181,7 @@ class UnionRuntime:
             return matches
         latest = np.maximum.reduceat(matches.events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1])
         due: BoolArray = latest + self._held_ms < watermark_ms
-        self._held = matches.chosen(np.flatnonzero(~due)).compact()
+        self._held = matches.chosen(np.flatnonzero(~due)).compact().without_cut()
         return matches.chosen(np.flatnonzero(due))
 
     # ------------------------------------------------------------------ state
@@ -264,7 +269,7 @@ def union_variables(branches: Sequence[Plan], variables: Sequence[str]) -> tuple
 
 def union_shapes(branches: Sequence[Plan], variables: Sequence[str]) -> list[tuple[int, ...]]:
     """The sequences of variables that a match may be; none when some are no plain sequences."""
-    if any(isinstance(branch, AutomatonPlan) for branch in branches):
+    if any(isinstance(branch, AutomatonPlan) and not shapes_of(branch) for branch in branches):
         return []
     return list(dict.fromkeys(tuple(variables.index(step.variable) for step in branch.steps) for branch in branches))
 

@@ -6,6 +6,7 @@ Kleene component (its events), so that bounds are not unrolled. AND is the shuff
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.language import ast
@@ -182,6 +183,15 @@ class Automaton:
     n_conjuncts: int
     programs: Programs
 
+    def in_every_match(self) -> frozenset[int]:
+        """The positive variables of which every match has an event, as far as the states tell."""
+        following: dict[int, list[tuple[int, int]]] = {}
+        for edge in self.edges:
+            way = self.occurrences[edge.occurrence].variable, edge.target
+            following.setdefault(edge.source, []).append(way)
+        ends = {end.state for end in self.exits}
+        return frozenset(v for v in range(self.n_positive) if ends.isdisjoint(_reached_without(v, following)))
+
 
 @dataclass(frozen=True)
 class AutomatonPlan(Plan):
@@ -204,6 +214,17 @@ class AutomatonPlan(Plan):
         """The automaton."""
         assert self.automaton is not None
         return self.automaton
+
+
+def _reached_without(variable: int, following: Mapping[int, Sequence[tuple[int, int]]]) -> set[int]:
+    """The states that paths without an event of this variable lead to."""
+    reached, waiting = {0}, [0]
+    while waiting:
+        for taken, target in following.get(waiting.pop(), ()):
+            if taken != variable and target not in reached:
+                reached.add(target)
+                waiting.append(target)
+    return reached
 
 
 __all__ = [

@@ -23,20 +23,21 @@ from engine.plan.rewrites.negated_closure import as_single
 
 Branch = Plan | AutomatonPlan
 
+_ALIKE = "for other alternatives bind the same variables in another way"
 
-def plan_branches(resolved: ResolvedQuery) -> tuple[Branch, ...]:
-    """The plans whose union the query is; at least one.
+
+def plan_branches(resolved: ResolvedQuery, *, as_automata: bool = False) -> tuple[Branch, ...]:
+    """The plans whose union the query is; at least one. `as_automata`: also those of plain sequences.
 
     Raises UnsupportedQueryError for what no runtime of this version evaluates.
     """
     patterns = [rewritten(pattern) for pattern in expanded(rewritten(resolved.query.pattern))]
     queries = [for_pattern(resolved, pattern) for pattern in dict.fromkeys(patterns)]
     planned = [query for query in queries if query is not None]
-    branches = tuple(_branch(query, as_automaton=False) for query in planned)
+    branches = tuple(_branch(query, "as asked for" if as_automata else "") for query in planned)
     alike = _bound_in_several_ways(branches)
     branches = tuple(
-        _branch(query, as_automaton=True) if number in alike else branches[number]
-        for number, query in enumerate(planned)
+        _branch(query, _ALIKE) if number in alike else branches[number] for number, query in enumerate(planned)
     )
     if not branches:
         raise QueryTypeError(
@@ -87,12 +88,13 @@ def _bound_in_several_ways(branches: Sequence[Branch]) -> set[int]:
     }
 
 
-def _branch(whole: ResolvedQuery, *, as_automaton: bool) -> Branch:
+def _branch(whole: ResolvedQuery, why_automaton: str) -> Branch:
+    """The plan of one pattern; an automaton in any case where there is a reason."""
     resolved, later = split(whole)
-    return with_partial_key(with_later(_matching(resolved, as_automaton=as_automaton), later), resolved)
+    return with_partial_key(with_later(_matching(resolved, why_automaton), later), resolved)
 
 
-def _matching(resolved: ResolvedQuery, *, as_automaton: bool) -> Branch:
+def _matching(resolved: ResolvedQuery, why_automaton: str) -> Branch:
     simple = _with_single_negations(resolved)
     notes = []
     if simple is not resolved:
@@ -101,8 +103,8 @@ def _matching(resolved: ResolvedQuery, *, as_automaton: bool) -> Branch:
     if query.within_events is not None and query.ties is ast.Ties.STRICT:
         # Places order what times do not: the automaton looks at both.
         notes.append("an automaton, for WITHIN n EVENTS with TIES STRICT")
-    elif as_automaton:
-        notes.append("an automaton, for other alternatives bind the same variables in another way")
+    elif why_automaton:
+        notes.append(f"an automaton, {why_automaton}")
     elif is_plain(query.pattern):
         bounded = bounds_as_predicates(simple)
         if bounded is not simple:

@@ -131,7 +131,7 @@ def needs_all(query: ast.Query) -> Obstacle | None:
 
 
 def _key(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ...] | Obstacle:
-    if _ranks_per_opener(resolved.query):
+    if _counts_per_opener(resolved.query):
         return _PER_OPENER
     if resolved.query.strategy is ast.Strategy.STRICT_CONTIGUITY:
         return Obstacle(
@@ -173,7 +173,7 @@ def _implied(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ..
 def _slice_obstacle(query: ast.Query) -> Obstacle | None:
     if query.within_events is not None:
         return Obstacle("WITHIN n EVENTS says nothing about time", "use a window in time, as in WITHIN 10 minutes")
-    if _ranks_per_opener(query):
+    if _counts_per_opener(query):
         return _PER_OPENER
     dependent = {
         "CONSUME": bool(query.consume),
@@ -189,12 +189,13 @@ def _slice_obstacle(query: ast.Query) -> Obstacle | None:
 
 
 _PER_OPENER = Obstacle(
-    "TOP k with OPEN ON ranks per opening event, which rows do not show", "leave out TOP, or evaluate it in one piece"
+    "LIMIT and TOP k with OPEN ON count per opening event, which rows do not show",
+    "leave them out, or evaluate it in one piece",
 )
 
 
-def _ranks_per_opener(query: ast.Query) -> bool:
-    return query.output is ast.Output.TOP and query.open_on is not None
+def _counts_per_opener(query: ast.Query) -> bool:
+    return query.open_on is not None and (query.output is ast.Output.TOP or query.limit is not None)
 
 
 def _looks_back(query: ast.Query, branches: Sequence[Plan]) -> bool:

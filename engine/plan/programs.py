@@ -193,7 +193,7 @@ class ProgramBuilder:
                 raise NoPlainProgramError(f"last({node.variable}[..{node.variable}.len-1])", node.span)
             register = first_register if node.function == "first" else last_register
             self._code.append((op.COLUMN, register(component), self.column(node.name or TIME_ATTRIBUTE)))
-            return 1
+            return 1 + self._emit_known_before_last(component) if lagged else 1
         if node.name is None:
             return self._push_slot(Slot(op.AGG_COUNT_EVENTS, component), lagged)
         column = self.column(node.name)
@@ -214,6 +214,18 @@ class ProgramBuilder:
             case "stddev":
                 return self._emit_stddev(component, column, lagged)
         raise UnsupportedQueryError(f"aggregate {node.function} is not evaluated by this version", node.span)
+
+    def _emit_known_before_last(self, component: int) -> int:
+        """Make the value on the stack NULL where no event precedes the last one: times 1 or 0 / 0, which is NULL.
+
+        The number of events is compared with 1 so that longer prefixes need not be told apart (`AGG_COUNT_EVENTS`
+        stops at a cap where matches are counted).
+        """
+        for _ in range(2):
+            self._push_slot(Slot(op.AGG_COUNT_EVENTS, component), lagged=True)
+            self._code += [(op.CONST, self._constant(1), 0), (op.GE, 0, 0)]
+        self._code += [(op.DIVIDE, 0, 0), (op.MULTIPLY, 0, 0)]
+        return 3
 
     def _emit_stddev(self, component: int, column: int, lagged: bool) -> int:
         """Population standard deviation: sqrt(M2 / n), from three slots that stand together."""

@@ -1,8 +1,9 @@
 """The WHERE clause against bound events: which instances a conjunct has, and when each can be decided.
 
 `b[i]` stands for every event of b for which all terms of the conjunct exist: `b[i-1]` and `b[..i-1]` from i = 2 on. A
-conjunct on b's own attributes alone means i > 1 when another conjunct constrains `b[1]` alone: SASE+'s begin and take
-predicates (DESIGN 3). Under repeated groups a conjunct holds in every iteration of its context (see `contexts`).
+conjunct on attributes of b alone means i > 1 when another conjunct constrains `b[1]` alone: SASE+'s begin and take
+predicates (DESIGN 3); one with an aggregate relates its events to a list, and asks all of them. Under repeated groups a
+conjunct holds in every iteration of its context (see `contexts`).
 """
 
 from __future__ import annotations
@@ -100,8 +101,10 @@ def _condition(conjunct: ast.Expression, begins: set[str], aggregates: Aggregate
     found = references(conjunct)
     variables = frozenset(reference.variable for reference in found)
     first_i = 2 if any(_place(reference) in _FROM_SECOND for reference in found) else 1
-    is_own = len(variables) == 1 and any(_place(reference) is ast.Index.CURRENT for reference in found)
-    if is_own and variables <= begins:
+    is_take = any(_place(reference) is ast.Index.CURRENT for reference in found) and not any(
+        isinstance(reference, ast.Aggregate) for reference in found
+    )
+    if is_take and len(variables) == 1 and variables <= begins:
         first_i = 2
     return Condition(
         conjunct,

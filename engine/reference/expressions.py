@@ -123,7 +123,7 @@ def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent], aggreg
         case "stddev":
             mean = _sum(numbers) / len(numbers)
             variance = _sum([(number - mean) ** 2 for number in numbers]) / len(numbers)
-            return exact(math.sqrt(variance))
+            return exact(_root(variance))
     if aggregate.function in aggregates:
         result = aggregates[aggregate.function]([float(number) for number in numbers])
         return exact(result)
@@ -139,6 +139,14 @@ def _sum(numbers: Sequence[Fraction | float]) -> Fraction | float:
     for number in numbers:
         total += number
     return total
+
+
+def _root(number: Fraction | float) -> float:
+    """Squares of doubles may be beyond all doubles while the root is not."""
+    try:
+        return math.sqrt(number)
+    except OverflowError:
+        return float(math.isqrt(int(number)))
 
 
 def _known(value: Fraction | float) -> Value:

@@ -5,6 +5,7 @@ The rows have the fields of the engine's MatchRow, so that any runtime can be co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -24,6 +25,9 @@ from engine.reference.places import Nested
 from engine.reference.returned import returned_values
 from engine.reference.selection import selected
 from engine.reference.windows import Window, windows_of
+
+ROUNDING = Fraction(1, 10**12)
+"""By so much a confidence may miss a threshold and meet it still: runtimes compute in doubles."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,11 @@ class ReferenceRow:
 def reference_output(
     resolved: ResolvedQuery, batch: EventBatch, aggregates: Aggregates = NO_AGGREGATES
 ) -> list[ReferenceRow]:
-    """The rows of the complete stream, in stream order of last event, first event, bindings, window; TOP by confidence.
+    """The rows of the complete stream, in stream order of last event, first event, bindings, window; TOP by the end of
+    the window, then by confidence.
 
-    When LIMIT leaves rows out, the last one kept is marked `capped`. `aggregates` gives the meaning of user-defined
+    LIMIT counts in each window of the query's own, else over the stream. When it leaves rows out, the last one kept of
+    the window is marked `capped`. `aggregates` gives the meaning of user-defined
     ones.
     """
     return [row for row, _ in rows_with_ends(resolved, observe(batch, resolved.schema), aggregates)]
@@ -68,15 +74,24 @@ def rows_with_ends(
 ) -> list[tuple[ReferenceRow, ObservedEvent]]:
     """As `reference_output` from events in stream order, each row with the last event of its match."""
     outcomes = reference_outcomes(resolved, events, aggregates)
-    rows = [
-        (_row(resolved, outcome, window, aggregates, events), outcome.match.sequence[-1])
-        for window, outcome in outcomes
+    return [
+        (replace(_row(resolved, outcome, window, aggregates, events), capped=is_capped), outcome.match.sequence[-1])
+        for window, outcome, is_capped in _first(outcomes, resolved.query.limit)
     ]
-    limit = resolved.query.limit
-    if limit is not None and len(rows) > limit:
-        *kept, (row, last) = rows[:limit]
-        return [*kept, (replace(row, capped=True), last)]
-    return rows
+
+
+def _first(
+    outcomes: Sequence[tuple[Window | None, Outcome]], limit: int | None
+) -> list[tuple[Window | None, Outcome, bool]]:
+    """The first `limit` of each window, each with whether it is the last of these and there are more."""
+    sizes = Counter(window for window, _ in outcomes)
+    places: Counter[Window | None] = Counter()
+    found: list[tuple[Window | None, Outcome, bool]] = []
+    for window, outcome in outcomes:
+        places[window] += 1
+        if limit is None or places[window] <= limit:
+            found.append((window, outcome, places[window] == limit and sizes[window] > limit))
+    return found
 
 
 def reference_outcomes(
@@ -109,16 +124,17 @@ def _in_listing_order(item: tuple[Window | None, Outcome]) -> tuple[object, ...]
 
 def _by_confidence(item: tuple[Window | None, Outcome]) -> tuple[object, ...]:
     window, outcome = item
-    return (-outcome.confidence, listing_order(outcome.match), window or ())
+    closes = () if window is None else (window.end_ms, *window)
+    return (closes, -outcome.confidence, listing_order(outcome.match))
 
 
 def _is_confident(query: ast.Query, confidence: Fraction) -> bool:
-    """A threshold means the decimal number that was written: 0.9 is nine tenths."""
+    """A threshold means the decimal number that was written: 0.9 is nine tenths; it is met up to ROUNDING."""
     if query.confidence is None:
         return True
     if isinstance(query.confidence, ast.Parameter):
         raise UnsupportedQueryError(f"parameter :{query.confidence.name} has no value", query.confidence.span)
-    return confidence >= Fraction(repr(query.confidence))
+    return confidence >= Fraction(repr(query.confidence)) - ROUNDING
 
 
 def _selected(resolved: ResolvedQuery, found: Sequence[FoundMatch]) -> list[FoundMatch]:
@@ -155,4 +171,4 @@ def _row(
     )
 
 
-__all__ = ["ReferenceRow", "reference_outcomes", "reference_output", "rows_with_ends"]
+__all__ = ["ROUNDING", "ReferenceRow", "reference_outcomes", "reference_output", "rows_with_ends"]

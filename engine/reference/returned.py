@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -16,7 +18,8 @@ from engine.reference.observed import Value
 def returned_values(
     resolved: ResolvedQuery, binding: Binding, aggregates: Aggregates = NO_AGGREGATES
 ) -> dict[str, object]:
-    """Name -> value; None for unknown values and for terms of a variable that this match does not have (count: 0).
+    """Name -> value; None for unknown values, for numbers that no row can tell (infinite, or beyond all
+    doubles), and for terms of a variable that this match does not have (count: 0).
 
     Whole-numbered expressions (integer attributes, counts, and + - * % of them) give int, other numbers float.
     """
@@ -30,6 +33,10 @@ def returned_values(
 
 
 def _plain(value: Value, *, is_int: bool) -> object:
+    if isinstance(value, Fraction) and abs(value) > Fraction(sys.float_info.max):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, Fraction):
         return int(value) if is_int and value.denominator == 1 else float(value)
     return value

@@ -161,9 +161,13 @@ def compile_query(
     parameters: Mapping[str, int | float | str] | None = None,
     *,
     name: str = "query",
+    as_automata: bool = False,
 ) -> CompiledQuery:
-    """Parse, check and plan a query. Raises QueryError with place, cause and remedy."""
-    return compile_parsed(parse(text, name), text, schema, parameters or {}, name=name)
+    """Parse, check and plan a query. Raises QueryError with place, cause and remedy.
+
+    `as_automata`: plain sequences, too, are evaluated by the general automaton, to compare with it.
+    """
+    return compile_parsed(parse(text, name), text, schema, parameters or {}, name=name, as_automata=as_automata)
 
 
 def compile_parsed(
@@ -174,13 +178,14 @@ def compile_parsed(
     *,
     name: str,
     producers: Sequence[CompiledQuery] = (),
+    as_automata: bool = False,
 ) -> CompiledQuery:
     """Check and plan a parsed query; `schema` has the types of its producers' matches."""
     aggregates = registered_aggregates()
     resolved = resolve(query, schema, parameters, text=text, name=name, aggregates=aggregates)
     digest = meaning_of(resolved, [producer.hash for producer in producers])
     try:
-        branches = plan_branches(resolved)
+        branches = plan_branches(resolved, as_automata=as_automata)
         head = head_of(branches, resolved)
     except QueryError as error:
         error.name = name

@@ -28,11 +28,13 @@ def compile_queries(
     parameters: Mapping[str, Parameters] | None = None,
     *,
     only: Collection[str] | None = None,
+    as_automata: bool = False,
 ) -> list[CompiledQuery]:
     """Parse, check and plan queries that may use each other's matches; producers come before their consumers.
 
-    texts: query by name; parameters: values by name of the query; only: these and what they use, all without. Raises
-    QueryError with place, cause and remedy: also for queries that use each other in a circle, and for a type that is
+    texts: query by name; parameters: values by name of the query; only: these and what they use, all without;
+    as_automata: plain sequences, too, are evaluated by the general automaton, to compare with it. Raises QueryError
+    with place, cause and remedy: also for queries that use each other in a circle, and for a type that is
     neither one of the schema nor a query.
     """
     family = _family(texts, schema, only)
@@ -42,7 +44,9 @@ def compile_queries(
         query = family.parsed[name]
         extended = _with_matches(schema, [producer.resolved for producer in own], query, name, texts[name])
         given = (parameters or {}).get(name, {})
-        compiled[name] = compile_parsed(query, texts[name], extended, given, name=name, producers=own)
+        compiled[name] = compile_parsed(
+            query, texts[name], extended, given, name=name, producers=own, as_automata=as_automata
+        )
     return with_consumed(compiled.values())
 
 

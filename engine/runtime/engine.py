@@ -23,11 +23,13 @@ from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
 from engine.runtime.fitting import fitting_events
 from engine.runtime.generated import Generated, Generation
+from engine.runtime.row_quota import PartQuota, RowQuota
 from engine.runtime.slices import is_divided
 from engine.runtime.workers import Workers
 
 STATE_VERSION = 1
 _FEED = "feed"
+_QUOTA = "quota"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,9 @@ class QueryStatistics:
 
     `n_rejected`: events that its strategy cannot evaluate (imprecise ones). `n_too_long`: events that it left out since
     their interval is longer than its window. `n_unfinished`: searches that the work
-    budget stopped without a row that says so: matches may be missing. `generated`: how far its generated kernels are
+    budget stopped: matches may be missing. `n_limited`: windows of the query's own in which
+    LIMIT left rows out; 1 where it has none and LIMIT did. `is_full`: no row will be told any more, for LIMIT has been
+    reached and there are more. `generated`: how far its generated kernels are
     ("off", "waiting", "compiling", "in use", or "failed: " and why; then the precompiled ones go on).
     """
 
@@ -46,6 +50,8 @@ class QueryStatistics:
     n_rejected: int = 0
     n_too_long: int = 0
     n_unfinished: int = 0
+    n_limited: int = 0
+    is_full: bool = False
     seconds: float = 0.0
     generated: str = "off"
 
@@ -83,6 +89,9 @@ class Engine:
     `generated`: whether kernels with the predicates of each query written out replace the precompiled ones, where the
     runtime knows of them: compiled in the background, or now, in which case the second step waits for the compiler.
 
+    LIMIT and TOP k count over all steps (see `engine.runtime.row_quota`). `quotas`: by name those of queries of which
+    this engine has a part of the stream.
+
     `baseline`: evaluate by one of the papers' baselines instead, to compare with them.
     """
 
@@ -98,6 +107,7 @@ class Engine:
         threads: int = 1,
         sink: RowSink | None = None,
         generated: Generated | str = Generated.OFF,
+        quotas: Mapping[str, PartQuota] | None = None,
     ) -> None:
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
@@ -119,6 +129,8 @@ class Engine:
         self._workers = Workers(threads, len(queries))
         self._is_single = threads == 1
         self._generation = Generation(generated)
+        self._part_quotas = dict(quotas or {})
+        self._quotas = self._new_quotas()
         self._runtimes = {query.name: self._runtime(query) for query in queries}
         self._share_events()
         self._counted = {query.name: _Counted() for query in queries}
@@ -193,6 +205,8 @@ class Engine:
                 n_rejected=self._runtimes[name].n_rejected,
                 n_too_long=counted.n_too_long,
                 n_unfinished=self._runtimes[name].n_unfinished,
+                n_limited=self._quotas[name].n_limited if name in self._quotas else 0,
+                is_full=name in self._quotas and self._quotas[name].is_full,
                 generated=self._generation.state_of(name),
             )
             for name, counted in self._counted.items()
@@ -215,6 +229,8 @@ class Engine:
             state.update({f"{name}/{part}": table for part, table in runtime.save().items()})
         for name, feed in self._feeds.items():
             state[f"{name}/{_FEED}"] = feed.save()
+        for name, quota in self._quotas.items():
+            state[f"{name}/{_QUOTA}"] = quota.save()
         return state
 
     def restore(self, state: Mapping[str, pa.Table]) -> frozenset[str]:
@@ -232,6 +248,7 @@ class Engine:
             raise StateError("saved state codes one string twice")
         self._runtimes = {query.name: self._runtime(query) for query in self.queries}
         self._feeds = {name: Feed(query) for name, query in self._by_name.items() if query.producers}
+        self._quotas = self._new_quotas()
         self._waiting = EventBatch(state["waiting"])
         self.watermark_ms = int(meta["watermark_ms"])
         self.n_late = int(meta["n_late"])
@@ -244,6 +261,8 @@ class Engine:
                 if _FEED not in parts:
                     raise StateError(f"saved state of {name} lacks its feed")
                 self._feeds[name].restore(parts.pop(_FEED))
+            if name in self._quotas and _QUOTA in parts:  # states of before counted in each step alone
+                self._quotas[name].restore(parts.pop(_QUOTA))
             self._runtimes[name].restore(parts)
         self._share_events()
         return frozenset(unknown)
@@ -262,7 +281,10 @@ class Engine:
         passed = events.where(events.t_lo_ms < self.watermark_ms).sorted()
         # The matches that a query uses are found again by its producers; those that are not named go on as they were.
         involved = with_producers(names, self.queries)
-        others = {name: (self._runtimes[name], self._feeds.get(name)) for name in involved - set(names)}
+        others = {
+            name: (self._runtimes[name], self._feeds.get(name), self._quotas.get(name))
+            for name in involved - set(names)
+        }
         for name in involved:
             self._begin_again(self._by_name[name])
         again = [query for query in self._in_order if query.name in involved]
@@ -270,12 +292,16 @@ class Engine:
             again,
             StreamColumns(passed, self._interner),
             self.watermark_ms,
-            lambda query, stream, *step: self._rows(query, self._fitting(query, stream)[0], *step)[0],
+            lambda query, stream, step_ms: self._told(
+                query, self._rows(query, self._fitting(query, stream)[0], step_ms)[0], stream, step_ms
+            ),
         )
-        for name, (runtime, feed) in others.items():
+        for name, (runtime, feed, quota) in others.items():
             self._runtimes[name] = runtime
             if feed is not None:
                 self._feeds[name] = feed
+            if quota is not None:
+                self._quotas[name] = quota
 
     # -------------------------------------------------------------- internals
 
@@ -299,8 +325,15 @@ class Engine:
             if not any(runtime.share(other) for other in alike):
                 alike.append(runtime)
 
+    def _new_quotas(self) -> dict[str, RowQuota]:
+        """Of the queries with LIMIT or TOP."""
+        quotas = {query.name: RowQuota.of(query, self._part_quotas.get(query.name)) for query in self.queries}
+        return {name: quota for name, quota in quotas.items() if quota is not None}
+
     def _begin_again(self, query: CompiledQuery) -> None:
         self._runtimes[query.name] = self._runtime(query)
+        if (quota := RowQuota.of(query, self._part_quotas.get(query.name))) is not None:
+            self._quotas[query.name] = quota
         if query.producers:
             self._feeds[query.name] = Feed(query)
 
@@ -331,7 +364,18 @@ class Engine:
     def _promise_ms(self, name: str) -> int:
         """No later match of this query has a last event before it."""
         feed = self._feeds.get(name)
-        return self._runtimes[name].promise_ms(self.watermark_ms if feed is None else feed.watermark_ms)
+        promised_ms = self._runtimes[name].promise_ms(self.watermark_ms if feed is None else feed.watermark_ms)
+        quota = self._quotas.get(name)
+        return promised_ms if quota is None else min(promised_ms, quota.held_from_ms(promised_ms))
+
+    def _told(
+        self, query: CompiledQuery, rows: Sequence[MatchRow], stream: StreamColumns, watermark_ms: int
+    ) -> Sequence[MatchRow]:
+        """Those of the rows of all steps that LIMIT or TOP lets be told now."""
+        quota = self._quotas.get(query.name)
+        if quota is None:
+            return rows
+        return quota.take(rows, stream.batch, self._runtimes[query.name].promise_ms(watermark_ms), watermark_ms)
 
     def _admitted(self, batch: EventBatch) -> EventBatch:
         admitted, refused = admit(batch)
@@ -378,6 +422,7 @@ class Engine:
         n_before = 0 if self._sink is None else self._sink.n_rows
         fitting, refused = self._fitting(query, stream)
         rows, seconds_before = self._rows(query, fitting, watermark_ms)
+        rows = self._told(query, rows, stream, watermark_ms)
         n_sunk = 0 if self._sink is None else self._sink.n_rows - n_before
         counted = self._counted[query.name]
         counted.n_events += stream.n_of_types(query.types)

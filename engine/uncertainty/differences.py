@@ -103,13 +103,19 @@ def narrowed(times: Mapping[int, Time], demanded: Sequence[Difference]) -> dict[
 
 @dataclass
 class Elimination:
-    """Times, demands and factors, of which times are summed out; `constant`: the product of what has no axis left."""
+    """Times, demands and factors, of which times are summed out; `constant`: the product of what has no axis (left)."""
 
     times: Mapping[int, Time]
     differences: list[Difference]
     tables: list[Table]
     budget: Budget = field(default_factory=Budget)
     constant: float = 1.0
+
+    def __post_init__(self) -> None:
+        for table in self.tables:
+            if not table.times:  # no time brings it in
+                self.constant *= float(table.values)
+        self.tables = [table for table in self.tables if table.times]
 
     def sum_out(self, numbers: Collection[int]) -> None:
         """Sum out these times, those with the smallest result first."""

@@ -94,7 +94,7 @@ def test_a_silence_is_listed_and_ended(config: Path) -> None:
     assert "[bold]known" in listed
     assert "slow" in listed
     ended = invoke("alerts", "unsilence", "1", "-c", config)
-    assert "1 open alert(s) will fire again" in ended.stdout
+    assert "1 open alert(s) are silenced no longer" in ended.stdout
     again = invoke("alerts", "unsilence", "1", "-c", config)
     assert (again.exit_code, "no silence 1 holds" in again.stderr) == (2, True)
 

@@ -153,7 +153,7 @@ def test_open_alerts_and_messages_are_those_of_the_store_now(run: Run, store: St
     run.to(80)
     samples = scrape(run.metrics)
     assert value(samples, "clustercep_store_up") == 1
-    assert family(samples, "clustercep_alerts_open") == {("warning", "firing"): 1}
+    assert family(samples, "clustercep_alerts_open") == {("warning", "false", "firing"): 1}
     n_pending = store.n_notifications_by_status()["pending"]
     assert family(samples, "clustercep_notifications_pending") == {("ops",): n_pending, ("pager",): 0}
     assert family(samples, "clustercep_queue_length")["outbox",] == n_pending > 0
@@ -342,12 +342,12 @@ class DeadStore:
         self.release = threading.Event()
         self.n_asked = 0
 
-    def n_open_alerts(self) -> Mapping[tuple[str, str], int]:
+    def n_open_alerts(self) -> Mapping[tuple[str, bool, str], int]:
         self.n_asked += 1
         if self.error is not None:
             raise self.error
         self.release.wait(30)
-        return {("firing", "info"): 1}
+        return {("firing", False, "info"): 1}
 
     def n_notifications(self) -> Mapping[tuple[str, str], int]:
         return {("ops", "pending"): 2}
@@ -387,7 +387,7 @@ def test_a_store_that_comes_back_is_shown_again(run: Run) -> None:
     dead.error = None
     samples = scrape(metrics)
     assert value(samples, "clustercep_store_up") == 1
-    assert value(samples, "clustercep_alerts_open", state="firing", severity="info") == 1
+    assert value(samples, "clustercep_alerts_open", state="firing", silenced="false", severity="info") == 1
     assert value(samples, "clustercep_notifications_pending", receiver="ops") == 2
 
 

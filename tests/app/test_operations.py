@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.alerting.lifecycle import state_text
 from app.alerting.operations import MAX_NOTE_CHARS, MAX_SILENCE_MS, acknowledge, end_silence, silence
 from app.errors import AppError, NotFoundError
 from app.store import Store, open_store
@@ -14,7 +15,7 @@ from app.store.models import NotificationRow
 from app.store.outbox import SentAgain
 from benchmarks.store_pages import make_store, plans
 from tests.app.alerting_fixtures import FakeMatch
-from tests.app.test_recorder import live, states
+from tests.app.test_recorder import live
 
 
 @pytest.fixture
@@ -30,7 +31,8 @@ def firing(store: Store, task: str = "t1") -> str:
 
 
 def state(store: Store, alert: str) -> str:
-    return store.alert(alert).alert.state
+    row = store.alert(alert).alert
+    return state_text(row.state, row.silenced)
 
 
 def test_an_acknowledgement_keeps_who_and_why(store: Store) -> None:
@@ -49,7 +51,7 @@ def test_an_acknowledgement_keeps_who_and_why(store: Store) -> None:
 def test_what_is_over_cannot_be_acknowledged(store: Store) -> None:
     alert = firing(store)
     live(store, [], 1_000)
-    with pytest.raises(AppError, match="only firing and silenced"):
+    with pytest.raises(AppError, match="it is resolved; only firing alerts"):
         acknowledge(store, alert, "alice", "", 2_000)
     with pytest.raises(NotFoundError):
         acknowledge(store, "ffffffff", "alice", "", 2_000)
@@ -73,22 +75,23 @@ def test_a_silence_lasts_some_time(store: Store, duration_ms: int) -> None:
 def test_a_silence_is_of_one_key_or_of_all(store: Store) -> None:
     one, other = firing(store, "t1"), firing(store, "t2")
     assert silence(store, one, 1_000, "alice", "known", 2_000) == 1
-    assert (state(store, one), state(store, other)) == ("silenced", "firing")
+    assert (state(store, one), state(store, other)) == ("firing, silenced", "firing")
     assert silence(store, one, 1_000, "alice", "known", 2_000, every_key=True) == 1
-    assert state(store, other) == "silenced"
+    assert state(store, other) == "firing, silenced"
 
 
-def test_a_silence_that_is_ended_lets_its_open_alerts_fire_with_the_next_step(store: Store) -> None:
+def test_a_silence_that_is_ended_no_longer_covers_its_alerts_with_the_next_step(store: Store) -> None:
     alert = firing(store)
     silence(store, alert, 50_000, "alice", "known", 2_000)
     (row,) = store.silences(2_000)
     assert end_silence(store, row.id, "bob", 3_000) == 1
     assert store.silences(3_000) == []
-    assert state(store, alert) == "silenced"
+    assert state(store, alert) == "firing, silenced"
     live(store, [], 0, now_ms=3_001)
     last = store.alert(alert).changes[-1]
     assert (last.to_state, last.reason, last.actor) == ("firing", "the silence was ended", "bob")
-    assert states(store, alert) == ["firing", "silenced", "firing"]
+    changes = [state_text(c.to_state, c.silenced) for c in store.alert(alert).changes]
+    assert changes == ["firing", "firing, silenced", "firing"]
 
 
 def test_a_silence_that_expires_has_no_one_who_ended_it(store: Store) -> None:
@@ -106,7 +109,7 @@ def test_another_silence_goes_on(store: Store) -> None:
     first, _ = store.silences(2_000)
     assert end_silence(store, first.id, "bob", 3_000) == 0
     live(store, [], 0, now_ms=3_001)
-    assert state(store, alert) == "silenced"
+    assert state(store, alert) == "firing, silenced"
 
 
 def test_only_a_silence_that_holds_can_be_ended(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import engine
 from app.alerting.text import fill, placeholders, runbook_sections
-from app.queries import load_queries
+from app.queries import Loaded, load_queries
 from app.settings import Queries, Severity
 from collectors.schema import load_event_types
 
@@ -40,6 +40,24 @@ def test_what_alerting_learns_of_a_query(folder: Path) -> None:
     assert loaded.problems == ()
     assert (info.severity, info.group_gap_ms, info.within_ms) == (Severity.WARNING, 300_000, 3_600_000)
     assert (info.runbook, info.types) == ("Look at the host.", {"MapStart", "MapEnd"})
+
+
+def test_severities_can_be_set(folder: Path) -> None:
+    report = QUERY.replace("ALERT warning", "REPORT").replace("GROUP_GAP 5 minutes", "")
+    write(folder, other__cep=report)
+
+    def load(**severities: Severity) -> Loaded:
+        return load_queries(Queries(directory=folder, severities=severities), 7)
+
+    plain, urgent = load(), load(slow=Severity.CRITICAL)
+    assert urgent.problems == ()
+    assert (plain.infos["slow"].severity, urgent.infos["slow"].severity) == (Severity.WARNING, Severity.CRITICAL)
+    assert plain.infos["slow"].hash == urgent.infos["slow"].hash  # so its alerts stay the same ones
+    (unknown,) = load(slwo=Severity.INFO).problems
+    assert unknown == "queries.severities: found 'slwo'; expected one of other, slow; did you mean 'slow'?"
+    (report_problem,) = load(other=Severity.INFO).problems
+    assert report_problem.startswith("queries.severities.other: found 'info'; expected the name of a query that raises")
+    assert load(other=Severity.INFO).infos["other"].is_report
 
 
 @pytest.mark.parametrize(
@@ -170,3 +188,16 @@ def test_aggregates_of_the_configuration(folder: Path, monkeypatch: pytest.Monke
     assert loaded.problems == ()
     wrong = load_queries(Queries(directory=folder, aggregates=("own_metrics", "own_metrics:other", "nowhere:f")), 7)
     assert [problem.split(":")[0] for problem in wrong.problems] == ["queries.aggregates"] * 3
+
+
+@pytest.mark.parametrize(("clause", "named"), [("LIMIT 3", "LIMIT 3"), ("OUTPUT TOP 2 BY CONFIDENCE", "OUTPUT TOP 2")])
+def test_what_counts_over_a_run_needs_a_window_on_a_stream(folder: Path, clause: str, named: str) -> None:
+    text = QUERY.replace("WITHIN 1 hour", "WITHIN 1 hour{}\n" + clause)
+    (problem,) = load_queries(Queries(directory=write(folder, slow__cep=text.replace("{}", ""))), 7).problems
+    assert f"{named} counts over a whole run" in problem
+    assert "slow.cep" in problem
+    assert "^" in problem
+    assert "add SLIDE" in problem
+    for window in (" SLIDE 1 minute", " OPEN ON type = 'JobStart'"):
+        loaded = load_queries(Queries(directory=write(folder, slow__cep=text.replace("{}", window))), 7)
+        assert not loaded.problems

@@ -62,8 +62,8 @@ def test_an_alert_is_silenced_for_a_time(visitor: OwnVisitor, served: Site) -> N
     page.get_by_label("Comment").fill("known, being replaced")
     page.get_by_role("button", name="Silence for").click()
     expect(page.get_by_text("Made 1 silence for 2 h: 1 alert silenced.")).to_be_visible()
-    own.reads("known, being replaced", "silenced")
-    assert kept(served, alert_id).alert.state == "silenced"
+    own.reads("known, being replaced", "firing, silenced")
+    assert kept(served, alert_id).alert.silenced
     page = own.open("alerts", "Alerts")
     page.get_by_text("Silences: 1").click()
     expect(page.get_by_text(re.compile("known, being replaced.*by "))).to_be_visible()

@@ -10,6 +10,7 @@ import pytest
 
 from collectors.base import OptionError, PositionError, SourceUnavailableError
 from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.hadoop_ids import job_of_container
 from collectors.identity import lifecycle_id
 from tests.collectors.reducer_logs import CONTAINER, DAY_MS, stamp
 
@@ -116,3 +117,42 @@ def test_other_files_and_bad_input(tmp_path: Path) -> None:
 def test_rolled_files(tmp_path: Path, suffix: str) -> None:
     write(tmp_path / f"hadoop-yarn-nodemanager-node4.log{suffix}", NODE[2:3])
     assert [found[1:3] for found in read(tmp_path)] == [("ContainerKilled", "node4")]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "cause"),
+    [
+        (LIMIT, "running 9B beyond the 'PHYSICAL' memory limit", "physical memory"),
+        (
+            f"Container [pid=17,containerID={CONTAINER}] is running 8B beyond the 'VIRTUAL' memory limit. Current",
+            "running 8B beyond the 'VIRTUAL' memory limit",
+            "virtual memory",
+        ),
+        (  # as Hadoop 2 writes it
+            f"Container [pid=17,containerID={CONTAINER}] is running beyond physical memory limits. Current usage: 1 GB",
+            "running beyond physical memory limits",
+            "physical memory",
+        ),
+        (
+            f"container {CONTAINER} killed by elastic cgroups OOM handler.",
+            "killed by elastic cgroups OOM handler.",
+            "node memory",
+        ),
+        (
+            f"Container {CONTAINER} was killed by elastic cgroups OOM handler using 12 when requested only 9",
+            "killed by elastic cgroups OOM handler using 12 when requested only 9",
+            "node memory",
+        ),
+        (f"Container {CONTAINER} transitioned from RUNNING to KILLING", "RUNNING to KILLING", None),
+    ],
+)
+def test_why_a_container_was_killed(tmp_path: Path, message: str, reason: str, cause: str | None) -> None:
+    write(tmp_path / "nodemanager-node4.log", [(6_000, NM + "monitor.ContainersMonitorImpl", message)])
+    (row,) = DaemonLogCollector(DaemonLogOptions(tmp_path)).poll(NOW).events.rows()
+    assert (row["reason"], row.get("cause"), row["host"]) == (reason, cause, "node4")
+    assert row["job_id"] == "job_" + "_".join(CONTAINER.split("_")[-4:-2])
+
+
+def test_the_job_of_a_container() -> None:
+    assert job_of_container("container_1700000000000_0007_01_000002") == "job_1700000000000_0007"
+    assert job_of_container("container_e11_1700000000000_0007_01_000002") == "job_1700000000000_0007"

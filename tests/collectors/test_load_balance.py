@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import statistics
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collectors.base import OptionError, PositionError
 from collectors.load_balance import LoadDeriver, LoadOptions
@@ -124,3 +127,57 @@ def test_batches_and_restarts_change_nothing() -> None:
 def test_the_ends_of_the_ratios_are_allowed(low: float, high: float) -> None:
     options = LoadOptions(low_ratio=low, high_ratio=high)
     assert (options.low_ratio, options.high_ratio) == (low, high)
+
+
+def furthest_by_definition(values: dict[str, float]) -> list[tuple[str, float]]:
+    """In exact arithmetic: n^2 * distance^2 >= n^2 * variance, without a root or a quotient."""
+    n = len(values)
+    exact = {host: Fraction(value) for host, value in values.items()}
+    total = sum(exact.values())
+    variance_nn = n * sum(v * v for v in exact.values()) - total * total
+    distance_n = {host: abs(n * value - total) for host, value in exact.items()}
+    if variance_nn == 0:
+        return []
+    far = [host for host in values if distance_n[host] ** 2 >= variance_nn]
+    far.sort(key=lambda host: (-distance_n[host], -values[host], host))
+    return [(host, values[host]) for host in far[:5]]
+
+
+def named(row: dict[str, Any]) -> list[tuple[str, float]]:
+    pairs = [(row.get(f"host_{i}"), row.get(f"value_{i}")) for i in range(1, 6)]
+    given = [(host, value) for host, value in pairs if host is not None and value is not None]
+    assert pairs == [*given, *[(None, None)] * (5 - len(given))]  # the first ones, without gaps
+    return given
+
+
+@pytest.mark.parametrize(
+    ("values", "hosts"),
+    [
+        ({"n1": 95.0, "n2": 94.0, "n3": 5.0, "n4": 4.0, "n5": 5.0, "n6": 5.0}, ["n1", "n2"]),
+        ({"n1": 5.0, "n2": 95.0, "n3": 95.0, "n4": 95.0}, ["n1"]),  # an idle one among busy ones
+        ({"b": 10.0, "a": 10.0, "d": 0.0, "c": 0.0}, ["a", "b", "c", "d"]),  # all at exactly one deviation
+        ({f"h{i}": 10.0 * (i % 2) for i in range(8)}, ["h1", "h3", "h5", "h7", "h0"]),
+        ({"a": 0.1, "b": 0.1, "c": 0.1}, []),  # their sum is off by a rounding
+        ({"a": 7.0}, []),
+        ({"a": 0.0, "b": 0.0}, []),
+        ({"a": 0.3, "b": 0.1, "c": 0.3, "d": 0.1}, ["a", "c", "b", "d"]),  # distances that differ by a rounding
+    ],
+)  # fmt: skip
+def test_the_furthest_hosts_with_their_values(values: dict[str, float], hosts: list[str]) -> None:
+    found = rows(LoadDeriver().derive(metrics(1, values), 15_001))
+    for row in found:
+        assert named(row) == [(host, values[host]) for host in hosts], row["type"]
+
+
+@given(st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.integers(0, 100), min_size=1, max_size=12))
+def test_the_furthest_hosts_by_their_definition(values: dict[str, int]) -> None:
+    numbers = {host: float(value) for host, value in values.items()}
+    std, balance = rows(LoadDeriver().derive(metrics(1, numbers), 15_001))
+    assert named(std) == named(balance) == furthest_by_definition(numbers)
+
+
+def test_the_order_in_which_samples_come_changes_nothing() -> None:
+    values = {f"h{i}": 0.1 * i * i for i in range(9)}
+    backwards = dict(reversed(values.items()))
+    one, other = (rows(LoadDeriver().derive(metrics(1, given), 15_001)) for given in (values, backwards))
+    assert one == other

@@ -166,7 +166,7 @@ COUNTED = ("Mapper", "Reducer", "DataIO")
 def test_rest_tells_the_life_cycles_that_history_tells(replayed: dict[str, Replayed]) -> None:
     history, rest = told_by_then(replayed), replayed["yarn_rest"].rows()
     only_rest = set(rest) - set(replayed["job_history"].rows())
-    assert {rest[event_id]["type"] for event_id in only_rest} == {"TaskSample"}
+    assert {rest[event_id]["type"] for event_id in only_rest} == {"TaskSample", "AppWaiting"}
     life_cycle = {event_id: row for event_id, row in history.items() if row["type"] not in COUNTED}
     assert len(life_cycle) > 100
     assert {event_id: plain(rest[event_id]) for event_id in life_cycle} == {i: plain(r) for i, r in life_cycle.items()}

@@ -17,7 +17,8 @@ from tests.collectors.test_job_history import collect as collect_history
 
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
-    "DataPull", "DataIO", "Metric", "LoadStd", "Balance", "Imbalance", "NodeLost", "NodeUnhealthy", "ContainerKilled",
+    "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
+    "NodeLost", "NodeUnhealthy", "ContainerKilled",
 }  # fmt: skip
 
 
@@ -28,10 +29,15 @@ def emitted(tmp_path: Path) -> list[EventBatch]:
     history = collect_history(tmp_path / "history").finished[0].events
     write_log(tmp_path / "logs", hadoop2_log())
     logs = collect_log(tmp_path / "logs").events
-    rrds.write_rrd(tmp_path / "rrd" / "c" / "h1" / "cpu_user.rrd", [1.0, 90.0, 2.0])
+    for host in range(6):  # half of them higher: all are one standard deviation from the mean
+        rrds.write_rrd(
+            tmp_path / "rrd" / "c" / f"h{host}" / "cpu_user.rrd", [share * (host % 2) for share in (10.0, 90.0, 10.0)]
+        )
     metrics = GangliaRrdCollector(GangliaRrdOptions(tmp_path / "rrd")).poll(rrds.T0_MS + 60_000)
     load = LoadDeriver().derive(metrics.events, metrics.watermark_ms)
     script = rest_server.running_job()
+    waiting = rest_server.app("ACCEPTED", id="application_1700000000000_0008", diagnostics="Queue's AM limit exceeded.")
+    script.documents[rest_server.OPEN]["apps"]["app"].append(waiting)
     rest = YarnRestCollector(YarnRestOptions(), script).poll(rest_server.NOW_MS).events
     return [history, logs, metrics.events, load, rest]
 
@@ -76,7 +82,7 @@ def test_complete_from() -> None:
     jobs = {"JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer"}
     assert schema.complete_from("job_history") == jobs
     assert schema.complete_from("rumen_trace") == jobs
-    assert schema.complete_from("yarn_rest") == jobs | {"TaskSample"}
+    assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
     assert schema.complete_from("container_log") == {"DataPull"}
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("nobody") == frozenset()

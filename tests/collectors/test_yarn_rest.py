@@ -196,7 +196,9 @@ def test_a_master_that_starts_again_is_not_an_end() -> None:
     script.documents[OPEN] = rest.apps(rest.app("ACCEPTED"))
     del script.documents[AM]
     polled = yarn.poll(NOW_MS + 5_000)
-    assert (told(polled), polled.problems) == ([], ())
+    assert (told(polled), polled.problems) == ([("AppWaiting", 65_000)], ())
+    assert rows(polled)[0]["wait_ms"] == 0  # not since it was started: it has run meanwhile
+    assert rows(yarn.poll(NOW_MS + 9_000))[0]["wait_ms"] == 4_000
     script.documents |= plain_run().documents
     assert told(yarn.poll(NOW_MS + 10_000)) == [("TaskSample", 70_000)]
 
@@ -406,3 +408,55 @@ def test_a_master_that_says_running_after_the_finish_holds_the_watermark() -> No
     assert polled.watermark_ms == NOW_MS + 1_000 - LATENESS_MS
     script.documents[AM] = {"jobs": {"job": [rest.job(finishTime=NOW_MS + 1_000, state="SUCCEEDED")]}}
     assert one(rows(yarn.poll(NOW_MS + 25_000)), "JobEnd")["t_lo_ms"] == NOW_MS + 1_000
+
+
+WAITING = (
+    "[Fri Nov 20 12:36:14 +0000 2026] Application is added to the scheduler and is not yet activated. Queue's AM "
+    "resource limit exceeded.  Details : AM Partition = <DEFAULT_PARTITION>; AM Resource Request = <memory:2048, "
+    "vCores:1>; "
+)
+
+
+def test_an_application_that_waits_is_told_at_each_poll() -> None:
+    waiting = rest.app("ACCEPTED", diagnostics=WAITING)
+    other = rest.app("ACCEPTED", id="application_1700000000000_0008", diagnostics="", name="sort")
+    script = rest.Script({OPEN: rest.apps(waiting, other), ENDED: rest.apps()})
+    yarn = collector(script)
+    polled = yarn.poll(NOW_MS)
+    assert (told(polled), polled.problems) == ([("AppWaiting", 60_000), ("AppWaiting", 60_000)], ())
+    one, two = (
+        {name: row.get(name) for name in ("job_id", "job_name", "user", "queue", "wait_ms", "reason")}
+        for row in rows(polled)
+    )
+    assert one == {
+        "job_id": JOB, "job_name": "word count", "user": "ann", "queue": "etl", "wait_ms": 63_000,
+        "reason": "Application is added to the scheduler and is not yet activated. Queue's AM resource limit exceeded.",
+    }  # fmt: skip
+    assert (two["job_name"], two["reason"]) == ("sort", None)
+    assert rows(polled)[0]["raw"] == WAITING
+    restarted = collector(script)
+    restarted.restore(json.loads(json.dumps(yarn.checkpoint())))
+    later = rows(restarted.poll(NOW_MS + 5_000))
+    assert [row["wait_ms"] for row in later] == [68_000, 68_000]
+    assert len({row["event_id"] for row in [*rows(polled), *later]}) == 4
+    script.documents |= plain_run().documents
+    assert "AppWaiting" not in {event_type for event_type, _ in told(restarted.poll(NOW_MS + 10_000))}
+
+
+def test_a_wait_is_never_negative_and_never_made_up() -> None:
+    ahead = rest.app("ACCEPTED", startedTime=NOW_MS + 1)
+    script = rest.Script({OPEN: rest.apps(ahead), ENDED: rest.apps()})
+    assert told(collector(script).poll(NOW_MS)) == []
+    script.documents[OPEN] = rest.apps(rest.app("ACCEPTED", startedTime=0))  # not known: since it was seen
+    yarn = collector(script)
+    assert [rows(yarn.poll(NOW_MS + late))[0]["wait_ms"] for late in (0, 5_000)] == [0, 5_000]
+
+
+def test_positions_of_before_there_were_waits_are_taken_up() -> None:
+    yarn = collector(plain_run())
+    yarn.poll(NOW_MS)
+    position = yarn.checkpoint()
+    del position["waiting"]
+    restarted = collector(plain_run())
+    restarted.restore(position)
+    assert told(restarted.poll(NOW_MS + 5_000)) == [("TaskSample", 65_000)]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from app.match_command import EXIT_BAD, EXIT_MATCHES, EXIT_NO_MATCH, app
 
-RUNTIMES = ("oracle", "compiled", "auto")
+RUNTIMES = ("oracle", "compiled", "auto", "automaton")
 
 Bindings = tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -1,4 +1,4 @@
-"""Random queries on random streams, delivered in pieces, with restarts between them: the engine against the oracle.
+"""Random queries on random streams, delivered in pieces, with restarts between them: all runtimes against the oracle.
 
 A few examples by default. `CLUSTERCEP_EXAMPLES=50000` draws so many in each test, from `CLUSTERCEP_SEED` (else from a
 seed that is printed). What the engine refuses is left out of the comparison, counted and printed with the reasons; of
@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from engine.events import EventBatch
-from tests.conformance.comparison import Tally, compare, engine_rows
+from tests.conformance.comparison import Tally, compare
+from tests.conformance.ways import CUT, Setting, rows_by
 from tests.engine.strategies import (
     ANY,
     EVERYTHING,
@@ -36,6 +37,7 @@ from tests.engine.strategies import (
     cases,
     deliveries,
 )
+from tests.examples import each_drawn_anew
 
 N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "0"))
 SEED = int(os.environ.get("CLUSTERCEP_SEED", "0"))
@@ -61,7 +63,9 @@ SCOPES = {
     "opened windows": replace(_PLAIN, open_on=True),
     "selection": replace(_PLAIN, selection=True),
     "output": replace(_PLAIN, outputs=FORMS, confidence=True),
-    "everything": replace(EVERYTHING, outputs=FORMS, limit=False),
+    "limited": replace(_PLAIN, outputs=FORMS, confidence=True, negation=True, slide=True, limit=True),
+    "limited, opened windows": replace(_PLAIN, outputs=FORMS, open_on=True, within_events=True, limit=True),
+    "everything": replace(EVERYTHING, outputs=FORMS),
 }
 
 EVALUATED = frozenset(
@@ -119,8 +123,12 @@ def run_cases(query: QueryScope, streams: tuple[StreamScope, ...], n_examples: i
         compare(*drawn, tally)
 
     drawn = st.one_of([delivered(query, stream) for stream in streams])
-    _drawn_by(n_examples)(given(drawn)(check))()
-    print(f"{tally.n_compared} compared, {tally.n_with_rows} of them with rows; refused: {tally.refused or 'none'}")
+    with each_drawn_anew():
+        _drawn_by(n_examples)(given(drawn)(check))()
+    print(
+        f"{tally.n_compared} compared, {tally.n_with_rows} of them with rows, {tally.n_by_baselines} times by a "
+        f"baseline; refused: {tally.refused or 'none'}"
+    )
     return tally
 
 
@@ -135,15 +143,6 @@ def _drawn_by(n_examples: int) -> Callable[[Callable[[], None]], Callable[[], No
         max_examples=N_EXAMPLES, deadline=None, derandomize=False, database=None, suppress_health_check=quiet
     )
     return lambda test: seed(chosen)(many(test))
-
-
-@pytest.fixture(autouse=True)
-def _dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runtimes give back what they do not need in steps; here at once, so that small streams show it."""
-    monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 0)
-    monkeypatch.setattr("engine.matching.automaton._LEAST_ROWS", 0)
-    monkeypatch.setattr("engine.matching.placed._LEAST_ROWS", 0)
-    monkeypatch.setattr("engine.matching.spread._LEAST_PARTITIONS", 0)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -180,4 +179,4 @@ def test_selection_from_sets_of_imprecise_events() -> None:
 
 def test_an_empty_stream_has_no_rows() -> None:
     case = Case("PATTERN SEQ(A a) WHERE skip_till_any_match WITHIN 1", EventBatch.empty())
-    assert engine_rows(case, []) == []
+    assert rows_by(CUT, Setting({"q": case.query}, {}).compiled(), []) == []

@@ -214,15 +214,18 @@ def test_what_cannot_be_acknowledged_is_told_and_the_others_are(raised: Raised) 
     raised.record(watermark_ms=T0_MS + 10**6, now_ms=T0_MS + 10**6)  # meanwhile all are over
     raised.record(match(3, 101_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 10**6)
     pressed(chosen_test, "alerts-at-acknowledge")
-    assert over in chosen_test.warning[0].value
-    assert "resolved" in chosen_test.warning[0].value
+    assert over in chosen_test.warning[-1].value
+    assert "resolved" in chosen_test.warning[-1].value
 
 
 def test_a_silence_covers_query_and_key_and_can_be_ended(raised: Raised) -> None:
     test = chosen(view("alerts"), 1)
     test.selectbox(key="alerts-at-length").set_value("8 h")
     pressed(test, "alerts-at-silence")
-    assert states(raised) == {"t1": "resolved", "t2": "firing", "t3": "silenced", "t4": "firing"}
+    assert states(raised) == {"t1": "resolved", "t2": "firing", "t3": "firing", "t4": "firing"}
+    assert [alert.key["task_id"] for alert in raised.store.alerts(AlertFilter(states=("silenced",)))] == ["t3"]
+    assert list(table(test)["state"]) == ["⚑ firing", "⚑ firing ◌ silenced", "⚑ firing"]
+    assert list(table(view("alerts", state="silenced"))["summary"]) == ["t3 took 61000"]
     [silence] = raised.store.silences(0)
     assert silence.until_ms - silence.created_ms == 8 * 3_600_000
     assert silence.key_text == '{"task_id":"t3"}'

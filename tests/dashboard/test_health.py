@@ -12,15 +12,19 @@ from app.settings import StoreSettings
 from app.store.models import AlertRow, LateEventRow, NotificationRow, ProcessStatusRow, SilenceRow, SourceStatusRow
 from app.store.status import ProcessStatus, SourceStatus
 from app.store.writer import NewProblem
+from app.watching import Watch
 from dashboard.health_figures import Level, Observed, engine_frame, findings, size, sources_frame
 from dashboard.storage_figures import database, folder_bytes
 from engine.events import FOREVER_MS
+from tests.dashboard.conftest import T0_MS
 from tests.dashboard.query_fixtures import HOSTILE, Installation, attempts, installation, rerun, texts, view
 
 __all__ = ["installation"]  # a fixture
 
 NOW_MS = 1_000_000_000
 WELL = SourceStatus("yarn_rest", 15_000, NOW_MS - 5_000, NOW_MS - 2_000, NOW_MS - 2_000, 0, None, False)
+
+WATCHED = Watch(NOW_MS, NOW_MS, False, ())
 
 
 def source_row(**changes: Any) -> SourceStatusRow:
@@ -33,7 +37,7 @@ def observed(status: ProcessStatus | None, *sources: SourceStatusRow, **changes:
     row = None if status is None else ProcessStatusRow(name="live", updated_ms=updated_ms, value=dict(status))
     seen = Observed(
         now_ms=NOW_MS, status=row, sources=sources, n_notifications={}, free_bytes=2**40, total_bytes=2**41,
-        longest_interval_ms=15_000, silence_timeout_ms=300_000,
+        silence_timeout_ms=300_000, watch=Watch(NOW_MS, updated_ms if status is not None else None, False, ()),
     )  # fmt: skip
     return replace(seen, **changes)
 
@@ -62,8 +66,10 @@ def test_a_process_that_does_not_step(age_ms: int, is_told: bool) -> None:
     assert all("Nothing is lost" in text for _, text in found)
 
 
-def test_a_slow_interval_is_given_time() -> None:
-    assert told(observed({}, updated_ms=NOW_MS - 200_000, longest_interval_ms=60_000)) == []
+def test_a_store_of_a_recording_is_no_failure() -> None:
+    ((level, text),) = told(observed({}, watch=Watch(NOW_MS, T0_MS, True, ())))
+    assert level is Level.INFO
+    assert "as of 2023-11-14 22:13:20" in text
 
 
 def test_failing_and_left_out_sources_with_their_error() -> None:
@@ -101,7 +107,7 @@ def test_reload_problems_outages_failed_notifications_and_disk() -> None:
 
 
 def test_sources_that_were_never_heard_of_are_listed() -> None:
-    frame = sources_frame([source_row()], ["job_history", "yarn_rest"], NOW_MS).set_index("Source")
+    frame = sources_frame([source_row()], ["job_history", "yarn_rest"], WATCHED).set_index("Source")
     assert frame.loc["yarn_rest", "State"] == "well"
     assert frame.loc["yarn_rest", "Behind"] == "5 s"
     assert frame.loc["job_history", "State"] == "not heard of yet"
@@ -112,7 +118,7 @@ def test_sources_that_were_never_heard_of_are_listed() -> None:
     [({"left_out": True}, "left out"), ({"n_failed_in_a_row": 1}, "fails"), ({"watermark_ms": FOREVER_MS}, "complete")],
 )
 def test_states_of_sources(changes: dict[str, Any], state: str) -> None:
-    assert sources_frame([source_row(**changes)], [], NOW_MS)["State"][0] == state
+    assert sources_frame([source_row(**changes)], [], WATCHED)["State"][0] == state
 
 
 def test_engine_shares_and_load() -> None:

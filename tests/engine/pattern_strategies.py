@@ -15,6 +15,7 @@ KEYED_TYPES = ("A", "B", "C")
 class PatternScope:
     """What patterns to draw.
 
+    `n_negated`: how many more negations stand between the other elements of the whole pattern, one of these numbers;
     `unions`: OR, `?`, `*`, `{n,m}`; `groups`: repeated groups; `conjunctions`: AND; `any_of`: ANY; `negated_patterns`:
     negation of more than one component.
     """
@@ -26,6 +27,7 @@ class PatternScope:
     conjunctions: bool = False
     any_of: bool = False
     negated_patterns: bool = False
+    n_negated: tuple[int, ...] = (0,)
     partial_keys: bool = False
 
 
@@ -72,7 +74,15 @@ class _Sketch:
         n_elements = self.draw(st.integers(*self.scope.n_components))
         certain = self.draw(st.integers(0, n_elements - 1))
         texts = [self.element(_Spot(certain=k == certain)) for k in range(n_elements)]
+        for _ in range(self.draw(st.sampled_from(self.scope.n_negated))):
+            self.add_negation(texts)
         return f"SEQ({', '.join(texts)})"
+
+    def add_negation(self, texts: list[str]) -> None:
+        """Before, after or between the elements, beside other negations too."""
+        kinds = ["negated", "negated", "negated pattern"] if self.scope.negated_patterns else ["negated"]
+        kind = self.draw(st.sampled_from(kinds))
+        texts.insert(self.draw(st.integers(0, len(texts))), self.of_kind(kind, _Spot()))
 
     def element(self, spot: _Spot) -> str:
         kinds = ["single", "single", "kleene"]
@@ -116,7 +126,7 @@ class _Sketch:
         if spot.keyed:
             names = list(KEYED_TYPES)
         if spot.negation is not None:
-            names = ["N", "B"]
+            names = ["N", "N", "B", "B", "C", "L"]
         name = self.draw(st.sampled_from(names))
         variable = f"v{len(self.parts)}"
         self.parts.append(Part(name, variable, kind not in ("single", "optional"), spot.path, spot.negation))

@@ -6,9 +6,10 @@ Streams are small: the oracle lists every sequence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf, nan
 from typing import Any
 
 from hypothesis import strategies as st
@@ -18,7 +19,6 @@ from engine.language import ast
 from engine.language.parser import parse
 from tests.engine.query_strategies import (
     ANY,
-    CONSTRUCTS,
     EVERYTHING,
     NEXT,
     PARTITION,
@@ -41,12 +41,15 @@ class StreamScope:
     weights: bool = False
     skew_ms: int = 0
     null_share: int = 12  # one value in so many is NULL
+    precise_types: bool = False  # events of some types are precise, those of the others may not be
+    wild: bool = False  # NaN, infinities, the largest and the smallest numbers among the values
 
 
 PRECISE = StreamScope()
 IMPRECISE = StreamScope(max_events=5, width_ms=8, clocks=True)
 WEIGHTED = replace(IMPRECISE, weights=True)
 SKEWED = replace(WEIGHTED, max_events=4, width_ms=3, skew_ms=2)
+MIXED = replace(IMPRECISE, precise_types=True)
 
 CLOCKS = ("h1", "h2")
 
@@ -61,11 +64,14 @@ def streams(
     """Events over SCHEMA in no particular order; ids are e0, e1, ... in stream order of their nominal times.
 
     Types in `favoured` come up three times as often as all others together; those in `planted` come one after the
-    other, with one key, as far as there is room.
+    other, with one key, as far as there is room, half of them at exact times.
     """
-    least = draw(st.sampled_from([0, scope.max_events // 2, scope.max_events]))
-    rows = draw(st.lists(_rows(scope, tuple(favoured)), min_size=least, max_size=scope.max_events))
-    rows = [*draw(_planted(scope, planted[: scope.max_events])), *rows][: scope.max_events]
+    own = draw(_planted(scope, planted[: scope.max_events]))
+    most = scope.max_events - len(own)
+    least, most = draw(st.sampled_from([(0, most // 2), (most // 2, most), (most, most)]))
+    rows = [*own, *draw(st.lists(_rows(scope, tuple(favoured)), min_size=least, max_size=most))]
+    if scope.precise_types:
+        _make_precise(rows, draw(st.sets(st.sampled_from([*SCHEMA.types]), max_size=len(SCHEMA.types) - 1)))
     rows.sort(key=lambda row: (row["t_hi_ms"], row["t_lo_ms"]))
     for number, row in enumerate(rows):
         row |= {"event_id": f"e{number}", "source_seq": number}
@@ -82,11 +88,21 @@ def _planted(draw: st.DrawFn, scope: StreamScope, types: Sequence[str]) -> list[
     for event_type, lo_ms in zip(types, sorted(times), strict=True):
         row = draw(_rows(scope, (event_type,)))
         length_ms = row["t_hi_ms"] - row["t_lo_ms"]
+        if length_ms and draw(st.booleans()):
+            length_ms = 0
+            row.pop("weights", None)
         if row["type"] == event_type:
             row |= {"t_lo_ms": lo_ms, "t_hi_ms": lo_ms + length_ms}
             row |= {name: value for name, value in (("k", "p"), ("j", 1)) if name in SCHEMA.types[event_type]}
         rows.append(row)
     return rows
+
+
+def _make_precise(rows: Sequence[dict[str, Any]], types: Collection[str]) -> None:
+    for row in rows:
+        if row["type"] in types:
+            row["t_hi_ms"] = row["t_lo_ms"]
+            row.pop("weights", None)
 
 
 def _separate_clocks(rows: Sequence[dict[str, Any]]) -> None:
@@ -129,6 +145,12 @@ _VALUES: Mapping[str, Sequence[Any]] = {
 }
 
 
+_WILD: Mapping[str, Sequence[Any]] = {
+    "x": [2**53, -(2**53), 2**53 - 1, 2**31],
+    "y": [nan, inf, -inf, 1e100, -1e100, 5e-324, -0.0],
+}
+
+
 @cache
 def _widths(most_ms: int) -> st.SearchStrategy[int]:
     """Long ones are rare: the oracle lists worlds."""
@@ -136,10 +158,14 @@ def _widths(most_ms: int) -> st.SearchStrategy[int]:
 
 
 @cache
-def _attributes(event_type: str, null_share: int) -> Mapping[str, st.SearchStrategy[Any]]:
+def _attributes(event_type: str, null_share: int, wild: bool) -> Mapping[str, st.SearchStrategy[Any]]:
     """Of a type; one draw for each, NULL or not: drawing takes most of a property test's time."""
     return {
-        name: st.sampled_from([*_VALUES[name]] * max(1, round(null_share / len(_VALUES[name]))) + [None])
+        name: st.sampled_from(
+            [*_VALUES[name]] * max(1, round(null_share / len(_VALUES[name])))
+            + [None]
+            + ([*_WILD.get(name, ())] if wild else [])
+        )
         for name in SCHEMA.types[event_type]
     }
 
@@ -161,7 +187,7 @@ def _rows(draw: st.DrawFn, scope: StreamScope, favoured: tuple[str, ...]) -> dic
     if scope.weights and draw(st.booleans()):
         counts = draw(st.lists(_QUARTERS, min_size=width_ms, max_size=width_ms).filter(any))
         row["weights"] = [count / sum(counts) for count in counts]
-    for name, values in _attributes(event_type, scope.null_share).items():
+    for name, values in _attributes(event_type, scope.null_share, scope.wild).items():
         row[name] = draw(values)
     return row
 
@@ -203,21 +229,32 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, query: QueryScope = EVERYTHING, stream: StreamScope = PRECISE) -> Case:
-    """A query and a stream in which the query's positive types are frequent, or come in its order."""
+    """A query and a stream for it, see `streams_for`."""
     text = draw(queries(query))
-    favoured = [part.event_type for part, negated in ast.components(parse(text).pattern) if not negated]
-    planted: Sequence[str] = ()
-    if draw(st.booleans()):
-        repeats = draw(st.lists(st.integers(1, 2), min_size=len(favoured), max_size=len(favoured)))
-        planted = [name for name, n in zip(favoured, repeats, strict=True) for _ in range(n)]
-    return Case(text, draw(streams(stream, favoured, planted)))
+    return Case(text, draw(streams_for([text], stream)))
+
+
+@st.composite
+def streams_for(draw: st.DrawFn, texts: Sequence[str], scope: StreamScope = PRECISE) -> EventBatch:
+    """A stream in which the positive types of these queries are frequent, or come in the order of one of them, with or
+    without what it negates."""
+    parts = list(ast.components(parse(draw(st.sampled_from(list(texts)))).pattern))
+    known = [(part.event_type, negated) for part, negated in parts if part.event_type in SCHEMA.types]
+    favoured = [name for name, negated in known if not negated]
+    planted: list[str] = []
+    if draw(st.integers(0, 2)) > 0:
+        with_negated = draw(st.integers(0, 3)) == 0 or (scope.width_ms > 1 and draw(st.booleans()))
+        for name, negated in known:
+            if negated <= with_negated:
+                planted += [name] * (1 if negated else draw(st.integers(1, 2)))
+    return draw(streams(scope, favoured, planted))
 
 
 __all__ = [
     "ANY",
-    "CONSTRUCTS",
     "EVERYTHING",
     "IMPRECISE",
+    "MIXED",
     "NEXT",
     "PARTITION",
     "PRECISE",
@@ -233,4 +270,5 @@ __all__ = [
     "deliveries",
     "queries",
     "streams",
+    "streams_for",
 ]

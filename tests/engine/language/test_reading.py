@@ -37,6 +37,8 @@ def _resolve(where: str) -> ResolvedQuery:
         ("b[1].volume = 2 AND b[i].volume = 3", [Start.PER_MATCH, Start.FROM_SECOND]),
         ("b[i].volume = 3 AND b[1].volume = 2", [Start.FROM_SECOND, Start.PER_MATCH]),
         ("b[1].volume = 2 AND b[i].price > b[1].price", [Start.PER_MATCH, Start.FROM_SECOND]),
+        ("b[1].volume = 2 AND b[i].price != avg(b[].price)", [Start.PER_MATCH, Start.FROM_FIRST]),
+        ("b[1].volume = 2 AND b[i].price > first(b[..b.len-1].price)", [Start.PER_MATCH, Start.FROM_FIRST]),
         ("b[1].volume = a.volume AND b[i].volume = 3", [Start.PER_MATCH, Start.FROM_FIRST]),
         ("b[1].volume > b[b.len].volume AND b[i].volume = 3", [Start.PER_MATCH, Start.FROM_FIRST]),
         ("b[1].volume = 2 AND c[i].volume = 3", [Start.PER_MATCH, Start.FROM_FIRST]),

@@ -25,11 +25,17 @@ class Running:
     """One query over a stream that is given in pieces of text: "A1 B2" are events of x = 1, 2, one each 10 ms."""
 
     def __init__(
-        self, pattern: str, strategy: str, where: str = "", rest: str = "WITHIN 100", max_listed: int = 99
+        self,
+        pattern: str,
+        strategy: str,
+        where: str = "",
+        rest: str = "WITHIN 100",
+        max_listed: int = 99,
+        work_budget: int = 10_000,
     ) -> None:
         condition = f"{{ {where} }}" if where else ""
         query = compile_query(f"PATTERN {pattern} WHERE {strategy} {condition} {rest}", SCHEMA)
-        self.runtime = make_runtime(query, Interner(), Limits(max_listed=max_listed, work_budget=50))
+        self.runtime = make_runtime(query, Interner(), Limits(max_listed=max_listed, work_budget=work_budget))
         self.interner = Interner()
         self.n_events = 0
 
@@ -100,7 +106,8 @@ def test_the_cap_stops_the_listing_and_says_so() -> None:
 
 
 def test_a_search_that_finds_nothing_within_its_budget_counts_as_unfinished() -> None:
-    running = Running("SEQ((SEQ(A a, A b))+, B c)", "skip_till_any_match", "b[b.len].x > a[1].x + 10", "WITHIN 999")
+    where = "b[b.len].x > a[1].x + 10"
+    running = Running("SEQ((SEQ(A a, A b))+, B c)", "skip_till_any_match", where, "WITHIN 999", work_budget=50)
     assert not running.give(" ".join(["A"] * 16 + ["B"]))
     assert running.runtime.n_unfinished == 1
 

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import EventBatch
+from engine.kernels.confidence import TOLERANCE
 from engine.language.parser import parse
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.reference import ReferenceRow, reference_matches, reference_output
+from engine.reference.output import ROUNDING
 from tests.engine.strategies import ANY, PRECISE, SCHEMA, Case, QueryScope, StreamScope, cases
 from tests.examples import examples
 
@@ -74,6 +76,10 @@ def test_sets_add_up_to_all(case: Case) -> None:
 def test_the_threshold_is_a_decimal_and_inclusive(case: Case, threshold: str) -> None:
     wanted = [row for row in output(case, "OUTPUT ALL") if row.confidence >= Fraction(threshold)]
     assert output(case, f"CONFIDENCE >= {threshold}") == wanted
+
+
+def test_a_threshold_is_met_up_to_what_the_runtimes_may_be_wrong_by() -> None:
+    assert Fraction(repr(TOLERANCE)) == ROUNDING
 
 
 @settings(max_examples=examples(60), deadline=None)

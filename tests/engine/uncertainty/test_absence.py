@@ -54,13 +54,16 @@ def _differences(draw: st.DrawFn, before: Sequence[int], after: Sequence[int]) -
 
 @st.composite
 def _cases(draw: st.DrawFn) -> tuple[dict[int, Time], list[Difference], range, list[list[Difference]]]:
-    n_match, n_negated = draw(st.integers(1, 4)), draw(st.integers(0, 2))
+    n_match, n_negated = draw(st.integers(1, 4)), draw(st.sampled_from([0, 1, 2, 2]))
     times = {number: draw(TIMES) for number in range(n_match + n_negated)}
     match, negated = range(n_match), range(n_match, n_match + n_negated)
     demanded = draw(st.lists(_differences(match, match), max_size=5)) if n_match > 1 else []
     parts = []
     if n_negated:
-        parts = draw(st.lists(st.lists(_differences(negated, times), min_size=1, max_size=4), max_size=3))
+        # With negated events alone nothing of the match bounds them: their place is certain.
+        around = [_differences(negated, times)] + ([_differences(negated, negated)] if n_negated > 1 else [])
+        of_one = st.one_of([st.lists(each, min_size=1, max_size=4) for each in around])
+        parts = draw(st.lists(of_one, max_size=3))
     return times, demanded, negated, parts
 
 
@@ -72,6 +75,14 @@ def test_demands_and_absences_are_the_share_of_worlds(
     times, demanded, negated, parts = case
     found = joint_probability(times, demanded, negated, parts)
     assert found == pytest.approx(by_worlds(times, demanded, parts), abs=TOLERANCE)
+
+
+def test_a_part_that_nothing_of_the_match_bounds_counts() -> None:
+    """Two negated events are in order in 1 of 4 worlds, in place whatever the match's times are."""
+    times = {0: Time(0, np.ones(1)), 1: shares([1, 1]), 2: shares([1, 1])}
+    assert joint_probability(times, [], [1, 2], [[Difference(1, 2, 1)]]) == pytest.approx(3 / 4, abs=TOLERANCE)
+    certain = [[Difference(1, 2, 1)], [Difference(2, 1, 0)]]
+    assert joint_probability(times, [], [1, 2], certain) == 0.0
 
 
 def test_a_long_tree_of_demands_costs_the_sum_of_its_intervals() -> None:

@@ -1,0 +1,135 @@
+"""Every way in which an engine of this process evaluates queries: runtimes, divisions of the stream, threads, sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from engine import BaselineKind, CompiledQuery, Engine, Limits, MatchRow, RowSink, compile_queries
+from engine.errors import UnsupportedQueryError
+from engine.events import EventBatch, EventSchema
+from tests.engine.strategies import SCHEMA, Delivery
+
+BEYOND_MS = 2**40
+"""Later than all events of random streams."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to evaluate. `as_automata` and `baseline`: as `clustercep match --runtime` has them; `is_cut`: in the pieces
+    of the delivery, with its restarts, giving back at once what is not needed any more; `has_sink`: rows in blocks."""
+
+    name: str
+    as_automata: bool = False
+    baseline: BaselineKind | None = None
+    is_cut: bool = False
+    threads: int = 1
+    has_sink: bool = False
+
+    @property
+    def family(self) -> str:
+        """Ways that refuse the same."""
+        return "baselines" if self.baseline is not None else self.name.removesuffix(", cut")
+
+
+COMPILED = Way("compiled")
+CUT = Way("compiled, cut", is_cut=True)
+AUTOMATON = Way("automaton", as_automata=True)
+AUTOMATON_CUT = Way("automaton, cut", as_automata=True, is_cut=True)
+THREADS = Way("two threads, cut", is_cut=True, threads=2)
+SINK = Way("sink", has_sink=True)
+BASELINES = tuple(Way(kind.value, baseline=kind) for kind in BaselineKind)
+BASELINES_CUT = tuple(Way(f"{kind.value}, cut", baseline=kind, is_cut=True) for kind in BaselineKind)
+WAYS = (CUT, AUTOMATON, AUTOMATON_CUT, THREADS, SINK, *BASELINES, *BASELINES_CUT)
+"""All but `COMPILED`, which the others are compared with."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Queries that are evaluated together, by name in textual order, with parameters for each."""
+
+    texts: Mapping[str, str]
+    parameters: Mapping[str, Mapping[str, int | float | str]]
+    schema: EventSchema = SCHEMA
+
+    def compiled(self, *, as_automata: bool = False, only: Collection[str] | None = None) -> list[CompiledQuery]:
+        """The queries, producers before their consumers."""
+        return compile_queries(self.texts, self.schema, self.parameters, as_automata=as_automata, only=only)
+
+
+def rows_by(
+    way: Way, queries: Sequence[CompiledQuery], parts: Sequence[Delivery], restarts: Collection[int] = ()
+) -> list[MatchRow]:
+    """The rows of a stream in pieces; after those numbered in `restarts` a new engine goes on from the saved state.
+
+    Ways that do not cut take all pieces at once. Raises UnsupportedQueryError also where the runtime leaves out
+    imprecise events, and where it could not finish a search.
+    """
+    rows: list[MatchRow] = []
+    sink = RowSink(rows.extend) if way.has_sink else None
+    if not way.is_cut:
+        parts, restarts = [Delivery(EventBatch.concat([part.batch for part in parts]), BEYOND_MS)], ()
+
+    def engine_of_way() -> Engine:
+        return Engine(queries, SCHEMA, limits=Limits(), baseline=way.baseline, threads=way.threads, sink=sink)
+
+    with prepared(way):
+        engine = engine_of_way()
+        for number, part in enumerate(parts):
+            rows += engine.process(part.batch, part.watermark_ms)
+            _check_complete(engine)
+            if number in restarts:
+                state, engine = engine.save(), engine_of_way()
+                engine.restore(state)
+        rows += engine.finish()
+        _check_complete(engine)
+    assert engine.n_late == 0
+    return rows
+
+
+def _check_complete(engine: Engine) -> None:
+    """Imprecise events are refused one by one, and counted, where the runtime needs an order."""
+    for counted in engine.statistics.values():
+        if counted.n_rejected:
+            raise UnsupportedQueryError("the runtime rejects imprecise events")
+        if counted.n_unfinished:
+            raise UnsupportedQueryError("a search was not finished")
+
+
+@contextmanager
+def prepared(way: Way) -> Iterator[None]:
+    """What makes small streams show what long ones would: state is given back, and batches are divided, at once."""
+    with ExitStack() as stack:
+        if way.is_cut:
+            for name in ("nfa._LEAST_ROWS", "automaton._LEAST_ROWS", "placed._LEAST_ROWS", "spread._LEAST_PARTITIONS"):
+                stack.enter_context(patch(f"engine.matching.{name}", 0))
+        if way.threads > 1:
+            stack.enter_context(patch("engine.runtime.workers.LEAST_EVENTS", 1))
+            stack.enter_context(patch.multiple("engine.runtime.slices", _FEW=1, _MANY=1, _MOST=1))
+        yield
+
+
+def rows_of(rows: Sequence[Any], name: str) -> list[Any]:
+    """Those of one query."""
+    return [row for row in rows if row.query == name]
+
+
+__all__ = [
+    "AUTOMATON",
+    "AUTOMATON_CUT",
+    "BASELINES",
+    "BASELINES_CUT",
+    "COMPILED",
+    "CUT",
+    "SINK",
+    "THREADS",
+    "WAYS",
+    "Setting",
+    "Way",
+    "prepared",
+    "rows_by",
+    "rows_of",
+]
