@@ -80,9 +80,7 @@ def _queries(matcher: object) -> dict[str, QueryFigures]:
     if not isinstance(matcher, engine.Engine):
         return {}
     return {
-        name: QueryFigures(
-            counted.n_events, counted.n_kept, counted.n_rejected, counted.n_unfinished, counted.seconds
-        )
+        name: QueryFigures(counted.n_events, counted.n_kept, counted.n_rejected, counted.n_unfinished, counted.seconds)
         for name, counted in matcher.statistics.items()
     }
 

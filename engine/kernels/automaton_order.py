@@ -227,9 +227,7 @@ def _in_order(keys, offsets, n):
                 from_left = right >= end
                 if left < middle and right < end:
                     i, j = order[left], order[right]
-                    from_left = (
-                        _compared(keys, offsets[i], offsets[i + 1], keys, offsets[j], offsets[j + 1]) <= 0
-                    )
+                    from_left = _compared(keys, offsets[i], offsets[i + 1], keys, offsets[j], offsets[j + 1]) <= 0
                 if from_left:
                     other[at] = order[left]
                     left += 1

@@ -23,6 +23,7 @@ from engine.plan.automaton_model import AutomatonPlan
 
 _NO_RANKS = np.empty(0, np.int64)
 
+
 class Listed(NamedTuple):
     """Matches in listing order, each binding once, and the last events of which some are missing."""
 
@@ -34,7 +35,13 @@ class PreciseSearch:
     """Searches in the store of one automaton plan. `after`: pays for what is negated at the end of a pattern."""
 
     def __init__(
-        self, plan: AutomatonPlan, store: EventStore, masks: Masks, tables: Tables, work: WorkAccount, after: WorkAccount
+        self,
+        plan: AutomatonPlan,
+        store: EventStore,
+        masks: Masks,
+        tables: Tables,
+        work: WorkAccount,
+        after: WorkAccount,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -115,13 +122,11 @@ class PreciseSearch:
 
     def _ordered(self, found: Pending) -> Pending:
         """In listing order, each binding once."""
-        if found.n_matches < 2:  # noqa: PLR2004
+        if found.n_matches < 2:
             return found
         n = len(self._store)
         ranks = self._ranks_from(int(found.rows.min())) if n else _NO_RANKS
-        return found.chosen(
-            automaton_order.listing_order(self._tables, found.rows, found.edges, found.offsets, ranks)
-        )
+        return found.chosen(automaton_order.listing_order(self._tables, found.rows, found.edges, found.offsets, ranks))
 
     def _ranks(self, last: int) -> Int64Array:
         """The place of each id among those that may be in a match that ends in this row or later."""

@@ -40,9 +40,7 @@ class FormedRows(ChunkedRows):
     `cut`: numbers of last events of which some matches are missing; their rows say so.
     """
 
-    def __init__(
-        self, spelling: Spelling, matches: Matches, formed: Formed, cut: frozenset[int] = frozenset()
-    ) -> None:
+    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed, cut: frozenset[int] = frozenset()) -> None:
         self._cut = cut
         self._spelling = spelling
         self._matches = matches
