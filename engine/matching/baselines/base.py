@@ -24,10 +24,9 @@ from engine.matching.baselines.rows import rows_of
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
-from engine.matching.output import limit, limited
 from engine.matching.promise import promised_ms
 from engine.matching.results import selects
-from engine.matching.rows import MatchRow
+from engine.matching.rows import MatchRow, first_rows
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
@@ -147,7 +146,7 @@ class Baseline(ABC):
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Matches beyond the limits are found, but not kept."""
         rows: list[MatchRow] = []
-        most = limit(self.plan, self.limits) + 1
+        most = self.limits.max_rows + 1
 
         def keep(matches: ListedMatches) -> None:
             wanted = min(matches.n_matches, most - len(rows))
@@ -155,7 +154,7 @@ class Baseline(ABC):
             rows.extend(rows_of(self.plan, self.store, matches.chosen(np.lexsort((first, last))[:wanted])))
 
         self.deliver(stream, watermark_ms, keep)
-        return limited(self.plan, rows, self.limits)
+        return first_rows(rows, self.limits.max_rows)
 
     def deliver(self, stream: StreamColumns, watermark_ms: int, sink: Sink) -> None:
         """As `advance`, giving the decided matches to `sink` in parts, none left out.
