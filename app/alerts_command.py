@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.alerting.lifecycle import SILENCED, State, state_text
+from app.alerting.hosts import hosts_text
+from app.alerting.kept import spread_of
+from app.alerting.lifecycle import SILENCED, State, lasted_ms, state_text
 from app.alerting.text import at_least_one_text, iso, plain
 from app.alerts_operations import acknowledge, resend, silence, silences, unsilence
 from app.alerts_options import (
@@ -31,6 +33,7 @@ from app.durations import format_duration, format_time
 from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter
 from app.store.models import AlertRow
+from app.units import value_text
 from app.watching import unknown_text, watched
 
 MAX_RECORDS_SHOWN = 20
@@ -62,7 +65,7 @@ def list_alerts(
     query: Annotated[str | None, typer.Option(help="Only alerts of this query.")] = None,
     severity: Annotated[Severity | None, typer.Option(help="Only alerts of this severity.")] = None,
     job: Annotated[str | None, typer.Option(help="Only alerts about this job: its whole id.")] = None,
-    host: Annotated[str | None, typer.Option(help="Only alerts about this host.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only alerts that name this host, in any role.")] = None,
     from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Only what lasted until then.")] = None,
     to: Annotated[
         str | None,
@@ -92,15 +95,16 @@ def list_alerts(
     if format_ is Format.JSON:
         print_json([alert_json(alert) for alert in alerts])
         return
-    table = Table("id", "state", "severity", "query", "from", "lasted", "matches", "at least one", "summary")
+    table = Table("id", "state", "severity", "query", "began", "lasted", "host", "matches", "at least one", "summary")
     for alert in alerts:
         table.add_row(
             alert.id[:8],
             state_text(alert.state, alert.silenced),
             alert.severity,
             Text(alert.query),
-            iso(alert.start_ms)[:19],
-            format_duration(alert.end_ms - alert.start_ms),
+            iso(alert.onset_ms)[:19],
+            format_duration(lasted_ms(alert, now_ms)),
+            Text(plain(alert.host or "")),
             _n_matches(alert),
             at_least_one_text(alert),
             Text(plain(alert.summary)),
@@ -139,6 +143,14 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
         "severity": alert.severity,
         "state": alert.state,
         "silenced": alert.silenced,
+        "hosts": [
+            {"host": named.host, "role": named.role, "value_name": named.value_name, "value": named.value}
+            for named in alert.hosts
+        ],
+        "hosts_left_out": alert.n_hosts_left_out,
+        "labels": alert.labels,
+        "onset": iso(alert.onset_ms),
+        "last_seen": iso(alert.last_seen_ms),
         "start": iso(alert.start_ms),
         "end": iso(alert.end_ms),
         "matches": alert.n_matches,
@@ -152,10 +164,11 @@ def alert_json(alert: AlertRow) -> dict[str, Any]:
             "standard_error": alert.at_least_one_error,
         },
         "values": alert.values,
+        "first_last_max_min": spread_of(alert),
         "summary": alert.summary,
         "lane": alert.lane,
         "merged_into": alert.merged_into,
-        "raised": iso(alert.created_ms),
+        "raised": iso(alert.raised_ms),
         "resolved": None if alert.resolved_ms is None else iso(alert.resolved_ms),
     }
 
@@ -208,8 +221,13 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     alert = details.alert
     console.print(Text(f"{alert.query} ({alert.severity}, {state_text(alert.state, alert.silenced)})", style="bold"))
     console.print(Text(alert.summary))
-    span = f"{iso(alert.start_ms)} to {iso(alert.end_ms)}, {_n_matches(alert)} matches"
-    console.print(Text(f"{span}, id {alert.id}"))
+    span = f"began {iso(alert.onset_ms)}, last seen {iso(alert.last_seen_ms)}, raised {iso(alert.raised_ms)}"
+    console.print(Text(f"{span}, {_n_matches(alert)} matches, id {alert.id}"))
+    for role, hosts in hosts_text(alert).items():
+        console.print(Text(f"{role}: {hosts}"))
+    for name, by_aspect in spread_of(alert).items():
+        values = ", ".join(f"{aspect} {plain(value)}" for aspect, value in by_aspect.items())
+        console.print(Text(f"{plain(name)}: {values}"))
     sure = at_least_one_text(alert)
     console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
     if alert.merged_into:
@@ -217,7 +235,7 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")
     for e in details.evidence:
         times = [iso(t) if t is not None else "" for t in (e.t_lo_ms, e.t_hi_ms)]
-        attributes = ", ".join(f"{name}={plain(value)}" for name, value in e.attributes.items())
+        attributes = ", ".join(f"{name}={plain(value_text(name, value))}" for name, value in e.attributes.items())
         evidence.add_row(
             Text(e.variable), Text(e.type or "no longer kept"), *times, Text(attributes), Text(plain(e.origin or ""))
         )

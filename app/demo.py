@@ -118,6 +118,7 @@ def seen_alerts(store: Store) -> list[SeenAlert]:
             created_ms=alert.created_ms,
             confidence=alert.best_confidence,
             summary=alert.summary,
+            hosts=tuple(named.host for named in alert.hosts),
         )
         for alert in store.alerts(AlertFilter(limit=MAX_ROWS))
         if alert.merged_into is None
@@ -199,6 +200,7 @@ def _alert(alert: SeenAlert) -> dict[str, Any]:
         "id": alert.id,
         "query": alert.query,
         "summary": alert.summary,
+        "hosts": list(alert.hosts),
         "start": iso(alert.start_ms),
         "end": iso(alert.end_ms),
         "raised": iso(alert.created_ms),

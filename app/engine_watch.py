@@ -65,5 +65,5 @@ class EngineWatch:
             n_new = counted.n_unfinished - self._n_unfinished.get(name, 0)
             self._n_unfinished[name] = counted.n_unfinished
             if n_new > 0:
-                message = f"{n_new} searches stopped by the work budget: matches may be missing"
+                message = f"{n_new} searches stopped by the work budget: matches may be missing, and alerts"
                 self._problems.append(NewProblem(SOURCE, f"query {name}", "search_unfinished", message))

@@ -25,6 +25,8 @@ class SeenAlert:
     created_ms: int
     confidence: float
     summary: str
+    hosts: tuple[str, ...] = ()
+    """That it names, suspects first."""
 
     @property
     def job_id(self) -> str | None:
@@ -46,7 +48,7 @@ class Verdict:
     """Each fault with the first alert that finds it."""
     missed: list[Fault] = field(default_factory=list)
     secondary: list[tuple[Fault, SeenAlert]] = field(default_factory=list)
-    """Further alerts on a fault's job during the fault."""
+    """Further alerts on a fault's job or suspect during the fault."""
     false_alarms: list[SeenAlert] = field(default_factory=list)
     """Alerts that belong to no fault and concern a healthy job, or none that is known."""
     unexplained: list[SeenAlert] = field(default_factory=list)
@@ -59,8 +61,18 @@ class Verdict:
 
 
 def finds(alert: SeenAlert, fault: Fault) -> bool:
-    """Whether the alert is of the query meant for the fault, names what it hit and overlaps it in time."""
-    return alert.query == fault.query and overlaps(alert, fault) and names_what_it_hit(alert, fault)
+    """Whether the alert is of the query meant for the fault, overlaps it in time and names what it hit, its suspect
+    first."""
+    return (
+        alert.query == fault.query
+        and overlaps(alert, fault)
+        and names_what_it_hit(alert, fault)
+        and names_the_suspect(alert, fault)
+    )
+
+
+def _task_of(attempt_id: str) -> str:
+    return "task" + attempt_id.removeprefix("attempt").rpartition("_")[0]
 
 
 def overlaps(alert: SeenAlert, fault: Fault) -> bool:
@@ -68,21 +80,36 @@ def overlaps(alert: SeenAlert, fault: Fault) -> bool:
     return alert.start_ms <= fault.to_ms and fault.from_ms <= alert.end_ms
 
 
-def names_what_it_hit(alert: SeenAlert, fault: Fault) -> bool:
-    """Every name that the alert carries and the fault knows must agree, and there must be one.
+def names_the_suspect(alert: SeenAlert, fault: Fault) -> bool:
+    """Whether the first host that the alert names is one whose fault it was; a fault without hosts has no suspect."""
+    return not fault.all_hosts or (alert.hosts[:1] != () and alert.hosts[0] in fault.all_hosts)
 
-    The host of a task says where the task ran, not what was hit, unless nothing else is named.
+
+def names_what_it_hit(alert: SeenAlert, fault: Fault) -> bool:
+    """Every job, task and attempt that the alert carries and the fault knows must agree, and there must be one.
+
+    An attempt agrees as itself or by its task. Hosts count only where nothing else is named.
     """
+    attempt_id = alert.names.get("attempt_id")
     checks = [
         (alert.job_id, frozenset({fault.job_id} if fault.job_id else ())),
         (alert.names.get("task_id"), frozenset(fault.task_ids)),
-        (alert.names.get("attempt_id"), frozenset(fault.attempt_ids)),
-        (alert.names.get("source_host"), fault.all_hosts),
     ]
     known = [name in hit for name, hit in checks if name is not None and hit]
-    if not known and alert.names.get("host") is not None and fault.all_hosts:
-        known = [alert.names["host"] in fault.all_hosts]
+    if attempt_id is not None and fault.names:
+        known.append(not fault.names.isdisjoint({attempt_id, _task_of(str(attempt_id))}))
+    if not known and fault.all_hosts:
+        known = [names_the_suspect(alert, fault)]
     return bool(known) and all(known)
+
+
+def concerns(alert: SeenAlert, fault: Fault) -> bool:
+    """Whether the alert is about the fault's job, or, where it names none, about its suspect, during the fault."""
+    if not overlaps(alert, fault):
+        return False
+    if alert.job_id is None:
+        return bool(fault.all_hosts) and names_the_suspect(alert, fault)
+    return alert.job_id == fault.job_id
 
 
 def judge(alerts: Iterable[SeenAlert], faults: Sequence[Fault], jobs: Iterable[RecordedJob]) -> Verdict:
@@ -96,9 +123,9 @@ def judge(alerts: Iterable[SeenAlert], faults: Sequence[Fault], jobs: Iterable[R
             by_fault[i].append(alert)
         if hits:
             continue
-        same_job = [f for f in faults if f.job_id is not None and f.job_id == alert.job_id and overlaps(alert, f)]
-        if same_job:
-            verdict.secondary.append((same_job[0], alert))
+        concerned = [fault for fault in faults if concerns(alert, fault)]
+        if concerned:
+            verdict.secondary.append((concerned[0], alert))
         elif alert.job_id in unhealthy:
             verdict.unexplained.append(alert)
         else:

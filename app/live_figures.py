@@ -46,6 +46,7 @@ class QueryFigures:
     n_events: int
     n_kept: int
     n_rejected: int
+    n_unfinished: int
     seconds: float
     n_limited: int = 0
 
@@ -80,7 +81,14 @@ def _queries(matcher: object) -> dict[str, QueryFigures]:
     if not isinstance(matcher, engine.Engine):
         return {}
     return {
-        name: QueryFigures(counted.n_events, counted.n_kept, counted.n_rejected, counted.seconds, counted.n_limited)
+        name: QueryFigures(
+            counted.n_events,
+            counted.n_kept,
+            counted.n_rejected,
+            counted.n_unfinished,
+            counted.seconds,
+            counted.n_limited,
+        )
         for name, counted in matcher.statistics.items()
     }
 
@@ -205,14 +213,20 @@ def query_metrics(path: PathFigures) -> Iterator[Metric]:
     limited = CounterMetricFamily(
         "clustercep_query_limited_windows", "Windows in which LIMIT left rows out.", labels=["query"]
     )
+    stopped = CounterMetricFamily(
+        "clustercep_query_stopped_searches",
+        "Searches that the work budget stopped: matches, and alerts, may be missing.",
+        labels=["query"],
+    )
     kept = GaugeMetricFamily("clustercep_query_events_kept", "Events (or runs) that a query keeps.", labels=["query"])
     for query, figures in path.queries.items():
         seconds.add_metric([query], figures.seconds)
         events.add_metric([query], figures.n_events)
         rejected.add_metric([query], figures.n_rejected)
         limited.add_metric([query], figures.n_limited)
+        stopped.add_metric([query], figures.n_unfinished)
         kept.add_metric([query], figures.n_kept)
-    yield from (seconds, events, rejected, limited, kept)
+    yield from (seconds, events, rejected, limited, stopped, kept)
 
 
 def queue_metric(n_intake: int, path: PathFigures, stored: StoredFigures | None) -> Metric:

@@ -341,8 +341,8 @@ def _check_finished(
     """Warn of matches that may be missing; raises UnsupportedQueryError when there were events of the wrong kind."""
     if counted.n_unfinished:
         _warn(
-            f"{counted.n_unfinished} search(es) were stopped by the work budget before a match was found; matches may "
-            "be missing: constrain the query further, or shorten its window"
+            f"{counted.n_unfinished} search(es) were stopped by the work budget; matches may be missing: constrain the "
+            "query further, or shorten its window"
         )
     if counted.n_rejected:
         needed = compiled.exact_times

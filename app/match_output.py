@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 import engine
+from app.durations import format_time
+from app.units import value_text
 from engine.errors import UnsupportedQueryError
 
 if TYPE_CHECKING:
@@ -126,10 +128,10 @@ def print_table(
         table.add_column("at least one match")
     for row, result in zip(rows, sure, strict=True):
         bound = row.candidates or row.bindings
-        cells = [str(bound_ms) for bound_ms in row.window or ()]
+        cells = [format_time(bound_ms) for bound_ms in row.window or ()]
         cells += [" ".join(engine.flat_ids(bound.get(variable, ()))) for variable in variables]
         cells.append(f"{float(row.confidence):.6g}")
-        cells += ["" if row.values.get(name) is None else str(row.values[name]) for name in names]
+        cells += ["" if row.values.get(name) is None else str(value_text(name, row.values[name])) for name in names]
         cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []
         cells += [_short(result, float(row.confidence))] if any(sure) else []
         table.add_row(*[Text(shown_plain(cell)) for cell in cells])

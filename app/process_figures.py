@@ -35,6 +35,7 @@ def query_figures(
             n_rows=counted.n_rows + before.get("n_rows", 0),
             n_kept=counted.n_kept,
             n_rejected=counted.n_rejected + before.get("n_rejected", 0),
+            n_unfinished=counted.n_unfinished + before.get("n_unfinished", 0),
             seconds=round(counted.seconds + before.get("seconds", 0.0), 6),
         )
     return figures

@@ -75,8 +75,8 @@ def unreachable_messages(store: Store, receivers: Collection[str]) -> list[NewPr
 
 def changed_queries(before: Loaded, after: Loaded) -> tuple[str, ...]:
     """What became of the queries, for people."""
-    old = {query.name: query.hash for query in before.compiled}
-    new = {query.name: query.hash for query in after.compiled}
+    old = {query.name: (query.hash, before.infos.get(query.name)) for query in before.compiled}
+    new = {query.name: (query.hash, after.infos.get(query.name)) for query in after.compiled}
     parts = {
         "new": new.keys() - old.keys(),
         "changed": {name for name in new.keys() & old.keys() if new[name] != old[name]},

@@ -129,7 +129,7 @@ class Sources(Section):
 
     silence_timeout_ms: DurationMs = Field(default=300_000, ge=1_000)
     remember_ids_ms: DurationMs = Field(default=172_800_000, ge=60_000)
-    precedence: tuple[SourceName, ...] = ("job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd")
+    precedence: tuple[SourceName, ...] = ("job_history", "yarn_rest", "container_log", "daemon_log", "ganglia_rrd")
     hosts: dict[str, str] = Field(default_factory=dict)
     clock_skew: ClockSkew = Field(default_factory=ClockSkew)
     ganglia_rrd: GangliaRrdSource = Field(default_factory=GangliaRrdSource)
@@ -293,6 +293,7 @@ class DashboardSettings(Section):
     allowed_hosts: tuple[str, ...] = ()
     login: bool = False
     links: dict[str, str] = Field(default_factory=dict)
+    straggler_queries: tuple[str, ...] = ("*straggler*",)
     query_timeout_ms: DurationMs = Field(default=120_000, ge=1_000)
     max_query_events: int = Field(default=5_000_000, ge=1)
     history_queries: int = Field(default=1, ge=0, le=100)

@@ -79,9 +79,11 @@ def unknown_text(watch: Watch, shown: Callable[[int], str]) -> str | None:
 
 
 def _sources(watch: Watch, shown: Callable[[int], str]) -> str:
-    named = [
-        f"{source.source} since {shown(source.since_ms)}" if source.since_ms is not None else f"{source.source} ever"
-        for source in watch.unpolled[:SHOWN]
-    ]
-    n_more = len(watch.unpolled) - len(named)
-    return ", ".join([*named, *([f"{n_more} more"] if n_more else [])])
+    """`a, b since T; c ever`: those that fell silent together stand together."""
+    together: dict[str, list[str]] = {}
+    for source in watch.unpolled[:SHOWN]:
+        since = "ever" if source.since_ms is None else f"since {shown(source.since_ms)}"
+        together.setdefault(since, []).append(source.source)
+    told = [f"{', '.join(names)} {since}" for since, names in together.items()]
+    n_more = len(watch.unpolled) - SHOWN
+    return "; ".join([*told, *([f"{n_more} more"] if n_more > 0 else [])])

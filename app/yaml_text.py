@@ -27,7 +27,7 @@ class _Loader(yaml.SafeLoader):
         made: dict[Any, Any] = super().construct_mapping(node, deep)
         return made
 
-    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         """As the safe loader does, but for an escape (`\\ud83d`) that is half a character: no file could hold it."""
         found: Any = super().construct_scalar(node)
         if isinstance(found, str) and lone_surrogate(found) is not None:

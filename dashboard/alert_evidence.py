@@ -13,6 +13,7 @@ from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
 from dashboard.event_hosts import host_of, hosts_of
 from dashboard.store import AlertRow, EvidenceRow
 from dashboard.text import inert, lines
+from dashboard.units import shown_value
 
 MAX_RECORDS = 60
 """Raw records that are shown at once; the others on demand."""
@@ -77,8 +78,8 @@ def event_frame(evidence: Sequence[EvidenceRow]) -> pd.DataFrame:
 
 def attributes_text(attributes: Mapping[str, Any], max_chars: int) -> str:
     """`name=value` of each attribute that is known."""
-    known = [f"{inert(name, 60)}={inert(value)}" for name, value in attributes.items() if value is not None]
-    return inert(", ".join(known), max_chars)
+    known = [(name, shown_value(name, value)) for name, value in attributes.items() if value is not None]
+    return inert(", ".join(f"{inert(name, 60)}={inert(shown)}" for name, shown in known), max_chars)
 
 
 def _records(kept: Sequence[EvidenceRow]) -> None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from app.alerting.lifecycle import lasted_ms
+from app.clock import SystemClock
 from dashboard import links, times
-from dashboard.alert_words import at_least_one, n_matches
+from dashboard.alert_words import at_least_one, n_matches, suspects
 from dashboard.looks import signed, standing, styled
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Cursor, Store
 from dashboard.text import inert
@@ -28,7 +30,7 @@ _COLUMNS = {
     "lasted": st.column_config.TextColumn("Lasted", width=90),
     "query": st.column_config.TextColumn("Query", width=185),
     "job": st.column_config.TextColumn("Job", width=190),
-    "host": st.column_config.TextColumn("Host", width=90),
+    "host": st.column_config.TextColumn("Host", width=90, help="The first suspect"),
     "matches": st.column_config.TextColumn("Matches", width=90),
     "confidence": st.column_config.TextColumn("At least one match", width=130),
 }
@@ -44,17 +46,18 @@ class Place:
 
 def frame(alerts: Sequence[AlertRow]) -> pd.DataFrame:
     """One row per alert; all text inert."""
+    now_ms = SystemClock().now_ms()
     rows = [
         {
             "link": links.url("alert", id=alert.id),
             "severity": signed(alert.severity),
             "state": standing(alert.state, alert.silenced),
             "summary": inert(alert.summary),
-            "start": times.shown(alert.start_ms),
-            "lasted": times.duration(alert.end_ms - alert.start_ms),
+            "start": times.shown(alert.onset_ms),
+            "lasted": times.duration(lasted_ms(alert, now_ms)),
             "query": inert(alert.query),
             "job": inert(alert.job_id or ""),
-            "host": inert(alert.host or ""),
+            "host": inert(suspects(alert)),
             "matches": n_matches(alert),
             "confidence": at_least_one(alert),
         }

@@ -18,6 +18,14 @@ def n_alerts(n: int, exact: bool) -> str:
     return "1 alert" if n == 1 else f"{n:,} alerts"
 
 
+def suspects(alert: AlertRow) -> str:
+    """The first suspect, and how many hosts there are beside it; affected ones where nobody is suspected."""
+    if not alert.host:
+        return ""
+    n_more = len(alert.hosts) - 1 + alert.n_hosts_left_out
+    return f"{alert.host} +{n_more}" if n_more > 0 else alert.host
+
+
 def percent(confidence: float) -> str:
     """`certain`, `87.3 %`; never 100 % for what is not certain, never 0 % for what is possible."""
     return "certain" if confidence >= 1 else percent_text(confidence)

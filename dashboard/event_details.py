@@ -9,6 +9,7 @@ import pandas as pd
 
 from dashboard.text import inert
 from dashboard.times import exactly
+from dashboard.units import shown_cell
 from engine.events import HEADER_NAMES, EventBatch
 
 OWN_COLUMNS = ("Variable", "Event", "From", "To", "Event id")
@@ -42,7 +43,7 @@ def _line(variable: str, event_id: str, event: Mapping[str, Any] | None, absent:
     line |= {"Event": inert(event["type"]), "From": exactly(event["t_lo_ms"]), "To": exactly(event["t_hi_ms"])}
     for name, value in event.items():
         if name not in HEADER_NAMES:
-            line[name] = inert(value) if isinstance(value, str) else value
+            line[name] = shown_cell(name, value)
     for name, label in (("origin", "From where"), ("raw", "Record")):
         if event.get(name) is not None:
             line[label] = inert(event[name], 1_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from app.durations import format_size
+from dashboard.alert_evidence import attributes_text
 from dashboard.store import (
     LateEventRow,
     NotificationRow,
@@ -269,7 +269,7 @@ def late_frame(rows: Sequence[LateEventRow]) -> pd.DataFrame:
             "Type": inert(row.type),
             "Time of the event": exactly(row.t_lo_ms),
             "Late by": duration(row.watermark_ms - row.t_lo_ms) if is_ongoing(row.watermark_ms) else "after the end",
-            "Attributes": inert(json.dumps(row.attributes, ensure_ascii=False), 500),
+            "Attributes": attributes_text(row.attributes, 500),
             "From where": inert(row.origin, 300) if row.origin else "—",
         }
         for row in rows
@@ -290,7 +290,7 @@ def engine_frame(queries: Mapping[str, QueryFigures], running_ms: int | None) ->
                 "Rows": figures.get("n_rows", 0),
                 "Kept": figures.get("n_kept", 0),
                 "Left out": figures.get("n_rejected", 0),
-                "Engine time": seconds,
+                "Engine time": duration(round(1_000 * seconds)),
                 "Share": seconds / total_s if total_s > 0 else 0.0,
                 "Load": None if not running_ms or running_ms <= 0 else seconds * 1000 / running_ms,
             }

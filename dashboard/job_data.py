@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,8 @@ STRAGGLER_OTHERS = 3
 """... of at least so many others that finished."""
 
 STRAGGLER_RULE = (
-    "An attempt is marked as a straggler when an alert names it, or when it runs longer than "
+    "An attempt is marked as a straggler when an alert of a straggler query (dashboard.straggler_queries) names this "
+    "very attempt, or by the page's own rule, when it runs longer than "
     f"{STRAGGLER_FACTOR:g} times the mean of the job's other successful attempts of its kind (at least "
     f"{STRAGGLER_OTHERS} of them) and at least {STRAGGLER_LEAST_MS // 1000} s longer than that mean."
 )
@@ -73,7 +74,6 @@ def attempts(events: pa.Table, known_until_ms: int, *, job_ended: bool) -> pd.Da
     table["kind"] = np.where(index.astype(str).str.contains("_r_", regex=False), "REDUCE", "MAP")
     for name in PHASES:
         table[name] = summaries[name].reindex(index).astype(float)
-    table["progress"] = samples["progress"].reindex(index).astype(float)
     period_ms = ends["period_ms"].reindex(index).astype(float)
     table["start_seen"] = index.isin(starts.index)
     has_end = index.isin(ends.index)
@@ -92,13 +92,18 @@ def attempts(events: pa.Table, known_until_ms: int, *, job_ended: bool) -> pd.Da
     table["duration_ms"] = period_ms.fillna(measured).where(~unknown)
     status = ends["status"].reindex(index)
     table["status"] = np.where(has_end, status.where(status.notna(), "UNKNOWN"), NO_END if job_ended else RUNNING)
+    sampled = samples["progress"].reindex(index).astype(float)
+    table["progress"] = sampled.where(table["status"] != "SUCCEEDED", 1.0)  # the last sample came before the end
     return table.reset_index().sort_values(["start_lo_ms", "attempt_id"], kind="stable").reset_index(drop=True)
 
 
-def stragglers(table: pd.DataFrame, named: Collection[str]) -> pd.DataFrame:
-    """Per attempt (rows as in `attempts`): `by_alert` (an alert names it or its task), `by_rule`, `mean_others_ms`."""
-    names = set(named)
-    by_alert = table["attempt_id"].isin(names) | table["task_id"].isin(names)
+def stragglers(table: pd.DataFrame, named: Mapping[str, Collection[str]]) -> pd.DataFrame:
+    """Which attempts (rows as in `attempts`) are stragglers, and why.
+
+    `named`: attempts that alerts of straggler queries name, each with the queries. Columns: `by_alert`, `by_rule`,
+    `mean_others_ms`, and `why` in words (empty for those that are none).
+    """
+    by_alert = table["attempt_id"].isin(set(named))
     by_rule = pd.Series(False, index=table.index)
     mean_others = pd.Series(np.nan, index=table.index)
     for _, part in table.groupby("kind"):
@@ -114,7 +119,12 @@ def stragglers(table: pd.DataFrame, named: Collection[str]) -> pd.DataFrame:
         by_rule[part.index] = has_run & is_straggler(
             np.asarray(duration, np.float64), np.asarray(others, np.float64), n_others
         )
-    return pd.DataFrame({"by_alert": by_alert, "by_rule": by_rule, "mean_others_ms": mean_others})
+    why = [
+        " and ".join([*(f"alert {query}" for query in sorted(named.get(name, ()))), *(["by the rule"] if rule else [])])
+        for name, rule in zip(table["attempt_id"], by_rule, strict=True)
+    ]
+    columns = {"by_alert": by_alert, "by_rule": by_rule, "mean_others_ms": mean_others}
+    return pd.DataFrame({**columns, "why": pd.Series(why, index=table.index, dtype=object)})
 
 
 def is_straggler(duration_ms: Float64Array, mean_others_ms: Float64Array, n_others: Int64Array) -> BoolArray:

@@ -17,7 +17,8 @@ AT_MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """None: not known. `n_events`, `n_kept`, `n_rejected` and `seconds` count since the process started."""
+    """None: not known. `n_events`, `n_kept`, `n_rejected`, `n_unfinished` (searches that
+    the work budget stopped) and `seconds` count since the process started."""
 
     n_open: int
     n_alerts: int
@@ -28,6 +29,7 @@ class Figures:
     n_events: int | None = None
     n_kept: int | None = None
     n_rejected: int | None = None
+    n_unfinished: int | None = None
     seconds: float | None = None
 
     @property
@@ -55,6 +57,7 @@ def query_figures(names: Sequence[str]) -> dict[str, Figures]:
             n_events=engine.get("n_events"),
             n_kept=engine.get("n_kept"),
             n_rejected=engine.get("n_rejected"),
+            n_unfinished=engine.get("n_unfinished"),
             seconds=engine.get("seconds"),
         )
     return found

@@ -12,8 +12,8 @@ import pandas as pd
 
 from app.query_messages import ResultRow, as_json
 from collectors.hadoop_ids import is_application, is_attempt, is_job, is_task, job_of, job_of_application
-from dashboard.text import inert
 from dashboard.times import local
+from dashboard.units import shown_column
 
 JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE = "Job", "First event", "Last event", "Matches", "Events", "Confidence"
 OWN_COLUMNS = (JOB, FIRST, LAST, MATCHES, EVENTS, CONFIDENCE)
@@ -35,7 +35,8 @@ def job_id_of(values: Mapping[str, Any]) -> str | None:
 
 
 def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.DataFrame:
-    """One line per row: job (an address of `job_url`), key, RETURN values as inert text or numbers, then the rest.
+    """One line per row: job (an address of `job_url`), key, RETURN values as inert text, with their units or as
+    numbers, then the rest.
 
     Times are those of the viewer's zone, without a zone.
     """
@@ -47,7 +48,7 @@ def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.Data
     for name in names:
         values = [{**row.key, **row.values}.get(name) for row in rows]
         if name != "job_id" or values != jobs:  # else it stands there already
-            columns[_free(name)] = _column(values)
+            columns[_free(name)] = shown_column(name, values)
     columns[FIRST] = [local(row.first_lo_ms).replace(tzinfo=None) for row in rows]
     columns[LAST] = [local(row.last_hi_ms).replace(tzinfo=None) for row in rows]
     columns[CONFIDENCE] = [row.confidence for row in rows]
@@ -91,13 +92,6 @@ def _cell(value: object) -> object:
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"
     return value
-
-
-def _column(values: list[Any]) -> list[Any]:
-    """Numbers as they are; inert text where any value is text."""
-    if any(isinstance(value, str) for value in values):
-        return [None if value is None else inert(value) for value in values]
-    return values
 
 
 def _free(name: str) -> str:

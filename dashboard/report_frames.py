@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from app.durations import format_size
 from dashboard.text import inert
 from dashboard.times import duration
 
@@ -34,10 +35,10 @@ def straggler_frame(attempts: pa.Table) -> pd.DataFrame:
             "Job": [_text(row["job_name"] or row["job_id"]) for row in rows],
             "User": [_text(row["user"]) for row in rows],
             "Attempt": [_text(row["attempt_id"]) for row in rows],
-            "Input": [row["input_bytes"] for row in rows],
+            "Input": [_bytes(row["input_bytes"]) for row in rows],
             "Compared by": [BASES.get(row["basis"], _text(row["basis"])) for row in rows],
         }
-    ).astype({"Input": "Int64"})
+    )
 
 
 def host_frame(hosts: pa.Table) -> pd.DataFrame:
@@ -91,7 +92,7 @@ def queue_frame(jobs: pa.Table) -> pd.DataFrame:
             "Job": [_text(row["job_id"]) for row in rows],
             "Name": [_text(row["job_name"]) for row in rows],
             "User": [_text(row["user"]) for row in rows],
-            **{title: pd.array([row[name] for row in rows], "Int64") for title, name in sizes.items()},
+            **{title: [_bytes(row[name]) for row in rows] for title, name in sizes.items()},
             "Known": [KNOWLEDGE.get(row["knowledge"], _text(row["knowledge"])) for row in rows],
         }
     )
@@ -107,6 +108,10 @@ def _kind(value: object) -> str:
 
 def _ms(value: float | None) -> str:
     return duration(None if value is None else round(value))
+
+
+def _bytes(value: int | None) -> str:
+    return "—" if value is None else format_size(value)
 
 
 __all__ = ["host_frame", "life_time_frame", "queue_frame", "straggler_frame"]

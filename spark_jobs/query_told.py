@@ -38,7 +38,7 @@ def warnings_of(planned: Planned | Found) -> Iterator[str]:
     told, query = planned.totals, planned.query
     if told.n_unfinished:
         yield (
-            f"{told.n_unfinished} search(es) were stopped by the work budget before a match was found; matches may be "
+            f"{told.n_unfinished} search(es) were stopped by the work budget; matches may be "
             "missing: constrain the query further, or shorten its window"
         )
     if told.n_capped:

@@ -130,6 +130,7 @@ class StreamJob:
             receivers=self.settings.alerting.receivers,
             max_evidence_events=self.settings.alerting.max_evidence_events,
             max_age_ms=self.settings.alerting.max_age_ms,
+            external_labels=self.settings.alerting.external_labels,
         )
         sink = AlertSink(
             self.store, alerting, plan.stream_id, self.clock.now_ms, notifier=self.notifier, after=self._written,

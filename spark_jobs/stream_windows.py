@@ -8,6 +8,7 @@ micro-batch, and are counted in its transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import engine
 from engine import MatchRow
@@ -33,6 +34,8 @@ def counted(told: Sequence[Told], limited: Mapping[str, CountedByDriver]) -> tup
         rows.sort(key=_order if of.top_k is None else _rank)
         if of.limit is not None and len(rows) > of.limit:
             n_limited[query] = n_limited.get(query, 0) + 1
+            row, digest = rows[of.limit - 1]
+            rows[of.limit - 1] = replace(row, capped=True), digest
         found += rows[: of.top_k if of.limit is None else of.limit]
     return found, n_limited
 

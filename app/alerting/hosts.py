@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from app.alerting.extremes import Seen
+from app.alerting.text import plain
 from app.store.storable import storable_values
 from app.store.subject import AFFECTED, SUSPECT, default_roles, subject_text
 from engine import ast
+
+if TYPE_CHECKING:
+    from app.store.models import AlertRow
 
 MAX_HOSTS = 50
 """Hosts of an alert that are kept; further ones are counted."""
@@ -127,6 +131,19 @@ def hosts_of(key: Mapping[str, Any], values: Mapping[str, Any], clause: tuple[as
     return list(found.values())
 
 
+def hosts_text(alert: AlertRow) -> dict[str, str]:
+    """The hosts of an alert by role, suspects first, each with the value beside it; and how many are left out."""
+    told: dict[str, list[str]] = {}
+    for named in alert.hosts:
+        beside = "" if named.value_name is None else f" ({plain(named.value)})"
+        told.setdefault(named.role, []).append(plain(named.host) + beside)
+    found = {role: ", ".join(hosts) for role, hosts in told.items()}
+    if alert.n_hosts_left_out:
+        more = "at least " if alert.n_hosts_left_out >= MAX_FORGOTTEN else ""
+        found["left out"] = f"{more}{alert.n_hosts_left_out} more hosts"
+    return found
+
+
 def _least(entries: Iterable[_Entry]) -> _Entry:
     least: _Entry | None = None
     for entry in entries:
@@ -145,4 +162,4 @@ def _digest(host: str) -> str:
     return hashlib.blake2b(host.encode(), digest_size=6).hexdigest()
 
 
-__all__ = ["MAX_FORGOTTEN", "MAX_HOSTS", "Hosts", "NamedHost", "hosts_of"]
+__all__ = ["MAX_FORGOTTEN", "MAX_HOSTS", "Hosts", "NamedHost", "hosts_of", "hosts_text"]

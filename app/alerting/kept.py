@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import Episode
-from app.alerting.extremes import Extremes, Seen, all_aspects, number, shown_match, shown_values
+from app.alerting.extremes import Extremes, Seen, all_aspects, number, shown_match, shown_values, spread
 from app.alerting.hosts import Hosts, NamedHost, hosts_of
 from app.alerting.text import fill
 from app.store.storable import storable_values
@@ -64,4 +64,9 @@ class Kept:
         return shown_match(self.extremes, info.shown)
 
 
-__all__ = ["Kept"]
+def spread_of(alert: AlertRow) -> dict[str, dict[str, Any]]:
+    """Of each number that the matches of an alert do not agree on: its first, last, greatest and least value."""
+    return spread(Extremes.from_json(alert.seen)) if alert.seen else {}
+
+
+__all__ = ["Kept", "spread_of"]

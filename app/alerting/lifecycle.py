@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from app.alerting.episodes import digest
+
+if TYPE_CHECKING:
+    from app.store.models import AlertRow
 
 
 class State(StrEnum):
@@ -68,6 +72,12 @@ def on_watermark(state: State, end_ms: int, gap_ms: int, watermark_ms: int) -> C
 def is_over(end_ms: int, gap_ms: int, watermark_ms: int) -> bool:
     """True when every later event lies beyond the end and the gap."""
     return end_ms + gap_ms < watermark_ms
+
+
+def lasted_ms(alert: AlertRow, now_ms: int) -> int:
+    """How long the condition held, or holds: until it was seen last when that is over, else until now."""
+    until_ms = alert.last_seen_ms if alert.state == State.RESOLVED else max(now_ms, alert.last_seen_ms)
+    return until_ms - alert.onset_ms
 
 
 def on_acknowledge(state: State, actor: str, note: str) -> Change:

@@ -23,8 +23,7 @@ from app.alerting.episodes import (
     shown_events,
 )
 from app.alerting.evidence import ends, evidence_rows
-from app.alerting.extremes import Extremes, spread
-from app.alerting.kept import Kept
+from app.alerting.kept import Kept, spread_of
 from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
@@ -442,7 +441,7 @@ def snapshot_of(alert: AlertRow) -> Snapshot:
         labels=dict(alert.labels),
         hosts=alert.seen.get("told_hosts", []),
         n_hosts_left_out=alert.n_hosts_left_out,
-        spread=spread(Extremes.from_json(alert.seen)) if alert.seen else {},
+        spread=spread_of(alert),
         summary=alert.summary,
         runbook=alert.runbook,
         n_matches=alert.n_matches,

@@ -26,6 +26,7 @@ class QueryFigures(TypedDict, total=False):
     n_rows: int
     n_kept: int
     n_rejected: int
+    n_unfinished: int
     seconds: float
 
 

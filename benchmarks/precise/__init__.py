@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.precise import against_baselines, cold, contiguity, hadoop, long_stream, scaling, stock, threads
+from benchmarks.precise import against_baselines, chains, cold, contiguity, hadoop, long_stream, scaling, stock, threads
 from benchmarks.precise.rows import Figures
 from benchmarks.tables import measure_tables
 
@@ -19,6 +19,7 @@ TABLES: dict[str, Callable[[Figures], None]] = {
     "contiguity": contiguity.main,
     "hadoop": hadoop.main,
     "scaling": scaling.main,
+    "chains": chains.main,
     "threads": threads.main,
     "long": long_stream.main,
     "cold": cold.main,

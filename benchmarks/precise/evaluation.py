@@ -27,10 +27,17 @@ from engine.matching.stream import StreamColumns
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
 
-_SCHEMAS = {"stock": streams.STOCK, "keyed": streams.KEYED, "jobs": streams.HADOOP, "pulls": streams.HADOOP}
+_SCHEMAS = {
+    "stock": streams.STOCK,
+    "keyed": streams.KEYED,
+    "rising": streams.RISING,
+    "jobs": streams.HADOOP,
+    "pulls": streams.HADOOP,
+}
 _STREAMS = {
     "stock": streams.stock_stream,
     "keyed": streams.keyed_stream,
+    "rising": streams.rising_stream,
     "jobs": streams.jobs_stream,
     "pulls": streams.pulls_stream,
 }

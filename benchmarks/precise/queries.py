@@ -31,6 +31,11 @@ def sase_plus_query(strategy: str, predicate: str, within_ms: int) -> str:
     )
 
 
+def rising_query(condition: str) -> str:
+    """Selections of B events between an A and a C that fulfil conditions on neighbours, counted."""
+    return f"PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match {{ {condition} }} WITHIN 1 hour OUTPUT COUNT"
+
+
 Q1 = (
     "PATTERN SEQ(JobStart a, Mapper+ b[], JobEnd c) WHERE skip_till_next_match { [job_id] } WITHIN 1 day "
     "RETURN avg(b[].period_ms) AS avg_ms, max(b[].period_ms) AS max_ms"

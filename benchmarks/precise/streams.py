@@ -16,6 +16,7 @@ _INT, _FLOAT, _STRING = AttributeType.INT, AttributeType.FLOAT, AttributeType.ST
 
 STOCK = EventSchema.of({"stock": dict.fromkeys(("symbol", "price", "volume"), _INT)})
 KEYED = EventSchema.of({kind: {"k": _INT, "x": _INT} for kind in "ABC"})
+RISING = EventSchema.of({kind: {"x": _INT, "y": _INT} for kind in "ABC"})
 HADOOP = EventSchema.of(
     {
         "JobStart": {"job_id": _INT},
@@ -134,6 +135,22 @@ def keyed_stream(n_events: int, n_keys: int, seed: int = 10) -> EventBatch:
             "x": random.integers(0, 100, n_events),
         },
         KEYED,
+    )
+
+
+def rising_stream(n_events: int, seed: int = 10) -> EventBatch:
+    """One A, so many B with x and y in random order, one C; an event per millisecond."""
+    random = np.random.default_rng(seed)
+    n = n_events + 2
+    return EventBatch.from_columns(
+        {
+            "event_id": pa.array(np.arange(n)).cast(pa.string()),
+            "type": pa.array(["A", *"B" * n_events, "C"]),
+            "t_lo_ms": np.arange(n, dtype=np.int64),
+            "x": random.permutation(n),
+            "y": random.permutation(n),
+        },
+        RISING,
     )
 
 

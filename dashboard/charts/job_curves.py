@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from dashboard.charts.axes import BLUE, CATEGORIES, ORANGE, TimeAxis, bytes_axis, layered, top_legend, y_axis
+from dashboard.units import size_texts
 
 KIND_NAMES = {"MAP": "mappers", "REDUCE": "reducers"}
 KIND_COLOURS = alt.Scale(domain=list(KIND_NAMES.values()), range=[BLUE, ORANGE])
@@ -59,11 +60,12 @@ def progress_chart(curves: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
 
 def queue_chart(curve: pd.DataFrame, peak: tuple[float, float] | None, axis: TimeAxis) -> alt.LayerChart:
     """Map output that waits for reducers; a band where times are intervals (Figure 7 c, d)."""
-    data = axis.data(curve, ["t_ms"])
+    sizes = {"at_least": size_texts(curve["bytes_low"]), "at_most": size_texts(curve["bytes_high"])}
+    data = axis.data(curve.assign(**sizes), ["t_ms"])
     tips = [
         axis.tip("t_ms", "at"),
-        alt.Tooltip("bytes_low:Q", title="bytes, at least", format=",d"),
-        alt.Tooltip("bytes_high:Q", title="bytes, at most", format=",d"),
+        alt.Tooltip("at_least:N", title="at least"),
+        alt.Tooltip("at_most:N", title="at most"),
         alt.Tooltip("n_changes:Q", title="changes so far", format=",d"),
     ]
     base = alt.Chart(data).encode(x=axis.x("t_ms"), tooltip=tips)
@@ -76,11 +78,12 @@ def queue_chart(curve: pd.DataFrame, peak: tuple[float, float] | None, axis: Tim
         band = base.mark_area(interpolate="step-after", opacity=0.3, color=BLUE)
         layers.append(band.encode(y=y, y2="bytes_high:Q"))
     if peak is not None:
-        top = axis.data(pd.DataFrame({"t_ms": [peak[0]], "bytes_low": [peak[1]]}), ["t_ms"])
+        at_peak = {"t_ms": [peak[0]], "bytes_low": [peak[1]], "size": size_texts([peak[1]])}
+        top = axis.data(pd.DataFrame(at_peak), ["t_ms"])
         mark = alt.Chart(top).encode(
             x=axis.x("t_ms"),
             y=y,
-            tooltip=[axis.tip("t_ms", "peak at"), alt.Tooltip("bytes_low:Q", title="bytes", format=",d")],
+            tooltip=[axis.tip("t_ms", "peak at"), alt.Tooltip("size:N", title="size")],
         )
         layers.append(mark.mark_point(shape="triangle-down", filled=True, size=90, color=ORANGE, yOffset=-7))
     return layered(*layers, height=220)

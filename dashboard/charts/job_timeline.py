@@ -26,6 +26,7 @@ from dashboard.charts.axes import (
     y_axis,
 )
 from dashboard.cluster_bins import TimeBins
+from dashboard.units import duration_texts, size_texts
 from engine.events import Float64Array
 
 STATUSES = {
@@ -63,7 +64,7 @@ def attempt_chart(attempts: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
     shape_scale = alt.Scale(domain=present, range=[STATUSES[status][1] for status in present])
     legend = top_legend("status", symbolType="square", symbolSize=110, symbolOpacity=1, symbolStrokeWidth=0)
     colour = alt.Color("status:N", scale=status_scale, legend=legend)
-    columns = ["row", "attempt", "host_label", "kind", "status", "duration_s", "straggler", "progress"]
+    columns = ["row", "attempt", "host_label", "kind", "status", "took", "straggler", "progress"]
     bars = data[[*columns, *TIMES, "sure_from", "sure_to"]]
     base = alt.Chart(bars).encode(y=y, tooltip=_tips(axis))
     layers = [base.mark_bar().encode(x=axis.x("sure_from"), x2="sure_to", color=colour)]
@@ -140,8 +141,10 @@ def fetch_chart(pulls: pd.DataFrame, hosts: list[str], axis: TimeAxis) -> Any:
         reducer=distinct_labels(shown["attempt_id"].tolist(), 80),
         mapper=distinct_labels(shown["map_attempt_id"].tolist(), 80),
         period_s=shown["period_ms"] / 1000,
+        took=duration_texts(shown["period_ms"]),
+        size=size_texts(shown["bytes"]),
     )
-    columns = ["host", "reducer", "mapper", "bytes", "period_s", "t_from_ms", "t_to_ms"]
+    columns = ["host", "reducer", "mapper", "size", "took", "period_s", "t_from_ms", "t_to_ms"]
     base = alt.Chart(data[columns]).encode(
         y=alt.Y("host:N", scale=alt.Scale(domain=list(labels.values())), sort=None, axis=y_axis("Served by host")),
         color=alt.Color(
@@ -153,8 +156,8 @@ def fetch_chart(pulls: pd.DataFrame, hosts: list[str], axis: TimeAxis) -> Any:
             alt.Tooltip("host:N", title="served by"),
             alt.Tooltip("mapper:N", title="output of"),
             alt.Tooltip("reducer:N", title="fetched by"),
-            alt.Tooltip("bytes:Q", title="bytes", format=",d"),
-            alt.Tooltip("period_s:Q", title="duration (s)", format=",.3f"),
+            alt.Tooltip("size:N", title="size"),
+            alt.Tooltip("took:N", title="duration"),
             axis.tip("t_to_ms", "done"),
         ],
     )
@@ -175,7 +178,7 @@ def _with_rows(attempts: pd.DataFrame) -> pd.DataFrame:
         host_order=host_order.map(order),
         row=row,
         attempt=distinct_labels(attempts["attempt_id"].tolist(), 80),
-        duration_s=attempts["duration_ms"].astype(float) / 1000,
+        took=duration_texts(attempts["duration_ms"]),
     )
 
 
@@ -185,7 +188,7 @@ def _tips(axis: TimeAxis) -> list[alt.Tooltip]:
         alt.Tooltip("host_label:N", title="host"),
         alt.Tooltip("status:N", title="status"),
         alt.Tooltip("straggler:N", title="straggler"),
-        alt.Tooltip("duration_s:Q", title="duration (s)", format=",.1f"),
+        alt.Tooltip("took:N", title="duration"),
         alt.Tooltip("progress:Q", title="progress", format=".0%"),
         axis.tip("start_lo_ms", "begun, earliest"),
         axis.tip("start_hi_ms", "begun, latest"),
@@ -215,9 +218,9 @@ def _phases(data: pd.DataFrame, axis: TimeAxis, y: alt.Y) -> Any:
         known = length.notna() & end.notna()
         begin = np.maximum(end - length, data["start_lo_ms"])
         part = data[known].assign(phase=phase, phase_from=begin[known], phase_to=np.maximum(begin, end)[known])
-        parts.append(part.assign(phase_s=data.loc[known, f"{phase}_ms"].astype(float) / 1000))
+        parts.append(part.assign(took=duration_texts(data.loc[known, f"{phase}_ms"])))
         end = end - length
-    stripes = pd.concat(parts)[["row", "attempt", "phase", "phase_from", "phase_to", "phase_s"]]
+    stripes = pd.concat(parts)[["row", "attempt", "phase", "phase_from", "phase_to", "took"]]
     if not len(stripes):
         return None
     return (
@@ -235,7 +238,7 @@ def _phases(data: pd.DataFrame, axis: TimeAxis, y: alt.Y) -> Any:
             tooltip=[
                 alt.Tooltip("attempt:N", title="attempt"),
                 alt.Tooltip("phase:N", title="phase"),
-                alt.Tooltip("phase_s:Q", title="duration (s)", format=",.1f"),
+                alt.Tooltip("took:N", title="duration"),
             ],
         )
     )

@@ -16,6 +16,7 @@ from dashboard.charts.axes import (
     top_legend,
     y_axis,
 )
+from dashboard.units import size_texts
 
 MAX_HOSTS = 40
 
@@ -67,11 +68,12 @@ def cluster_queue_chart(queue: pd.DataFrame, axis: TimeAxis) -> alt.LayerChart:
 
     `queue`: t_ms (end of a window), low, high (bytes), n_waiting, n_unknown.
     """
-    data = axis.data(queue, ["t_ms"])
+    sizes = {"at_least": size_texts(queue["low"]), "at_most": size_texts(queue["high"])}
+    data = axis.data(queue.assign(**sizes), ["t_ms"])
     tips = [
         axis.tip("t_ms", "until"),
-        alt.Tooltip("low:Q", title="bytes, at least", format=",d"),
-        alt.Tooltip("high:Q", title="bytes, at most", format=",d"),
+        alt.Tooltip("at_least:N", title="at least"),
+        alt.Tooltip("at_most:N", title="at most"),
         alt.Tooltip("n_waiting:Q", title="jobs with data that waits", format=",d"),
         alt.Tooltip("n_unknown:Q", title="jobs that are not known", format=",d"),
     ]

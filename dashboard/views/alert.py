@@ -8,18 +8,27 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.alerting.lifecycle import state_text
+from app.alerting.hosts import MAX_FORGOTTEN
+from app.alerting.kept import spread_of
+from app.alerting.lifecycle import lasted_ms, state_text
 from app.alerting.text import at_least_one_text
+from app.clock import SystemClock
 from dashboard import alert_actions, alert_evidence, alert_table, links, times
 from dashboard.alert_words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS, OPEN_STATES
 from dashboard.runbook import runbook_md
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
 from dashboard.text import inert, md
+from dashboard.units import shown_value
 
 REFRESH_S = 10
 AROUND_MS = 600_000
 """How much of the cluster's time before and after the alert its link shows."""
+
+MAX_HOST_LINKS = 10
+"""Hosts of one role with a link each."""
+
+ROLES = {"suspect": "Suspected:", "affected": "Affected:"}
 
 MAX_NEIGHBOURS = 20
 MAX_ID_CHARS = 64
@@ -52,6 +61,7 @@ def _show(details: AlertDetails) -> None:
     alert_actions.tell_results()
     _changed(alert.id, alert.revision, alert.updated_ms)
     _facts(alert)
+    _hosts(alert)
     _links(alert)
     _what_to_do(alert)
     if alert_actions.offer([alert], "alert"):
@@ -80,9 +90,10 @@ def _facts(alert: AlertRow) -> None:
     over = alert.state not in OPEN_STATES
     facts = {
         "Query": inert(alert.query),
-        "Began": times.shown(alert.start_ms),
-        "Ended" if over else "Last seen": times.shown(alert.end_ms),
-        "Lasted" if over else "Lasts for": times.duration(alert.end_ms - alert.start_ms),
+        "Began": times.shown(alert.onset_ms),
+        "Raised": times.shown(alert.raised_ms),
+        "Last seen": times.shown(alert.last_seen_ms),
+        "Lasted" if over else "Lasts for": times.duration(lasted_ms(alert, SystemClock().now_ms())),
         "Matches": n_matches(alert),
         "At least one match": at_least_one_text(alert),
     }
@@ -103,18 +114,34 @@ def _what_to_do(alert: AlertRow) -> None:
         st.caption("No runbook paragraph: write one below a heading with the query's name in RUNBOOK.md.")
 
 
+def _hosts(alert: AlertRow) -> None:
+    """All hosts with their roles, the first suspect first; each leads to its own charts."""
+    for role, label in ROLES.items():
+        named = [host for host in alert.hosts if host.role == role]
+        if not named:
+            continue
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption(label)
+            for host in named[:MAX_HOST_LINKS]:
+                beside = "" if host.value_name is None else f" ({md(shown_value(host.value_name, host.value), 40)})"
+                links.link(
+                    "cluster",
+                    f"{md(host.host, 60)}{beside}",
+                    icon=":material/dns:",
+                    span=(alert.onset_ms - AROUND_MS, alert.last_seen_ms + AROUND_MS),
+                    host=host.host,
+                )
+            if len(named) > MAX_HOST_LINKS:
+                st.caption(f"and {len(named) - MAX_HOST_LINKS} more")
+    if alert.n_hosts_left_out:
+        more = "at least " if alert.n_hosts_left_out >= MAX_FORGOTTEN else ""
+        st.caption(f"{more}{alert.n_hosts_left_out} further hosts are not kept")
+
+
 def _links(alert: AlertRow) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if alert.job_id:
             links.link("job", "The job", icon=":material/work:", id=alert.job_id)
-        if alert.host:
-            links.link(
-                "cluster",
-                f"Host {md(alert.host, 40)} at that time",
-                icon=":material/dns:",
-                span=(alert.start_ms - AROUND_MS, alert.end_ms + AROUND_MS),
-                host=alert.host,
-            )
         links.link("query", "The query", icon=":material/search:", name=alert.query)
         if alert.job_id:
             for label, url in links.job_links(alert.job_id):
@@ -139,23 +166,23 @@ def _changed(alert_id: str, revision: int, updated_ms: int) -> None:
 
 def _values(alert: AlertRow) -> None:
     st.subheader("Values", anchor=False)
-    st.caption("What the query's RETURN gave for the best match, and the key that this alert is about.")
+    st.caption(
+        "The values that the alert shows, each from the match that the query asks for (SHOW, else the last one), and "
+        "the key that this alert is about. Numbers that its matches do not agree on also stand with all of them."
+    )
     rows = [*_named(alert.key, "key"), *_named({n: v for n, v in alert.values.items() if n not in alert.key}, "value")]
     st.dataframe(pd.DataFrame(rows, columns=["name", "value", "from"], dtype="string"), hide_index=True, width=700)
+    if found := spread_of(alert):
+        lines = [
+            {"name": inert(name), **{aspect: inert(shown_value(name, value), 200) for aspect, value in by_aspect.items()}}
+            for name, by_aspect in found.items()
+        ]
+        columns = ["name", "first", "last", "max", "min"]
+        st.dataframe(pd.DataFrame(lines, columns=columns, dtype="string"), hide_index=True)
 
 
 def _named(values: Mapping[str, Any], origin: str) -> list[tuple[str, str, str]]:
-    return [(inert(name), inert(_number(name, value), 1_000), origin) for name, value in values.items()]
-
-
-def _number(name: str, value: Any) -> Any:
-    """A time or a duration also as one reads it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if name.endswith("_ms"):
-        whole = round(value)
-        return f"{whole:,} ms ({times.shown(whole) if whole > 10**12 else times.duration(whole)})"
-    return f"{value:,}" if isinstance(value, int) else value
+    return [(inert(name), inert(shown_value(name, value), 1_000), origin) for name, value in values.items()]
 
 
 def _changes(details: AlertDetails) -> None:

@@ -35,9 +35,10 @@ def page() -> None:
         "collectors that read a live cluster, matching, alerts and notifications. Everything here is as of "
         f"**{shown(watch.as_of_ms)}**, when the recording ended; nothing is watched now."
     )
+    _tour(truth["found"])
+    st.subheader("Faults, and the alerts that found them", anchor=False)
     for fault in judged_faults(truth):
         _fault(fault)
-    _tour(truth["found"])
     _others(truth)
 
 
@@ -51,7 +52,8 @@ def _fault(fault: JudgedFault) -> None:
             st.caption(md(_found_after(fault), 300))
         if fault.found:
             alert = fault.found[0]["alert"]
-            links.link("alert", md(alert["summary"], 300), icon=":material/notification_important:", id=alert["id"])
+            st.markdown(md(alert["summary"], 300))  # a link's label would be cut off where the window is narrow
+            links.link("alert", "Its alert", icon=":material/notification_important:", id=alert["id"])
         st.caption(f"What was done: {md(rows[0]['note'], 500)}")
 
 
@@ -72,16 +74,16 @@ def _tour(found: Sequence[Mapping[str, Any]]) -> None:
     if row is None:
         return
     st.subheader("Three pages to look at", anchor=False)
-    for page_name, label, icon, why, params in (
-        ("alert", "The alert", ":material/notification_important:", "what it means, what to do, the events behind it",
+    stops: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
+        ("alert", "An alert", ":material/notification_important:", "What it means, what to do, the events behind it.",
          {"id": row["alert"]["id"]}),
-        ("job", "Its job", ":material/work:", "its attempts by host over time, stragglers marked",
-         {"id": row["job_id"]}),
-        ("query", "The query that found it", ":material/search:", "its text, its alerts; the editor runs a changed one",
+        ("job", "Its job", ":material/work:", "Attempts by host over time, stragglers marked.", {"id": row["job_id"]}),
+        ("query", "Its query", ":material/search:", "Its text and its alerts; the editor runs another.",
          {"name": row["query"]}),
-    ):  # fmt: skip
-        with st.container(horizontal=True, vertical_alignment="center"):
-            links.link(page_name, label, icon=icon, **params)
+    )  # fmt: skip
+    for column, (page_name, label, icon, why, params) in zip(st.columns(len(stops)), stops, strict=True):
+        with column.container(border=True, gap="small"):
+            links.link(page_name, label, icon=icon, help=None, span=None, **params)
             st.caption(why)
 
 

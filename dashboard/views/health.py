@@ -142,7 +142,7 @@ def _number(n: int | None) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    return UNKNOWN if seconds is None else duration(round(1_000 * seconds))
 
 
 # -------------------------------------------------------------------- sections
@@ -220,7 +220,6 @@ def _engine(seen: Observed, _: Storage) -> None:
         hide_index=True,
         height="content",
         column_config={
-            "Engine time": st.column_config.NumberColumn(format="%.2f s"),
             "Share": st.column_config.ProgressColumn(format="percent", min_value=0.0, max_value=1.0),
             "Load": st.column_config.NumberColumn(format="percent", help="Of one processor, since the start."),
             "Kept": st.column_config.NumberColumn(help="Events that a match may still need.", format="localized"),

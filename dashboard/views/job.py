@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.durations import format_size
 from dashboard import links, looks
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart, queue_chart
@@ -25,15 +27,17 @@ from dashboard.job_data import (
 )
 from dashboard.job_list import QUIET, RUNNING
 from dashboard.job_reading import JobEvents, read_job, read_jobs
-from dashboard.store import AlertRow, event_log, store
+from dashboard.store import AlertFilter, AlertRow, event_log, settings, store
 from dashboard.text import inert, md
 from dashboard.times import duration, local, shown, zone
+from dashboard.units import duration_texts, size_texts
 from dashboard.views.jobs import SIGNS
 
 REFRESH_S = 10
 MANY_ATTEMPTS, MANY_REFRESH_S = 2_000, 60
 """A job of many attempts is a page of more than a megabyte: it is read again less often."""
 MAX_ALERTS = 50
+MAX_STRAGGLER_ALERTS = 10_000
 MAX_BARS = 250
 MAX_FETCHES = 500
 MAX_FETCH_HOSTS = 20
@@ -97,7 +101,7 @@ def _job(found: JobEvents) -> None:
         )
         return
     axis = _axis(found)
-    _attempts(found, alerts, axis)
+    _attempts(found, axis)
     _progress(found, axis)
     _queue(found, axis)
     _life_times(found)
@@ -178,11 +182,11 @@ def _axis(found: JobEvents) -> TimeAxis:
     return TimeAxis(begin - margin, end + margin, zone().key, since, "the job's start")
 
 
-def _attempts(found: JobEvents, alerts: Sequence[AlertRow], axis: TimeAxis) -> None:
+def _attempts(found: JobEvents, axis: TimeAxis) -> None:
     st.subheader("Attempts by host")
     table = found.attempts
-    marks = stragglers(table, _named(alerts))
-    why = np.select([marks["by_alert"], marks["by_rule"]], ["an alert names it", "by the rule"], default="")
+    marks = stragglers(table, _named(str(found.job["job_id"])))
+    why = [inert(text, 120) for text in marks["why"]]
     table = table.assign(straggler=why, mean_others_ms=marks["mean_others_ms"])
     drawn = chosen_attempts(table, table["straggler"] != "", MAX_BARS)
     if drawn.left_out:
@@ -206,14 +210,17 @@ def _attempts(found: JobEvents, alerts: Sequence[AlertRow], axis: TimeAxis) -> N
     _attempt_table(table)
 
 
-def _named(alerts: Sequence[AlertRow]) -> set[str]:
-    """Ids of attempts and tasks in the keys and values of alerts; an alert of an attempt does not mark its siblings."""
-    names: set[str] = set()
-    for alert in alerts:
-        given = {**alert.values, **alert.key}
-        attempt, task = given.get("attempt_id"), given.get("task_id")
-        names |= {str(name) for name in ([attempt] if attempt else [task] if task else [])}
-    return names
+def _named(job_id: str) -> dict[str, set[str]]:
+    """Attempts that alerts of straggler queries name, each with those queries; one of a task marks no attempt of it."""
+    patterns = settings().dashboard.straggler_queries
+    queries = tuple(name for name in store().query_names() if any(fnmatchcase(name, pattern) for pattern in patterns))
+    named: dict[str, set[str]] = {}
+    if not queries:
+        return named
+    for alert in store().alerts(AlertFilter(job_id=job_id, queries=queries, limit=MAX_STRAGGLER_ALERTS)):
+        if attempt := {**alert.values, **alert.key}.get("attempt_id"):
+            named.setdefault(str(attempt), set()).add(alert.query)
+    return named
 
 
 def _density(table: pd.DataFrame, axis: TimeAxis) -> None:
@@ -240,7 +247,8 @@ def _attempt_table(table: pd.DataFrame) -> None:
         if len(order) > MAX_TABLE_ROWS:
             st.caption(f"The {MAX_TABLE_ROWS:,} longest of {len(order):,} attempts.")
         top = order.head(MAX_TABLE_ROWS)
-        seconds = {name: top[f"{name}_ms"].astype(float) / 1000 for name in ("duration", "shuffle", "sort", "reduce")}
+        titles = {"Duration": "duration_ms", "Mean of others": "mean_others_ms"}
+        phases = {"Shuffle": "shuffle_ms", "Sort": "sort_ms", "Reduce": "reduce_ms"}
         st.dataframe(
             pd.DataFrame(
                 {
@@ -249,18 +257,17 @@ def _attempt_table(table: pd.DataFrame) -> None:
                     "Status": [inert(status, 30) for status in top["status"]],
                     "Straggler": top["straggler"],
                     "Start": [local(int(time)) for time in top["start_lo_ms"]],
-                    "Duration (s)": seconds["duration"],
-                    "Mean of others (s)": top["mean_others_ms"].astype(float) / 1000,
+                    **{title: duration_texts(top[name]) for title, name in titles.items()},
                     "Progress": top["progress"],
-                    "Shuffle (s)": seconds["shuffle"],
-                    "Sort (s)": seconds["sort"],
-                    "Reduce (s)": seconds["reduce"],
+                    **{title: duration_texts(top[name]) for title, name in phases.items()},
                 }
             ),
             hide_index=True,
             column_config={
                 "Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss"),
-                "Progress": st.column_config.NumberColumn(format="percent", help="At the last sample while it ran."),
+                "Progress": st.column_config.NumberColumn(
+                    format="percent", help="As last sampled, until it succeeded."
+                ),
             },
         )
 
@@ -287,7 +294,7 @@ def _queue(found: JobEvents, axis: TimeAxis) -> None:
         )
         if peak is not None:
             st.caption(
-                f"Map output that no reducer has fetched yet; at most {peak[1]:,.0f} bytes, at {shown(int(peak[0]))} "
+                f"Map output that no reducer has fetched yet; at most {format_size(peak[1])}, at {shown(int(peak[0]))} "
                 "(the triangle)."
             )
         if float(curve["bytes_low"].min()) < 0:
@@ -318,17 +325,13 @@ def _fetches(found: JobEvents, axis: TimeAxis) -> None:
                 {
                     "Served by": [inert(host, 80) or "unknown" for host in by_host["source_host"]],
                     "Fetches": by_host["n_fetches"],
-                    "Bytes": by_host["bytes"],
-                    "Median (s)": by_host["median_ms"] / 1000,
-                    "Longest (s)": by_host["longest_ms"] / 1000,
-                    "Bytes per second": by_host["bytes_per_s"],
+                    "Size": size_texts(by_host["bytes"]),
+                    "Median": duration_texts(by_host["median_ms"]),
+                    "Longest": duration_texts(by_host["longest_ms"]),
+                    "Per second": size_texts(by_host["bytes_per_s"]),
                 }
             ).head(MAX_TABLE_ROWS),
             hide_index=True,
-            column_config={
-                "Bytes": st.column_config.NumberColumn(format="bytes"),
-                "Bytes per second": st.column_config.NumberColumn(format="bytes"),
-            },
         )
 
 

@@ -15,6 +15,9 @@ from dashboard.store import settings
 from dashboard.text import inert, md
 from dashboard.times import duration
 
+MOST_NAMED = 10
+"""Queries that one message names."""
+
 STATES = {
     QueryState.ACTIVE: "runs",
     QueryState.DISABLED: "switched off",
@@ -57,6 +60,7 @@ def _list(known: KnownQueries) -> None:
         f"{n_active} run, {n_off} switched off. Select a row to open the query. Engine figures are those since the "
         "process started."
     )
+    _stopped(figures)
     state = st.dataframe(
         queries_frame(known.queries, figures),
         hide_index=True,
@@ -70,6 +74,18 @@ def _list(known: KnownQueries) -> None:
     chosen = state.selection.rows
     if chosen and chosen[0] < len(known.queries):
         links.go("query", name=known.queries[chosen[0]].name)
+
+
+def _stopped(figures: Mapping[str, Figures]) -> None:
+    """Which queries did not look at all there was to look at."""
+    names = [md(name) for name, found in figures.items() if found.n_unfinished]
+    if names:
+        shown = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
+        st.warning(
+            f"Searches of {shown} were stopped by the work budget since the process started: an alert may be missing. "
+            "Constrain the query further, or shorten its window.",
+            icon=":material/warning:",
+        )
 
 
 def queries_frame(queries: Sequence[KnownQuery], figures: Mapping[str, Figures]) -> pd.DataFrame:
@@ -89,11 +105,14 @@ def queries_frame(queries: Sequence[KnownQuery], figures: Mapping[str, Figures])
                 "Report rows": found.n_reports if query.severity == "report" else None,
                 "Events": found.n_events,
                 "Matches": found.n_matches,
-                "Engine time": found.seconds,
+                "Searches stopped": found.n_unfinished or None,
+                "Engine time": None if found.seconds is None else duration(round(1_000 * found.seconds)),
             }
         )
     frame = pd.DataFrame(lines)
-    whole = ("Open", "Report rows", "Events", "Matches")
+    if all(not found.n_unfinished for found in figures.values()):
+        frame = frame.drop(columns=["Searches stopped"], errors="ignore")
+    whole = ("Open", "Report rows", "Events", "Matches", "Searches stopped")
     frame = frame.astype({name: "Int64" for name in whole if name in frame})
     if all(found.seconds is None for found in figures.values()):  # no process has told its figures
         return frame.drop(columns=["Events", "Engine time"], errors="ignore")
@@ -111,5 +130,9 @@ def _columns() -> dict[str, Any]:
         "Report rows": column.NumberColumn(format="localized"),
         "Events": column.NumberColumn(help="Events it has read since the process started.", format="localized"),
         "Matches": column.NumberColumn(help="Matches of all times, live and from histories.", format="localized"),
-        "Engine time": column.NumberColumn(help="Seconds of matching since the process started.", format="%.2f s"),
+        "Searches stopped": column.NumberColumn(
+            help="Searches that the work budget stopped since the process started: an alert may be missing.",
+            format="localized",
+        ),
+        "Engine time": column.TextColumn(help="Of matching since the process started."),
     }

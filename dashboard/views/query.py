@@ -15,6 +15,7 @@ from dashboard.query_results import job_id_of
 from dashboard.store import AlertFilter, AlertRow, Cursor, ReportRow, store
 from dashboard.text import inert, md
 from dashboard.times import duration, local, shown
+from dashboard.units import shown_cell
 from dashboard.views.queries import STATES
 
 PAGE_ROWS = 25
@@ -81,10 +82,15 @@ def _figures(query: KnownQuery, figures: Figures) -> None:
         shown_figures += [
             ("Events read", f"{figures.n_events or 0:,}", "Since the process started."),
             ("Events kept", f"{figures.n_kept or 0:,}", "Those that a match may still need."),
-            ("Engine time", f"{figures.seconds:.2f} s", "Since the process started."),
+            ("Engine time", duration(round(1_000 * figures.seconds)), "Since the process started."),
         ]
     if figures.n_rejected:
         shown_figures.append(("Left out", f"{figures.n_rejected:,}", "Events without an exact time: see the strategy."))
+    if figures.n_unfinished:
+        told = (
+            "Searches that the work budget stopped: matches, and alerts, may be missing. Constrain the query further."
+        )
+        shown_figures.append(("Searches stopped", f"{figures.n_unfinished:,}", told))
     for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
         column.metric(label, value, help=help_text, border=True)
 
@@ -207,7 +213,7 @@ def reports_frame(rows: list[ReportRow]) -> pd.DataFrame:
         job_id = job_id_of(values)
         line: dict[str, Any] = {"Job": None if job_id is None else links.url("job", id=job_id)}
         line |= {
-            name: inert(value) if isinstance(value, str) else value
+            name: shown_cell(name, value)
             for name, value in values.items()
             if not (name == "job_id" and value == job_id)
         }

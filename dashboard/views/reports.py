@@ -138,7 +138,7 @@ def _queuing(found: Report) -> None:
             icon=":material/search_off:",
         )
     st.subheader("By job")
-    st.dataframe(queue_frame(jobs).head(MAX_ROWS), hide_index=True, column_config=_queue_columns())
+    st.dataframe(queue_frame(jobs).head(MAX_ROWS), hide_index=True)
     _cut(jobs, "jobs")
 
 
@@ -188,7 +188,6 @@ def _straggler_columns() -> dict[str, Any]:
         "Ratio": column.NumberColumn(help="Time taken / time expected.", format="%.1f", width="small"),
         "Expected": column.TextColumn(help="By the job's median for the same kind of task and amount of input."),
         "Status": column.TextColumn(help="KILLED: another attempt of the task was faster; it would have taken longer."),
-        "Input": column.NumberColumn(format="bytes"),
         "Compared by": column.TextColumn(help="Running time: where the input does not decide how long a task takes."),
     }
 
@@ -212,11 +211,6 @@ def _life_time_columns() -> dict[str, Any]:
         "Attempts": column.NumberColumn(format="localized", width="small"),
         "Not measured": column.NumberColumn(help="Attempts whose begin nothing tells.", width="small"),
     }
-
-
-def _queue_columns() -> dict[str, Any]:
-    column = st.column_config
-    return {name: column.NumberColumn(format="bytes") for name in ("At most waited", "Written", "Fetched")}
 
 
 __all__ = ["page", "queue_steps", "windows_between"]

@@ -295,7 +295,7 @@ def with_match(tables, store, chain, n, partition, end, ranks, wanted, best):
                 return best
     offsets[k + 1] = offsets[k] + length
     emit(tables, store, chain, n, partition, end, found)
-    if wanted < UNBOUNDED // 4 and k + 1 >= max(2 * wanted, 64):
+    if wanted < UNBOUNDED // 4 and k + 1 >= 2 * wanted:
         best = _sifted(tables, best, wanted)
     return best
 

@@ -24,7 +24,7 @@ from engine.kernels.automaton_edges import (
     rewrite_chain,
 )
 from engine.kernels.automaton_found import partition_of_match
-from engine.kernels.automaton_order import is_beyond, most_numbers, new_best, taken_over, with_match
+from engine.kernels.automaton_order import HAS_BOUND, is_beyond, most_numbers, new_best, taken_over, with_match
 from engine.kernels.automaton_tables import (
     N_POSITIVE,
     SOURCE,
@@ -140,30 +140,62 @@ def _least_ranks(tables, store, candidates, m, ranks):
 
 
 @kernel
+def _ended(
+    tables, store, chain, last, level, state, partition, ranks, wanted, work, best
+):  # fmt: skip
+    """Add the matches of `level` events in this state that the last event ends: (status, the best ones, the chain)."""
+    if chain.rows.shape[0] < level + 3:
+        chain = longer_chain(tables, chain, level)
+    for edge in range(tables.state_edges[state], tables.state_edges[state + 1]):
+        target = tables.edges[edge, TARGET]
+        if not store.begin[tables.edges[edge, VARIABLE], last]:
+            continue
+        if tables.state_exits[target + 1] == tables.state_exits[target]:
+            continue
+        work[0] -= 1 + level // 16
+        if work[0] < 0:
+            return STOPPED, best, chain
+        if not follow(tables, store, chain, np.int64(0), level, edge, last):
+            continue
+        end = end_in(tables, store, chain, level + 1, target)
+        if end >= 0 and _is_match(tables, store, chain, level + 1, partition, work):
+            if best.found.counts[0] > 0 and ranks.shape[0] == 0:
+                return NEEDS_RANKS, best, chain
+            work[0] -= STEPS_PER_EVENT * (level + 2)
+            best = with_match(tables, store, chain, level + 1, partition, end, ranks, wanted, best)
+        if work[0] < 0:
+            return STOPPED, best, chain
+    return DONE, best, chain
+
+
+@kernel
 def _search(
     tables, store, chain, candidates, m, completable, following, partition, ranks, wanted, work, best
 ):  # fmt: skip
-    """Add the matches that end in the last of m candidates to the best ones: (status, these, the chain)."""
+    """Add the matches that end in the last of m candidates to the best ones: (status, these, the chain).
+
+    What ends at once comes before what goes on, as it does in listing order.
+    """
     states = np.empty(m + 1, np.int64)
     edges = np.empty(m + 1, np.int64)
     at = np.empty(m + 1, np.int64)
     after = np.zeros(m + 1, np.int64)
     key = np.empty(0, np.int64)
     least = np.empty((0, 0), np.int64)
-    level = np.int64(0)
+    level, last = np.int64(0), candidates[m - 1]
     chain.counters[0, :] = 0
     states[0], edges[0], at[0] = 0, tables.state_edges[0], 0
-    while level >= 0:
+    status, best, chain = _ended(
+        tables, store, chain, last, level, states[0], partition, ranks, wanted, work, best
+    )  # fmt: skip
+    while level >= 0 and status == DONE:
         state, edge = states[level], edges[level]
         if edge >= tables.state_edges[state + 1]:
             level -= 1
             continue
         target = tables.edges[edge, TARGET]
         j = following[tables.edges[edge, VARIABLE], at[level]]
-        if m - 1 > j >= completable[target]:
-            # Only the last event may still do.
-            j = m - 1 if store.begin[tables.edges[edge, VARIABLE], candidates[m - 1]] else m
-        if j >= m or (j == m - 1 and tables.state_exits[target + 1] == tables.state_exits[target]):
+        if j >= min(m - 1, completable[target]):
             edges[level] += 1
             at[level] = after[level]
             continue
@@ -171,21 +203,9 @@ def _search(
         work[0] -= 1 + level // 16
         if work[0] < 0:
             return STOPPED, best, chain
-        if chain.rows.shape[0] < level + 3:
-            chain = longer_chain(tables, chain, level)
         if not follow(tables, store, chain, np.int64(0), level, edge, candidates[j]):
             continue
-        if j == m - 1:
-            end = end_in(tables, store, chain, level + 1, target)
-            if end >= 0 and _is_match(tables, store, chain, level + 1, partition, work):
-                if best.found.counts[0] > 0 and ranks.shape[0] == 0:
-                    return NEEDS_RANKS, best, chain
-                work[0] -= STEPS_PER_EVENT * (level + 2)
-                best = with_match(tables, store, chain, level + 1, partition, end, ranks, wanted, best)
-            if work[0] < 0:
-                return STOPPED, best, chain
-            continue
-        if best.state[0] != 0:
+        if best.state[HAS_BOUND] != 0:
             if key.shape[0] == 0:
                 key = np.empty(most_numbers(tables, m), np.int64)
                 least = _least_ranks(tables, store, candidates, m, ranks)
@@ -194,7 +214,10 @@ def _search(
                 continue
         level += 1
         states[level], edges[level], at[level], after[level] = target, tables.state_edges[target], j + 1, j + 1
-    return DONE, best, chain
+        status, best, chain = _ended(
+            tables, store, chain, last, level, target, partition, ranks, wanted, work, best
+        )  # fmt: skip
+    return status, best, chain
 
 
 @kernel

@@ -77,7 +77,7 @@ def clear(sums, tops):
 
 @leaf
 def enter(sums, tops, ranks, place, number, who):
-    """Add a number at a place, once, on behalf of `who`, whose rank is ranks[who]: int64."""
+    """Add a number above 0 at a place, once, on behalf of `who`, whose rank is ranks[who]: int64."""
     node = sums.shape[0] // 2 + place
     while node >= 1:
         sums[node] = min(sums[node] + number, MOST)
@@ -86,41 +86,28 @@ def enter(sums, tops, ranks, place, number, who):
 
 
 @leaf
-def sum_between(sums, low, high):
-    """The sum over the places low..high - 1, at most MOST."""
+def totals_between(sums, tops, ranks, low, high):
+    """The sum over the places low..high - 1, at most MOST, and who has the greatest rank there: of several the one of
+    least number, NOBODY where none is."""
     size = sums.shape[0] // 2
     total = 0
+    top = NOBODY
     a = size + low
     b = size + high
     while a < b:
         if a & 1:
-            total = min(total + sums[a], MOST)
+            if sums[a] > 0:
+                total = min(total + sums[a], MOST)
+                top = _higher(ranks, top, tops[a])
             a += 1
         if b & 1:
             b -= 1
-            total = min(total + sums[b], MOST)
+            if sums[b] > 0:
+                total = min(total + sums[b], MOST)
+                top = _higher(ranks, top, tops[b])
         a //= 2
         b //= 2
-    return total
-
-
-@leaf
-def top_between(tops, ranks, low, high):
-    """Who has the greatest rank at the places low..high - 1, the least number of several; NOBODY where none is."""
-    size = tops.shape[0] // 2
-    found = NOBODY
-    a = size + low
-    b = size + high
-    while a < b:
-        if a & 1:
-            found = _higher(ranks, found, tops[a])
-            a += 1
-        if b & 1:
-            b -= 1
-            found = _higher(ranks, found, tops[b])
-        a //= 2
-        b //= 2
-    return found
+    return total, top
 
 
 @leaf
@@ -170,8 +157,7 @@ __all__ = [
     "first_not_below",
     "is_marked",
     "mark_between",
-    "sum_between",
-    "top_between",
+    "totals_between",
     "tree_height",
     "tree_size",
 ]

@@ -26,8 +26,7 @@ from engine.kernels.ordered_sums import (
     enter,
     is_marked,
     mark_between,
-    sum_between,
-    top_between,
+    totals_between,
     tree_height,
     tree_size,
 )
@@ -83,16 +82,18 @@ class Bound(NamedTuple):
     few: Int64
 
 
-class Ends(NamedTuple):
-    """Last events: their rows, and how many members come before each; with a Kleene component at the end the last
-    event is the last of these."""
+class Pairs(NamedTuple):
+    """Pairs of a first and a last event that share their members, (n_pairs,): the place of the first event among these
+    where the pattern begins with the Kleene component, ascending, else -1; the row of the last event; how many members
+    come before it. With a Kleene component at the end the last event is the last of these."""
 
-    rows: Int64
+    places: Int64
+    lasts: Int64
     n_before: Int64
 
 
 class Best(NamedTuple):
-    """The best match of each last event, (n_ends,): confidence, events of b, the pass, its last event and layer."""
+    """The best match of each pair, (n_pairs,): confidence, events of b, the pass, its last event and layer."""
 
     confidence: Float64
     length: Int64
@@ -103,37 +104,44 @@ class Best(NamedTuple):
 
 @kernel
 def count_chains(
-    tables, links, events, begin_ok, take_ok, rows, first, lasts, n_before, threshold, with_used, budget
-):  # fmt: skip
-    """Number, best and events of the matches (first, chain, last) for each of the last events.
+    tables, links, events, begin_ok, take_ok, rows, first, places, lasts, n_before, threshold, with_used, budget
+):
+    """Number, best and events of the matches (first, chain, last) of each pair.
 
-    rows: int64 (n,), what may be in a chain, in the order of `search_order`, one to a block; `first` is the first of
-    them where the pattern begins with the Kleene component. lasts, n_before: see `Ends`; more than one only where no
-    condition on what precedes the last event reads it and times are certain. with_used: whether the events in matches
-    are asked for. budget: steps after which no further pass is begun.
+    rows: int64 (n,), what may be in a chain, in the order of `search_order`, one to a block. first: the single event
+    that all pairs begin with; of no use where the pattern begins with the Kleene component. places, lasts, n_before:
+    see `Pairs`. Several last events only where no condition on what precedes the last event reads it, several first
+    ones where none on neighbours reads b[1], and where times are certain. with_used: whether the events in matches are
+    asked for. budget: steps after which no further pass is begun.
 
-    Returns (status, counts, confidences, offsets, chain, steps, used, n_work); the events of the best match for last
-    event e are chain[offsets[e] : offsets[e + 1]], none without a match. counts stop at MOST; after OUT_OF_BUDGET they
-    are lower bounds. used: bool (n_lasts, n), or (n_lasts, 0). n_work: predicates evaluated, nodes of trees and links
+    Returns (status, counts, confidences, offsets, chain, steps, used, n_work); the events of the best match of pair p
+    are chain[offsets[p] : offsets[p + 1]], none without a match. counts stop at MOST; after OUT_OF_BUDGET they are
+    lower bounds. used: bool (n_pairs, n), or (n_pairs, 0). n_work: predicates evaluated, nodes of trees and links
     looked at.
     """
     n = rows.shape[0]
-    n_ends = lasts.shape[0]
+    n_pairs = lasts.shape[0]
     kl = links.kleene
     after = tables.kleene.shape[0] - 1 - kl
     work = np.zeros(1, np.int64)
-    counts = np.zeros(n_ends, np.int64)
+    counts = np.zeros(n_pairs, np.int64)
     n_used = n if with_used else 0
-    used = np.zeros((n_ends, n_used), np.bool_)
+    used = np.zeros((n_pairs, n_used), np.bool_)
     best = Best(
-        np.full(n_ends, -1.0), np.zeros(n_ends, np.int64), np.full(n_ends, -2), np.full(n_ends, -1),
-        np.zeros(n_ends, np.int64),
+        np.full(n_pairs, -1.0), np.zeros(n_pairs, np.int64), np.full(n_pairs, -2), np.full(n_pairs, -1),
+        np.zeros(n_pairs, np.int64),
     )  # fmt: skip
-    offsets = np.zeros(n_ends + 1, np.int64)
+    offsets = np.zeros(n_pairs + 1, np.int64)
     nothing = np.empty(0, np.int64)
-    ends = Ends(lasts, n_before)
-    if events.hi_ms[lasts[n_ends - 1]] - events.lo_ms[first] > tables.within_ms:
-        return NOT_THIS_FORM, counts, best.confidence, offsets, nothing, nothing, used, 0
+    pairs = Pairs(places, lasts, n_before)
+    begins_here = np.zeros(n, np.bool_)
+    for p in range(n_pairs):
+        row = first
+        if kl == 0:
+            begins_here[places[p]] = True
+            row = rows[places[p]]
+        if events.hi_ms[lasts[p]] - events.lo_ms[row] > tables.within_ms:
+            return NOT_THIS_FORM, counts, best.confidence, offsets, nothing, nothing, used, 0
     opening = unbound(tables, lasts[0])
     stack = np.empty(MAX_STACK, np.float64)
     aggregates = np.full(tables.kinds.shape[0], np.nan)
@@ -142,10 +150,9 @@ def count_chains(
         if not (opens and leaves(tables, events, 0, opening, aggregates, stack)):
             return COMPLETE, counts, best.confidence, offsets, nothing, nothing, used, 1
     else:
-        opening[0] = first
+        opening[0] = rows[places[0]]
     bound = Bound(opening, opening.copy(), aggregates, stack, np.empty(4, np.int64))
     head = np.ones(n, np.float64)  # P(first < b)
-    begins_here = np.zeros(n, np.bool_)
     can_follow = np.zeros(n, np.bool_)
     known = _judge(
         tables, links, events, begin_ok, take_ok, rows, first, threshold, bound, head, begins_here, can_follow
@@ -154,10 +161,8 @@ def count_chains(
     seen = np.empty(n, np.int64)
     if not (known and order_members(events, rows, seen)):
         return NOT_THIS_FORM, counts, best.confidence, offsets, nothing, nothing, used, work[0]
-    bound.registers[:] = opening
-    members = relate(
-        tables, links, events, rows, can_follow, seen, bound.registers, aggregates, stack, work
-    )  # fmt: skip
+    _copy(opening, bound.registers)
+    members = relate(tables, links, events, rows, can_follow, seen, bound.registers, aggregates, stack, work)
     most = links.most_counted
     layers = Layers(
         np.zeros((most + 1, n), np.int64), np.full((most + 1, n), NOBODY, np.int32), np.zeros(n, np.int64),
@@ -170,8 +175,12 @@ def count_chains(
     )  # fmt: skip
     dependent = has_skew(events, np.array([first, lasts[0]]), 2) or has_skew(events, rows, n)
     starts = np.empty(n, np.bool_)
+    chain = np.empty(n + 2, np.int64)
+    steps = np.empty(n + 2, np.int64)
     status = COMPLETE
     last_start = ALL_AT_ONCE
+    of_pass = 0
+    end_of_pass = n_pairs
     for start in range(ALL_AT_ONCE, n):
         if not _starts_of(links, start, begins_here, head, starts):
             continue
@@ -181,47 +190,79 @@ def count_chains(
         if not _go_on(tables, links, events, members, starts, max(start, 0), layers, trees, bound, budget, work):
             status = OUT_OF_BUDGET
         last_start = start
-        for e in range(n_ends):
+        if kl == 0:
+            while places[of_pass] < start:
+                of_pass += 1
+                offsets[of_pass] = offsets[of_pass - 1]
+            end_of_pass = of_pass
+            while end_of_pass < n_pairs and places[end_of_pass] == start:
+                end_of_pass += 1
+        for p in range(of_pass, end_of_pass):
             found = _close(
-                tables, links, events, members, layers, bound, ends, e, first, start, head, threshold, dependent,
+                tables, links, events, members, layers, bound, pairs, p, first, start, head, threshold, dependent,
                 with_used, counts, best, work,
             )  # fmt: skip
             if found < 0:
                 return NOT_THIS_FORM, counts, best.confidence, offsets, nothing, nothing, used, work[0]
             if with_used and found > 0:
-                _go_back(tables, links, events, members, max(start, 0), n_before[e], layers, trees, bound, work)
+                _go_back(tables, links, events, members, max(start, 0), n_before[p], layers, trees, bound, work)
                 for k in range(1, most + 1):
-                    for i in range(n_before[e]):
-                        used[e, i] |= layers.closes[k, i]
-        if status != COMPLETE:
+                    for i in range(n_before[p]):
+                        used[p, i] |= layers.closes[k, i]
+        if kl == 0:  # what is found of a first event is found in its pass
+            for p in range(of_pass, end_of_pass):
+                chain, steps = _with_best(rows, layers, links, first, pairs, best, after, p, offsets, chain, steps)
+            of_pass = end_of_pass
+        if status != COMPLETE or (kl == 0 and of_pass == n_pairs):
             break
-    for e in range(n_ends):
-        of_one = best.length[e] + kl + after if best.start[e] >= ALL_AT_ONCE else 0
-        offsets[e + 1] = offsets[e] + of_one
-    chain = np.empty(offsets[n_ends], np.int64)
-    steps = np.full(offsets[n_ends], kl)
-    for e in range(n_ends):
-        if best.start[e] < ALL_AT_ONCE:
-            continue
-        if best.start[e] != last_start:
-            last_start = best.start[e]
-            _starts_of(links, last_start, begins_here, head, starts)
-            _go_on(tables, links, events, members, starts, max(last_start, 0), layers, trees, bound, MOST, work)
-        at = offsets[e]
-        if kl == 1:
-            chain[at] = first
-            steps[at] = 0
-        if after == 1:
-            chain[offsets[e + 1] - 1] = lasts[e]
-            steps[offsets[e + 1] - 1] = kl + 1
-        _write(rows, layers, most, best.end[e], best.layer[e], best.length[e], chain, at + kl)
-    return status, counts, best.confidence, offsets, chain, steps, used, work[0]
+    for p in range(of_pass if kl == 0 else 0, n_pairs):
+        start = best.start[p]
+        if start >= ALL_AT_ONCE and start != last_start:
+            last_start = start
+            _starts_of(links, start, begins_here, head, starts)
+            _go_on(tables, links, events, members, starts, max(start, 0), layers, trees, bound, MOST, work)
+        chain, steps = _with_best(rows, layers, links, first, pairs, best, after, p, offsets, chain, steps)
+    n_found = offsets[n_pairs]
+    return status, counts, best.confidence, offsets, chain[:n_found], steps[:n_found], used, work[0]
+
+
+@kernel
+def _with_best(rows, layers, links, first, pairs, best, after, p, offsets, chain, steps):
+    """Write the best match of pair p behind those before it; returns chain and steps, longer where they have to be."""
+    kl = links.kleene
+    at = offsets[p]
+    offsets[p + 1] = at
+    if best.start[p] < ALL_AT_ONCE:
+        return chain, steps
+    end = at + best.length[p] + kl + after
+    offsets[p + 1] = end
+    if end > chain.shape[0]:
+        chain = np.concatenate((chain, np.empty(end, np.int64)))
+        steps = np.concatenate((steps, np.empty(end, np.int64)))
+    if kl == 1:
+        chain[at] = first
+        steps[at] = 0
+    _write(rows, layers, links.most_counted, best.end[p], best.layer[p], best.length[p], chain, at + kl)
+    for place in range(at + kl, end - after):
+        steps[place] = kl
+    if after == 1:
+        chain[end - 1] = pairs.lasts[p]
+        steps[end - 1] = kl + 1
+    return chain, steps
+
+
+@leaf
+def _copy(values, to):
+    """to = values, one by one: no array is made."""
+    for k in range(values.shape[0]):
+        to[k] = values[k]
 
 
 @leaf
 def _judge(tables, links, events, begin_ok, take_ok, rows, first, threshold, bound, head, begins_here, can_follow):
-    """Find which rows may be b[1], with which probability after the first event, and which may be a later b[i] as far
-    as that does not depend on the one before; False where a probability takes too much."""
+    """Find which rows may be b[1] (of those marked, where that is the first event), with which probability after the
+    first event, and which may be a later b[i] as far as that does not depend on the one before; False where a
+    probability takes too much."""
     kl = links.kleene
     least = max(threshold - TOLERANCE, 0.0)
     registers = bound.registers
@@ -229,7 +270,7 @@ def _judge(tables, links, events, begin_ok, take_ok, rows, first, threshold, bou
     for j in range(rows.shape[0]):
         row = rows[j]
         if kl == 0:
-            begins_here[j] = row == first
+            head[j] = 1.0
         elif not separated(events, first, row):
             head[j] = 0.0
             if may_precede(events, first, row):
@@ -241,12 +282,12 @@ def _judge(tables, links, events, begin_ok, take_ok, rows, first, threshold, bou
         else:
             begins_here[j] = True
         if begins_here[j]:
-            registers[:] = bound.opening
+            _copy(bound.opening, registers)
             begins_here[j] = begin_ok[kl, row] and begins(
                 tables, events, kl, row, registers, bound.aggregates, bound.stack
             )
         if take_ok[kl, row]:
-            registers[:] = bound.opening
+            _copy(bound.opening, registers)
             registers[registers.shape[0] - 1] = row
             holds = True
             for program in links.alone:
@@ -265,7 +306,7 @@ def _judge(tables, links, events, begin_ok, take_ok, rows, first, threshold, bou
 @leaf
 def _starts_of(links, start, begins_here, head, starts):
     """Mark the events that are b[1] in a pass; False where there is no such pass."""
-    alone = links.reads_start and links.kleene == 1
+    alone = links.reads_start or links.kleene == 0
     if start != ALL_AT_ONCE and not (begins_here[start] and (alone or head[start] < 1.0)):
         return False
     found = False
@@ -324,14 +365,11 @@ def _go_on_by_places(members, begin, k, is_last, layers, trees, work):
         middle = high
         if members.gap_low[j] < members.gap_high[j]:
             middle = members.gap_low[j]
-        number = sum_between(trees.sums, low, middle)
-        if number == 0 and middle == high:
-            continue
-        top = top_between(trees.tops, trees.ranks, low, middle)
+        number, top = totals_between(trees.sums, trees.tops, trees.ranks, low, middle)
         if middle < high:
             work[0] += 2 * levels
-            number = min(number + sum_between(trees.sums, members.gap_high[j], high), MOST)
-            other = top_between(trees.tops, trees.ranks, members.gap_high[j], high)
+            more, other = totals_between(trees.sums, trees.tops, trees.ranks, members.gap_high[j], high)
+            number = min(number + more, MOST)
             if top == NOBODY or (other != NOBODY and trees.ranks[other] > trees.ranks[top]):
                 top = other
         if top != NOBODY:
@@ -352,7 +390,7 @@ def _join(layers, k, j, is_last, number, parent, length):
 def _go_on_by_pairs(tables, links, events, members, begin, layers, trees, bound, budget, work):
     """Count the chains of all layers, event by event."""
     most = links.most_counted
-    bound.registers[:] = bound.opening
+    _copy(bound.opening, bound.registers)
     finished = True
     for j in range(begin, members.rows.shape[0]):
         if not finished or not members.can_follow[j]:
@@ -379,16 +417,16 @@ def _go_on_by_pairs(tables, links, events, members, begin, layers, trees, bound,
 
 @leaf
 def _close(
-    tables, links, events, members, layers, bound, ends, e, first, start, head, threshold, dependent, with_used, counts,
-    best, work,
+    tables, links, events, members, layers, bound, pairs, p, first, start, head, threshold, dependent, with_used,
+    counts, best, work,
 ):  # fmt: skip
-    """Add the chains of a pass that make a match with last event e; returns how many ends they have, -1 where that is
+    """Add the chains of a pass that make a match for pair p; returns how many ends they have, -1 where that is
     not of this form."""
     kl = links.kleene
     n_steps = tables.kleene.shape[0]
     most = links.most_counted
     least = max(threshold - TOLERANCE, 0.0)
-    last = ends.rows[e]
+    last = pairs.lasts[p]
     registers = bound.registers
     few = bound.few
     ends_there = kl == n_steps - 1
@@ -397,7 +435,7 @@ def _close(
     n_found = 0
     if with_used:
         layers.closes[:] = False
-    for j in range(ends.n_before[e] - 1 if ends_there else max(start, 0), ends.n_before[e]):
+    for j in range(pairs.n_before[p] - 1 if ends_there else max(start, 0), pairs.n_before[p]):
         reached = False
         for k in range(1, most + 1):
             reached = reached or layers.numbers[k, j] > 0
@@ -441,12 +479,11 @@ def _close(
                 continue
             if known < 0 or not once:
                 work[0] += 1
-                registers[:] = bound.opening
+                _copy(bound.opening, registers)
                 if not ends_there:
                     registers[2 * n_steps - 2] = last
                     registers[2 * n_steps - 1] = last
-                if kl == 1:
-                    registers[2] = members.rows[max(start, 0)]
+                registers[2 * kl] = members.rows[max(start, 0)]
                 registers[2 * kl + 1] = row
                 if links.count_slot >= 0:
                     bound.aggregates[links.count_slot] = k
@@ -457,16 +494,16 @@ def _close(
             n_found += 1
             if with_used:
                 layers.closes[k, j] = True
-            counts[e] = min(counts[e] + number, MOST)
+            counts[p] = min(counts[p] + number, MOST)
             length = layers.longest[j] if k == most else k
-            if confidence > best.confidence[e] + TOLERANCE or (
-                confidence > best.confidence[e] - TOLERANCE and length > best.length[e]
+            if confidence > best.confidence[p] + TOLERANCE or (
+                confidence > best.confidence[p] - TOLERANCE and length > best.length[p]
             ):
-                best.confidence[e] = confidence
-                best.length[e] = length
-                best.start[e] = start
-                best.end[e] = j
-                best.layer[e] = k
+                best.confidence[p] = confidence
+                best.length[p] = length
+                best.start[p] = start
+                best.end[p] = j
+                best.layer[p] = k
     return n_found
 
 
@@ -488,7 +525,7 @@ def _go_back(tables, links, events, members, begin, end, layers, trees, bound, w
     """Find all chains that go on to a match, from those that `closes` says are complete."""
     most = links.most_counted
     if not members.by_place:
-        bound.registers[:] = bound.opening
+        _copy(bound.opening, bound.registers)
         for j in range(end - 1, begin - 1, -1):
             leads = False
             for k in range(1, most + 1):

@@ -67,7 +67,8 @@ class Runtime(Protocol):
 
     @property
     def n_unfinished(self) -> int:
-        """Searches that `work_budget` stopped without a row that says so, so far: matches may be missing."""
+        """Searches that `work_budget` stopped so far: matches may be missing. Bounds on rows (`max_rows`, `max_listed`)
+        count where no row says so."""
         ...
 
 

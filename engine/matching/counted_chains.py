@@ -1,4 +1,4 @@
-"""Pairs whose matches are chains of neighbours (`engine.plan.chain_form`); last events of one first share a pass."""
+"""Pairs whose matches are chains of neighbours (`engine.plan.chain_form`), counted together where they share them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.events import BoolArray, Int64Array
+from engine.events import Int64Array
 from engine.kernels.links import LinkTables
 from engine.kernels.postponed_chains import MOST, NOT_THIS_FORM, count_chains
 from engine.kernels.postponed_search import COMPLETE
@@ -25,15 +25,15 @@ _MOST_USED = 16_000_000
 
 
 class ChainCount(NamedTuple):
-    """The matches of one pair: how many (a lower bound unless complete), the best one, and the candidates of the Kleene
-    component in matches, bool (n_candidates,), where they are asked for."""
+    """The matches of one pair: how many (a lower bound unless complete), the best one, and the rows of the Kleene
+    component that are in matches, where they are asked for."""
 
     n_matches: int
     complete: bool
     confidence: float
     chain: Int64Array
     steps: Int64Array
-    used: BoolArray
+    used: Int64Array
 
 
 class CountedChains:
@@ -58,64 +58,74 @@ class CountedChains:
         self._one_pass = form.ordered and not (form.reads_start and form.kleene)
 
     @property
-    def shares(self) -> bool:
-        """Whether all last events of one first event are counted together: one pass is enough, and bounds itself."""
-        return self._one_pass and not self.form.reads_last and self.context.longest_ms == 0
+    def shared_by(self) -> tuple[bool, bool]:
+        """Whether pairs with one first event, and with one last event, are counted together: what may follow what is
+        the same for them, one pass for each first event is enough, and bounds itself."""
+        if not self._one_pass or self.context.longest_ms > 0:
+            return False, False
+        at_start = self.form.kleene == 0 < self.context.plan.n_steps - 1
+        return not self.form.reads_last, at_start and not self.form.reads_first
 
     def of_pair(self, near: Neighbourhood) -> ChainCount | None:
         """The matches of one pair; None where it is not of this form after all."""
-        found = self.of_first(near, np.array([near.last]))
+        found = self.of_pairs(near, np.array([near.first]), np.array([near.last]))
         return None if found is None else found[0]
 
-    def of_first(self, near: Neighbourhood, lasts: Int64Array) -> list[ChainCount] | None:
-        """The matches of one first event and each of these last events, ascending; `near`: of the last one of them."""
-        plan, kleene = self.context.plan, self.form.kleene
-        at_end = kleene == plan.n_steps - 1
-        begins = [near.first] if kleene == 0 else []
-        ends = [near.last] if at_end and near.last != near.first else []
-        rows = np.concatenate((begins, near.candidates, ends)).astype(np.int64)
+    def of_pairs(self, near: Neighbourhood, firsts: Int64Array, lasts: Int64Array) -> list[ChainCount] | None:
+        """The matches of pairs with one first or one last event, ascending; `near`: of the first and the last of them
+        all. Precise events stand in the order of their rows."""
+        kleene, at_end = self.form.kleene, self.form.kleene == self.context.plan.n_steps - 1
+        begins = firsts[:1] if kleene == 0 else firsts[:0]
+        ends = lasts[-1:] if at_end and near.first != near.last else lasts[:0]
+        rows = np.concatenate((begins, near.candidates, ends))
+        n_before = np.array([len(rows)])
+        places = np.zeros(1, np.int64)
+        if len(lasts) > 1:
+            if firsts[0] != firsts[-1]:
+                rows = np.union1d(rows, firsts)
+            n_before = np.searchsorted(rows, lasts) + at_end
+            places = np.searchsorted(rows, firsts)
         if len(rows) * self.form.most_counted > _MOST_LAYERED:
             return None
-        n_before = np.array([len(rows)]) if len(lasts) == 1 else np.searchsorted(rows, lasts) + at_end
         found: list[ChainCount] = []
         n_together = max(1, _MOST_USED // max(len(rows), 1)) if self._with_used else len(lasts)
         for start in range(0, len(lasts), n_together):
             part = slice(start, start + n_together)
-            counted = self._count(near, rows, lasts[part], n_before[part])
+            counted = self._count(near, rows, places[part], lasts[part], n_before[part])
             if counted is None:
                 return None
             found += counted
         return found
 
     def _count(
-        self, near: Neighbourhood, rows: Int64Array, lasts: Int64Array, n_before: Int64Array
+        self, near: Neighbourhood, rows: Int64Array, places: Int64Array, lasts: Int64Array, n_before: Int64Array
     ) -> list[ChainCount] | None:
         context, masks = self.context, self.context.masks
         bounded = not (self._one_pass and near.precise)
+        rows = rows[: n_before[-1]]
         status, counts, confidences, offsets, chain, steps, used, n_work = count_chains(
-            context.compiled.tables, self._links, context.events, masks.begin, masks.take, rows[: n_before[-1]],
-            near.first, lasts, n_before, self._threshold, self._with_used, self._budget if bounded else MOST,
+            context.compiled.tables, self._links, context.events, masks.begin, masks.take, rows, near.first, places,
+            lasts, n_before, self._threshold, self._with_used, self._budget if bounded else MOST,
         )  # fmt: skip
         self.n_work += n_work
         if status == NOT_THIS_FORM:
             return None
-        own = slice(1 if self.form.kleene == 0 else 0, None)
         return [
             ChainCount(
                 n_matches=int(count),
                 complete=status == COMPLETE and count < MOST,
-                confidence=float(confidences[e]),
-                chain=chain[offsets[e] : offsets[e + 1]],
-                steps=steps[offsets[e] : offsets[e + 1]],
-                used=used[e, own] if self._with_used else used[e],
+                confidence=float(confidences[p]),
+                chain=chain[offsets[p] : offsets[p + 1]],
+                steps=steps[offsets[p] : offsets[p + 1]],
+                used=rows[used[p]] if self._with_used else rows[:0],
             )
-            for e, count in enumerate(counts.tolist())
+            for p, count in enumerate(counts.tolist())
         ]
 
-    def all_selections(self, used: BoolArray, n_matches: int) -> bool:
+    def all_selections(self, n_used: int, n_matches: int) -> bool:
         """Whether every selection of the used candidates in order is a match, where they have one certain order."""
         enclosed = 0 < self.form.kleene < self.context.plan.n_steps - 1
-        return bool(n_matches == 2 ** int(used.sum()) - enclosed)
+        return bool(n_matches == 2**n_used - enclosed)
 
     @property
     def is_ordered(self) -> bool:

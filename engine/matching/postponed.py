@@ -48,6 +48,9 @@ from engine.plan.model import Plan
 
 _STATE_VERSION = 1
 
+_PAIRS_TOGETHER = 65_536
+"""Pairs of a first and a last event that are found before their rows are counted: bounded memory."""
+
 
 class PostponedRuntime:
     """Run state of one skip_till_any_match query; implements `engine.matching.base.Runtime`.
@@ -234,7 +237,15 @@ class PostponedRuntime:
         rows = Rows(self.plan, context, possible)
         output = self.plan.output
         if output in (ast.Output.COLLAPSED, ast.Output.COUNT):
-            return self._counted(context, rows, possible, found_between(lasts, after_ms, before_ms))
+            most = limit(self.plan, self.limits)
+            parts: list[Sequence[MatchRow]] = []
+            n_together = max(1, _PAIRS_TOGETHER // len(firsts.rows))
+            for at in range(0, len(lasts), n_together):
+                decided = found_between(lasts[at : at + n_together], after_ms, before_ms)
+                parts.append(self._counted(context, rows, possible, decided, most + 1))
+                if sum(map(len, parts)) > most:
+                    break
+            return first_rows(joined_rows(parts), most)
         threshold = 0.0 if output is ast.Output.SETS else self._threshold
         listing = Listing(context, threshold, self.limits.max_rows + 1, self.limits.work_budget)
         if output in (ast.Output.SETS, ast.Output.NON_OVERLAPPING):
@@ -285,26 +296,27 @@ class PostponedRuntime:
         return kept
 
     def _counted(
-        self, context: Context, rows: Rows, possible: PossibleRows | None, decided: Int64Array
+        self, context: Context, rows: Rows, possible: PossibleRows | None, decided: Int64Array, most: int
     ) -> Sequence[MatchRow]:
+        """The first `most` rows of pairs, which stand by their last event."""
         collapsed = self.plan.output is ast.Output.COLLAPSED
-        numbers, most = np.arange(len(decided)), limit(self.plan, self.limits)
+        numbers = np.arange(len(decided))
         block: PossibleBlock | EnclosedBlock
         if self._form is not None and self._threshold == 0.0:
             pairs_of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget)
             block, others = pairs_of_form.counted(context, decided, collapsed)
         elif self._enclosed is not None:
             enclosed = EnclosedPairs(self.plan, self._enclosed)
-            block, others = enclosed.counted(context, decided, self._threshold, most + 1, collapsed=collapsed)
+            block, others = enclosed.counted(context, decided, self._threshold, most, collapsed=collapsed)
         else:
-            return first_rows([row for _, row in self._one_by_one(context, rows, decided, numbers, most + 1)], most)
+            return [row for _, row in self._one_by_one(context, rows, decided, numbers, most)]
         if not len(others) and possible is None:
-            return first_rows(block, most)
-        numbered = list(zip(block.order[: most + 1].tolist(), block[: most + 1], strict=True))
+            return block[:most]
+        numbered = list(zip(block.order[:most].tolist(), block[:most], strict=True))
         if possible is not None:
             numbered = [(k, replace(row, possible=possible.of_pair(block.counted(context, k)))) for k, row in numbered]
-        numbered += self._one_by_one(context, rows, decided, others, most + 1)
-        return first_rows([row for _, row in sorted(numbered, key=lambda item: item[0])], most)
+        numbered += self._one_by_one(context, rows, decided, others, most)
+        return [row for _, row in sorted(numbered, key=lambda item: item[0])][:most]
 
     def _one_by_one(
         self, context: Context, rows: Rows, decided: Int64Array, numbers: Int64Array, most: int

@@ -18,6 +18,9 @@ from engine.matching.postponed_listing import Pair
 _LABELS_PER_TRIPLE = 16
 """Steps allowed per triple of candidates where the work is polynomial: three events and a bounded count."""
 
+_POLYNOMIAL_FACTOR = 10
+"""Work budgets that counting one pair may take where the work is polynomial: some seconds."""
+
 _PAIRS_TOGETHER = 65_536
 """Pairs that are sorted by their first events, to count those of one together: their rows are bounded memory."""
 
@@ -67,12 +70,13 @@ class Counting:
     def of_pairs(self, pairs: Int64Array, most: int) -> Iterator[tuple[int, Counted]]:
         """The first `most` of these pairs, int64 (n, 3), that have matches, each with its number.
 
-        Where the last events of one first event are counted together, as many pairs are looked at as rows are wanted;
-        more only once these have not been enough.
+        Where pairs are counted together, as many are looked at as rows are wanted; more only once these have not been
+        enough.
         """
+        shares = self._chains is not None and any(self._chains.shared_by)
         n_found = start = 0
         while start < len(pairs) and n_found < most:
-            n = min(max(most - n_found, start), _PAIRS_TOGETHER) if self._shares else 1
+            n = min(max(most - n_found, start), _PAIRS_TOGETHER) if shares else 1
             for number, counted in enumerate(self._together(pairs[start : start + n]), start):
                 if counted is not None:
                     yield number, counted
@@ -81,36 +85,38 @@ class Counting:
                         return
             start += n
 
-    @property
-    def _shares(self) -> bool:
-        return self._chains is not None and self._chains.shares
-
     def _together(self, pairs: Int64Array) -> Sequence[Counted | None]:
-        """The rows of some pairs, which stand by their last event; those of one first event are counted together."""
-        if len(pairs) == 1:
-            return [self.of_pair(tuple(pairs[0].tolist()))]
+        """The rows of some pairs; those of one first event, or of one last event, are counted together."""
+        if len(pairs) == 1 or self._chains is None:
+            first, last, partition = pairs[0].tolist()
+            return [self.of_pair((first, last, partition))]
+        by_first, by_last = self._chains.shared_by
+        if by_first and by_last:
+            by_last = len(np.unique(pairs[:, 1])) < len(np.unique(pairs[:, 0]))
+        shared, other = (1, 0) if by_last else (0, 1)
         found: list[Counted | None] = [None] * len(pairs)
-        order = np.lexsort((pairs[:, 1], pairs[:, 0], pairs[:, 2]))
-        ordered = pairs[order]
-        changes = np.flatnonzero((np.diff(ordered[:, [0, 2]], axis=0) != 0).any(axis=1)) + 1
+        order = np.lexsort((pairs[:, other], pairs[:, shared], pairs[:, 2]))
+        changes = np.flatnonzero((np.diff(pairs[order][:, [shared, 2]], axis=0) != 0).any(axis=1)) + 1
         for numbers in np.split(order, changes):
-            for number, counted in zip(numbers.tolist(), self._of_first(pairs[numbers]), strict=True):
+            for number, counted in zip(numbers.tolist(), self._of_group(pairs[numbers]), strict=True):
                 found[number] = counted
         return found
 
-    def _of_first(self, pairs: Int64Array) -> Sequence[Counted | None]:
-        """The rows of pairs that share their first event and partition."""
+    def _of_group(self, pairs: Int64Array) -> Sequence[Counted | None]:
+        """The rows of pairs of one partition that share their first or their last event."""
         assert self._chains is not None
-        first, _, partition = pairs[0].tolist()
-        lasts = pairs[:, 1]
-        near = self.context.neighbourhood(first, int(lasts[-1]), partition)
-        chains = self._chains.of_first(near, lasts) if near.precise else None
+        partition = int(pairs[0, 2])
+        firsts, lasts = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+        near = self.context.neighbourhood(int(firsts[0]), int(lasts[-1]), partition)
+        chains = self._chains.of_pairs(near, firsts, lasts)
         if chains is None:
-            return [self.of_pair((first, last, partition)) for last in lasts.tolist()]
-        ends = np.searchsorted(near.candidates, lasts)
+            return [self.of_pair((first, last, partition)) for first, last in pairs[:, :2].tolist()]
+        begins = np.searchsorted(near.candidates, firsts, "right").tolist()
+        ends = np.searchsorted(near.candidates, lasts).tolist()
         found: list[Counted | None] = []
-        for last, end, chain in zip(lasts.tolist(), ends.tolist(), chains, strict=True):
-            own = Neighbourhood(first, last, partition, near.candidates[:end], near.blocks[:end], near.negated, True)
+        for first, last, begin, end, chain in zip(firsts.tolist(), lasts.tolist(), begins, ends, chains, strict=True):
+            part = slice(begin, end)
+            own = Neighbourhood(first, last, partition, near.candidates[part], near.blocks[part], near.negated, True)
             found.append(self._counted_chain(own, chain) if chain.n_matches else None)
         return found
 
@@ -147,13 +153,12 @@ class Counting:
     def _counted_chain(self, near: Neighbourhood, chain: ChainCount) -> Counted:
         assert self._chains is not None
         used = np.zeros((self.context.plan.n_steps, len(near.candidates)), np.bool_)
-        if len(chain.used):
-            used[self._chains.form.kleene] = chain.used[: len(near.candidates)]
+        used[self._chains.form.kleene] = np.isin(near.candidates, chain.used)
         n = chain.n_matches
         if not self.with_candidates or not chain.complete or not self._chains.is_ordered:
             exact = self._exact(near, used, n)
         else:
-            exact = self._chains.all_selections(used, n)
+            exact = self._chains.all_selections(int(used.sum()), n)
         return Counted(near, n, chain.complete, chain.confidence, chain.chain, chain.steps, used, exact)
 
     def _exact(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
@@ -223,7 +228,8 @@ class Counting:
         return bool(status == COMPLETE and n_orders == n_matches)
 
     def _polynomial_budget(self, near: Neighbourhood) -> int:
-        budget = max(self.work_budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
+        needed = _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3
+        budget = max(self.work_budget, min(needed, self.work_budget * _POLYNOMIAL_FACTOR))
         # Orders of overlapping events are told apart, and these may be exponentially many.
         return budget if near.precise else min(budget, self.work_budget * _OVERLAP_FACTOR)
 

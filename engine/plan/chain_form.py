@@ -21,8 +21,8 @@ from engine.plan.reads import PlanReads, Reads
 class ChainForm:
     """A plan of this form; see `engine.kernels.links.LinkTables`.
 
-    reads_first, reads_last: whether conditions on b's events and neighbours read the single event before, or after b:
-    chains are not the same for several of these.
+    reads_first, reads_last: whether conditions on b's events and neighbours read the first event of the match, or the
+    single one after b: chains are not the same for several of these.
     """
 
     kleene: int
@@ -44,12 +44,11 @@ class ChainForm:
             passes += " and first Kleene event"
         if self.reads_last:
             passes += " and last event"
-        bound = f" {self.most_counted}" if self.most_counted > 1 else ""
+        bound = f"{self.most_counted} " if self.most_counted > 1 else ""
         if not self.ordered:
-            return f"counted as chains of neighbours, each pair compared: n^2{bound} per {passes}"
-        if not self.links:
-            return f"counted as chains of neighbours: n{bound} log n per {passes}"
-        return f"counted as chains of neighbours in the order of what they are compared by: n{bound} log n per {passes}"
+            return f"counted as chains of neighbours, pair by pair: {bound}n^2 per {passes}"
+        order = " in the order of what they are compared by" if self.links else ""
+        return f"counted as chains of neighbours{order}: {bound}n log n per {passes}"
 
 
 def chain_form(plan: Plan) -> ChainForm | OtherForm:
@@ -80,6 +79,7 @@ def _form(plan: Plan, kleene: int) -> ChainForm | OtherForm:
     follows = [program for program in asked if last_register(kleene) in reads.of([program]).registers]
     links = LinkAnalysis(plan.programs, last_register(kleene)).of(follows)
     start = reads.of([*range(step.begin.rest, step.begin.last), *asked])
+    first = {first_register(0)} if kleene == 0 else {first_register(0), last_register(0)}
     closing = _closing(plan, reads, kleene)
     end = plan.n_steps - 1
     return ChainForm(
@@ -91,7 +91,7 @@ def _form(plan: Plan, kleene: int) -> ChainForm | OtherForm:
         most_counted=int(max((caps[slot] for slot in slots), default=1.0)),
         reads_start=first_register(kleene) in closing.registers,
         reads_end=last_register(kleene) in closing.registers,
-        reads_first=kleene == 1 and bool(start.registers & {first_register(0), last_register(0)}),
+        reads_first=bool((start if kleene else between).registers & first),
         reads_last=kleene < end and bool(start.registers & {first_register(end), last_register(end)}),
     )
 

@@ -11,7 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.language import ast
-from engine.plan.independent import Analysis, IndependentForm, NotIndependentError, OtherForm, independent_form
+from engine.plan.chain_form import ChainForm, chain_form
+from engine.plan.independent import (
+    Analysis,
+    IndependentForm,
+    NotIndependentError,
+    OtherForm,
+    independent_form,
+    looks_at_single_matches,
+)
 from engine.plan.model import Plan, Step
 
 _OUTPUTS = frozenset({ast.Output.COLLAPSED, ast.Output.COUNT})
@@ -45,6 +53,9 @@ def selection_note(plan: Plan) -> str:
     if isinstance(form, OtherForm):
         if isinstance(enclosed_form(plan), EnclosedForm):
             return "each Kleene event by itself between the single events: counted without listing"
+        chains = chain_form(plan)
+        if isinstance(chains, ChainForm) and plan.output in _OUTPUTS and not looks_at_single_matches(plan):
+            return chains.note
         return f"step by step: {form.reason}"
     parts = ["each Kleene event by itself"]
     if form.properties:

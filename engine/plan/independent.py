@@ -76,6 +76,13 @@ def independent_form(plan: Plan) -> IndependentForm | OtherForm:
         return OtherForm(str(error))
 
 
+def looks_at_single_matches(plan: Plan) -> bool:
+    """Whether rows are chosen or formed from matches that are listed: by windows of the query's own, SELECT FIRST,
+    CONSUME."""
+    query = plan.query
+    return query.slide_ms is not None or query.open_on is not None or query.select_first or bool(query.consume)
+
+
 class NotIndependentError(Exception):
     """The plan has another form, for the reason given."""
 
@@ -151,8 +158,7 @@ class Analysis:
         found = [step for step in plan.steps if step.kleene]
         if len(found) != 1:
             raise NotIndependentError(f"the pattern has {len(found)} Kleene components, not one")
-        query = plan.query
-        if query.slide_ms is not None or query.open_on is not None or query.select_first or query.consume:
+        if looks_at_single_matches(plan):
             raise NotIndependentError("windows of the query's own, SELECT FIRST and CONSUME look at matches one by one")
         if plan.negations:
             raise NotIndependentError("the pattern has a negation")
@@ -307,4 +313,11 @@ def _holds(programs: Programs, program: int, size: int) -> bool:
     )
 
 
-__all__ = ["Analysis", "IndependentForm", "NotIndependentError", "OtherForm", "independent_form"]
+__all__ = [
+    "Analysis",
+    "IndependentForm",
+    "NotIndependentError",
+    "OtherForm",
+    "independent_form",
+    "looks_at_single_matches",
+]

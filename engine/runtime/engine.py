@@ -38,7 +38,7 @@ class QueryStatistics:
 
     `n_rejected`: events that its strategy cannot evaluate (imprecise ones). `n_too_long`: events that it left out since
     their interval is longer than its window. `n_unfinished`: searches that the work
-    budget stopped without a row that says so: matches may be missing. `n_limited`: windows of the query's own in which
+    budget stopped: matches may be missing. `n_limited`: windows of the query's own in which
     LIMIT left rows out; 1 where it has none and LIMIT did. `is_full`: no row will be told any more, for LIMIT has been
     reached and there are more. `generated`: how far its generated kernels are
     ("off", "waiting", "compiling", "in use", or "failed: " and why; then the precompiled ones go on).

@@ -49,9 +49,15 @@ class EventPlaces:
         return found
 
     def forget(self, before_ms: int) -> None:
-        """Forget, in parts, the events that begin before this."""
+        """Forget, now and then, the events that begin before this."""
         n = sum(to_ms < before_ms for _, to_ms in self._spans)
         del self._parts[:n], self._spans[:n]
+        if self._parts and self._spans[0][0] < before_ms:
+            first = self._parts[0]
+            start = int(np.searchsorted(first.column("t_lo_ms").to_numpy(), before_ms))
+            if 2 * start > first.num_rows:  # a copy, so that the memory of the others is given back
+                self._parts[0] = first.take(pa.array(np.arange(start, first.num_rows)))
+                self._spans[0] = _span(self._parts[0])
 
     def clear(self) -> None:
         """Forget all."""

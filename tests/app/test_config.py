@@ -122,6 +122,7 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("a: !!timestamp x", ["expected YAML"]),
         ("a: " + "9" * 6_000, ["expected YAML"]),
         ("[" * 20_000, ["nested too deeply", "expected YAML"]),
+        ('queries: {parameters: {q: {who: "\\ud83d"}}}', ["half of a surrogate pair", "at line 1, column 33", "YAML"]),
         ("? [a]\n: 1", ["file: found unhashable key at line 1", "expected YAML"]),
         ("load: {low_ratio: 0}\nload: {}", ["found the key 'load' twice at line 2, column 1", "expected YAML"]),
     ],
@@ -146,6 +147,11 @@ def test_what_the_environment_says_is_shown_as_its_own(tmp_path: Path) -> None:
     )
     assert "load: found '[1]' in $CLUSTERCEP__LOAD" in complaints(tmp_path, "", CLUSTERCEP__LOAD="[1]")
     assert "$CLUSTERCEP__SOURCES...:" in complaints(tmp_path, "", CLUSTERCEP__SOURCES__HOSTS="{hunter2")
+
+
+def test_bytes_of_the_environment_that_are_no_text(tmp_path: Path) -> None:
+    found = complaints(tmp_path, "", CLUSTERCEP__STORE__URL="sqlite:///\udcff")
+    assert "$CLUSTERCEP__STORE__URL: found bytes that are not UTF-8; expected text in UTF-8" in found
 
 
 def test_a_secret_is_not_shown_when_its_receiver_is_wrong(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_alertmanager_payload_version_4(store: Store) -> None:
     assert alert["labels"] == {"alertname": "slow", "severity": "warning", "task_id": "t1"}
     assert alert["annotations"]["summary"] == "t1 took 5"
     assert alert["annotations"]["runbook"] == "Look at the task."
-    assert (alert["startsAt"], alert["endsAt"]) == ("1970-01-01T00:00:01.000Z", "0001-01-01T00:00:00Z")
+    assert (alert["startsAt"], alert["endsAt"]) == ("1970-01-01T00:00:02.000Z", "0001-01-01T00:00:00Z")
     assert (resolved["status"], resolved["alerts"][0]["endsAt"]) == ("resolved", "1970-01-01T00:00:02.000Z")
     assert resolved["alerts"][0]["fingerprint"] == alert["fingerprint"]
     assert {n.status for n in store.notifications()} == {"delivered"}

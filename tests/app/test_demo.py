@@ -6,7 +6,10 @@ from pathlib import Path
 
 from app.config import load_settings
 from app.demo import DemoResult
+from app.demo_report import verdict_text
 from app.recording import Recording
+from app.store import open_store
+from app.watching import watched
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +27,19 @@ def test_every_fault_is_found_by_its_query_and_no_healthy_job_alarms(demo: DemoR
     }
     assert all(row["alert"]["query"] == row["query"] for row in truth["found"])
     assert demo.passed
+    assert verdict_text(truth) == "5 of 5 faults found, no false alarm."
+
+
+def test_the_store_says_that_it_holds_a_recording_and_what_the_demo_found(demo: DemoResult) -> None:
+    with open_store(f"sqlite:///{demo.store_directory / 'clustercep.db'}") as store:
+        replayed = store.replay_status()
+        assert replayed is not None
+        ended_ms = replayed.value["ended_ms"]
+        watch = watched(store, ended_ms + 86_400_000)
+    assert replayed.value["demo"] == demo.summary["ground_truth"]
+    assert (watch.is_replay, watch.is_alive) == (True, False)
+    assert watch.as_of_ms is not None
+    assert ended_ms - 60_000 < watch.as_of_ms < ended_ms + 60_000
 
 
 def test_every_event_entered_once_whatever_its_sources(demo: DemoResult) -> None:

@@ -19,6 +19,13 @@ def test_a_byte_order_mark_changes_nothing(tmp_path: Path, data: bytes) -> None:
     assert raw.columns == {"type": ["A"], "t": ["1"]}
 
 
+def test_a_name_of_half_a_character_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    path.write_text('{"type": "A", "t": 1}\n{"type": "A", "t": 2, "s\\ud83d": 1}\n')
+    with pytest.raises(EventFileError, match=r"row 2 \(line 2\): the name 's.ud83d' is no Unicode text"):
+        read_event_file(str(path))
+
+
 def test_a_single_line_of_something_else_is_no_header(tmp_path: Path) -> None:
     path = tmp_path / "events"
     path.write_bytes(b"<events/>")

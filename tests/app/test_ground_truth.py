@@ -28,8 +28,10 @@ JOBS = [
 ]
 
 
-def alert(query: str, start_ms: int = 150, end_ms: int = 160, **names: Any) -> SeenAlert:
-    return SeenAlert(f"{query}-{names}", query, names, start_ms, end_ms, end_ms, 1.0, "text")
+def alert(
+    query: str, start_ms: int = 150, end_ms: int = 160, hosts: tuple[str, ...] = ("node1",), **names: Any
+) -> SeenAlert:
+    return SeenAlert(f"{query}-{names}-{hosts}", query, names, start_ms, end_ms, end_ms, 1.0, "text", hosts)
 
 
 def where(seen: SeenAlert) -> str:
@@ -54,6 +56,11 @@ def where(seen: SeenAlert) -> str:
     [
         (alert("mapper-straggler", task_id="task_1_0001_m_000002"), "found"),
         (alert("mapper-straggler", task_id="task_1_0001_m_000002", job_id="job_1_0001", host="node9"), "found"),
+        (alert("mapper-straggler", attempt_id="attempt_1_0001_m_000002_0"), "found"),
+        (alert("mapper-straggler", attempt_id="attempt_1_0001_m_000003_0"), "secondary"),
+        (alert("mapper-straggler", hosts=("node1", "node2"), task_id="task_1_0001_m_000002"), "found"),
+        (alert("mapper-straggler", hosts=("node2", "node1"), task_id="task_1_0001_m_000002"), "secondary"),
+        (alert("mapper-straggler", hosts=(), task_id="task_1_0001_m_000002"), "secondary"),
         (alert("mapper-straggler", start_ms=200, end_ms=300, task_id="task_1_0001_m_000002"), "found"),
         (alert("mapper-straggler", start_ms=201, end_ms=300, task_id="task_1_0001_m_000002"), "unexplained"),
         (alert("mapper-straggler", task_id="task_1_0001_m_000003"), "secondary"),
@@ -61,10 +68,12 @@ def where(seen: SeenAlert) -> str:
         (alert("other", start_ms=0, end_ms=99, job_id="job_1_0001"), "unexplained"),
         (alert("mapper-straggler", task_id="task_1_0003_m_000002"), "false_alarms"),
         (alert("other", job_id="job_1_0003"), "false_alarms"),
-        (alert("other"), "false_alarms"),
-        (alert("data-pull", 350, 360, job_id="job_1_0002", source_host="node3", host="node1"), "found"),
-        (alert("data-pull", 350, 360, job_id="job_1_0002", source_host="node4", host="node3"), "secondary"),
-        (alert("data-pull", 350, 360, host="node3"), "found"),
+        (alert("other", hosts=()), "false_alarms"),
+        (alert("other", hosts=("node9",)), "false_alarms"),
+        (alert("other"), "secondary"),  # about the suspect's host, during the fault
+        (alert("data-pull", 350, 360, ("node3", "node1"), job_id="job_1_0002"), "found"),
+        (alert("data-pull", 350, 360, ("node1", "node3"), job_id="job_1_0002"), "secondary"),
+        (alert("data-pull", 350, 360, ("node3",)), "found"),
     ],
 )
 def test_every_alert_has_one_place(seen: SeenAlert, expected: str) -> None:
@@ -79,8 +88,8 @@ def test_what_nobody_found_is_missed() -> None:
 
 def test_the_first_alert_finds_and_further_ones_are_secondary() -> None:
     first = alert("mapper-straggler", 150, 160, task_id="task_1_0001_m_000002")
-    second = alert("mapper-straggler", 190, 195, task_id="task_1_0001_m_000002", attempt_id="x")
-    pull = alert("data-pull", 350, 360, job_id="job_1_0002", source_host="node3")
+    second = alert("mapper-straggler", 190, 195, attempt_id="attempt_1_0001_m_000002_1")
+    pull = alert("data-pull", 350, 360, ("node3",), job_id="job_1_0002")
     verdict = judge([second, pull, first], [STRAGGLER, SLOW_HOST], JOBS)
     assert [found for _, found in verdict.found] == [first, pull]
     assert [further for _, further in verdict.secondary] == [second]
@@ -92,3 +101,9 @@ def test_one_alert_may_find_two_faults() -> None:
     verdict = judge([alert("mapper-straggler", job_id="job_1_0001")], [STRAGGLER, again], JOBS)
     assert len(verdict.found) == 2
     assert verdict.passed
+
+
+def test_a_fault_without_hosts_asks_for_none() -> None:
+    late = Fault(fault="late_reducers", query="queued", job_id="job_1_0002", from_ms=300, to_ms=400)
+    for hosts in ((), ("node7",)):
+        assert judge([alert("queued", 350, 360, hosts, job_id="job_1_0002")], [late], JOBS).passed

@@ -359,6 +359,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "bad.cep: byte 9 is not UTF-8" in bad.stderr
 
 
+NAMED = "PATTERN SEQ(A a) WHERE skip_till_any_match { a.s = :who } WITHIN 9 PARAMETERS who = 'ann'"
+
+
 @pytest.mark.parametrize(
     ("query", "options", "message"),
     [
@@ -367,6 +370,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (QUERY, ["--param", "rise"], "expected NAME=VALUE"),
         (QUERY, ["--param", "rise=1", "--param", "rise=2"], "rise is given twice"),
         (QUERY, ["--param", "rise=1"], "the parameter rise, which the query does not have"),
+        (QUERY, ["--param", "ri\udcffse=1"], "which the query does not have"),
+        (NAMED, ["--param", "who=\udcff"], "the parameter who is given '\\udcff', with half of a surrogate pair"),
+        (NAMED, ["--param", "who=\udcff", "--runtime", "oracle"], "half of a surrogate pair"),
     ],
 )
 def test_bad_queries_and_parameters(query: str, options: list[str], message: str, tmp_path: Path) -> None:

@@ -168,3 +168,16 @@ def test_aggregates_of_the_configuration(folder: Path, monkeypatch: pytest.Monke
     assert loaded.problems == ()
     wrong = load_queries(Queries(directory=folder, aggregates=("own_metrics", "own_metrics:other", "nowhere:f")), 7)
     assert [problem.split(":")[0] for problem in wrong.problems] == ["queries.aggregates"] * 3
+
+
+@pytest.mark.parametrize(("clause", "named"), [("LIMIT 3", "LIMIT 3"), ("OUTPUT TOP 2 BY CONFIDENCE", "OUTPUT TOP 2")])
+def test_what_counts_over_a_run_needs_a_window_on_a_stream(folder: Path, clause: str, named: str) -> None:
+    text = QUERY.replace("WITHIN 1 hour", "WITHIN 1 hour{}\n" + clause)
+    (problem,) = load_queries(Queries(directory=write(folder, slow__cep=text.replace("{}", ""))), 7).problems
+    assert f"{named} counts over a whole run" in problem
+    assert "slow.cep" in problem
+    assert "^" in problem
+    assert "add SLIDE" in problem
+    for window in (" SLIDE 1 minute", " OPEN ON type = 'JobStart'"):
+        loaded = load_queries(Queries(directory=write(folder, slow__cep=text.replace("{}", window))), 7)
+        assert not loaded.problems

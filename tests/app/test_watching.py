@@ -36,12 +36,16 @@ def test_a_process_that_writes_and_polls_knows_the_state(store: Store) -> None:
 
 
 def test_a_store_that_was_written_a_day_ago_is_no_calm(store: Store) -> None:
-    written(store, NOW_MS - DAY_MS, [source("yarn_rest", NOW_MS - DAY_MS - 1), source("job_history", None)])
+    written(
+        store,
+        NOW_MS - DAY_MS,
+        [source(name, NOW_MS - DAY_MS - 1) for name in ("yarn_rest", "rrd")] + [source("job_history", None)],
+    )
     watch, text = told(store)
     assert (watch.is_alive, watch.is_known, watch.as_of_ms) == (False, False, NOW_MS - DAY_MS)
     assert text == (
         f"State unknown since {NOW_MS - DAY_MS}: clustercep run has written nothing since then. "
-        f"Not polled: job_history ever, yarn_rest since {NOW_MS - DAY_MS - 1}."
+        f"Not polled: job_history ever; rrd, yarn_rest since {NOW_MS - DAY_MS - 1}."
     )
 
 

@@ -58,13 +58,13 @@ def test_what_is_open_comes_first_then_what_is_over(raised: Raised) -> None:
 def test_a_row_tells_what_matters(raised: Raised) -> None:
     row = table(view("alerts")).iloc[1].to_dict()
     alert_id = next(alert.id for alert in raised.store.alerts() if alert.key["task_id"] == "t3")
+    assert int(row.pop("lasted").split(" d")[0]) > 1_000  # it still fires
     assert row == {
         "link": f"alert?id={alert_id}",
         "severity": "◆ warning",
         "state": "⚑ firing",
         "summary": "t3 took 61000",
-        "start": "2023-11-14 22:15:01",
-        "lasted": "1 s",
+        "start": "2023-11-14 22:15:02",
         "query": "slow",
         "job": "job_1_0003",
         "host": "node3",

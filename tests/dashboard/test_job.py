@@ -38,7 +38,7 @@ def test_a_finished_job(installation: Installation) -> None:
     assert "✓ succeeded" in said
     assert "51 s" in said
     assert "1 straggler." in said
-    assert "at most 4,000 bytes" in said
+    assert "at most 3.9 KiB" in said
     assert [found.value for found in page.subheader] == [
         "Attempts by host",
         "Attempts begun and finished",
@@ -48,30 +48,46 @@ def test_a_finished_job(installation: Installation) -> None:
     assert len(charts(page)) == 6
     attempts = page.dataframe[0].value
     assert attempts["Straggler"].tolist() == ["by the rule", "", "", "", ""]
-    assert attempts["Duration (s)"].tolist() == [40.0, 6.0, 5.5, 5.0, 5.0]
+    assert attempts["Duration"].tolist() == ["40 s", "6 s", "5.5 s", "5 s", "5 s"]
+    assert attempts["Progress"].tolist() == [1.0] * 5
     fetched = page.dataframe[1].value
-    assert fetched["Bytes"].tolist() == [4_000]
+    assert fetched["Size"].tolist() == ["3.9 KiB"]
     assert len(fetched["Served by"][0]) <= 80
 
 
 def test_an_alert_marks_its_attempt(installation: Installation) -> None:
-    """The attempt that it names; the task's other attempts are no stragglers for that."""
+    """The attempt that an alert of a straggler query names: no other of its task, and for no other query's alert."""
     sibling = of_attempt(2_000, "MapEnd", DONE, "m", 1, host="node1", status="KILLED", period_ms=500)
     sibling["attempt_id"] = sibling["attempt_id"][:-1] + "1"
     installation.log(batch([*job_rows(), sibling]))
     marked = {"attempt_id": f"attempt_{DONE[4:]}_m_000001_0", "task_id": f"task_{DONE[4:]}_m_000001"}
     with installation.store() as store, store.transaction() as writer:
-        writer.add_alert(alert_row("a1", job_id=DONE, values=marked, summary="<script>slow</script>"))
-        writer.add_alert(alert_row("a2", job_id=DONE, key={"task_id": f"task_{DONE[4:]}_m_000002"}))
-        writer.add_alert(alert_row("a3", job_id=RUNNING_JOB, values={"task_id": f"task_{DONE[4:]}_m_000000"}))
+        query = {"query": "mapper-straggler-running"}
+        writer.add_alert(alert_row("a1", job_id=DONE, values=marked, summary="<script>slow</script>", **query))
+        writer.add_alert(alert_row("a2", job_id=DONE, key={"task_id": f"task_{DONE[4:]}_m_000002"}, **query))
+        other = {"attempt_id": f"attempt_{DONE[4:]}_m_000000_0"}
+        writer.add_alert(alert_row("a3", job_id=DONE, values=other, query="container-killed"))
+        writer.add_alert(alert_row("a4", job_id=RUNNING_JOB, values=other, **query))
+        third = {"attempt_id": f"attempt_{DONE[4:]}_m_000003_0"}
+        writer.add_alert(alert_row("a5", job_id=DONE, values=third, query="own-straggler"))
     page = view("job", id=DONE)
-    assert sorted(page.dataframe[0].value["Summary"]) == ["<script>slow</script>", "slow"]
+    assert sorted(page.dataframe[0].value["Summary"]) == ["<script>slow</script>", "slow", "slow", "slow"]
     attempts = page.dataframe[1].value.set_index("Attempt")["Straggler"]
     assert {name[-10:]: why for name, why in attempts.items() if why} == {
-        "m_000001_0": "an alert names it",
-        "m_000002_0": "an alert names it",
-        "m_000003_0": "by the rule",
+        "m_000001_0": "alert mapper-straggler-running",
+        "m_000003_0": "alert own-straggler and by the rule",
     }
+
+
+def test_which_queries_are_of_stragglers_is_configured(installation: Installation) -> None:
+    installation.configure('dashboard: {straggler_queries: ["slow-*"]}')
+    installation.log(batch(job_rows()))
+    with installation.store() as store, store.transaction() as writer:
+        for n, query in enumerate(("slow-mapper", "mapper-straggler-running")):
+            values = {"attempt_id": f"attempt_{DONE[4:]}_m_00000{n}_0"}
+            writer.add_alert(alert_row(f"a{n}", job_id=DONE, values=values, query=query))
+    marks = view("job", id=DONE).dataframe[1].value["Straggler"]
+    assert sorted(why for why in marks if why) == ["alert slow-mapper", "by the rule"]
 
 
 def test_a_running_job_is_drawn_up_to_what_is_known(installation: Installation) -> None:
@@ -81,7 +97,7 @@ def test_a_running_job_is_drawn_up_to_what_is_known(installation: Installation) 
     assert "▶ running" in said
     assert f"read again every {job_view.REFRESH_S} s" in said
     assert page.dataframe[0].value["Status"].tolist() == ["RUNNING"]
-    assert page.dataframe[0].value["Duration (s)"].tolist() == [30.0]
+    assert page.dataframe[0].value["Duration"].tolist() == ["30 s"]
     assert "No map output was queued" in said
 
 
@@ -103,7 +119,7 @@ def test_hostile_names_are_text(installation: Installation) -> None:
 def test_an_unknown_job(installation: Installation, job_id: str) -> None:
     installation.log(batch(job_rows()))
     page = view("job", id=job_id)
-    [warning] = page.warning
+    warning = page.warning[-1]  # below the one that nobody watches
     assert "store.retention.events" in warning.value
     assert len(warning.value) < 1_000
     assert "<script>" not in warning.value
@@ -111,7 +127,7 @@ def test_an_unknown_job(installation: Installation, job_id: str) -> None:
 
 def test_no_job_named_and_no_log(installation: Installation) -> None:
     assert "Which job" in view("job").info[0].value
-    assert "The event log has no job" in view("job", id=DONE).warning[0].value
+    assert "The event log has no job" in view("job", id=DONE).warning[-1].value
 
 
 def test_a_job_without_attempts(installation: Installation) -> None:

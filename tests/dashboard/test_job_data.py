@@ -51,6 +51,7 @@ def test_one_row_per_attempt() -> None:
     events = table_of(
         [
             event("MapStart", 0, "m", 0, host="node1"),
+            event("TaskSample", 3_900, "m", 0, host="node1", progress=0.66, elapsed_ms=3_900),
             event("MapEnd", 4_000, "m", 0, host="node1", status="SUCCEEDED", period_ms=4_000),
             event("Mapper", 4_000, "m", 0, host="node1", status="SUCCEEDED", period_ms=4_000),
             event("MapStart", 1_000, "m", 1, host="node2"),
@@ -69,6 +70,8 @@ def test_one_row_per_attempt() -> None:
     assert len(found) == 6
     done = found["MAP", "m_000000_0"]
     assert (done["status"], done["duration_ms"], done["end_lo_ms"] - T0_MS) == ("SUCCEEDED", 4_000, 4_000)
+    assert (done["progress"], found["REDUCE", "r_000000_0"]["progress"]) == (1.0, 1.0)  # one of them was sampled
+    assert np.isnan(found["MAP", "m_000001_0"]["progress"])
     assert found["MAP", "m_000001_0"]["status"] == "FAILED"
     runs = found["MAP", "m_000001_1"]
     assert (runs["status"], runs["host"], runs["progress"]) == (RUNNING, "node3", 0.5)
@@ -98,7 +101,7 @@ def test_intervals_stay_intervals() -> None:
 def test_no_attempts() -> None:
     table = attempts(EventBatch.empty().table, T0_MS, job_ended=True)
     assert len(table) == 0
-    assert len(stragglers(table, {"x"})) == 0
+    assert len(stragglers(table, {"x": {"q"}})) == 0
     assert chosen_attempts(table, pd.Series(dtype=bool), 5).n_all == 0
     assert len(lanes(table)) == 0
     pulls = fetches(EventBatch.empty().table)
@@ -128,9 +131,12 @@ STATUSES = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED", "KILLED", RUNNIN
 DURATIONS = st.one_of(st.just(float("nan")), st.integers(0, 60_000).map(float))
 
 
-@given(rows=st.lists(st.tuples(KINDS, STATUSES, DURATIONS), max_size=15), named=st.sets(st.sampled_from(["a1", "t3"])))
-def test_stragglers_by_definition(rows: list[tuple[str, str, float]], named: set[str]) -> None:
-    """Twice the mean of the others, for each attempt by itself."""
+@given(
+    rows=st.lists(st.tuples(KINDS, STATUSES, DURATIONS), max_size=15),
+    named=st.dictionaries(st.sampled_from(["a1", "t3"]), st.sets(st.sampled_from(["p", "q"]), min_size=1)),
+)
+def test_stragglers_by_definition(rows: list[tuple[str, str, float]], named: dict[str, set[str]]) -> None:
+    """Twice the mean of the others, for each attempt by itself; the alert of a task names none of its attempts."""
     table = made_up(rows)
     found = stragglers(table, named)
     for n, (kind, status, duration) in enumerate(rows):
@@ -145,7 +151,9 @@ def test_stragglers_by_definition(rows: list[tuple[str, str, float]], named: set
         # Where rounding decides, either answer is right.
         if not others or abs(duration - STRAGGLER_FACTOR * mean) > 1e-6:
             assert bool(found.at[n, "by_rule"]) == expected
-        assert bool(found.at[n, "by_alert"]) == (f"a{n}" in named or f"t{n}" in named)
+        assert bool(found.at[n, "by_alert"]) == (f"a{n}" in named)
+        told = [f"alert {query}" for query in sorted(named.get(f"a{n}", ()))]
+        assert found.at[n, "why"] == " and ".join([*told, *(["by the rule"] if found.at[n, "by_rule"] else [])])
         assert found.at[n, "mean_others_ms"] == pytest.approx(mean, nan_ok=True)
 
 

@@ -83,7 +83,7 @@ def test_list_with_figures(installation: Installation) -> None:
     frame = view("queries").dataframe[0].value.set_index("Query")
     slow = frame.loc["slow"]
     assert (slow["Open"], slow["Alerts"], slow["Matches"], slow["Events"]) == (1, "2", 7, 70)
-    assert (slow["Engine time"], slow["State"], slow["Kind"]) == (1.5, "runs", "warning")
+    assert (slow["Engine time"], slow["State"], slow["Kind"]) == ("1.5 s", "runs", "warning")
     assert frame.loc["times", "Report rows"] == 1
     assert frame.loc["times", "Kind"] == "report"
 
@@ -162,10 +162,10 @@ def alerts_of(page: Any) -> list[str]:
 def test_report_rows_are_paged_and_link_to_jobs(installation: Installation) -> None:
     fill(installation, *(report(number, job_id=f"job_1_{number}", period_ms=number) for number in range(30)))
     first = view("query", name="times").dataframe[0].value
-    assert list(first["period_ms"]) == list(range(29, 4, -1))
+    assert list(first["period_ms"]) == [f"{n} ms" for n in range(29, 4, -1)]
     assert first["Job"][0] == "job?id=job_1_29"
     second = view("query", name="times", page="1").dataframe[0].value
-    assert list(second["period_ms"]) == [4, 3, 2, 1, 0]
+    assert list(second["period_ms"]) == [f"{n} ms" for n in (4, 3, 2, 1, 0)]
     assert "no more rows" in texts(view("query", name="times", page="7"))
 
 

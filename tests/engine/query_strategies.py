@@ -35,7 +35,7 @@ STRICT = "strict_contiguity"
 _COMPARE = st.sampled_from(["=", "!=", "!=", "<", "<=", "<=", ">", ">=", ">="])
 _NUMBER = st.integers(-3, 4)
 HALVES = st.integers(-4, 6).map(lambda n: n / 2)
-_AGGREGATE = st.sampled_from(["min", "max", "sum", "avg", "first", "last"])
+_AGGREGATE = st.sampled_from(["min", "max", "sum", "avg", "count", "first", "last"])
 
 
 @dataclass(frozen=True)
@@ -254,6 +254,7 @@ _LIST = (
     "first({v}[].s) = last({v}[].s)",
     "last({v}[..{v}.len-1].s) = 'ok'",
     "sum({v}[].y) / count({v}[]) {op} {h}",
+    "{v}[1].y {op} {h} AND {v}[i].y {op} {f}({v}[].y)",
 )
 _LIST_AND_SINGLE = (
     "{w}.y > stddev({v}[].x)",

@@ -64,7 +64,7 @@ def streams(
     """Events over SCHEMA in no particular order; ids are e0, e1, ... in stream order of their nominal times.
 
     Types in `favoured` come up three times as often as all others together; those in `planted` come one after the
-    other, with one key, as far as there is room.
+    other, with one key, as far as there is room, half of them at exact times.
     """
     own = draw(_planted(scope, planted[: scope.max_events]))
     most = scope.max_events - len(own)
@@ -88,6 +88,9 @@ def _planted(draw: st.DrawFn, scope: StreamScope, types: Sequence[str]) -> list[
     for event_type, lo_ms in zip(types, sorted(times), strict=True):
         row = draw(_rows(scope, (event_type,)))
         length_ms = row["t_hi_ms"] - row["t_lo_ms"]
+        if length_ms and draw(st.booleans()):
+            length_ms = 0
+            row.pop("weights", None)
         if row["type"] == event_type:
             row |= {"t_lo_ms": lo_ms, "t_hi_ms": lo_ms + length_ms}
             row |= {name: value for name, value in (("k", "p"), ("j", 1)) if name in SCHEMA.types[event_type]}

@@ -25,6 +25,11 @@ def test_one_attribute_has_one_type_in_the_whole_schema() -> None:
         EventSchema.of({"A": {"x": AttributeType.INT}, "B": {"x": AttributeType.STRING}})
 
 
+def test_names_are_unicode_text() -> None:
+    with pytest.raises(EventError, match=r"event type 'A': 'x.ud83d' is no Unicode text"):
+        EventSchema.of({"A": {"x\ud83d": AttributeType.INT}})
+
+
 def test_header_names_are_reserved() -> None:
     with pytest.raises(EventError, match="origin is reserved"):
         EventSchema.of({"A": {"origin": AttributeType.STRING}})
@@ -72,6 +77,7 @@ def test_a_batch_holds_intervals_whatever_they_are() -> None:
         ({"event_id": "1", "type": "A", "t_lo_ms": 1, "other": 1}, "other"),
         ({"event_id": None, "type": "A", "t_lo_ms": 1}, "row 0: event_id is missing"),
         ({"type": "A", "t_lo_ms": 1}, "lack 'event_id'"),
+        ({"event_id": "\ud83d", "type": "A", "t_lo_ms": 1}, "column event_id: '.ud83d' is no Unicode text"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(row: dict[str, object], message: str) -> None:

@@ -120,37 +120,23 @@ def test_a_heavy_key_is_cut_by_time(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("clause", ["OUTPUT TOP 3 BY CONFIDENCE", "LIMIT 3", "LIMIT 50"])
-def test_bounds_on_all_rows_are_applied_where_they_come_together(spark: SparkSession, clause: str) -> None:
+@pytest.mark.parametrize("slide", ["", " SLIDE 15 ms"])
+@pytest.mark.parametrize("key", ["[k]", "a.x <= b.x"])
+def test_limit_and_top_count_over_all_parts(spark: SparkSession, key: str, slide: str, clause: str) -> None:
     rows = [
         {"event_id": f"e{n}", "type": "AB"[n % 2], "t_lo_ms": 10 * n, "t_hi_ms": 10 * n + n % 7 * 2, "source_seq": n}
         for n in range(60)
     ]
-    stream = EventBatch.from_rows([{**row, "k": "pqrs"[n % 4 // 2]} for n, row in enumerate(rows)], SCHEMA)
-    text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { [k] } WITHIN 15 ms\n"
-    whole = Asked("q", {"q": text}, SCHEMA).compiled()
-    every = sorted(engine_rows(whole, stream), key=lambda row: (row.last_hi_ms, row.first_lo_ms))
-    asked = Asked("q", {"q": text + clause}, SCHEMA)
+    stream = EventBatch.from_rows([{**row, "k": "pqrs"[n % 4 // 2], "x": 1} for n, row in enumerate(rows)], SCHEMA)
+    text = f"PATTERN SEQ(A a, B b) WHERE skip_till_any_match {{ {key} }} WITHIN 15 ms{slide}\n{clause}"
+    asked = Asked("q", {"q": text}, SCHEMA)
+    expected = of_engine(asked.compiled(), engine_rows(asked.compiled(), stream))
     planned = plan_rows(frame(spark, stored(stream, SCHEMA)), asked, Sizes(10, 5, 1000), n_cores=3)
     assert planned.division.n_parts > 1
-    merged = planned.best.collector()
-    assert merged is not None
-    for batch in planned.batches(in_order=False):
-        merged.add(batch)
-    found = merged.final().to_pylist()
+    assert found_by(planned) == expected
     here = find(shuffled_table(stream, SCHEMA), asked)
     assert here is not None
-    assert [row["confidence"] for batch in rows_of(here, in_order=False) for row in batch.to_pylist()] == pytest.approx(
-        [row["confidence"] for row in found]
-    )
-    if "TOP" in clause:
-        best = sorted((row.confidence for row in every), reverse=True)[:3]
-        assert [row["confidence"] for row in found] == pytest.approx(best)
-    else:
-        n = int(clause.split()[1])
-        assert [row["last_ms"] for row in found] == [row.last_hi_ms for row in every[:n]]
-        assert [row["more"] for row in found] == [None] * (len(found) - 1) + [
-            '"capped": true' * (n < len(every)) or None
-        ]
+    assert found_by(here) == expected
 
 
 def test_what_cannot_be_divided_is_refused_with_the_remedy(spark: SparkSession) -> None:

@@ -22,7 +22,8 @@ from app.store.api import open_store
 from engine.events import EventBatch
 from spark_jobs.divide import Sizes
 from spark_jobs.few_events import find
-from spark_jobs.query_rows import Asked, as_they_come, plan_rows
+from spark_jobs.query import rows_of
+from spark_jobs.query_rows import Asked, plan_rows
 from spark_jobs.stream_alerts import Written
 from spark_jobs.stream_plan import stream_plan
 from tests.engine.matching.test_postponed_oracle import TOLERANCE, comparable
@@ -84,7 +85,7 @@ def test_the_batch(spark: SparkSession, several: list[Own], live: dict[str, list
         query = asked.compiled()
         one_piece = not query.distribution.keys and not query.distribution.sliceable
         planned = plan_rows(events, asked, Sizes(1 + number % 4, 1, 1 + number % 5), one_piece=one_piece, n_cores=2)
-        assert list(of_columns(as_they_come(planned.rows))) == of_engine(query, live[own.name]), own.text
+        assert list(of_columns(rows_of(planned, in_order=False))) == of_engine(query, live[own.name]), own.text
 
 
 def test_few_events_in_one_process(several: list[Own], live: dict[str, list[engine.MatchRow]]) -> None:
@@ -96,7 +97,7 @@ def test_few_events_in_one_process(several: list[Own], live: dict[str, list[engi
             stored(own.stream.take(order), WIDE), Asked(own.name, {own.name: own.text}, WIDE), one_piece=one_piece
         )
         assert found is not None
-        assert list(of_columns(found.batches(in_order=bool(number % 2)))) == of_engine(query, live[own.name]), own.text
+        assert list(of_columns(rows_of(found, in_order=bool(number % 2)))) == of_engine(query, live[own.name]), own.text
 
 
 def test_the_stream(

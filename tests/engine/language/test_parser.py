@@ -194,6 +194,7 @@ P = "PATTERN SEQ(A a, B+ b[]) "
         (P + "ALERT warnin 'x'", (1, 32), "no severity is called warnin", "did you mean warning?"),
         (P + "; drop", (1, 26), "found ';'", "one query per file"),
         ("é", (1, 1), "found 'é'", "a clause"),
+        (P + "\nWHERE a.x = 'x\ud83d'", (2, 15), "half of a surrogate pair (U+D83D)", "the whole character"),
         ("\x00\x1b[31m", (1, 1), "found '?'", "a clause"),
     ],
 )

@@ -420,6 +420,7 @@ def test_a_parameter_without_default_is_given() -> None:
         ({"loww": 1}, "parameter loww, which the query does not have", "did you mean low?"),
         ({"low": "5"}, "low is given '5'", "a number, as its default"),
         ({"who": 5}, "who is given 5", "a text, as its default"),
+        ({"who": "a\udcff"}, "who is given 'a\\udcff', with half of a surrogate pair", "in UTF-8"),
         ({"low": True}, "low is given True (bool)", "a number or text"),
         ({"low": None}, "low is given None (NoneType)", "a number or text"),
         ({"low": float("nan")}, "low is given nan", "finite"),

@@ -286,6 +286,8 @@ def test_a_limit_is_reported() -> None:
     rows, _ = run(text + " LIMIT 3", rising_with([1.0] * 2))
     assert [row.capped for row in rows] == [False] * 3
     rows, _ = run(text + " LIMIT 2", rising_with([1.0] * 2))
+    assert [row.capped for row in rows] == [False] * 3, "one more, so that whoever counts knows that there are more"
+    rows, _ = run(text + " LIMIT 1", rising_with([1.0] * 2))
     assert [row.capped for row in rows] == [False, True]
 
 
