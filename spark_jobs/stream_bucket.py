@@ -210,7 +210,11 @@ class Bucket:
                 "events left out, their intervals being longer than the query's window",
                 "n_too_long",
             ),
-            ("search_unfinished", "searches stopped by the work budget: matches may be missing, and alerts", "n_unfinished"),
+            (
+                "search_unfinished",
+                "searches stopped by the work budget: matches may be missing, and alerts",
+                "n_unfinished",
+            ),
         ):
             for name, statistics in found.items():
                 before = self._before.get(name, engine.QueryStatistics())

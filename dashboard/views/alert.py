@@ -123,7 +123,7 @@ def _hosts(alert: AlertRow) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(label)
             for host in named[:MAX_HOST_LINKS]:
-                beside = "" if host.value_name is None else f" ({md(_number(host.value_name, host.value), 40)})"
+                beside = "" if host.value_name is None else f" ({md(shown_value(host.value_name, host.value), 40)})"
                 links.link(
                     "cluster",
                     f"{md(host.host, 60)}{beside}",
@@ -174,7 +174,10 @@ def _values(alert: AlertRow) -> None:
     st.dataframe(pd.DataFrame(rows, columns=["name", "value", "from"], dtype="string"), hide_index=True, width=700)
     if found := spread_of(alert):
         lines = [
-            {"name": inert(name), **{aspect: inert(_number(name, value), 200) for aspect, value in by_aspect.items()}}
+            {
+                "name": inert(name),
+                **{aspect: inert(shown_value(name, value), 200) for aspect, value in by_aspect.items()},
+            }
             for name, by_aspect in found.items()
         ]
         columns = ["name", "first", "last", "max", "min"]

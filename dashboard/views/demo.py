@@ -74,7 +74,7 @@ def _tour(found: Sequence[Mapping[str, Any]]) -> None:
     if row is None:
         return
     st.subheader("Three pages to look at", anchor=False)
-    stops: tuple[tuple[str, str, str, str, dict[str, str]], ...] = (
+    stops: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         ("alert", "An alert", ":material/notification_important:", "What it means, what to do, the events behind it.",
          {"id": row["alert"]["id"]}),
         ("job", "Its job", ":material/work:", "Attempts by host over time, stragglers marked.", {"id": row["job_id"]}),
@@ -83,7 +83,7 @@ def _tour(found: Sequence[Mapping[str, Any]]) -> None:
     )  # fmt: skip
     for column, (page_name, label, icon, why, params) in zip(st.columns(len(stops)), stops, strict=True):
         with column.container(border=True, gap="small"):
-            links.link(page_name, label, icon=icon, **params)
+            links.link(page_name, label, icon=icon, help=None, span=None, **params)
             st.caption(why)
 
 

@@ -18,6 +18,9 @@ from engine.matching.postponed_listing import Pair
 _LABELS_PER_TRIPLE = 16
 """Steps allowed per triple of candidates where the work is polynomial: three events and a bounded count."""
 
+_POLYNOMIAL_FACTOR = 10
+"""Work budgets that counting one pair may take where the work is polynomial: some seconds."""
+
 _PAIRS_TOGETHER = 65_536
 """Pairs that are sorted by their first events, to count those of one together: their rows are bounded memory."""
 
@@ -151,6 +154,8 @@ class Counting:
         assert self._chains is not None
         used = np.zeros((self.context.plan.n_steps, len(near.candidates)), np.bool_)
         used[self._chains.form.kleene] = np.isin(near.candidates, chain.used)
+        if not chain.finished:
+            used = self._acceptable(near)
         n = chain.n_matches
         if not self.with_candidates or not chain.complete or not self._chains.is_ordered:
             exact = self._exact(near, used, n)
@@ -225,7 +230,8 @@ class Counting:
         return bool(status == COMPLETE and n_orders == n_matches)
 
     def _polynomial_budget(self, near: Neighbourhood) -> int:
-        budget = max(self.work_budget, _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3)
+        needed = _LABELS_PER_TRIPLE * (len(near.candidates) + 2) ** 3
+        budget = max(self.work_budget, min(needed, self.work_budget * _POLYNOMIAL_FACTOR))
         # Orders of overlapping events are told apart, and these may be exponentially many.
         return budget if near.precise else min(budget, self.work_budget * _OVERLAP_FACTOR)
 

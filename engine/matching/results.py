@@ -76,7 +76,7 @@ class TakesMatches(Protocol):
 
     @property
     def n_wanted(self) -> int:
-        """How many matches of the next `take` matter, the first in listing order; one more tells that there are more."""
+        """How many matches of the next `take` matter, the first in listing order; the last tells of more."""
         ...
 
     def take(
@@ -299,7 +299,7 @@ class Results:
         saved: Mapping[str, Any] = json.loads(meta[b"state"])
         self._ends_ms = {(as_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
         self._consumption.restore(saved["consumed"])
-        self._cut = {number: hi_ms for number, hi_ms in saved.get("cut", [])}
+        self._cut = dict(saved.get("cut", []))
         if self._windows is not None:
             self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,10 +21,25 @@ EVERY_PAGE = PROFILE == "thorough"
 HOSTS = [f"node{i}" for i in range(1, 7)]
 
 
+@pytest.mark.parametrize("width", [1_440, 800])
+def test_the_first_page_shows_what_the_demo_found(visitor: OwnVisitor, served: Site, width: int) -> None:
+    own = visitor(width=width)
+    page = own.open("", "What the demo found")
+    expect(page).to_have_url(f"{served.url}demo")
+    ended = f"{datetime.fromtimestamp(served.manifest.ended_ms / 1000, UTC):%Y-%m-%d %H:%M}"
+    own.reads("5 of 5 faults found, no false alarm.", f"as of {ended}")
+    own.reads(*{fault.fault.replace("_", " ") for fault in served.manifest.ground_truth})
+    own.at_ease()
+    page.get_by_role("link", name="Its job").click()
+    own.settled(re.compile("streaming"))
+    own.reads("A recording, as of", "Attempts by host")
+    page.get_by_role("link", name="What the demo found").click()
+    own.settled("What the demo found")
+
+
 def test_alerts_that_fire_and_those_that_found_the_faults(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
-    page = own.open("", "Alerts")
-    expect(page).to_have_url(f"{served.url}alerts")
+    page = own.open("alerts", "Alerts")
     expect(page.get_by_role("heading", name=re.compile("^Open: "))).to_have_text(f"Open: {len(served.alert_of)} alerts")
     n_over = sum(served.summary["alerts"].values())
     expect(page.get_by_role("heading", name=re.compile("^Over: "))).to_have_text(f"Over: {n_over} alerts")

@@ -44,7 +44,7 @@ class FuzzCase:
 
     def __str__(self) -> str:
         """For people: queries, one line per event, pieces."""
-        lines = [f"-- {name}\n{text}" for name, text in self.setting.texts.items()]
+        lines = [f"-- {name}\n{text.rstrip()}" for name, text in self.setting.texts.items()]
         lines += [f"parameters {dict(given)}" for given in self.setting.parameters.values() if given]
         lines += [json.dumps(_as_json(row)) for row in self.stream.sorted().rows()]
         pieces = [
@@ -69,7 +69,7 @@ def save(case: FuzzCase, folder: Path) -> None:
     """Write the case; each query is a file NAME.cep."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in case.setting.texts.items():
-        (folder / f"{name}.cep").write_text(text + "\n", encoding="utf-8")
+        (folder / f"{name}.cep").write_text(text.rstrip() + "\n", encoding="utf-8")
     rows = [_as_json(row) for row in case.stream.sorted().rows()]
     (folder / _EVENTS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     told = {
@@ -85,7 +85,7 @@ def save(case: FuzzCase, folder: Path) -> None:
 def load(folder: Path) -> FuzzCase:
     """What `save` wrote."""
     told = json.loads((folder / _CASE).read_text(encoding="utf-8"))
-    texts = {name: (folder / f"{name}.cep").read_text(encoding="utf-8").rstrip("\n") for name in told["queries"]}
+    texts = {name: (folder / f"{name}.cep").read_text(encoding="utf-8") for name in told["queries"]}
     stream = EventBatch.empty()
     if (folder / _EVENTS).stat().st_size:
         stream = load_events(*read_event_file(str(folder / _EVENTS)), SCHEMA).batch
@@ -95,12 +95,8 @@ def load(folder: Path) -> FuzzCase:
 
 def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
     """As the command reads it, without what is the same left out."""
-    known = SCHEMA.types[row["type"]]
-    return {
-        _NAMES.get(name, name): value
-        for name, value in row.items()
-        if value is not None and (name in HEADER_NAMES or name == "skew_ms" or name in known)
-    }
+    names = (*HEADER_NAMES, *SCHEMA.types[row["type"]])
+    return {_NAMES.get(name, name): row[name] for name in names if row.get(name) is not None}
 
 
 __all__ = ["FuzzCase", "load", "of_parts", "save"]

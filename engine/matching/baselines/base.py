@@ -21,13 +21,13 @@ from engine.matching.base import Limits
 from engine.matching.baselines.arrays import construction_arrays, matching_arrays, strict_ties
 from engine.matching.baselines.room import MatchRoom, widened
 from engine.matching.baselines.rows import rows_of
+from engine.matching.bindings import comparable
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
-from engine.matching.output import limit, limited
 from engine.matching.promise import promised_ms
 from engine.matching.results import selects
-from engine.matching.rows import MatchRow
+from engine.matching.rows import MatchRow, first_rows
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
@@ -145,17 +145,23 @@ class Baseline(ABC):
     # ---------------------------------------------------------------- matching
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
-        """See `Runtime.advance`. Matches beyond the limits are found, but not kept."""
+        """See `Runtime.advance`. Matches beyond `limits.max_rows` are found, but not kept. Where LIMIT counts, rows are
+        in output order."""
         rows: list[MatchRow] = []
-        most = limit(self.plan, self.limits) + 1
+        ends: list[tuple[int, int]] = []
+        most = self.limits.max_rows + 1
 
         def keep(matches: ListedMatches) -> None:
             wanted = min(matches.n_matches, most - len(rows))
             first, last = matches.rows[matches.offsets[:-1]], matches.rows[matches.offsets[1:] - 1]
-            rows.extend(rows_of(self.plan, self.store, matches.chosen(np.lexsort((first, last))[:wanted])))
+            order = np.lexsort((first, last))[:wanted]
+            rows.extend(rows_of(self.plan, self.store, matches.chosen(order)))
+            ends.extend(zip(last[order].tolist(), first[order].tolist(), strict=True))
 
         self.deliver(stream, watermark_ms, keep)
-        return limited(self.plan, rows, self.limits)
+        if self.plan.limit is not None:
+            rows = [row for _, row in sorted(zip(ends, rows, strict=True), key=_output_order)]
+        return first_rows(rows, self.limits.max_rows)
 
     def deliver(self, stream: StreamColumns, watermark_ms: int, sink: Sink) -> None:
         """As `advance`, giving the decided matches to `sink` in parts, none left out.
@@ -318,6 +324,12 @@ class Baseline(ABC):
         for matches in self._found(0, len(self.store)):
             if self._trailing:  # the others were decided before
                 self._decide(matches, self._watermark_ms, lambda _: None)
+
+
+def _output_order(listed: tuple[tuple[int, int], MatchRow]) -> tuple[object, ...]:
+    """Last event, first event, ids."""
+    ends, row = listed
+    return ends, [(name, comparable(ids)) for name, ids in row.bindings.items()]
 
 
 def _joined(first: ListedMatches, second: ListedMatches) -> ListedMatches:

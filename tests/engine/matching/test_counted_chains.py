@@ -208,9 +208,10 @@ def test_no_more_work_than_rows_are_asked_for() -> None:
     assert steps[900] < 4 * steps[300]
 
 
-def test_the_steps_for_a_comparison_with_the_first_kleene_event_are_bounded() -> None:
-    """One pass for each b[1]: what the budget leaves out makes the count a lower bound."""
-    text = where("b[i].x > b[i-1].x", "b[b.len].x > b[1].x + 10")
+@pytest.mark.parametrize("output", ["COUNT", "COLLAPSED"])
+def test_the_steps_for_a_comparison_with_the_first_kleene_event_are_bounded(output: str) -> None:
+    """One pass for each b[1]: what the budget leaves out makes the count a lower bound, and stays a candidate."""
+    text = where("b[i].x > b[i-1].x", "b[b.len].x > b[1].x + 10", output=output)
     kinds = ["A", *"B" * 400, "C"]
     n_all, ((whole,)) = work(text, kinds)
     n_cut, ((cut,)) = work(text, kinds, Limits(work_budget=n_all // 300))
@@ -219,6 +220,9 @@ def test_the_steps_for_a_comparison_with_the_first_kleene_event_are_bounded() ->
     assert not cut.count_exact
     assert cut.capped
     assert 0 < cut.count <= whole.count
+    if cut.candidates is not None and whole.candidates is not None:
+        assert set(cut.candidates["b"]) >= set(whole.candidates["b"])
+        assert not cut.exact
 
 
 def brute(values: Sequence[float | None]) -> Counter[int]:
@@ -252,6 +256,20 @@ def test_a_number_that_is_too_great_is_a_lower_bound() -> None:
     assert len(row.bindings["b"]) == 70
     (row,) = found(where("b[i].x >= b[i-1].x"), drawn(["A", *"B" * 61, "C"], [1] * 63))
     assert (row.count, row.count_exact, row.capped) == (2**61 - 1, True, False)
+
+
+@pytest.mark.parametrize("output", ["COUNT", "COLLAPSED"])
+@pytest.mark.parametrize("shape", ["SEQ(A a, B d, B+ b[], C c)", "SEQ(A a, B+ b[], C c)"])
+def test_other_forms_end_at_some_work_budgets(shape: str, output: str) -> None:
+    """Polynomial work is bounded too; what is left out makes the count a lower bound."""
+    text = where("b[i].x > max(b[..i-1].x)", shape=shape, output=output)
+    kinds = ["A", *"B" * 60, "C"]
+    n_all, ((whole,)) = work(text, kinds)
+    n_cut, ((cut,)) = work(text, kinds, Limits(work_budget=100))
+    assert whole.count_exact
+    assert n_cut < 1_000 + 100 + n_all // 10
+    assert not cut.count_exact
+    assert 0 < cut.count < whole.count
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from engine import compile_query, reference_output
+from engine import Engine, compile_query, reference_output
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
@@ -210,6 +210,16 @@ def test_rows_beyond_the_limit_are_reported(kind: BaselineKind) -> None:
     rows = feed(baseline, stream("ABBBC"), FOREVER_MS)
     assert [row.capped for row in rows] == [False] * 4 + [True]
     assert baseline.statistics.n_matches == 7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limit_takes_the_first_in_output_order(kind: BaselineKind) -> None:
+    """Between one first and one last event by ids: they find them in orders of their own."""
+    query = compile_query(f"PATTERN SEQ(B a, C+ b[], B c) WHERE {ANY} WITHIN 16 LIMIT 4", SCHEMA)
+    engine = Engine([query], SCHEMA, baseline=kind)
+    rows = [*engine.process(stream("BBCCB"), 100), *engine.finish()]
+    expected = reference_output(query.resolved, stream("BBCCB"))
+    assert [row.bindings for row in rows] == [row.bindings for row in expected]
 
 
 def test_too_many_runs_are_refused_by_name() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
-from engine import compile_query, fitting_events, reference_output
+from engine import Engine, compile_query, fitting_events, reference_output
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.baselines import OVER_INTERVALS, BaselineKind, Enumeration, Extension, make_baseline
@@ -147,3 +147,14 @@ def test_negations_are_refused() -> None:
 def test_scope_has_intervals() -> None:
     assert replace(WEIGHTED, weights=False) == IMPRECISE
     assert IMPRECISE.width_ms > 1
+
+
+@pytest.mark.parametrize("kind", sorted(OVER_INTERVALS))
+def test_rows_are_those_of_the_planned_runtime(kind: BaselineKind) -> None:
+    """Also the interval of the last event, which queries on these matches read."""
+    rows = [{"event_id": "a", "type": "A", "t_lo_ms": 6, "t_hi_ms": 7}, {"event_id": "b", "type": "B", "t_lo_ms": 9}]
+    stream = EventBatch.from_rows(rows, SCHEMA)
+    for pattern in ("SEQ(A a)", "SEQ(A a, B b)"):
+        query = compile_query(f"PATTERN {pattern} WHERE skip_till_any_match WITHIN 9", SCHEMA)
+        planned, enumerated = Engine([query], SCHEMA), Engine([query], SCHEMA, baseline=kind)
+        assert list(enumerated.process(stream, 99)) == list(planned.process(stream, 99)) != []
