@@ -16,7 +16,7 @@ class PatternScope:
     """What patterns to draw.
 
     `unions`: OR, `?`, `*`, `{n,m}`; `groups`: repeated groups; `conjunctions`: AND; `any_of`: ANY; `negated_patterns`:
-    negation of more than one component.
+    negation of more than one component; `several_negations`: always one or two beside what else is drawn.
     """
 
     n_components: tuple[int, int] = (1, 4)
@@ -26,6 +26,7 @@ class PatternScope:
     conjunctions: bool = False
     any_of: bool = False
     negated_patterns: bool = False
+    several_negations: bool = False
     partial_keys: bool = False
 
 
@@ -72,7 +73,7 @@ class _Sketch:
         n_elements = self.draw(st.integers(*self.scope.n_components))
         certain = self.draw(st.integers(0, n_elements - 1))
         texts = [self.element(_Spot(certain=k == certain)) for k in range(n_elements)]
-        if self.scope.negation and self.draw(st.integers(0, 3)) == 0:
+        if self.scope.several_negations or (self.scope.negation and self.draw(st.integers(0, 3)) == 0):
             self._forbid(texts)
         return f"SEQ({', '.join(texts)})"
 

@@ -212,10 +212,11 @@ def cases(draw: st.DrawFn, query: QueryScope = EVERYTHING, stream: StreamScope =
     components = [(part.event_type, negated) for part, negated in ast.components(parse(text).pattern)]
     favoured = [event_type for event_type, negated in components if not negated]
     planted: Sequence[str] = ()
-    if draw(st.booleans()):
-        with_negated = draw(st.booleans())
+    if query.several_negations or draw(st.booleans()):
+        with_negated = query.several_negations or draw(st.booleans())
         types = [event_type for event_type, negated in components if with_negated or not negated]
-        repeats = draw(st.lists(st.integers(1, 2), min_size=len(types), max_size=len(types)))
+        most = 1 if query.several_negations else 2
+        repeats = draw(st.lists(st.integers(1, most), min_size=len(types), max_size=len(types)))
         planted = [name for name, n in zip(types, repeats, strict=True) for _ in range(n)]
     return Case(text, draw(streams(stream, favoured, planted)))
 
