@@ -49,6 +49,7 @@ _PLAIN = QueryScope(negation=False, having=True)
 SCOPES = {
     "plain": _PLAIN,
     "negation": replace(_PLAIN, negation=True),
+    "several negations": replace(_PLAIN, negation=True, n_negated=(1, 2), n_components=(1, 2), having=False),
     "partly keyed types": replace(_PLAIN, partial_keys=True),
     "unions": replace(_PLAIN, unions=True, negation=True),
     "groups": replace(_PLAIN, groups=True),
@@ -73,6 +74,7 @@ EVALUATED = frozenset(
         [
             "plain",
             "negation",
+            "several negations",
             "output",
             "partly keyed types",
             "unions",
