@@ -23,8 +23,8 @@ class Limits:
     the stream has paid for it (`engine.matching.work`): what is left out there is the same for every division into
     batches. `max_listed`: matches of one `advance` that an output form is made from where it needs them listed.
     `merge_runs`: runs whose future is the same go on as one (SASE+ section 5.3); the matches are the same without it.
-    `possibilities`: rows over imprecise events carry what P(at least one match) is
-    evaluated from (`MatchRow.possible`); it costs time for each of them.
+    `possibilities`: rows over imprecise events carry what P(at least one match) is evaluated from
+    (`MatchRow.possible`); it costs time for each of them.
     """
 
     max_rows: int = 100_000
