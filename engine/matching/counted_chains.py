@@ -82,8 +82,11 @@ class CountedChains:
         n_before = np.array([len(rows)])
         places = np.zeros(1, np.int64)
         if len(lasts) > 1:
-            if firsts[0] != firsts[-1]:
+            # Those at one time with the first or the last of them all are no candidates of these under TIES STRICT.
+            if kleene == 0:
                 rows = np.union1d(rows, firsts)
+            if at_end:
+                rows = np.union1d(rows, lasts)
             n_before = np.searchsorted(rows, lasts) + at_end
             places = np.searchsorted(rows, firsts)
         if len(rows) * self.form.most_counted > _MOST_LAYERED:

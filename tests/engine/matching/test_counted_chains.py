@@ -125,6 +125,20 @@ def test_the_oracles_counts_over_imprecise_events(text: str, stream: EventBatch,
     check(text + least, stream)
 
 
+@pytest.mark.parametrize("shape", SHAPES[:4])
+@pytest.mark.parametrize("ties", ["TIES STRICT", "TIES SOURCE"])
+def test_first_and_last_events_at_one_time(shape: str, ties: str) -> None:
+    """Pairs that are counted together, whose first, or last, events stand beside each other."""
+    kinds, times = "ABBABBBCC", (0, 0, 0, 0, 1, 1, 2, 3, 3)
+    values = (0, 1, 2, 0, 3, 2, 4, 0, 0)
+    rows = [
+        {"event_id": f"e{n}", "type": kind, "t_lo_ms": t_ms, "source_seq": n, "x": x}
+        for n, (kind, t_ms, x) in enumerate(zip(kinds, times, values, strict=True))
+    ]
+    for output in ("COUNT", "COLLAPSED"):
+        check(where("b[i].x > b[i-1].x", shape=shape, output=output, rest=ties), EventBatch.from_rows(rows, SCHEMA))
+
+
 def form_of(text: str) -> ChainForm:
     form = chain_form(compile_query(text, SCHEMA).plan)
     assert isinstance(form, ChainForm)
