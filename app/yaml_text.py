@@ -27,9 +27,9 @@ class _Loader(yaml.SafeLoader):
         made: dict[Any, Any] = super().construct_mapping(node, deep)
         return made
 
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
         """As the safe loader does, but for an escape (`\\ud83d`) that is half a character: no file could hold it."""
-        found: Any = super().construct_scalar(node)
+        found: str = super().construct_scalar(node)
         if isinstance(found, str) and lone_surrogate(found) is not None:
             what = "half of a surrogate pair, which is no character; write the whole one"
             raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)

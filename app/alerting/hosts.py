@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Self
 
 from app.alerting.extremes import Seen
@@ -21,6 +22,9 @@ MAX_HOSTS = 50
 
 MAX_FORGOTTEN = 1_000
 """Digests of further hosts, to count each once; beyond that their number is a lower bound."""
+
+_ROOM = 4
+"""How many times the bound are held before some are forgotten: sorting pays for many at a time."""
 
 _RANKS = {SUSPECT: 1, AFFECTED: 0}
 
@@ -66,21 +70,24 @@ class Hosts:
             known = self.known.get(host)
             if known is None or known.is_behind(entry):
                 self.known[host] = entry
-        if other.forgotten or self.forgotten or len(self.known) > MAX_HOSTS:
-            self.forgotten |= other.forgotten
-            self._forget()
+        self.forgotten |= other.forgotten
+        if len(self.known) > _ROOM * MAX_HOSTS:
+            self.trim()
 
-    def _forget(self) -> None:
-        # What was forgotten counted less than all that are known; these only ever come to count more.
-        while len(self.known) > MAX_HOSTS:
-            least = _least(self.known.values())
-            del self.known[least.named.host]
-            self.forgotten.add(_digest(least.named.host))
-        self.forgotten = set(sorted(self.forgotten - set(map(_digest, self.known)))[:MAX_FORGOTTEN])
+    def trim(self) -> None:
+        """Forget hosts beyond the bound, whenever that is: what is forgotten counts less than all that are kept, and
+        these only ever come to count more."""
+        if len(self.known) > MAX_HOSTS:
+            ordered = sorted(self.known.values(), key=cmp_to_key(_more_first))
+            self.known = {entry.named.host: entry for entry in ordered[:MAX_HOSTS]}
+            self.forgotten.update(_digest(entry.named.host) for entry in ordered[MAX_HOSTS:])
+        if self.forgotten:
+            self.forgotten = set(sorted(self.forgotten - set(map(_digest, self.known)))[:MAX_FORGOTTEN])
 
     def in_order(self, shown: Sequence[NamedHost]) -> list[NamedHost]:
         """Suspects first, of these those of the match that is shown (`shown`), then the latest."""
-        first = {named.host: named for named in shown}
+        self.trim()
+        first = {named.host for named in shown}
         entries = sorted(self.known.values(), key=lambda entry: entry.named.host)
         latest = sorted(entries, key=lambda entry: (entry.seen.last_ms, entry.seen.first_ms), reverse=True)
         roles = {host: entry.named.role for host, entry in self.known.items()}
@@ -93,12 +100,14 @@ class Hosts:
     @property
     def n_left_out(self) -> int:
         """Hosts beyond those that are kept; MAX_FORGOTTEN: at least so many."""
+        self.trim()
         return len(self.forgotten)
 
     # ------------------------------------------------------------- with the alert
 
     def to_json(self) -> dict[str, Any]:
         """To be kept with the alert."""
+        self.trim()
         kept = [
             [entry.named.host, entry.named.role, entry.named.value_name, entry.named.value,
              entry.seen.last_ms, entry.seen.first_ms, entry.seen.digest]
@@ -144,18 +153,13 @@ def hosts_text(alert: AlertRow) -> dict[str, str]:
     return found
 
 
-def _least(entries: Iterable[_Entry]) -> _Entry:
-    least: _Entry | None = None
-    for entry in entries:
-        if least is None or entry.is_behind(least) or _is_tie_behind(entry, least):
-            least = entry
-    assert least is not None
-    return least
-
-
-def _is_tie_behind(entry: _Entry, other: _Entry) -> bool:
-    """Of hosts of one match in one role, the later in the alphabet goes first."""
-    return not other.is_behind(entry) and entry.named.host > other.named.host
+def _more_first(one: _Entry, other: _Entry) -> int:
+    """Of hosts of one match in one role, the first in the alphabet counts more."""
+    if one.is_behind(other):
+        return 1
+    if other.is_behind(one):
+        return -1
+    return (one.named.host > other.named.host) - (one.named.host < other.named.host)
 
 
 def _digest(host: str) -> str:

@@ -87,9 +87,7 @@ def _figures(query: KnownQuery, figures: Figures) -> None:
     if figures.n_rejected:
         shown_figures.append(("Left out", f"{figures.n_rejected:,}", "Events without an exact time: see the strategy."))
     if figures.n_unfinished:
-        told = (
-            "Searches that the work budget stopped: matches, and alerts, may be missing. Constrain the query further."
-        )
+        told = "Stopped by the work budget: matches, and alerts, may be missing. Constrain the query further."
         shown_figures.append(("Searches stopped", f"{figures.n_unfinished:,}", told))
     for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
         column.metric(label, value, help=help_text, border=True)

@@ -236,8 +236,9 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
 
     position: int64 (n_rows,), places in the stream. ranks: int64 (n_rows,), the places of ids among all ids around;
     empty while nobody needs them. lasts: int64, rows that may end a match; a broadcast row ends matches of every
-    partition. terms, account: see `allowance_at`. was_cut: bool (n_lasts,), written: not all matches of a last event are there. Returns (status,
-    number of the last event, the matches): with NEEDS_RANKS it is to be asked again from that one on, with ranks.
+    partition. terms, account: see `allowance_at`. was_cut: bool (n_lasts,), written: not all matches of a last event
+    are there. Returns (status, number of the last event, the matches): with NEEDS_RANKS it is to be asked again from
+    that one on, with ranks.
     """
     n_partitions = store.starts.shape[0] - 2
     candidates = np.empty(256, np.int64)
@@ -289,8 +290,8 @@ def free_after(tables, store, position, partition, exit, offsets, rows, edges, t
     """bool (n,): which of n matches have no negated pattern in a place at their end.
 
     All events up to first + WITHIN are in the store, and the matches are in the order of their first events. Their
-    events: rows, edges at offsets[k] : offsets[k + 1]. terms, account: see `allowance_at`; what a match may cost is paid
-    at the place of its first event. was_cut: bool (n,), written: that was not enough, and it is not known.
+    events: rows, edges at offsets[k] : offsets[k + 1]. terms, account: see `allowance_at`; a match is paid for at the
+    place of its first event. was_cut: bool (n,), written: that was not enough, and it is not known.
     """
     n = partition.shape[0]
     free = np.zeros(n, np.bool_)

@@ -26,10 +26,11 @@ _MOST_USED = 16_000_000
 
 class ChainCount(NamedTuple):
     """The matches of one pair: how many (a lower bound unless complete), the best one, and the rows of the Kleene
-    component that are in matches, where they are asked for."""
+    component that are in matches, where they are asked for: not all of them unless finished."""
 
     n_matches: int
     complete: bool
+    finished: bool
     confidence: float
     chain: Int64Array
     steps: Int64Array
@@ -114,6 +115,7 @@ class CountedChains:
             ChainCount(
                 n_matches=int(count),
                 complete=status == COMPLETE and count < MOST,
+                finished=status == COMPLETE,
                 confidence=float(confidences[p]),
                 chain=chain[offsets[p] : offsets[p + 1]],
                 steps=steps[offsets[p] : offsets[p + 1]],

@@ -119,9 +119,9 @@ class MatchedEvents(NamedTuple):
 class Matches:
     """Matches with their events: `listed.rows` are places in `events`, `listed.partition` in `keys`.
 
-    `unfinished`: a bound stopped the listing, there may be more. `cut`: the last events of which some are missing. `in_order`: in listing order, each binding once.
-    `possible`: for each match in which worlds it is one,
-    None where that is not known; None: of no match.
+    `unfinished`: a bound stopped the listing, there may be more. `cut`: the last events of which some are missing.
+    `in_order`: in listing order, each binding once. `possible`: for each match in which worlds it is one, None where
+    that is not known; None: of no match.
     """
 
     listed: ListedMatches

@@ -23,7 +23,6 @@ from engine.matching.early_filter import EarlyFilter
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.neighbours import Neighbours
-from engine.matching.output import limit
 from engine.matching.plan_arrays import plan_arrays
 from engine.matching.promise import promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, needs_results
@@ -189,7 +188,9 @@ class NfaRuntime:
         return where(matches, stands)
 
     def _rows(self, histories: Histories) -> Sequence[MatchRow]:
-        most = limit(self.plan, self.limits)
+        if self.plan.limit is not None:
+            histories = histories.chosen(_first_in_time(histories, self.plan.limit + 1))
+        most = self.limits.max_rows
         return first_rows(RunRows(self.plan, self.store.as_it_is(), histories.chosen(slice(0, most + 1))), most)
 
     def _formed(
@@ -284,3 +285,13 @@ class NfaRuntime:
             self._neighbours.restore(state["store"].schema.metadata[b"neighbours"].decode())
         if self._results is not None:
             self._results.restore(state)
+
+
+def _first_in_time(histories: Histories, n: int) -> Int64Array:
+    """The numbers of the first n matches by the times of their last and first events, and of others of these times."""
+    last_ms, first_ms = histories.last_ms, histories.first_ms
+    if len(last_ms) <= n:
+        return np.arange(len(last_ms))
+    nth = np.lexsort((first_ms, last_ms))[n - 1]
+    before = (last_ms < last_ms[nth]) | ((last_ms == last_ms[nth]) & (first_ms <= first_ms[nth]))
+    return np.flatnonzero(before)

@@ -27,7 +27,7 @@ from engine.matching.independent import IndependentPairs
 from engine.matching.intake import Intake
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
-from engine.matching.output import limit
+from engine.matching.output import limit, ties_by_partition
 from engine.matching.output_forms import RANK_STEP, RANKED_DIGITS
 from engine.matching.possible_pairs import PossibleBlock, PossiblePairs
 from engine.matching.possible_rows import PossibleRows
@@ -286,7 +286,8 @@ class PostponedRuntime:
         if self.plan.output is ast.Output.TOP:
             k = self.plan.limit or 1
             least = self._best[-1] - RANK_STEP if len(self._best) == k else 0.0  # an equal one may be listed before it
-            kept = first_rows(self._top(list(joined_rows(listing.best(decided, k, least)))), most)
+            n = most if ties_by_partition(self.plan) else k
+            kept = first_rows(self._top(list(joined_rows(listing.best(decided, n, least)))), most)
         else:
             listing.max_matches = most + 1
             kept = first_rows(joined_rows(listing.blocks(decided)), most)
@@ -335,8 +336,10 @@ class PostponedRuntime:
         """The matches that are among the k most confident of the step, and may be of the stream so far, most confident
         first, at a tie the first listed."""
         k = self.plan.limit or 1
-        ranked = sorted(found, key=lambda row: -round(row.confidence, RANKED_DIGITS))[:k]
-        self._best = sorted([*self._best, *(row.confidence for row in ranked)], reverse=True)[:k]
+        ranked = sorted(found, key=lambda row: -round(row.confidence, RANKED_DIGITS))
+        if not ties_by_partition(self.plan):
+            ranked = ranked[:k]
+        self._best = sorted([*self._best, *(row.confidence for row in ranked[:k])], reverse=True)[:k]
         least = self._best[-1] - RANK_STEP if self._best else 0.0
         return [row for row in ranked if row.confidence >= least]
 

@@ -154,6 +154,8 @@ class Counting:
         assert self._chains is not None
         used = np.zeros((self.context.plan.n_steps, len(near.candidates)), np.bool_)
         used[self._chains.form.kleene] = np.isin(near.candidates, chain.used)
+        if not chain.finished:
+            used = self._acceptable(near)
         n = chain.n_matches
         if not self.with_candidates or not chain.complete or not self._chains.is_ordered:
             exact = self._exact(near, used, n)

@@ -8,12 +8,12 @@ import numpy as np
 
 from engine.events import BoolArray, Int64Array
 from engine.matching.base import Limits
-from engine.matching.output import limited
+from engine.matching.output import limit
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Neighbourhood
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, bound_ids
-from engine.matching.rows import MatchRow, Value
+from engine.matching.rows import MatchRow, Value, first_rows
 from engine.plan.model import Plan
 from engine.uncertainty.possibilities import Possibilities
 
@@ -78,7 +78,7 @@ class Rows:
 
     def limited(self, rows: list[MatchRow], limits: Limits, unfinished: bool) -> list[MatchRow]:
         """The rows up to the limits; the last one is `capped` when some are left out or were not looked for."""
-        kept = limited(self.plan, rows, limits)
+        kept = list(first_rows(rows, limit(self.plan, limits)))
         if unfinished and kept:
             kept = [*kept[:-1], replace(kept[-1], capped=True)]
         return kept

@@ -76,7 +76,7 @@ class TakesMatches(Protocol):
 
     @property
     def n_wanted(self) -> int:
-        """How many matches of the next `take` matter, the first in listing order; one more tells that there are more."""
+        """How many matches of the next `take` matter, the first in listing order; the last tells of more."""
         ...
 
     def take(

@@ -23,10 +23,9 @@ from engine.matching.distinct import distinct
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
 from engine.matching.nfa import NfaRuntime
-from engine.matching.output import limited
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.results import ALL_MATCHES, Results, TakesMatches, bound_variables, selects
-from engine.matching.rows import MatchRow
+from engine.matching.rows import MatchRow, first_rows
 from engine.matching.spread import SpreadRuntime, TakenMatches
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
@@ -156,8 +155,7 @@ class UnionRuntime:
         """See `Runtime.advance`."""
         told = [runtime.advance(stream, watermark_ms) for runtime in self._runtimes]
         if self._merges_rows:
-            rows = merged_rows([row for rows in told for row in rows])
-            return limited(self.plan, rows, self.limits)
+            return first_rows(merged_rows([row for rows in told for row in rows]), self.limits.max_rows)
         parts = [self._found_by(number) for number in range(len(self._runtimes))]
         ready = [part for part, holds in zip(parts, self._holds, strict=True) if not holds]
         waiting = [part for part, holds in zip(parts, self._holds, strict=True) if holds]

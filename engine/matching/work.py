@@ -1,7 +1,7 @@
 """What the searches of one query may cost: an account that every event of its stream adds to.
 
-What is searched for one event, and what is left out, so depends on the stream up to it alone: never on the batches that
-it came in, nor on a restart. A burst may spend what has been saved; a stream of bursts goes on at the rate of its events.
+So what is searched for one event, and what is left out, depends on the stream up to it alone: not on the batches that
+it came in, nor on a restart. A burst may spend what has been saved; more bursts go on at the rate of the events.
 """
 
 from __future__ import annotations

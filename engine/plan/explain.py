@@ -160,7 +160,9 @@ def _skew(plan: Plan) -> str:
 def _output(plan: Plan) -> str:
     parts = [plan.output.value]
     if plan.limit is not None:
-        parts.append(f"at most {plan.limit} rows")
+        has_windows = plan.query.slide_ms is not None or plan.query.open_on is not None
+        which = "best" if plan.output is ast.Output.TOP else "first"
+        parts.append(f"the {which} {plan.limit} rows of {'each window' if has_windows else 'the whole run'}")
     if plan.confidence is not None:
         parts.append(f"confidence >= {plan.confidence}")
     return ", ".join(parts)

@@ -137,20 +137,29 @@ class RowQuota:
             self._waiting += own[:room]
 
     def _first_of_step(self, rows: Sequence[MatchRow]) -> list[MatchRow]:
-        """As many of the rows of a step, which come in output order, as each window has room for."""
+        """As many of the rows of a step as each window has room for, and those that stand at the time of the last of
+        them: their places decide."""
         by_window: dict[Window, list[MatchRow]] = {}
         for row in rows:
             if self._owns is None or self._owns(row):
                 by_window.setdefault(_window(row), []).append(row)
         found: list[MatchRow] = []
         for window, own in by_window.items():
-            if self._is_top:
-                own.sort(key=lambda row: -round(row.confidence, RANKED_DIGITS))
-            room = max(self._most - self._n_told.get(window, 0), 0)
-            if len(own) > room:
-                self._leave_out(window)
-            found += own[:room]
+            room = self._most - self._n_told.get(window, 0)
+            if len(own) <= room:
+                found += own
+                continue
+            self._leave_out(window)
+            if room > 0:
+                own.sort(key=self._about)
+                most = self._about(own[room - 1])
+                found += [row for row in own if self._about(row) <= most]
         return found
+
+    def _about(self, row: MatchRow) -> tuple[float, int, int]:
+        """The rank of a row in its window, but for the places of events of one time."""
+        confidence = -round(row.confidence, RANKED_DIGITS) if self._is_top else 0.0
+        return confidence, _last_lo_ms(row), row.first_lo_ms
 
     def _placed(self, rows: Sequence[MatchRow]) -> list[_Waiting]:
         if self._comes_whole:  # in the order that counts

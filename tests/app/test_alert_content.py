@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.alerting.catalog import QueryInfo
 from app.alerting.notices import Snapshot
-from app.alerting.payload import alertmanager_payload
+from app.alerting.payload import alertmanager_payload, template_fields, templated_payload
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.settings import Severity
 from app.store import Store
@@ -209,6 +209,16 @@ def test_labels_are_fixed_when_the_alert_is_raised(store: Store) -> None:
     assert resolved["labels"] == firing["labels"]
     assert (firing["startsAt"], firing["fingerprint"]) == (resolved["startsAt"], resolved["fingerprint"])
     assert resolved["annotations"]["summary"] == "other"
+
+
+def test_templates_of_receivers_know_all_of_it(store: Store) -> None:
+    tell(store, [match(1, 2, bytes=2048, who="node5"), match(1, 3, bytes=1024, who="node4")], 100)
+    snapshot = Snapshot.from_json(store.notifications()[-1].payload)
+    fields = template_fields(snapshot, "ops", "http://x")
+    template = {"text": "{bytes:size} {bytes.last:size} {host} {user} {hosts_suspect} {severity} {state} {start}"}
+    assert templated_payload(template, fields) == {
+        "text": "2.0 KiB 1.0 KiB node5 ann node5 (2048), node4 (1024) warning resolved 1970-01-01T00:00:00.001Z"
+    }
 
 
 def test_all_hosts_are_annotations(store: Store) -> None:

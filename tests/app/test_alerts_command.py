@@ -54,6 +54,18 @@ def test_filters(config: Path) -> None:
     assert jobs(config, "--from", "1 day ago") == []
 
 
+def test_an_alert_tells_its_hosts_and_times(config: Path) -> None:
+    (alert,) = alerts_of(config, "--job", "job_9_1")
+    assert alert["hosts"] == [{"host": "n1", "role": "suspect", "value_name": None, "value": None}]
+    assert (alert["onset"], alert["last_seen"], alert["raised"]) == (
+        *("1970-01-01T00:00:06.000Z", "1970-01-01T00:00:06.000Z"),
+        "1970-01-01T00:00:10.000Z",
+    )
+    shown = invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
+    assert "suspect: n1" in shown
+    assert "began 1970-01-01T00:00:06.000Z" in shown
+
+
 @pytest.mark.parametrize(
     ("text", "expected_ms"),
     [

@@ -111,6 +111,9 @@ def test_the_environment_goes_first(tmp_path: Path) -> None:
         ("log: {level: loud}", ["log.level", "found 'loud'", "'debug'"]),
         ("alerting: {receivers: {ops: {}}}", ["alerting.receivers.ops", "neither url nor url_file"]),
         ("alerting: {receivers: {ops: {url: x, tmeout: 1 s}}}", ["alerting.receivers.ops.tmeout", "'timeout'"]),
+        ("alerting: {external_labels: {the-site: a}}", ["alerting.external_labels", "the-site", "letters, digits"]),
+        ("alerting: {external_labels: {severity: a}}", ["alerting.external_labels", "the query's own"]),
+        ("alerting: {external_labels: {site: ''}}", ["alerting.external_labels", "site: found ''", "one line"]),
         (
             "alerting: {receivers: {ops: {url: x, authorization: Bearer hunter2}}}",
             ["a secret in the file", "authorization_file", "CLUSTERCEP__ALERTING__RECEIVERS__OPS__AUTHORIZATION"],

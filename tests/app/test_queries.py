@@ -137,6 +137,26 @@ def test_summaries_are_filled_once_and_as_text() -> None:
     assert placeholders("{a} {b_1} {} {1} {a}") == {"a", "b_1"}
 
 
+@pytest.mark.parametrize(
+    ("template", "written"),
+    [
+        ("{x:duration}", "1 min 4 s"),
+        ("{x:size}", "62.2 KiB"),
+        ("{x:time}", "1970-01-01 00:01:03.665 UTC"),
+        ("{x.max:duration} of {x.max}", "2 min of 120000"),
+        ("{none:size} {text:duration} {nan:time} {far:time}", "unknown slow nan 1e+30"),
+        (
+            "{x:bytes} {x.most} {x.max.min} {x:} {x.} {:size} {x:size:size}",
+            "{x:bytes} {x.most} {x.max.min} {x:} {x.} {:size} {x:size:size}",
+        ),
+        ("{y:size} {x.min}", "{y:size} {x.min}"),
+    ],
+)
+def test_numbers_are_written_as_people_read_them(template: str, written: str) -> None:
+    values = {"x": 63_665, "x.max": 120_000, "none": None, "text": "slow", "nan": float("nan"), "far": 1e30}
+    assert fill(template, values) == written
+
+
 PAIRS = "PATTERN SEQ(MapStart a, MapEnd b) WHERE skip_till_any_match { [task_id] } WITHIN 1 hour RETURN b.host"
 OVER = """PATTERN SEQ(map_pairs p, map_pairs q) WHERE skip_till_any_match { [host] } WITHIN 10 minutes
 ALERT info '{host}' RETURN p.host"""

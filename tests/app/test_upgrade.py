@@ -202,4 +202,5 @@ def test_old_alerts_have_the_hosts_that_they_named(empty_url: str) -> None:
         assert {i: alert.host for i, alert in found.items()} == {"0": "node5", "1": "node2", "2": None}
         assert [a.id[-1] for a in store.alerts(AlertFilter(host="node1"))] == ["0"]
         assert {(a.onset_ms, a.raised_ms, a.last_seen_ms) for a in found.values()} == {(1, 9, 2)}
+        assert found["0"].seen["told_hosts"] == [["node5", "suspect", None, None], ["node1", "affected", None, None]]
         assert found["1"].labels == {"alertname": "slow", "severity": "warning", "host": "node2"}

@@ -208,9 +208,10 @@ def test_no_more_work_than_rows_are_asked_for() -> None:
     assert steps[900] < 4 * steps[300]
 
 
-def test_the_steps_for_a_comparison_with_the_first_kleene_event_are_bounded() -> None:
-    """One pass for each b[1]: what the budget leaves out makes the count a lower bound."""
-    text = where("b[i].x > b[i-1].x", "b[b.len].x > b[1].x + 10")
+@pytest.mark.parametrize("output", ["COUNT", "COLLAPSED"])
+def test_the_steps_for_a_comparison_with_the_first_kleene_event_are_bounded(output: str) -> None:
+    """One pass for each b[1]: what the budget leaves out makes the count a lower bound, and stays a candidate."""
+    text = where("b[i].x > b[i-1].x", "b[b.len].x > b[1].x + 10", output=output)
     kinds = ["A", *"B" * 400, "C"]
     n_all, ((whole,)) = work(text, kinds)
     n_cut, ((cut,)) = work(text, kinds, Limits(work_budget=n_all // 300))
@@ -219,6 +220,9 @@ def test_the_steps_for_a_comparison_with_the_first_kleene_event_are_bounded() ->
     assert not cut.count_exact
     assert cut.capped
     assert 0 < cut.count <= whole.count
+    if cut.candidates is not None and whole.candidates is not None:
+        assert set(cut.candidates["b"]) >= set(whole.candidates["b"])
+        assert not cut.exact
 
 
 def brute(values: Sequence[float | None]) -> Counter[int]:

@@ -1,4 +1,4 @@
-"""What runtimes keep of skew: nothing where there is none, and all of it over a restart."""
+"""What runtimes keep of skew: nothing where there is none, all of it over a restart, and the order of its clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine import Engine, MatchRow, compile_query
+from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import EventBatch
 from tests.engine.strategies import SCHEMA
 
@@ -80,3 +80,39 @@ def test_what_is_forgotten_leaves_no_skew_behind() -> None:
     assert "skew_ms" in engine.save()["listed/events"].column_names
     engine.process(EventBatch.empty(), 1_000)
     assert "skew_ms" not in engine.save()["listed/events"].column_names
+
+
+@pytest.mark.parametrize(("source_rank", "expected"), [(0, 2 / 3), (1, 0.0)])
+def test_order_of_one_clock_beside_what_is_negated(source_rank: int, expected: float) -> None:
+    """a and n are at one millisecond of their clock, n first in its own source: ranks of sources go before that.
+
+    With offsets -1 and 0 of -1..1 both are before b: n is between a and b unless it comes before a.
+    """
+    rows: list[dict[str, Any]] = [
+        {"event_id": "a", "type": "A", "source_rank": 0, "source_seq": 1},
+        {"event_id": "n", "type": "N", "source_rank": source_rank, "source_seq": 0},
+    ]
+    for row in rows:
+        row |= {"t_lo_ms": 4, "t_hi_ms": 6, "clock_id": "h", "skew_ms": 1}
+    rows.append({"event_id": "b", "type": "B", "t_lo_ms": 6, "t_hi_ms": 6, "source_rank": 0, "source_seq": 2})
+    query = compile_query("PATTERN SEQ(A a, !N n, B b) WHERE skip_till_any_match WITHIN 20 ms", SCHEMA)
+    events = EventBatch.from_rows(rows, SCHEMA)
+    engine = Engine([query], SCHEMA)
+    found = [*engine.process(events, 100), *engine.finish()]
+    assert sum(row.confidence for row in found) == pytest.approx(expected, abs=1e-12)
+    oracle = reference_output(query.resolved, events)
+    assert float(sum(row.confidence for row in oracle)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_clock_orders_what_overlaps_a_precise_time() -> None:
+    """n ends when a is, by their clock, and comes after a there; it is before b whenever a is."""
+    rows: list[dict[str, Any]] = [
+        {"event_id": "a", "type": "A", "t_lo_ms": 2, "t_hi_ms": 4, "clock_id": "h", "skew_ms": 1, "source_seq": 0},
+        {"event_id": "n", "type": "N", "t_lo_ms": 0, "t_hi_ms": 4, "clock_id": "h", "skew_ms": 1, "source_seq": 1},
+        {"event_id": "b", "type": "B", "t_lo_ms": 3, "t_hi_ms": 3, "source_seq": 2},
+    ]
+    query = compile_query("PATTERN SEQ(A a, !N n, B b) WHERE skip_till_any_match WITHIN 20 ms", SCHEMA)
+    events = EventBatch.from_rows(rows, SCHEMA)
+    engine = Engine([query], SCHEMA)
+    assert [*engine.process(events, 100), *engine.finish()] == []
+    assert reference_output(query.resolved, events) == []

@@ -93,6 +93,22 @@ def test_the_rows_are_the_same_for_every_cut(name: str, *, restarts: bool) -> No
         assert found == [(row.window, row.bindings, float(row.confidence)) for row in expected], watermarks
 
 
+@pytest.mark.parametrize("output", ["", "OUTPUT COUNT", "OUTPUT SETS", "OUTPUT TOP 2 BY CONFIDENCE"])
+@pytest.mark.parametrize("pattern", ["SEQ(L a, A+ b[], L c)", "SEQ(L a, A b, L c, !N n)", "SEQ(L a, A? b, P? d, L c)"])
+@pytest.mark.parametrize("strategy", [ANY, NEXT])
+def test_ids_decide_between_partitions(strategy: str, pattern: str, output: str) -> None:
+    """One first and one last event for all keys: the partitions are known in another order than that of the ids."""
+    rows = [{"event_id": "l0", "type": "L", "t_lo_ms": 0}, {"event_id": "l1", "type": "L", "t_lo_ms": 12}]
+    for n, name in enumerate(("x9", "x8", "x1", "x5", "x4")):
+        rows.append({"event_id": name, "type": "A", "t_lo_ms": 2 + n, "k": "pqrst"[n], "j": 1})
+    events = EventBatch.from_rows([{**row, "source_seq": n} for n, row in enumerate(rows)], SCHEMA)
+    bound = output if "TOP" in output else f"{output} LIMIT 2"
+    query = compile_query(f"PATTERN {pattern} WHERE {strategy} {{ [k] }} WITHIN 50 {bound}", SCHEMA, name="q")
+    expected = [row.bindings for row in reference_output(query.resolved, events)]
+    for watermarks in ([], [4], [3, 5, 13]):
+        assert [row.bindings for row in told([query], events, watermarks)[0]] == expected
+
+
 def test_it_is_told_that_there_are_more() -> None:
     """Of the row only where it is known by then; of the query always."""
     query, events = compile_query(f"{ONE} LIMIT 2", SCHEMA, name="q"), stream(("A", 1), ("A", 2), ("A", 3))

@@ -102,6 +102,7 @@ def _changes(row: dict[str, Any], hosts: list[dict[str, Any]]) -> dict[str, Any]
         "matches": {"": {"at": at, "values": values}},
         **{"first": "", "last": "", "max": dict.fromkeys(numbers, ""), "min": dict.fromkeys(numbers, "")},
         **{"hosts": of_hosts, "forgotten": [], "evidence": ""},
+        "told_hosts": [[host["host"], host["role"], None, None] for host in hosts],
     }
     labels = {**{name: _plain(value) for name, value in sorted(row["key"].items())}}
     labels |= {"alertname": row["query"], "severity": row["severity"]}
