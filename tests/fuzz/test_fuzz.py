@@ -44,8 +44,7 @@ def _ordered(case: FuzzCase) -> Sequence[Any]:
 def test_what_is_drawn_can_be_planned(name: str) -> None:
     """Also with fewer predicates; but for queries on matches, which may lack an attribute or a key."""
 
-    @_FEW
-    @settings(max_examples=examples(3))
+    @settings(_FEW, max_examples=examples(3))
     @given(fuzz_cases(FIELDS[name]))
     def plan(case: FuzzCase) -> None:
         for other in (case, relaxed(case, 2), relaxed(case, 8)):
@@ -103,7 +102,7 @@ def test_a_fault_is_found_shrunk_and_repeated(tmp_path: Path, capsys: pytest.Cap
 
 def test_the_command_tells_what_was_searched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path)
-    assert main(["--minutes", "0.05", "--seed", "1", "--only", "plain", "--folder", folder]) == 0
+    assert main(["--minutes", "0.3", "--seed", "1", "--only", "plain", "--folder", folder]) == 0
     shown = capsys.readouterr().out
     assert "0 finding(s); seed 1" in shown
     assert main(["--only", "no such field", "--folder", folder]) == 2
@@ -115,5 +114,5 @@ def test_a_process_that_ends_by_itself_is_a_finding(tmp_path: Path, capsys: pyte
     occupied = tmp_path / "file"
     occupied.write_text("")
     with patch("tests.fuzz.overseer._MOST_BEGUN", 1):
-        assert main(["--minutes", "0.05", "--seed", "1", "--only", "plain", "--folder", str(occupied)]) == 1
+        assert main(["--minutes", "0.3", "--seed", "1", "--only", "plain", "--folder", str(occupied)]) == 1
     assert "the process ended with code 1" in capsys.readouterr().out
