@@ -174,7 +174,10 @@ def _values(alert: AlertRow) -> None:
     st.dataframe(pd.DataFrame(rows, columns=["name", "value", "from"], dtype="string"), hide_index=True, width=700)
     if found := spread_of(alert):
         lines = [
-            {"name": inert(name), **{aspect: inert(shown_value(name, value), 200) for aspect, value in by_aspect.items()}}
+            {
+                "name": inert(name),
+                **{aspect: inert(shown_value(name, value), 200) for aspect, value in by_aspect.items()},
+            }
             for name, by_aspect in found.items()
         ]
         columns = ["name", "first", "last", "max", "min"]
