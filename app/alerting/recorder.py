@@ -155,7 +155,7 @@ class Recorder:
     def _settle_changed_queries(self) -> None:
         """Open alerts of queries that are no longer as they were: taken over where new matches can still join them."""
         queries = self._options.queries
-        for alert in self._writer.open_alerts_of_other_meanings({info.hash for info in queries.values()}):
+        for alert in self._writer.open_alerts_of_other_meanings({name: info.hash for name, info in queries.items()}):
             info = queries.get(alert.query)
             if info is None:
                 self._resolve(alert, "its query no longer runs: it was removed, renamed or disabled")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.settings import Retention
@@ -115,9 +115,10 @@ class Writer:
             statement = statement.where(AlertRow.key_text == key_text)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
-    def open_alerts_of_other_meanings(self, known: Collection[str]) -> list[AlertRow]:
-        """Open alerts of queries whose meaning is none of these hashes."""
-        statement = select(AlertRow).where(AlertRow.open.is_(True), AlertRow.query_hash.not_in(sorted(known)))
+    def open_alerts_of_other_meanings(self, known: Mapping[str, str]) -> list[AlertRow]:
+        """Open alerts of queries that are none of these (name -> hash of the meaning), or had another meaning."""
+        other = or_(AlertRow.query.not_in(sorted(known)), AlertRow.query_hash.not_in(sorted(set(known.values()))))
+        statement = select(AlertRow).where(AlertRow.open.is_(True), other)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
     def silenced_alerts(self) -> list[AlertRow]:

@@ -317,3 +317,23 @@ def seen_greatest(alert: AlertRow) -> Any:
     digest = alert.seen["max"].get("bytes")
     value = None if digest is None else alert.seen["matches"][digest]["values"]["bytes"]
     return float(value) if isinstance(value, str) else value
+
+
+# ----------------------------------------------------------------- changed queries
+
+
+def test_an_alert_of_a_query_that_was_renamed_ends_although_its_meaning_stays(store: Store) -> None:
+    tell(store, [match(1, 2)])
+    tell(store, [], 0, options(replace(INFO, name="other")))
+    alert = only(store)
+    reasons = [change.reason for change in store.alert(alert.id).changes]
+    assert (alert.state, alert.open) == ("resolved", False)
+    assert reasons == ["first match", "its query no longer runs: it was removed, renamed or disabled"]
+
+
+def test_an_alert_of_a_changed_query_is_taken_over_without_a_word(store: Store) -> None:
+    tell(store, [match(1, 2)])
+    tell(store, [match(2, 4)], 0, options(replace(INFO, hash="h2")))
+    alert = only(store)
+    assert (alert.state, alert.query_hash, alert.n_matches) == ("firing", "h2", 2)
+    assert [n.state for n in store.notifications()] == ["firing"]
