@@ -18,8 +18,9 @@ BEFORE_THE_JOB_ENDS = {
     "reducer-straggler-running",
     "queued-data-high",
     "data-pull-straggler",
+    "load-imbalance-task",
 }
-"""Queries on what still runs. The others need the end of a reducer, and of its job little is left then."""
+"""Queries on what still runs. The other one needs the end of a reducer, and of its job little is left then."""
 
 SOURCES = {"yarn_rest", "job_history", "container_log", "daemon_log", "ganglia_rrd"}
 
