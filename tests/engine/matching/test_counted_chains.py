@@ -129,7 +129,7 @@ def test_the_oracles_counts_over_imprecise_events(text: str, stream: EventBatch,
 @pytest.mark.parametrize("ties", ["TIES STRICT", "TIES SOURCE"])
 def test_first_and_last_events_at_one_time(shape: str, ties: str) -> None:
     """Pairs that are counted together, whose first, or last, events stand beside each other."""
-    kinds, times = "ABBABBBCC", (0, 0, 0, 0, 1, 1, 2, 3, 3)
+    kinds, times = "ABBABBBCC", (0, 0, 0, 0, 1, 1, 1, 3, 3)
     values = (0, 1, 2, 0, 3, 2, 4, 0, 0)
     rows = [
         {"event_id": f"e{n}", "type": kind, "t_lo_ms": t_ms, "source_seq": n, "x": x}
