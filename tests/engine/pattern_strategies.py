@@ -164,7 +164,7 @@ class _Sketch:
         self.n_groups += 1
         keyed = spot.keyed or self.scope.unions or self.scope.any_of
         inside = replace(spot, path=path, keyed=keyed)
-        bounds = ["+", "+", "{1,2}", "{2,}", "{2}", "{2,3}"] + ([] if spot.certain else ["*"])
+        bounds = ["+", "+", "{1,2}", "{2,}", "{2}", "{2,3}"] + ([] if spot.certain else ["*", "*"])
         repeat = self.draw(st.sampled_from(bounds))
         form = self.draw(st.sampled_from(["two", "two", "two", "one", "three"]))
         if form == "one":
