@@ -244,6 +244,7 @@ _LIST = (
     "{v}[{v}.len].x {op} {f}({v}[..{v}.len-1].x)",
     "{v}[{v}.len].x > 2 * {f}({v}[..{v}.len-1].x)",
     "{f}({v}[..{v}.len-1].y) {op} {h}",
+    "{v}[{v}.len].x {op} first({v}[..{v}.len-1].x)",
     "NOT {f}({v}[..{v}.len-1].x) {op} {n}",
     "({f}({v}[..{v}.len-1].x) {op} {n} OR {v}[1].s = 'ok')",
     "count({v}[..{v}.len-1].x) {op} 1",
