@@ -19,7 +19,7 @@ from tests.fuzz.case import load
 from tests.fuzz.checking import Finding
 from tests.fuzz.searching import Found, Order, Search, Tally
 
-HANG_SECONDS = 120.0
+HANG_SECONDS = 300.0
 """A process that has looked at one case for so long does not come back from it: kernels are not interrupted."""
 _MOST_BEGUN = 20
 
