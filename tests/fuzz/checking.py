@@ -5,17 +5,19 @@ from __future__ import annotations
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine import CompiledQuery, MatchRow, ReferenceRow, ResolvedQuery, match_id, reference_cascade
 from engine.errors import QueryError, UnsupportedQueryError
+from engine.events import EventBatch
 from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from tests.conformance.comparison import check_order, check_rows
-from tests.conformance.ways import AUTOMATON, COMPILED, CUT, WAYS, Way, rows_by, rows_of
+from tests.conformance.ways import AUTOMATON, BEYOND_MS, COMPILED, CUT, WAYS, Setting, Way, rows_by, rows_of
+from tests.engine.strategies import SCHEMA, Delivery
 from tests.fuzz.case import FuzzCase
 
 ORACLE = "oracle"
@@ -171,6 +173,22 @@ def _found_by(
     return found
 
 
+def warm_ways() -> None:
+    """Let every way compile what it needs: a compiler that a time limit interrupts may leave a process damaged."""
+    text = "PATTERN SEQ(A v0, B+ v1[], A v2) WHERE skip_till_any_match WITHIN 20 ms"
+    compiled = Setting({"q1": text}, {})
+    plans = Plans(compiled.compiled(), compiled.compiled(as_automata=True))
+    for width_ms in (1, 3):
+        rows = [
+            {"event_id": f"e{t}", "type": name, "t_lo_ms": 2 * t, "t_hi_ms": 2 * t + width_ms - 1, "source_seq": t}
+            for t, name in enumerate("ABBA")
+        ]
+        whole = [Delivery(EventBatch.from_rows(rows, SCHEMA), BEYOND_MS)]
+        for way in (COMPILED, *WAYS):
+            with suppress(UnsupportedQueryError):
+                rows_by(way, plans.automata if way.as_automata else plans.compiled, whole)
+
+
 def _in_time(evaluate: Callable[[], list[MatchRow]]) -> list[MatchRow]:
     try:
         with at_most(WAY_SECONDS):
@@ -236,4 +254,4 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-__all__ = ["ORACLE", "Finding", "Verdict", "at_most", "check", "compared", "shown"]
+__all__ = ["ORACLE", "Finding", "Verdict", "at_most", "check", "compared", "shown", "warm_ways"]

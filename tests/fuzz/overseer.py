@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import queue
@@ -16,7 +17,7 @@ from typing import Any
 
 from tests.engine.constructs import CONSTRUCTS
 from tests.fuzz.case import load
-from tests.fuzz.checking import Finding
+from tests.fuzz.checking import Finding, warm_ways
 from tests.fuzz.searching import Found, Order, Search, Tally
 
 HANG_SECONDS = 300.0
@@ -26,7 +27,9 @@ _MOST_BEGUN = 20
 
 def work(order: Order, told: Any) -> None:
     """What a process of the search does."""
+    faulthandler.enable()
     os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
+    warm_ways()
     Search(order, told.put).run()
 
 
