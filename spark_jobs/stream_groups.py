@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
 from functools import lru_cache
 
 import engine
@@ -154,6 +155,8 @@ def digest(group: Group) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, Iterable):
         return sorted(value)
     raise TypeError(f"not expected in a plan: {value!r}")

@@ -156,10 +156,10 @@ class RowQuota:
                 found += [row for row in own if self._about(row) <= most]
         return found
 
-    def _about(self, row: MatchRow) -> tuple[float, int, int]:
-        """The rank of a row in its window, but for the places of events of one time."""
+    def _about(self, row: MatchRow) -> tuple[float, int]:
+        """The rank of a row in its window, but for what places decide: several events may have the time of the last."""
         confidence = -round(row.confidence, RANKED_DIGITS) if self._is_top else 0.0
-        return confidence, _last_lo_ms(row), row.first_lo_ms
+        return confidence, _last_lo_ms(row)
 
     def _placed(self, rows: Sequence[MatchRow]) -> list[_Waiting]:
         if self._comes_whole:  # in the order that counts

@@ -345,9 +345,9 @@ def test_the_store_knows_how_the_process_stands(settings: Settings, opened: Stor
 
 
 def test_figures_of_queries_go_on_over_a_reload() -> None:
-    counted = QueryStatistics(n_events=3, n_rows=1, n_kept=2, n_rejected=1, seconds=0.5)
+    counted = QueryStatistics(n_events=3, n_rows=1, n_kept=2, n_rejected=1, n_unfinished=4, seconds=0.5)
     first = query_figures({"pair": counted})
     assert query_figures({"pair": counted, "new": QueryStatistics()}, first) == {
-        "pair": {"n_events": 6, "n_rows": 2, "n_kept": 2, "n_rejected": 2, "seconds": 1.0},
-        "new": {"n_events": 0, "n_rows": 0, "n_kept": 0, "n_rejected": 0, "seconds": 0.0},
+        "pair": {"n_events": 6, "n_rows": 2, "n_kept": 2, "n_rejected": 2, "n_unfinished": 8, "seconds": 1.0},
+        "new": {"n_events": 0, "n_rows": 0, "n_kept": 0, "n_rejected": 0, "n_unfinished": 0, "seconds": 0.0},
     }

@@ -70,7 +70,7 @@ def expected(told: dict[tuple[int, str], None]) -> list[tuple[Any, ...]]:
 
 
 def rank(source: str) -> int:
-    return ("job_history", "container_log", "yarn_rest").index(source)
+    return ("job_history", "yarn_rest", "container_log").index(source)
 
 
 @pytest.mark.parametrize("seed", range(N_HISTORIES))
