@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import BoolArray, Int64Array
+from engine.kernels.confidence import TOLERANCE
 from engine.language import ast
 from engine.matching.automaton import AutomatonRuntime, shapes_of
 from engine.matching.automaton import bound_variables as automaton_variables
 from engine.matching.base import Limits, Movable, Runtime
-from engine.matching.bindings import BoundVariable
+from engine.matching.bindings import BoundVariable, comparable
 from engine.matching.distinct import distinct
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
@@ -218,10 +219,15 @@ def merged_rows(rows: Sequence[MatchRow]) -> list[MatchRow]:
     return sorted(merged, key=lambda row: (row.last_hi_ms, row.first_lo_ms))
 
 
+def _longest_first(row: MatchRow) -> tuple[object, ...]:
+    return -len(row.event_ids), [(name, comparable(ids)) for name, ids in row.bindings.items()]
+
+
 def _merged(group: Sequence[MatchRow]) -> MatchRow:
     if len(group) == 1:
         return group[0]
-    best = max(group, key=lambda row: (row.confidence, len(row.event_ids)))
+    most_sure = max(row.confidence for row in group)
+    best = min((row for row in group if row.confidence > most_sure - TOLERANCE), key=_longest_first)
     candidates: dict[str, tuple[str, ...]] | None = None
     if best.candidates is not None:
         candidates = {}

@@ -90,7 +90,7 @@ def check_matches(expected: list[dict[str, Any]], result: Outcome) -> None:
 
 
 def check_rows(expected: list[dict[str, Any]], result: Outcome) -> None:
-    """COLLAPSED and COUNT: whatever match stands as evidence, it has the row's first and last event."""
+    """COLLAPSED and COUNT: the match that stands as evidence has the row's first and last event; it is `shown`."""
     found = {}
     for row in result.rows:
         ids = [event for bound in row["bindings"].values() for event in bound]
@@ -100,6 +100,8 @@ def check_rows(expected: list[dict[str, Any]], result: Outcome) -> None:
     for row in expected:
         got = found[row["first"], row["last"]]
         assert got.get("count", 1) == row["count"]
+        if "shown" in row:
+            assert bindings_key(got["bindings"]) == bindings_key(row["shown"])
         if "confidence" in row:
             assert got.get("confidence", 1.0) == pytest.approx(float(Fraction(row["confidence"])), abs=1e-12)
         if "candidates" in row:

@@ -25,7 +25,7 @@ from engine.matching.bindings import comparable
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.interner import Interner
 from engine.matching.listed import ListedMatches
-from engine.matching.promise import promised_ms
+from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import selects
 from engine.matching.rows import MatchRow, first_rows
 from engine.matching.store import EventStore
@@ -118,7 +118,7 @@ class Baseline(ABC):
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
-        return promised_ms(0, watermark_ms, self.plan.within_ms if self._trailing else 0)
+        return promised_ms(longest_interval_ms(self.store), watermark_ms, self.plan.within_ms if self._trailing else 0)
 
     # ------------------------------------------------------------ what differs
 

@@ -117,13 +117,14 @@ def test_limited_rows_are_the_first_in_listing_order(
     limited = whole(query(pattern, rest=f"WITHIN 10 min LIMIT {most}"), types, ids=ids).rows
     # One more than LIMIT, so that the engine, which counts over all steps, knows whether there are more.
     assert [row.bindings for row in limited] == [row.bindings for row in rows[: most + 1]]
-    assert [row.capped for row in limited] == [len(rows) > most + 1 and n == most for n in range(len(limited))]
+    assert not any(row.capped for row in limited)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS[:2])
 def test_a_limit_ends_the_search(pattern: str) -> None:
     running = whole(query(pattern, rest="WITHIN 10 min LIMIT 5"), "A" + "B" * 20 + "C")
-    assert [row.capped for row in running.rows] == [False] * 5 + [True]
+    assert len(running.rows) == 5 + 1
+    assert not any(row.capped for row in running.rows)
     assert spent_by(running.runtime) < 100_000
     assert running.runtime.n_unfinished == 0
 
