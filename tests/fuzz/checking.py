@@ -208,7 +208,7 @@ def compared(
         own, other = rows_of(found, query.name), rows_of(against, query.name)
         try:
             check_rows(query.resolved.query.output, own, other, case.stream)
-            check_order(query.resolved.query, own, other)
+            check_order(query.resolved.query, own, other, case.stream)
         except AssertionError as error:
             return f"{query.name}: {error}\nfound:\n{shown(own)}\nexpected:\n{shown(other)}"
     return None
