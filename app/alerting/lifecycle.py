@@ -53,9 +53,10 @@ def on_new(silenced: str | None) -> Change:
     return Change(State.FIRING, "first match", silenced=False)
 
 
-def on_late_match(state: State, *, still_open: bool, grew: bool, silenced: str | None) -> Change | None:
-    """A match joins an episode that is over: it fires again when it now ends after the watermark."""
-    if state is not State.RESOLVED or not (still_open and grew):
+def on_late_match(state: State, *, goes_on: bool, silenced: str | None) -> Change | None:
+    """A match joins an episode that is over: it fires again when it now ends later, or was joined to one that is open
+    (`goes_on`)."""
+    if state is not State.RESOLVED or not goes_on:
         return None
     if silenced is not None:
         return Change(State.FIRING, f"matches again; silenced: {silenced}", silenced=True)

@@ -185,18 +185,35 @@ class Recorder:
             while near[0].merged_into is not None and (into := self._writer.alert(near[0].merged_into)) is not None:
                 near = [into]
         if not near:
+            self._close_before(episode, watermark_ms)
             self._create(episode, LIVE)
             return
         alert, *others = near
         grew = episode.end_ms > max(other.end_ms for other in near)
+        going_on = [other for other in others if State(other.state) is not State.RESOLVED]
+        acknowledged = [other for other in going_on if State(other.state) is State.ACKNOWLEDGED]
         for other in others:
             self._merge(alert, other)
         self._extend(alert, episode, others)
         over = lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms)
-        silenced = self._silenced(alert)
-        change = lifecycle.on_late_match(State(alert.state), still_open=not over, grew=grew, silenced=silenced)
+        goes_on = not over and (grew or bool(going_on))
+        change = lifecycle.on_late_match(State(alert.state), goes_on=goes_on, silenced=self._silenced(alert))
         if self._change(alert, change):
             alert.open, alert.resolved_ms = True, None
+            if acknowledged and acknowledged == going_on:
+                self._change(alert, self._acknowledged_as(acknowledged[0]))
+
+    def _close_before(self, episode: Episode, watermark_ms: int) -> None:
+        """A new alert follows others of its key: these are told to be over before it is told to fire, since their
+        labels may be the same, and whoever goes by labels would take it for over."""
+        for alert in self._writer.open_alerts_of(episode.query, episode.key_text):
+            if alert.end_ms < episode.start_ms and lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms):
+                self._close(alert, watermark_ms)
+
+    def _acknowledged_as(self, other: AlertRow) -> Change:
+        """What was said when an alert was acknowledged that has become part of another."""
+        said = self._writer.last_change_to(other.id, State.ACKNOWLEDGED)
+        return Change(State.ACKNOWLEDGED, f"{said.reason} (as {other.id})", said.actor)
 
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
