@@ -151,7 +151,7 @@ def _alerts(alerts: Sequence[AlertRow]) -> None:
             {
                 "Severity": looks.signed(alert.severity),
                 "State": looks.standing(alert.state, alert.silenced),
-                "Start": local(alert.start_ms),
+                "Began": local(alert.onset_ms),
                 "Query": inert(alert.query),
                 "Summary": inert(alert.summary, 300),
             }
@@ -161,7 +161,7 @@ def _alerts(alerts: Sequence[AlertRow]) -> None:
         height="content",
         on_select="rerun",
         selection_mode="single-row",
-        column_config={"Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss")},
+        column_config={"Began": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss")},
         key="job-alerts",
     )
     if len(alerts) == MAX_ALERTS:

@@ -170,8 +170,8 @@ def alerts_frame(alerts: tuple[AlertRow, ...]) -> pd.DataFrame:
             {
                 "State": looks.standing(alert.state, alert.silenced),
                 "Severity": alert.severity,
-                "From": local(alert.start_ms).replace(tzinfo=None),
-                "To": local(alert.end_ms).replace(tzinfo=None),
+                "Began": local(alert.onset_ms).replace(tzinfo=None),
+                "Last seen": local(alert.last_seen_ms).replace(tzinfo=None),
                 "Summary": inert(alert.summary, 300),
                 "Matches": f"{'' if alert.n_matches_exact else 'at least '}{alert.n_matches:,}",
                 "At least one match": at_least_one(alert),

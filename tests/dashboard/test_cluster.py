@@ -47,6 +47,18 @@ def test_the_whole_page(installation: Installation) -> None:
     assert "\u202e" not in json.dumps([alerts, heat, load], ensure_ascii=False)
 
 
+def test_bars_of_alerts_are_the_time_in_which_their_condition_holds(installation: Installation) -> None:
+    installation.log(batch(cluster_rows()))
+    with installation.store() as store, store.transaction() as writer:
+        writer.add_alert(alert_row("a1", state="resolved"))
+        writer.add_alert(alert_row("a2"))
+    alerts, *_ = charts(view("cluster"))
+    until_ms = alerts["layer"][0]["encoding"]["x"]["scale"]["domain"][1]
+    (rows,) = alerts["datasets"].values()
+    times = {row["state"]: (row["t_from_ms"], row["t_to_ms"]) for row in rows}
+    assert times == {"resolved": (T0_MS + 15_000, T0_MS + 20_000), "firing": (T0_MS + 15_000, until_ms)}
+
+
 def test_the_span_and_the_metric_come_from_the_address(installation: Installation) -> None:
     installation.log(batch(cluster_rows()))
     span = {"from": str(T0_MS + 1), "to": str(T0_MS + 2 * STEP_MS)}
