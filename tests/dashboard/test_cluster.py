@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -52,9 +53,9 @@ def test_bars_of_alerts_are_the_time_in_which_their_condition_holds(installation
     with installation.store() as store, store.transaction() as writer:
         writer.add_alert(alert_row("a1", state="resolved"))
         writer.add_alert(alert_row("a2"))
-    alerts, *_ = charts(view("cluster"))
-    until_ms = alerts["layer"][0]["encoding"]["x"]["scale"]["domain"][1]
-    (rows,) = alerts["datasets"].values()
+    chart = view("cluster").get("vega_lite_chart")[0].proto
+    until_ms = json.loads(chart.spec)["layer"][0]["encoding"]["x"]["scale"]["domain"][1]
+    rows = pa.ipc.open_stream(chart.datasets[0].data.data).read_all().to_pylist()
     times = {row["state"]: (row["t_from_ms"], row["t_to_ms"]) for row in rows}
     assert times == {"resolved": (T0_MS + 15_000, T0_MS + 20_000), "firing": (T0_MS + 15_000, until_ms)}
 
