@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import engine
-from app.alerting.recorder import HISTORY, LIVE
+from app.alerting.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.assembly import open_configured_store
 from app.dashboard_command import check_port, free_port, place_of, run_dashboard

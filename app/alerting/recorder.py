@@ -15,11 +15,8 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import (
     Episode,
     alert_id,
-    canonical_key,
     group,
-    is_exact,
     onset_ms,
-    report_id,
     shown_events,
 )
 from app.alerting.evidence import ends, evidence_rows
@@ -28,14 +25,11 @@ from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
 from app.alerting.notices import Audience, Snapshot, decide
-from app.alerting.text import fill
+from app.alerting.report_rows import HISTORY, LIVE, remove_incomplete, write_reports
 from app.settings import Receiver
-from app.store.models import AlertChangeRow, AlertRow, NotificationRow, ReportRow, SilenceRow
+from app.store.models import AlertChangeRow, AlertRow, NotificationRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writer import Writer
-
-LIVE = "live"
-HISTORY = "history"
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
@@ -125,7 +119,7 @@ class Recorder:
                 alert = self._create(episode, HISTORY)
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
-        self._correct(matches)
+        remove_incomplete(self._writer, self._options.queries, matches)
         self._report(matches, HISTORY, {})
         return self.outcome
 
@@ -398,45 +392,8 @@ class Recorder:
 
     def _report(self, matches: Sequence[Match], lane: str, events: Mapping[int, str]) -> None:
         queries = self._options.queries
-        self.outcome.n_reports += self._writer.add_reports(
-            self._report_row(info, match, lane, events.get(position))
-            for position, match in enumerate(matches)
-            if (info := queries[match.query]).is_report
-        )
-
-    def _correct(self, matches: Sequence[Match]) -> None:
-        complete: dict[tuple[str, str], list[Match]] = {}
-        for match in matches:
-            if self._options.queries[match.query].is_report and match.key:
-                complete.setdefault((match.query, canonical_key(match.key)), []).append(match)
-        for (query, key_text), found in complete.items():
-            query_hash = self._options.queries[query].hash
-            self._writer.remove_reports(
-                query,
-                key_text,
-                LIVE,
-                min(match.first_lo_ms for match in found),
-                max(match.last_hi_ms for match in found),
-                keep={report_id(query, query_hash, match, key_text) for match in found},
-            )
-
-    def _report_row(self, info: QueryInfo, match: Match, lane: str, events: str | None) -> ReportRow:
-        key, key_text = dict(match.key), canonical_key(match.key)
-        return ReportRow(
-            id=report_id(match.query, info.hash, match, key_text, events),
-            query=match.query,
-            query_hash=info.hash,
-            key=storable_values(key),
-            key_text=key_text,
-            start_ms=match.first_lo_ms,
-            end_ms=match.last_hi_ms,
-            confidence=match.confidence,
-            n_matches=match.count,
-            n_matches_exact=is_exact(match),
-            values=storable_values(match.values),
-            summary=fill(info.summary, {**key, **match.values, "query": match.query}),
-            lane=lane,
-            created_ms=self._now_ms,
+        self.outcome.n_reports += write_reports(
+            self._writer, queries, matches, lane=lane, events=events, now_ms=self._now_ms
         )
 
 
