@@ -13,7 +13,7 @@ from rich.text import Text
 
 from app.alerting.hosts import hosts_text
 from app.alerting.kept import spread_of
-from app.alerting.lifecycle import SILENCED, State, lasted_ms, state_text
+from app.alerting.lifecycle import State, lasted_text, state_text
 from app.alerting.text import at_least_one_text, iso, plain
 from app.alerts_operations import acknowledge, resend, silence, silences, unsilence
 from app.alerts_options import (
@@ -29,10 +29,11 @@ from app.alerts_options import (
 )
 from app.clock import SystemClock
 from app.console import table_console
-from app.durations import format_duration, format_time
+from app.durations import format_time
 from app.settings import Severity
 from app.store.api import AlertDetails, AlertFilter
 from app.store.models import AlertRow
+from app.store.states import SILENCED
 from app.units import value_text
 from app.watching import unknown_text, watched
 
@@ -95,6 +96,7 @@ def list_alerts(
     if format_ is Format.JSON:
         print_json([alert_json(alert) for alert in alerts])
         return
+    as_of_ms = watch.as_of_ms if watch.is_replay and watch.as_of_ms is not None else now_ms
     table = Table("id", "state", "severity", "query", "began", "lasted", "host", "matches", "at least one", "summary")
     for alert in alerts:
         table.add_row(
@@ -103,7 +105,7 @@ def list_alerts(
             alert.severity,
             Text(alert.query),
             iso(alert.onset_ms)[:19],
-            format_duration(lasted_ms(alert, now_ms)),
+            lasted_text(alert, as_of_ms),
             Text(plain(alert.host or "")),
             _n_matches(alert),
             at_least_one_text(alert),
@@ -226,7 +228,7 @@ def _print_details(console: Console, details: AlertDetails) -> None:
     for role, hosts in hosts_text(alert).items():
         console.print(Text(f"{role}: {hosts}"))
     for name, by_aspect in spread_of(alert).items():
-        values = ", ".join(f"{aspect} {plain(value)}" for aspect, value in by_aspect.items())
+        values = ", ".join(f"{aspect} {plain(value_text(name, value))}" for aspect, value in by_aspect.items())
         console.print(Text(f"{plain(name)}: {values}"))
     sure = at_least_one_text(alert)
     console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))

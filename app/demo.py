@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import engine
-from app.alerting.recorder import HISTORY, LIVE
+from app.alerting.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.assembly import open_configured_store
 from app.dashboard_command import check_port, free_port, place_of, run_dashboard
@@ -113,9 +113,9 @@ def seen_alerts(store: Store) -> list[SeenAlert]:
             id=alert.id,
             query=alert.query,
             names={**alert.values, **alert.key},
-            start_ms=alert.start_ms,
-            end_ms=alert.end_ms,
-            created_ms=alert.created_ms,
+            onset_ms=alert.onset_ms,
+            last_seen_ms=alert.last_seen_ms,
+            raised_ms=alert.raised_ms,
             confidence=alert.best_confidence,
             summary=alert.summary,
             hosts=tuple(named.host for named in alert.hosts),
@@ -201,8 +201,8 @@ def _alert(alert: SeenAlert) -> dict[str, Any]:
         "query": alert.query,
         "summary": alert.summary,
         "hosts": list(alert.hosts),
-        "start": iso(alert.start_ms),
-        "end": iso(alert.end_ms),
-        "raised": iso(alert.created_ms),
+        "began": iso(alert.onset_ms),
+        "last_seen": iso(alert.last_seen_ms),
+        "raised": iso(alert.raised_ms),
         "confidence": round(alert.confidence, 6),
     }

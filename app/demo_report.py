@@ -86,27 +86,32 @@ def _queries(summary: Mapping[str, Any]) -> Table:
 
 
 def _faults(truth: Mapping[str, Any]) -> Table:
-    table = Table("fault", "query", "found by", "raised", "confidence", title="injected faults", title_justify="left")
-    for column in (*table.columns[:2], *table.columns[3:]):
-        column.no_wrap = True
-    for row in truth["found"]:
-        alert = row["alert"]
-        table.add_row(
-            Text(row["fault"]),
-            Text(row["query"]),
-            Text(alert["summary"]),
-            _clock(alert["raised"]),
-            f"{alert['confidence']:.3g}",
-        )
-    for row in truth["missed"]:
-        table.add_row(Text(row["fault"]), Text(row["query"]), Text("MISSED", style="bold red"), "", "")
+    table = Table(
+        "fault", "query", "suspect", "found by", "began", "raised", title="injected faults", title_justify="left"
+    )
+    for column in table.columns:
+        column.no_wrap = column.header != "found by"
+    for fault in judged_faults(truth):
+        for row in fault.found:
+            alert = row["alert"]
+            table.add_row(
+                Text(row["fault"]),
+                Text(row["query"]),
+                Text(next(iter(alert["hosts"]), "")),
+                Text(alert["summary"]),
+                _clock(alert["began"]),
+                _clock(alert["raised"]),
+            )
+        for row in fault.missed:
+            table.add_row(Text(row["fault"]), Text(row["query"]), "", Text("MISSED", style="bold red"), "", "")
     return table
 
 
 def _alerts(title: str, alerts: list[Mapping[str, Any]]) -> Table:
-    table = Table("query", "alert", "from", "to", title=title, title_justify="left")
+    table = Table("query", "suspect", "alert", "began", "last seen", title=title, title_justify="left")
     for alert in alerts:
-        table.add_row(Text(alert["query"]), Text(alert["summary"]), _clock(alert["start"]), _clock(alert["end"]))
+        times = (_clock(alert["began"]), _clock(alert["last_seen"]))
+        table.add_row(Text(alert["query"]), Text(next(iter(alert["hosts"]), "")), Text(alert["summary"]), *times)
     return table
 
 

@@ -20,9 +20,10 @@ class SeenAlert:
     query: str
     names: Mapping[str, Any]
     """Its key and RETURN values."""
-    start_ms: int
-    end_ms: int
-    created_ms: int
+    onset_ms: int
+    last_seen_ms: int
+    """From when until when the condition was seen to hold; both ends inclusive."""
+    raised_ms: int
     confidence: float
     summary: str
     hosts: tuple[str, ...] = ()
@@ -77,7 +78,7 @@ def _task_of(attempt_id: str) -> str:
 
 def overlaps(alert: SeenAlert, fault: Fault) -> bool:
     """Whether the closed intervals have a moment in common."""
-    return alert.start_ms <= fault.to_ms and fault.from_ms <= alert.end_ms
+    return alert.onset_ms <= fault.to_ms and fault.from_ms <= alert.last_seen_ms
 
 
 def names_the_suspect(alert: SeenAlert, fault: Fault) -> bool:
@@ -117,7 +118,7 @@ def judge(alerts: Iterable[SeenAlert], faults: Sequence[Fault], jobs: Iterable[R
     verdict = Verdict()
     by_fault: list[list[SeenAlert]] = [[] for _ in faults]
     unhealthy = {job.job_id for job in jobs if not job.healthy}
-    for alert in sorted(alerts, key=lambda a: (a.created_ms, a.start_ms, a.id)):
+    for alert in sorted(alerts, key=lambda a: (a.raised_ms, a.onset_ms, a.id)):
         hits = [i for i, fault in enumerate(faults) if finds(alert, fault)]
         for i in hits:
             by_fault[i].append(alert)

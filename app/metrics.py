@@ -22,7 +22,7 @@ from prometheus_client import (
 )
 
 from app.alerting.lifecycle import State
-from app.alerting.recorder import HISTORY, LIVE
+from app.alerting.report_rows import HISTORY, LIVE
 from app.assembly import Live
 from app.clock import Clock
 from app.live_figures import LiveFigures, StoreCounts

@@ -16,7 +16,8 @@ import structlog
 
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
-from app.alerting.recorder import HISTORY, LIVE, AlertingOptions, Outcome, Recorder
+from app.alerting.recorder import AlertingOptions, Outcome, Recorder
+from app.alerting.report_rows import HISTORY, LIVE
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.clock_skew import apart
 from app.errors import CheckpointError

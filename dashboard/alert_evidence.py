@@ -32,11 +32,11 @@ def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
             icon=":material/inventory_2:",
         )
         return
-    st.altair_chart(timeline(timed(kept)), width="stretch", alt="Time line of the events of the best match")
+    st.altair_chart(timeline(timed(kept)), width="stretch", alt="Time line of the events of the match shown")
     told = _how_many(alert, evidence, kept)
     st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
     with st.expander(f"All {len(kept):,} events as a table", icon=":material/table_rows:"):
-        st.dataframe(event_frame(kept), hide_index=True, alt="Events of the best match")
+        st.dataframe(event_frame(kept), hide_index=True, alt="Events of the match shown")
     _records(kept)
 
 
@@ -105,11 +105,11 @@ def _records(kept: Sequence[EvidenceRow]) -> None:
 
 
 def _how_many(alert: AlertRow, evidence: Sequence[EvidenceRow], kept: Sequence[EvidenceRow]) -> str:
-    told = f"The {len(kept):,} events of the best match." if len(kept) > 1 else "The only event of the best match."
+    told = f"The {len(kept):,} events of the match shown." if len(kept) > 1 else "The only event of the match shown."
     if alert.best_n_events > len(evidence):
-        told = f"{len(kept):,} of the {alert.best_n_events:,} events of the best match: both ends of it are kept."
+        told = f"{len(kept):,} of the {alert.best_n_events:,} events of the match shown: both ends of it are kept."
     elif len(kept) < len(evidence):
-        told = f"{len(kept):,} of the {len(evidence):,} events of the best match; the others are no longer kept."
+        told = f"{len(kept):,} of the {len(evidence):,} events of the match shown; the others are no longer kept."
     return told
 
 

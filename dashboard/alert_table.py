@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from app.alerting.lifecycle import lasted_ms
-from app.clock import SystemClock
+from app.alerting.lifecycle import lasted_text
 from dashboard import links, times
 from dashboard.alert_words import at_least_one, n_matches, suspects
 from dashboard.looks import signed, standing, styled
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Cursor, Store
 from dashboard.text import inert
+from dashboard.watch_banner import present_ms
 
 ROW_PX = 35
 MAX_HEIGHT_PX = 12 * ROW_PX
@@ -25,12 +25,12 @@ _COLUMNS = {
     "link": st.column_config.LinkColumn("Open", display_text=r"id=(.{8})", width=75, help="The alert's page"),
     "severity": st.column_config.TextColumn("Severity", width=90),
     "state": st.column_config.TextColumn("State", width=135),
+    "host": st.column_config.TextColumn("Host", width=80, help="The first suspect"),
     "summary": st.column_config.TextColumn("Summary", width=430),
     "start": st.column_config.TextColumn("Began", width=145),
     "lasted": st.column_config.TextColumn("Lasted", width=90),
     "query": st.column_config.TextColumn("Query", width=185),
     "job": st.column_config.TextColumn("Job", width=190),
-    "host": st.column_config.TextColumn("Host", width=90, help="The first suspect"),
     "matches": st.column_config.TextColumn("Matches", width=90),
     "confidence": st.column_config.TextColumn("At least one match", width=130),
 }
@@ -46,7 +46,7 @@ class Place:
 
 def frame(alerts: Sequence[AlertRow]) -> pd.DataFrame:
     """One row per alert; all text inert."""
-    now_ms = SystemClock().now_ms()
+    until_ms = present_ms()
     rows = [
         {
             "link": links.url("alert", id=alert.id),
@@ -54,7 +54,7 @@ def frame(alerts: Sequence[AlertRow]) -> pd.DataFrame:
             "state": standing(alert.state, alert.silenced),
             "summary": inert(alert.summary),
             "start": times.shown(alert.onset_ms),
-            "lasted": times.duration(lasted_ms(alert, now_ms)),
+            "lasted": lasted_text(alert, until_ms),
             "query": inert(alert.query),
             "job": inert(alert.job_id or ""),
             "host": inert(suspects(alert)),

@@ -30,6 +30,12 @@ def show() -> None:
         st.warning(md(text, 1_000), icon=":material/help:")
 
 
+def present_ms() -> int:
+    """Until when what still fires has lasted: now, or the time of the recording that filled the store."""
+    watch = watched(store(), now_ms())
+    return watch.as_of_ms if watch.is_replay and watch.as_of_ms is not None else now_ms()
+
+
 def demo_verdict() -> dict[str, Any] | None:
     """How the demo judged the recording that this store was filled from; None for any other store."""
     replayed = store().replay_status()

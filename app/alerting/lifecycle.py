@@ -11,6 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from app.alerting.episodes import digest
+from app.durations import format_duration
+from app.store.states import SILENCED
 
 if TYPE_CHECKING:
     from app.store.models import AlertRow
@@ -23,9 +25,6 @@ class State(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     RESOLVED = "resolved"
 
-
-SILENCED = "silenced"
-"""How a silenced alert is called beside its state."""
 
 SYSTEM = "clustercep"
 """The actor of changes that no person made."""
@@ -53,9 +52,10 @@ def on_new(silenced: str | None) -> Change:
     return Change(State.FIRING, "first match", silenced=False)
 
 
-def on_late_match(state: State, *, still_open: bool, grew: bool, silenced: str | None) -> Change | None:
-    """A match joins an episode that is over: it fires again when it now ends after the watermark."""
-    if state is not State.RESOLVED or not (still_open and grew):
+def on_late_match(state: State, *, goes_on: bool, silenced: str | None) -> Change | None:
+    """A match joins an episode that is over: it fires again when it now ends later, or was joined to one that is open
+    (`goes_on`)."""
+    if state is not State.RESOLVED or not goes_on:
         return None
     if silenced is not None:
         return Change(State.FIRING, f"matches again; silenced: {silenced}", silenced=True)
@@ -78,6 +78,11 @@ def lasted_ms(alert: AlertRow, now_ms: int) -> int:
     """How long the condition held, or holds: until it was seen last when that is over, else until now."""
     until_ms = alert.last_seen_ms if alert.state == State.RESOLVED else max(now_ms, alert.last_seen_ms)
     return until_ms - alert.onset_ms
+
+
+def lasted_text(alert: AlertRow, now_ms: int) -> str:
+    """See lasted_ms; what was seen at one time only has no duration."""
+    return format_duration(duration_ms) if (duration_ms := lasted_ms(alert, now_ms)) else "seen once"
 
 
 def on_acknowledge(state: State, actor: str, note: str) -> Change:

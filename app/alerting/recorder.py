@@ -15,11 +15,8 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import (
     Episode,
     alert_id,
-    canonical_key,
     group,
-    is_exact,
     onset_ms,
-    report_id,
     shown_events,
 )
 from app.alerting.evidence import ends, evidence_rows
@@ -28,14 +25,11 @@ from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
 from app.alerting.notices import Audience, Snapshot, decide
-from app.alerting.text import fill
+from app.alerting.report_rows import HISTORY, LIVE, remove_incomplete, write_reports
 from app.settings import Receiver
-from app.store.models import AlertChangeRow, AlertRow, NotificationRow, ReportRow, SilenceRow
+from app.store.models import AlertChangeRow, AlertRow, NotificationRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writer import Writer
-
-LIVE = "live"
-HISTORY = "history"
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
@@ -125,7 +119,7 @@ class Recorder:
                 alert = self._create(episode, HISTORY)
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
-        self._correct(matches)
+        remove_incomplete(self._writer, self._options.queries, matches)
         self._report(matches, HISTORY, {})
         return self.outcome
 
@@ -185,18 +179,35 @@ class Recorder:
             while near[0].merged_into is not None and (into := self._writer.alert(near[0].merged_into)) is not None:
                 near = [into]
         if not near:
+            self._close_before(episode, watermark_ms)
             self._create(episode, LIVE)
             return
         alert, *others = near
         grew = episode.end_ms > max(other.end_ms for other in near)
+        going_on = [other for other in others if State(other.state) is not State.RESOLVED]
+        acknowledged = [other for other in going_on if State(other.state) is State.ACKNOWLEDGED]
         for other in others:
             self._merge(alert, other)
         self._extend(alert, episode, others)
         over = lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms)
-        silenced = self._silenced(alert)
-        change = lifecycle.on_late_match(State(alert.state), still_open=not over, grew=grew, silenced=silenced)
+        goes_on = not over and (grew or bool(going_on))
+        change = lifecycle.on_late_match(State(alert.state), goes_on=goes_on, silenced=self._silenced(alert))
         if self._change(alert, change):
             alert.open, alert.resolved_ms = True, None
+            if acknowledged and acknowledged == going_on:
+                self._change(alert, self._acknowledged_as(acknowledged[0]))
+
+    def _close_before(self, episode: Episode, watermark_ms: int) -> None:
+        """A new alert follows others of its key: these are told to be over before it is told to fire, since their
+        labels may be the same, and whoever goes by labels would take it for over."""
+        for alert in self._writer.open_alerts_of(episode.query, episode.key_text):
+            if alert.end_ms < episode.start_ms and lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms):
+                self._close(alert, watermark_ms)
+
+    def _acknowledged_as(self, other: AlertRow) -> Change:
+        """What was said when an alert was acknowledged that has become part of another."""
+        said = self._writer.last_change_to(other.id, State.ACKNOWLEDGED)
+        return Change(State.ACKNOWLEDGED, f"{said.reason} (as {other.id})", said.actor)
 
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
@@ -381,45 +392,8 @@ class Recorder:
 
     def _report(self, matches: Sequence[Match], lane: str, events: Mapping[int, str]) -> None:
         queries = self._options.queries
-        self.outcome.n_reports += self._writer.add_reports(
-            self._report_row(info, match, lane, events.get(position))
-            for position, match in enumerate(matches)
-            if (info := queries[match.query]).is_report
-        )
-
-    def _correct(self, matches: Sequence[Match]) -> None:
-        complete: dict[tuple[str, str], list[Match]] = {}
-        for match in matches:
-            if self._options.queries[match.query].is_report and match.key:
-                complete.setdefault((match.query, canonical_key(match.key)), []).append(match)
-        for (query, key_text), found in complete.items():
-            query_hash = self._options.queries[query].hash
-            self._writer.remove_reports(
-                query,
-                key_text,
-                LIVE,
-                min(match.first_lo_ms for match in found),
-                max(match.last_hi_ms for match in found),
-                keep={report_id(query, query_hash, match, key_text) for match in found},
-            )
-
-    def _report_row(self, info: QueryInfo, match: Match, lane: str, events: str | None) -> ReportRow:
-        key, key_text = dict(match.key), canonical_key(match.key)
-        return ReportRow(
-            id=report_id(match.query, info.hash, match, key_text, events),
-            query=match.query,
-            query_hash=info.hash,
-            key=storable_values(key),
-            key_text=key_text,
-            start_ms=match.first_lo_ms,
-            end_ms=match.last_hi_ms,
-            confidence=match.confidence,
-            n_matches=match.count,
-            n_matches_exact=is_exact(match),
-            values=storable_values(match.values),
-            summary=fill(info.summary, {**key, **match.values, "query": match.query}),
-            lane=lane,
-            created_ms=self._now_ms,
+        self.outcome.n_reports += write_reports(
+            self._writer, queries, matches, lane=lane, events=events, now_ms=self._now_ms
         )
 
 

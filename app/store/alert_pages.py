@@ -23,17 +23,12 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from app.settings import Severity
 from app.store.models import AlertHostRow, AlertRow
+from app.store.states import OPEN_STATES, SILENCED
 from app.store.subject import subject_text
 
 MAX_ROWS = 10_000
 _CHUNK = 500
 """Databases limit the number of bound parameters."""
-
-OPEN_STATES = ("firing", "acknowledged")
-"""Alerts leave these states when the watermark passes them: there are few however many alerts the store holds."""
-
-SILENCED = "silenced"
-"""In a filter beside the states: what is firing or acknowledged, and covered by a silence."""
 
 Key = tuple[int, str]
 """(start_ms, id): the place of an alert in the order."""

@@ -135,6 +135,11 @@ class Writer:
         """A change of state that was made on its alert."""
         self.session.add(change)
 
+    def last_change_to(self, alert_id: str, state: str) -> AlertChangeRow:
+        """The last change of an alert to a state that it had."""
+        statement = select(AlertChangeRow).where(AlertChangeRow.alert_id == alert_id, AlertChangeRow.to_state == state)
+        return self.session.scalars(statement.order_by(AlertChangeRow.revision.desc()).limit(1)).one()
+
     def replace_evidence(self, alert_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """The events of the match that the alert shows."""
         self.session.execute(delete(EvidenceRow).where(EvidenceRow.alert_id == alert_id))

@@ -1,4 +1,4 @@
-"""The events of an alert's best match over time: bars for intervals, diamonds for events whose time is exact."""
+"""The events of the match that an alert shows: bars for intervals, diamonds for events whose time is exact."""
 
 from __future__ import annotations
 

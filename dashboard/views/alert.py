@@ -10,9 +10,8 @@ import streamlit as st
 
 from app.alerting.hosts import MAX_FORGOTTEN
 from app.alerting.kept import spread_of
-from app.alerting.lifecycle import lasted_ms, state_text
+from app.alerting.lifecycle import lasted_text, state_text
 from app.alerting.text import at_least_one_text
-from app.clock import SystemClock
 from dashboard import alert_actions, alert_evidence, alert_table, links, times
 from dashboard.alert_words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS, OPEN_STATES
@@ -20,6 +19,7 @@ from dashboard.runbook import runbook_md
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
 from dashboard.text import inert, md
 from dashboard.units import shown_value
+from dashboard.watch_banner import present_ms
 
 REFRESH_S = 10
 AROUND_MS = 600_000
@@ -93,7 +93,7 @@ def _facts(alert: AlertRow) -> None:
         "Began": times.shown(alert.onset_ms),
         "Raised": times.shown(alert.raised_ms),
         "Last seen": times.shown(alert.last_seen_ms),
-        "Lasted" if over else "Lasts for": times.duration(lasted_ms(alert, SystemClock().now_ms())),
+        "Lasted" if over else "Lasts for": lasted_text(alert, present_ms()),
         "Matches": n_matches(alert),
         "At least one match": at_least_one_text(alert),
     }
@@ -121,7 +121,7 @@ def _hosts(alert: AlertRow) -> None:
         if not named:
             continue
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(label)
+            st.caption(label, width="content")
             for host in named[:MAX_HOST_LINKS]:
                 beside = "" if host.value_name is None else f" ({md(shown_value(host.value_name, host.value), 40)})"
                 links.link(

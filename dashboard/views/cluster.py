@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.alerting.lifecycle import state_text
+from app.alerting.lifecycle import State, state_text
 from dashboard import links
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
@@ -25,7 +25,7 @@ from dashboard.cluster_reading import (
 )
 from dashboard.job_data import chosen_attempts, lanes
 from dashboard.job_reading import LOOK_BACK_MS, read_attempts_on
-from dashboard.store import AlertFilter, event_log, store
+from dashboard.store import AlertFilter, AlertRow, event_log, store
 from dashboard.text import inert, md
 from dashboard.times import duration, shown, span_picker, zone
 
@@ -102,8 +102,8 @@ def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
             "severity": [row.severity for row in rows],
             "state": [state_text(row.state, row.silenced) for row in rows],
             "summary": [row.summary for row in rows],
-            "t_from_ms": [row.start_ms for row in rows],
-            "t_to_ms": [row.end_ms for row in rows],
+            "t_from_ms": [row.onset_ms for row in rows],
+            "t_to_ms": [_until_ms(row, to_ms) for row in rows],
         }
     )
     st.altair_chart(alert_chart(frame, axis), alt="Alerts over time, by query")
@@ -112,6 +112,11 @@ def _alerts(from_ms: int, to_ms: int, axis: TimeAxis) -> None:
         st.caption(f"The latest {MAX_ALERTS} of {n:,}{'' if exact else ' or more'} alerts.")
     given: dict[str, Any] = {"from": from_ms, "to": to_ms}
     links.link("alerts", "Alerts of this span", icon=":material/notifications_active:", **given)
+
+
+def _until_ms(alert: AlertRow, to_ms: int) -> int:
+    """The end of its bar: what still fires does so to the end of the span."""
+    return alert.last_seen_ms if alert.state == State.RESOLVED else max(alert.last_seen_ms, to_ms)
 
 
 def _heat(found: HeatMap, metric: str, unit: str, marks: pd.DataFrame, n_more: int, axis: TimeAxis) -> None:

@@ -12,6 +12,7 @@ import streamlit as st
 
 from app.durations import format_size
 from dashboard import links, looks
+from dashboard.alert_words import suspects
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart, queue_chart
 from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
@@ -127,9 +128,11 @@ def _header(found: JobEvents) -> None:
         ("Attempts", f"{len(found.attempts):,}"),
         ("Failed, killed", f"{counts.get('FAILED', 0):,}, {counts.get('KILLED', 0):,}"),
     )
-    for column, (label, value) in zip(st.columns([2, 2, 3, 2, 1, 1, 1, 2]), facts, strict=True):
-        column.caption(label)
-        column.markdown(value)
+    with st.container(horizontal=True, gap="medium"):
+        for label, value in facts:
+            with st.container(width="content", gap=None):
+                st.caption(label)
+                st.markdown(value)
     elsewhere = links.job_links(str(job["job_id"]))
     with st.container(horizontal=True):
         links.link("jobs", "All jobs", icon=":material/work_history:")
@@ -151,8 +154,9 @@ def _alerts(alerts: Sequence[AlertRow]) -> None:
             {
                 "Severity": looks.signed(alert.severity),
                 "State": looks.standing(alert.state, alert.silenced),
-                "Start": local(alert.start_ms),
+                "Began": local(alert.onset_ms),
                 "Query": inert(alert.query),
+                "Host": inert(suspects(alert)),
                 "Summary": inert(alert.summary, 300),
             }
             for alert in alerts
@@ -161,7 +165,7 @@ def _alerts(alerts: Sequence[AlertRow]) -> None:
         height="content",
         on_select="rerun",
         selection_mode="single-row",
-        column_config={"Start": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss")},
+        column_config={"Began": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss")},
         key="job-alerts",
     )
     if len(alerts) == MAX_ALERTS:

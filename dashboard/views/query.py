@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links, looks
-from dashboard.alert_words import at_least_one
+from dashboard.alert_words import at_least_one, suspects
 from dashboard.query_figures import Figures, query_figures
 from dashboard.query_list import KnownQuery, QueryState, loaded_queries
 from dashboard.query_results import job_id_of
@@ -170,8 +170,9 @@ def alerts_frame(alerts: tuple[AlertRow, ...]) -> pd.DataFrame:
             {
                 "State": looks.standing(alert.state, alert.silenced),
                 "Severity": alert.severity,
-                "From": local(alert.start_ms).replace(tzinfo=None),
-                "To": local(alert.end_ms).replace(tzinfo=None),
+                "Began": local(alert.onset_ms).replace(tzinfo=None),
+                "Last seen": local(alert.last_seen_ms).replace(tzinfo=None),
+                "Host": inert(suspects(alert)),
                 "Summary": inert(alert.summary, 300),
                 "Matches": f"{'' if alert.n_matches_exact else 'at least '}{alert.n_matches:,}",
                 "At least one match": at_least_one(alert),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
 from tests.app.test_cli import alerts_of, invoke
 from tests.app.test_runner import write_settings
 
+SLOW = options().queries["slow"]
 NOW_MS = 1_800_000_000_000
 
 
@@ -64,6 +66,35 @@ def test_an_alert_tells_its_hosts_and_times(config: Path) -> None:
     shown = invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
     assert "suspect: n1" in shown
     assert "began 1970-01-01T00:00:06.000Z" in shown
+
+
+def test_numbers_and_durations_have_units(config: Path, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}") as store, store.transaction() as writer:
+        matches = [
+            FakeMatch(
+                *(t, t), key=(("task_id", "task_9_3_m_1"),), bindings={"a": (f"e{t}",)},
+                values={"period_ms": ms, "queued_bytes": size},
+            )
+            for t, ms, size in ((20_000, 63_665, 48_016_392), (20_001, 120_605, 144_049_176))
+        ]  # fmt: skip
+        slow = replace(SLOW, numbers=frozenset({"period_ms", "queued_bytes"}))
+        Recorder(replace(options(), queries={"slow": slow}), writer, kept, 30_000).live(matches, 40_000)
+        once = FakeMatch(50_000, 50_000, key=(("task_id", "task_9_4_m_1"),))
+        Recorder(options(), writer, kept, 60_000).live([once], 60_000)
+    (alert,) = alerts_of(config, "--job", "job_9_3")
+    shown = invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
+    assert "period_ms: first 1 min 4 s, last 2 min 1 s, max 2 min 1 s, min 1 min 4 s" in shown
+    assert "queued_bytes: first 45.8 MiB, last 137.4 MiB" in shown
+    assert "seen once" in " ".join(invoke("alerts", "list", "--job", "job_9_4", "-c", config).stdout.split())
+
+
+def test_what_still_fires_in_a_recording_has_lasted_until_the_recordings_time(config: Path, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}") as store, store.transaction() as writer:
+        writer.put_process_status({}, 66_000)
+        writer.put_replay_status({}, 66_000)
+    shown = invoke("alerts", "list", "--state", "firing", "-c", config).stdout
+    assert "│ 1 min  │" in shown
+    assert "A recording, as of 1970-01-01 00:01:06" in shown
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ JOBS = [
 
 
 def alert(
-    query: str, start_ms: int = 150, end_ms: int = 160, hosts: tuple[str, ...] = ("node1",), **names: Any
+    query: str, onset_ms: int = 150, last_seen_ms: int = 160, hosts: tuple[str, ...] = ("node1",), **names: Any
 ) -> SeenAlert:
-    return SeenAlert(f"{query}-{names}-{hosts}", query, names, start_ms, end_ms, end_ms, 1.0, "text", hosts)
+    return SeenAlert(f"{query}-{names}-{hosts}", query, names, onset_ms, last_seen_ms, last_seen_ms, 1.0, "text", hosts)
 
 
 def where(seen: SeenAlert) -> str:
@@ -61,11 +61,11 @@ def where(seen: SeenAlert) -> str:
         (alert("mapper-straggler", hosts=("node1", "node2"), task_id="task_1_0001_m_000002"), "found"),
         (alert("mapper-straggler", hosts=("node2", "node1"), task_id="task_1_0001_m_000002"), "secondary"),
         (alert("mapper-straggler", hosts=(), task_id="task_1_0001_m_000002"), "secondary"),
-        (alert("mapper-straggler", start_ms=200, end_ms=300, task_id="task_1_0001_m_000002"), "found"),
-        (alert("mapper-straggler", start_ms=201, end_ms=300, task_id="task_1_0001_m_000002"), "unexplained"),
+        (alert("mapper-straggler", onset_ms=200, last_seen_ms=300, task_id="task_1_0001_m_000002"), "found"),
+        (alert("mapper-straggler", onset_ms=201, last_seen_ms=300, task_id="task_1_0001_m_000002"), "unexplained"),
         (alert("mapper-straggler", task_id="task_1_0001_m_000003"), "secondary"),
         (alert("other", task_id="task_1_0001_m_000002"), "secondary"),
-        (alert("other", start_ms=0, end_ms=99, job_id="job_1_0001"), "unexplained"),
+        (alert("other", onset_ms=0, last_seen_ms=99, job_id="job_1_0001"), "unexplained"),
         (alert("mapper-straggler", task_id="task_1_0003_m_000002"), "false_alarms"),
         (alert("other", job_id="job_1_0003"), "false_alarms"),
         (alert("other", hosts=()), "false_alarms"),

@@ -35,6 +35,12 @@ def states(store: Store, alert: str) -> list[str]:
     return [change.to_state for change in store.alert(alert).changes]
 
 
+def told(store: Store) -> list[tuple[str, str]]:
+    """(alert, state) of all messages, in their order."""
+    ordered = sorted(store.notifications(), key=lambda message: message.sequence)
+    return [(message.alert_id, message.state) for message in ordered]
+
+
 def test_one_alert_per_episode_however_many_matches(store: Store) -> None:
     live(store, [FakeMatch(10, 20, count=1_000_000), FakeMatch(15, 30, count=5), FakeMatch(12, 18)], 31)
     (alert,) = store.alerts()
@@ -114,6 +120,64 @@ def test_a_match_that_bridges_two_episodes_joins_them(store: Store) -> None:
     joined, gone = store.alert(early.id).alert, store.alert(late.id).alert
     assert (joined.start_ms, joined.end_ms, joined.n_matches, joined.state) == (10, 70, 3, "firing")
     assert (gone.state, gone.merged_into, gone.open) == ("resolved", early.id, False)
+
+
+def test_a_match_that_bridges_what_is_over_and_what_is_open_leaves_it_open(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 31)
+    live(store, [FakeMatch(40, 50)], 51)
+    over, going_on = sorted(store.alerts(), key=lambda a: a.start_ms)
+    live(store, [FakeMatch(15, 45)], 52)
+    joined, gone = store.alert(over.id).alert, store.alert(going_on.id).alert
+    assert (joined.state, joined.open, joined.resolved_ms) == ("firing", True, None)
+    assert (joined.end_ms, gone.state, gone.merged_into) == (50, "resolved", over.id)
+    live(store, [], 61)
+    assert states(store, over.id) == ["firing", "resolved", "firing", "resolved"]
+    assert told(store) == [
+        (over.id, "firing"),
+        (over.id, "resolved"),
+        (going_on.id, "firing"),
+        (going_on.id, "resolved"),  # and only then that the other one fires: their labels are equal
+        (over.id, "firing"),
+        (over.id, "resolved"),
+    ]
+    assert store.alert(over.id).alert.labels == store.alert(going_on.id).alert.labels
+
+
+def test_a_match_that_bridges_what_is_over_leaves_it_over(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 31)
+    live(store, [FakeMatch(40, 50)], 61)
+    live(store, [FakeMatch(15, 45)], 62)
+    joined, _ = sorted(store.alerts(), key=lambda a: a.start_ms)
+    assert (joined.state, joined.end_ms, len(told(store))) == ("resolved", 50, 4)
+
+
+def test_what_was_acknowledged_stays_so_in_the_alert_that_it_joins(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 31)
+    live(store, [FakeMatch(40, 50)], 51)
+    over, going_on = sorted(store.alerts(), key=lambda a: a.start_ms)
+    with store.transaction() as writer:
+        alert = writer.alert(going_on.id)
+        assert alert is not None
+        Recorder(OPTIONS, writer, kept, 1_000).acknowledge(alert, "eve", "I look at it")
+    live(store, [FakeMatch(15, 45)], 52)
+    assert states(store, over.id) == ["firing", "resolved", "firing", "acknowledged"]
+    last = store.alert(over.id).changes[-1]
+    assert (last.actor, last.reason) == ("eve", f"I look at it (as {going_on.id})")
+    live(store, [], 61)
+    assert told(store)[-3:] == [(going_on.id, "resolved"), (over.id, "firing"), (over.id, "resolved")]
+
+
+def test_an_episode_is_told_to_be_over_before_the_next_one_of_its_labels_fires(store: Store) -> None:
+    live(store, [FakeMatch(10, 20)], 25)
+    live(store, [FakeMatch(31, 40), FakeMatch(60, 70)], 71)
+    first, second, third = (a.id for a in sorted(store.alerts(), key=lambda a: a.start_ms))
+    assert told(store) == [
+        (first, "firing"),
+        (first, "resolved"),
+        (second, "firing"),
+        (second, "resolved"),
+        (third, "firing"),
+    ]
 
 
 def test_evidence_is_the_last_match_unless_the_query_says_otherwise(store: Store) -> None:

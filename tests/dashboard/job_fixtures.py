@@ -93,6 +93,8 @@ def alert_row(alert_id: str, **changes: Any) -> AlertRow:
         "open": True,
         "start_ms": T0_MS + 10_000,
         "end_ms": T0_MS + 20_000,
+        "onset_ms": T0_MS + 15_000,
+        "last_seen_ms": T0_MS + 20_000,
         "group_gap_ms": 0,
         "revision": 0,
         "n_matches": 1,

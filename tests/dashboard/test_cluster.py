@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -45,6 +46,18 @@ def test_the_whole_page(installation: Installation) -> None:
     assert len(heat["layer"]) == 3  # values, missing ones, events of nodes
     assert rows_of_heat_map(heat)[1:] == ["node0", "node1"]
     assert "\u202e" not in json.dumps([alerts, heat, load], ensure_ascii=False)
+
+
+def test_bars_of_alerts_are_the_time_in_which_their_condition_holds(installation: Installation) -> None:
+    installation.log(batch(cluster_rows()))
+    with installation.store() as store, store.transaction() as writer:
+        writer.add_alert(alert_row("a1", state="resolved"))
+        writer.add_alert(alert_row("a2"))
+    chart = view("cluster").get("vega_lite_chart")[0].proto
+    until_ms = json.loads(chart.spec)["layer"][0]["encoding"]["x"]["scale"]["domain"][1]
+    rows = pa.ipc.open_stream(chart.datasets[0].data.data).read_all().to_pylist()
+    times = {row["state"]: (row["t_from_ms"], row["t_to_ms"]) for row in rows}
+    assert times == {"resolved": (T0_MS + 15_000, T0_MS + 20_000), "firing": (T0_MS + 15_000, until_ms)}
 
 
 def test_the_span_and_the_metric_come_from_the_address(installation: Installation) -> None:

@@ -13,6 +13,7 @@ from tests.dashboard.job_fixtures import (
     DONE,
     HOSTILE_JOB,
     RUNNING_JOB,
+    T0_MS,
     alert_row,
     at,
     batch,
@@ -72,6 +73,7 @@ def test_an_alert_marks_its_attempt(installation: Installation) -> None:
         writer.add_alert(alert_row("a5", job_id=DONE, values=third, query="own-straggler"))
     page = view("job", id=DONE)
     assert sorted(page.dataframe[0].value["Summary"]) == ["<script>slow</script>", "slow", "slow", "slow"]
+    assert {began.timestamp() * 1000 for began in page.dataframe[0].value["Began"]} == {T0_MS + 15_000}
     attempts = page.dataframe[1].value.set_index("Attempt")["Straggler"]
     assert {name[-10:]: why for name, why in attempts.items() if why} == {
         "m_000001_0": "alert mapper-straggler-running",

@@ -154,6 +154,14 @@ def test_alerts_are_paged_by_address(installation: Installation) -> None:
     assert alerts_of(rerun(page)) == [f"summary {i}" for i in range(34, 9, -1)]
 
 
+def test_alerts_tell_since_when_the_condition_holds(installation: Installation) -> None:
+    fill(installation, alert(1, onset_ms=1_400, last_seen_ms=1_600))
+    (found,) = (table.value for table in view("query", name="slow").dataframe if "Summary" in table.value)
+    assert [(b.microsecond, s.microsecond) for b, s in zip(found["Began"], found["Last seen"], strict=True)] == [
+        (400_000, 600_000)
+    ]
+
+
 def alerts_of(page: Any) -> list[str]:
     frames = [table.value for table in page.dataframe if "Summary" in table.value]
     return list(frames[0]["Summary"])
