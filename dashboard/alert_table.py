@@ -26,7 +26,7 @@ _COLUMNS = {
     "severity": st.column_config.TextColumn("Severity", width=90),
     "state": st.column_config.TextColumn("State", width=135),
     "host": st.column_config.TextColumn("Host", width=80, help="The first suspect"),
-    "summary": st.column_config.TextColumn("Summary", width=430),
+    "summary": st.column_config.TextColumn("Summary", width=350),
     "start": st.column_config.TextColumn("Began", width=145),
     "lasted": st.column_config.TextColumn("Lasted", width=90),
     "query": st.column_config.TextColumn("Query", width=185),

@@ -182,7 +182,8 @@ def test_hostile_names_are_text_on_the_pages_about_them(visitor: OwnVisitor, ser
         if page == "alert":
             own.open(f"alert?id={served.alert_of[job]}", re.compile("mapper attempt_"))
             own.reads(seen(name))
-            expect(own.page.get_by_role("link", name="Host ")).to_be_visible()
+            expect(own.page.get_by_text("Suspected:", exact=True)).to_be_visible()
+            expect(own.page.get_by_test_id("stMain").locator("a[href*='host=']").first).to_be_visible()
         else:
             own.open(f"job?id={job}", re.compile("."))
             title = own.page.locator("h1").first.inner_text().replace("\u2060", "").strip("\u2068\u2069")
@@ -221,7 +222,7 @@ def test_times_are_those_of_the_viewers_zone(visitor: OwnVisitor, served: Site, 
     alert = served.found[0]
     own = visitor(timezone=zone)
     page = own.open(f"alert?id={alert['id']}", re.compile("mapper attempt_"))
-    start = datetime.fromisoformat(alert["start"]).astimezone(ZoneInfo(zone))
+    start = datetime.fromisoformat(alert["began"]).astimezone(ZoneInfo(zone))
     assert f"{start:%Y-%m-%d %H:%M:%S}" in began(page)
     expect(page.get_by_test_id("stSidebar")).to_contain_text(f"Times are in {ALSO_CALLED.get(zone, zone)}.")
     own.reads(f"\n{start:%H:%M}:")  # the axis of the time line
