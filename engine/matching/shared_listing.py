@@ -18,6 +18,7 @@ from engine.matching.output_forms import RANK_STEP, ranked_confidence
 from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore, StoredEvents
+from engine.matching.work import WorkAccount
 from engine.plan.model import Plan
 
 _PARTS = 8
@@ -133,13 +134,14 @@ class ListedBlock(OneByOne):
 class SharedListing:
     """Lists the matches of pairs of a plan without negations; `unfinished` is set when a bound stopped it.
 
-    max_matches: of one call. budget: events looked at for one first event.
+    max_matches: of one call. work: what pays for the search. per_match: what a match costs.
     """
 
     context: Context
     threshold: float
     max_matches: int
-    budget: int
+    work: WorkAccount
+    per_match: int = 0
     unfinished: bool = False
 
     def blocks(self, pairs: Int64Array) -> list[ListedBlock]:
@@ -203,7 +205,7 @@ class SharedListing:
         status, node_parent, node_row, node_step, match_node, match_pair, confidence = list_shared(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
             context.members.starts, ordered, ranks, context.longest_ms, threshold, context.compiled.reads_last,
-            self.budget, capacity,
+            self.work.terms[0], self.work.account, self.per_match, capacity,
         )  # fmt: skip
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
