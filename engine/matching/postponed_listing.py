@@ -25,6 +25,8 @@ PER_PAIR = 1_000
 """Steps in the time that a search takes before its first one: by event around the pair, and in all."""
 _PER_STEP = 3
 """Steps of the shared search in the time of one that looks for negated events."""
+_NEGATED_PER_STEP = 8
+"""So many negated events around a pair are looked at in the time of a step, for each match."""
 
 _TOGETHER = 1_024
 """Pairs that are made into numbers of Python at once."""
@@ -104,19 +106,21 @@ class Listing:
     def of_pair(self, pair: Pair, capacity: int) -> list[Listed]:
         """The matches of one pair, at most `capacity`."""
         context = self.context
-        if not context.plan.negations:
-            return self._shared(np.array([pair], np.int64), capacity)
         if not self.work.left:
             self.unfinished = True
             return []
+        if not context.plan.negations:
+            self.work.settle(PER_PAIR + PER_CANDIDATE * abs(pair[1] - pair[0]))
+            return self._shared(np.array([pair], np.int64), capacity)
         near = context.neighbourhood(*pair)
+        per_step = _PER_STEP + len(near.negated) // _NEGATED_PER_STEP
         status, n, n_work, confidences, offsets, chain, steps, _ = search(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.masks.negated,
             near.candidates, near.blocks, near.negated, near.first, near.last, self.threshold,
-            max(self.work.left // _PER_STEP, 1), capacity, True,
+            max(self.work.left // per_step, 1), capacity, True,
         )  # fmt: skip
         n_around = len(near.candidates) + len(near.negated)
-        self.work.settle(_PER_STEP * n_work + PER_CANDIDATE * n_around + PER_PAIR + self.per_match * n)
+        self.work.settle(per_step * n_work + PER_CANDIDATE * n_around + PER_PAIR + self.per_match * n)
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         self.unfinished |= status != COMPLETE
@@ -153,8 +157,14 @@ def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshol
     A set is decided with the event of its last component that is latest in (t_hi, row): `lasts` are those. The other
     orders of the set may end in events that overlap it.
     """
+    if not listing.context.longest_ms:  # one order each
+        listing.threshold = threshold
+        return listing.matches(pairs_of(lasts))
     result: list[Listed] = []
     for owner in lasts:
+        if not listing.work.left:
+            listing.unfinished = True
+            break
         groups: dict[object, list[Listed]] = {}
         pairs = pairs_of(_rivals(listing.context, int(owner)))
         for match in listing.matches(pairs):

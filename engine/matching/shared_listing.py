@@ -24,6 +24,9 @@ from engine.plan.model import Plan
 _PARTS = 8
 """Into so many the last events are divided when there is no room for the matches of all."""
 
+_PER_PAIR = 25
+"""Steps in the time that a pair takes before its search, where it is searched again."""
+
 _MOST_ROUNDS = 64
 """Searches for the most confident matches, each with a higher threshold."""
 
@@ -155,8 +158,9 @@ class SharedListing:
             some = waiting.pop()
             block, is_full = self._search(some, ranks, left, self.threshold)
             lasts = np.unique(some[:, 1])
-            if is_full and len(lasts) > 1:
+            if is_full and len(lasts) > 1 and self.work.left:
                 # Those of the earlier last events come first: as many as there is room for.
+                self.work.settle(_PER_PAIR * (1 + int(block.match_pair.max(initial=0))))
                 parts = [own for own in np.array_split(lasts, _PARTS) if len(own)]
                 waiting += [some[(some[:, 1] >= own[0]) & (some[:, 1] <= own[-1])] for own in reversed(parts)]
                 continue
