@@ -124,8 +124,11 @@ def main() -> dict[str, Any]:
         f"{n_events:,} events in one step: the goal is {GOAL_S:g} s and {GOAL_MIB:,} MiB",
         ["query", "seconds", "MiB", "rows", "capped", "stopped", ""],
         [
-            [row["name"], *(row.get(name, "-") for name in ("seconds", "mib", "rows", "capped", "unfinished"))]
-            + ["" if row["is_within"] else "over"]
+            [
+                row["name"],
+                *(row.get(name, "-") for name in ("seconds", "mib", "rows", "capped", "unfinished")),
+                "" if row["is_within"] else "over",
+            ]
             for row in rows
         ],
     )

@@ -17,8 +17,8 @@ from engine.matching.work import WorkAccount
 LISTING_TIMES = 25
 """Steps of listing in the time of one of the work budget's."""
 
-PER_MATCH = 100
-"""Steps in the time that an output form takes for one match: about a microsecond."""
+PER_MATCH = 400
+"""Steps in the time that an output form takes for one match: some microseconds."""
 
 PER_CANDIDATE = 2
 PER_PAIR = 1_000
@@ -139,8 +139,7 @@ class Listing:
 def one_by_one(pairs: Int64Array) -> Iterator[Pair]:
     """Pairs, int64 (n, 3), as numbers."""
     for start in range(0, len(pairs), _TOGETHER):
-        for first, last, partition in pairs[start : start + _TOGETHER].tolist():
-            yield first, last, partition
+        yield from map(tuple, pairs[start : start + _TOGETHER].tolist())
 
 
 def _listed(block: ListedBlock) -> Iterator[Listed]:
