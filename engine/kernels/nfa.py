@@ -20,9 +20,12 @@ import numpy as np
 from engine.kernels.compiling import kernel, leaf
 from engine.kernels.nfa_arrays import (
     AFTER,
+    AT_POSITION,
+    BALANCE,
     BEGIN,
     BRANCH,
     BROADCAST,
+    CAPACITY,
     CHAIN_HEAD,
     CHAIN_LENGTH,
     COMPONENT,
@@ -40,6 +43,7 @@ from engine.kernels.nfa_arrays import (
     LAST_T,
     MERGES,
     N_BEGUN,
+    N_CUT,
     N_FREE,
     N_LIVE,
     N_MATCHES,
@@ -53,6 +57,7 @@ from engine.kernels.nfa_arrays import (
     PARTITION,
     PARTITION_CONTIGUITY,
     PROCEED,
+    RATE,
     ROW,
     SKIP_TILL_NEXT_MATCH,
     SLOT_BASE,
@@ -80,6 +85,11 @@ from engine.kernels.opcodes import (
     TRUE,
 )
 from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
+
+WORK_PER_NODE = 12
+"""What it costs to select an event, in offers of an event to a run: it takes memory."""
+RUNS_KEPT = 64
+"""So many runs of a partition go on, the oldest, when the account is empty."""
 
 _END = -1
 _START = -2  # stands after the runs of a chain for the one that the event at hand may begin
@@ -265,6 +275,16 @@ def advance(
             or match_fields.shape[0] - counters[N_MATCHES] < 2 * n_offers
         ):
             return place
+        # ---- what the event may cost: runs that nobody has paid for are given up
+        due = first_position + at + 1 - counters[AT_POSITION]
+        counters[BALANCE] = min(scalars[CAPACITY], counters[BALANCE] + scalars[RATE] * max(due, 0))
+        counters[AT_POSITION] += max(due, 0)
+        if n_offers > max(counters[BALANCE], RUNS_KEPT):
+            counters[N_CUT] += 1
+            kept = max(counters[BALANCE], RUNS_KEPT)
+            for chain in range(max(partition, 0), partition + 1 if partition >= 0 else unbound + 1):
+                kept -= _keep_oldest(runs, free, chains, counters, chain, max(kept, 0))
+        counters[BALANCE] -= n_offers
         # ---- the event stands at the end of the store, to be overwritten if nothing selects it
         t_ms[row] = t
         partition_of[row] = partition
@@ -436,6 +456,7 @@ def advance(
                 )
             ):  # fmt: skip
                 _unlink_merged(runs, free, chains, counters, chain)
+        counters[BALANCE] -= WORK_PER_NODE * (counters[N_NODES] - n_nodes)
         if negates or counters[N_NODES] > n_nodes:
             for negation in range(n_negations):
                 negated[negation, row] = batch_roles[2 * n_steps + negation, place]
@@ -508,6 +529,22 @@ def _unlink(runs, free, chains, counters, chain, before, run):
     counters[N_FREE] += 1
     counters[N_LIVE] -= 1
     chains[chain, CHAIN_LENGTH] -= 1
+
+
+@leaf
+def _keep_oldest(runs, free, chains, counters, chain, most):
+    """Give up the runs of a chain but for the `most` oldest; how many stay."""
+    n, before = 0, _END
+    run = chains[chain, CHAIN_HEAD]
+    while run != _END:
+        following = runs[run, NEXT]
+        if n < most:
+            n += 1
+            before = run
+        else:
+            _unlink(runs, free, chains, counters, chain, before, run)
+        run = following
+    return n
 
 
 @leaf

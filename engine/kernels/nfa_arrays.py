@@ -9,8 +9,8 @@ n steps, m negations, k programs, r registers, p partitions, c capacity, b event
 - loops int64 (k, 2): the component over whose events a program runs, -1 for none; and over which
   of them, `opcodes.OVER_ALL` and so on.
 - negations int64 (m, 4): AFTER, DECIDED_AT, FIRST_ABSENT, LAST_ABSENT (programs that are not local).
-- returns int64: program numbers. scalars int64 (7,): HAVING (a program or -1), N_REGISTERS, WITHIN, STRICT_TIES,
-  STRATEGY, HAS_BROADCAST, MERGES.
+- returns int64: program numbers. scalars int64 (9,): HAVING (a program or -1), N_REGISTERS, WITHIN, STRICT_TIES,
+  STRATEGY, HAS_BROADCAST, MERGES, CAPACITY and RATE of the account (`engine.matching.work`).
 - live int64 (., 3): what later predicates read of a run: LIVE_KIND (VALUE of a register's event, SLOT, PLACE of a
   register's event), LIVE_OF (register or slot), LIVE_COLUMN. live_states int64 (n, 3): FIRST_LIVE, LAST_LIVE into it
   for a run whose last event is of that component, and whether such runs are MERGEABLE.
@@ -32,7 +32,8 @@ n steps, m negations, k programs, r registers, p partitions, c capacity, b event
   history of the run that started last, ROW the node of the other one's, BRANCH the row with which that one started.
 - match_fields int64 (c, 4): HEAD, PARTITION, FIRST_ROW (of the history that started last), LAST_ROW; match_rows,
   match_aggregates (wide only if matches wait for the watermark), match_values: completed matches.
-- counters int64 (9,): N_FREE, N_NODES, N_MATCHES, N_LIVE, N_STORED, N_BEGUN, N_MERGED, STAMP, N_OFFERED.
+- counters int64 (12,): N_FREE, N_NODES, N_MATCHES, N_LIVE, N_STORED, N_BEGUN, N_MERGED, STAMP, N_OFFERED; the account:
+  BALANCE, AT_POSITION up to which it has been paid in, N_CUT: events whose runs were given up since it was empty.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ STRICT_TIES = 3
 STRATEGY = 4
 HAS_BROADCAST = 5
 MERGES = 6
+CAPACITY = 7
+RATE = 8
 
 # Strategies.
 SKIP_TILL_NEXT_MATCH = 0
@@ -128,7 +131,10 @@ N_BEGUN = 5
 N_MERGED = 6
 STAMP = 7
 N_OFFERED = 8
-N_COUNTERS = 9
+BALANCE = 9
+AT_POSITION = 10
+N_CUT = 11
+N_COUNTERS = 12
 
 
 class MatchArrays(NamedTuple):

@@ -32,6 +32,11 @@ BROADCAST = -1
 MOST_COMPARED = 1024
 """Candidates of which each is compared with each before the search."""
 
+FREE_LOOKS = 4
+"""So many looks at each event around a first one are not paid for: any search has them."""
+PER_MATCH_EVENTS = 8
+"""So many events of a match cost as much as the match itself."""
+
 _UNKNOWN = 2.0
 """Above all confidences: that of a pair's ends alone takes too many combinations of offsets."""
 
@@ -43,7 +48,8 @@ component by component, shorter ones first."""
 
 @kernel
 def list_shared(
-    tables, events, begin_ok, take_ok, members, starts, pairs, ranks, longest_ms, threshold, per_pair, budget, capacity
+    tables, events, begin_ok, take_ok, members, starts, pairs, ranks, longest_ms, threshold, per_pair, budget, account,
+    per_match, capacity,
 ):  # fmt: skip
     """The matches of the pairs, int64 (n, 3): first, last, partition, those of one first event and partition together.
 
@@ -51,7 +57,9 @@ def list_shared(
     types. members, starts: rows that may stand between, grouped by partition, each group in stream order. ranks: int64
     (n_rows,), matches of a pair come in the order of their events' ranks, component by component. longest_ms: of any
     interval. threshold: matches have confidence > 0 and at least this. per_pair: conditions on a prefix read the last
-    event. budget: events looked at for one first event. capacity: matches at most.
+    event. budget: events looked at for one first event, as far as account[0] pays for them; a few looks at each event
+    around it cost nothing. per_match: what a match costs, and as much again for PER_MATCH_EVENTS events of it.
+    capacity: matches at most.
 
     Returns (status, node_parent int32, node_row int64, node_step int32, match_node int32, match_pair int64,
     confidences float64): a match is the path to its node and then the last event of its pair, unless that is the first
@@ -129,6 +137,8 @@ def list_shared(
         in_chain = np.zeros(n, np.bool_)
         copy_to(registers, 0, scratch)
         copy_to(aggregates, 0, scratch_aggregates)
+        free_work = FREE_LOOKS * (n + 1)
+        most_work = free_work + min(budget, max(account[0], 0))
         n_work = 0
         depth = 0
         while depth >= 0:
@@ -186,7 +196,7 @@ def list_shared(
                             break
                     k += 1
             n_work += k - was + 1
-            if n_work > budget:
+            if n_work > most_work:
                 status = OUT_OF_BUDGET
                 break
             if k >= n:
@@ -279,6 +289,7 @@ def list_shared(
                     match_pair[n_matches] = pair
                     confidences[n_matches] = confidence
                     n_matches += 1
+                    n_work += per_match + per_match * (depth + 2) // PER_MATCH_EVENTS
             if not member[k] or (target == final and not tables.kleene[final]) or events.lo_ms[j] > latest_ms:
                 continue
             if new_mass * endings[target, k] < least:
@@ -294,6 +305,7 @@ def list_shared(
             following[depth] = 0
             mass[depth] = new_mass
             node[depth] = -1
+        account[0] -= max(n_work - free_work, 0)
     return (
         status,
         node_parent[:n_nodes],

@@ -21,7 +21,8 @@ class Limits:
     as `capped`. `work_budget`: elementary search steps spent on one (first, last) pair of a collapsed or counted row
     before its count becomes a lower bound; where a pattern is no plain sequence, on one event of the stream, as far as
     the stream has paid for it (`engine.matching.work`): what is left out there is the same for every division into
-    batches. `max_listed`: matches of one `advance` that an output form is made from where it needs them listed.
+    batches. Listing and counting of plain sequences together, and offers of events to runs, are paid for alike, in
+    multiples of it. `max_listed`: matches of one `advance` that an output form is made from where it needs them listed.
     `merge_runs`: runs whose future is the same go on as one (SASE+ section 5.3); the matches are the same without it.
     `possibilities`: rows over imprecise events carry what P(at least one match) is evaluated from
     (`MatchRow.possible`); it costs time for each of them.

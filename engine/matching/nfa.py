@@ -6,6 +6,7 @@ A match is decided when its last event arrives, a trailing negation when the wat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from engine.matching.neighbours import Neighbours
 from engine.matching.plan_arrays import plan_arrays
 from engine.matching.promise import promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, needs_results
-from engine.matching.rows import MatchRow, first_rows
+from engine.matching.rows import MatchRow, first_rows, joined_rows
 from engine.matching.run_histories import Histories
 from engine.matching.run_memory import RunMemory, joined, keys_of, where
 from engine.matching.run_partitions import RunPartitions
@@ -34,11 +35,14 @@ from engine.matching.run_rows import RunRows
 from engine.matching.run_store import RunStore
 from engine.matching.store import MovesBack
 from engine.matching.stream import StreamColumns
+from engine.matching.work import WorkAccount
 from engine.plan.implied_key import implied_key
 from engine.plan.model import Plan
 from engine.plan.programs import Programs
 
 _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
+_OFFERS_PER_STEP = 10
+"""Offers of an event to a run in the time of one step of the work budget."""
 _MOSTLY = 0.75  # nor is state of which such a share would stay
 
 
@@ -50,10 +54,10 @@ class NfaRuntime:
         self.plan = plan
         self.limits = limits
         self.n_rejected = 0
-        self.n_unfinished = 0  # runs are followed to their end
         self._filter = EarlyFilter(plan, interner)
         self._neighbours = Neighbours(plan) if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY else None
-        self._arrays = plan_arrays(plan, interner, merges=limits.merge_runs)
+        work = WorkAccount(limits.work_budget, _OFFERS_PER_STEP)
+        self._arrays = plan_arrays(plan, interner, work, merges=limits.merge_runs)
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
         self._memory = RunMemory(
             plan.programs.n_registers,
@@ -62,6 +66,7 @@ class NfaRuntime:
             len(plan.negations),
             waits=self._waits,
         )
+        self._memory.counters[na.BALANCE] = work.terms[1]
         self._pending = self._memory.no_matches()
         self.kernels = KernelSet()
         self._results = results
@@ -90,6 +95,11 @@ class NfaRuntime:
         return len(self.store)
 
     @property
+    def n_unfinished(self) -> int:
+        """See `Runtime.n_unfinished`: events at which runs were given up, and what output forms left out."""
+        return self._memory.count(na.N_CUT) + (0 if self._results is None else self._results.n_unfinished)
+
+    @property
     def n_runs(self) -> int:
         """Runs alive; those that have been merged are one."""
         return self._memory.count(na.N_LIVE)
@@ -111,12 +121,16 @@ class NfaRuntime:
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Imprecise events are refused and counted in `n_rejected`."""
+        n_cut = self._memory.count(na.N_CUT)
         completed = self._decided(joined([self._pending, *self._run(stream)]), watermark_ms)
+        is_cut = self._memory.count(na.N_CUT) > n_cut
         rows: Sequence[MatchRow] = []
         if self._results is not None or len(completed.fields):
             histories = Histories.of(self._memory.nodes, self.store.t_lo_ms, completed, self.plan.within_ms)
-            formed = None if self._results is None else self._formed(self._results, histories, stream, watermark_ms)
-            rows = self._rows(histories) if formed is None else formed
+            if self._results is None:
+                rows = self._rows(histories, is_cut=is_cut)
+            else:
+                rows = self._formed(self._results, histories, stream, watermark_ms, is_cut=is_cut)
         if self._size >= self._compact_at:
             self._compact(watermark_ms)
         return rows
@@ -145,6 +159,7 @@ class NfaRuntime:
         n_nodes, n_stored = memory.n_nodes, memory.count(na.N_STORED)
         store.reserve(n_stored, n, self._n_usual)
         completed: list[na.MatchArrays] = []
+        n_completed, most = 0, self._n_told
         start = 0
         while start < n:
             matches = memory.matches
@@ -158,7 +173,10 @@ class NfaRuntime:
                 memory.nodes, matches.fields, matches.rows, matches.aggregates, matches.values,
                 memory.counters, first_position, start,
             )  # fmt: skip
-            completed.append(memory.take_matches())
+            matches = memory.take_matches()
+            n_completed += len(matches.fields)
+            if n_completed - len(matches.fields) <= most:  # those of later events are not told
+                completed.append(matches)
             if start < n:
                 memory.grow()
                 if memory.count(na.N_STORED) == len(store.t_lo_ms):
@@ -187,22 +205,28 @@ class NfaRuntime:
         )  # fmt: skip
         return where(matches, stands)
 
-    def _rows(self, histories: Histories) -> Sequence[MatchRow]:
+    @property
+    def _n_told(self) -> int:
+        """So many matches of one step are told at most, the first in listing order."""
+        if self._waits or self.plan.limit is not None:
+            return 2**62  # some may be none, or of one time with the first
+        return self.limits.max_rows if self._results is None else self.limits.max_listed
+
+    def _rows(self, histories: Histories, *, is_cut: bool) -> Sequence[MatchRow]:
         if self.plan.limit is not None:
             histories = histories.chosen(_first_in_time(histories, self.plan.limit + 1))
         most = self.limits.max_rows
-        return first_rows(RunRows(self.plan, self.store.as_it_is(), histories.chosen(slice(0, most + 1))), most)
+        rows = first_rows(RunRows(self.plan, self.store.as_it_is(), histories.chosen(slice(0, most + 1))), most)
+        return joined_rows([rows[:-1], [replace(rows[-1], capped=True)]]) if is_cut and len(rows) else rows
 
     def _formed(
-        self, results: TakesMatches, histories: Histories, stream: StreamColumns, watermark_ms: int
+        self, results: TakesMatches, histories: Histories, stream: StreamColumns, watermark_ms: int, *, is_cut: bool
     ) -> Sequence[MatchRow]:
         """The rows of an output form, from at most `limits.max_listed` matches."""
         most = self.limits.max_listed
         listed = histories.chosen(slice(0, most)).listed()
-        unfinished = histories.n_matches > most
-        rows = results.take(Matches.of_store(self.store, listed, unfinished=unfinished), stream, watermark_ms)
-        self.n_unfinished = results.n_unfinished
-        return rows
+        unfinished = histories.n_matches > most or is_cut
+        return results.take(Matches.of_store(self.store, listed, unfinished=unfinished), stream, watermark_ms)
 
     # ------------------------------------------------------------- compaction
 

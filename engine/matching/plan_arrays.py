@@ -11,6 +11,7 @@ from engine.kernels import nfa_arrays
 from engine.kernels.types import Int32Array
 from engine.language import ast
 from engine.matching.interner import Interner
+from engine.matching.work import WorkAccount
 from engine.plan.liveness import Live, live
 from engine.plan.model import EdgePredicates, Plan
 
@@ -37,7 +38,7 @@ class PlanArrays(NamedTuple):
     scalars: Int64Array
 
 
-def plan_arrays(plan: Plan, interner: Interner, *, merges: bool) -> PlanArrays:
+def plan_arrays(plan: Plan, interner: Interner, work: WorkAccount, *, merges: bool) -> PlanArrays:
     """The arrays of `plan` with strings coded as `interner` does; `merges`: equivalent runs are merged."""
     programs = plan.programs
     loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))
@@ -69,6 +70,7 @@ def plan_arrays(plan: Plan, interner: Interner, *, merges: bool) -> PlanArrays:
                 _STRATEGIES[plan.strategy],
                 bool(plan.broadcast),
                 merges,
+                *work.terms[1:],
             ],
             np.int64,
         ),

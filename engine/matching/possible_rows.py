@@ -17,6 +17,7 @@ from engine.kernels.skew_events import time_distribution
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, Listing
+from engine.matching.work import WorkAccount
 from engine.uncertainty.existence import AtLeastOne, at_least_one
 from engine.uncertainty.possibilities import (
     Conditions,
@@ -87,7 +88,7 @@ class PossibleRows:
 
     def _listed(self, counted: Counted, confidence: float) -> Possibilities:
         near = counted.near
-        listing = Listing(self._context, self._threshold, _MAX_LISTED, max(1, self._work_budget // 50))
+        listing = Listing(self._context, self._threshold, _MAX_LISTED, WorkAccount(max(1, self._work_budget)))
         matches = listing.of_pair((near.first, near.last, near.partition), _MAX_LISTED) if self._left > 0 else []
         found = self._of_chains(matches) if matches else None
         if found is None:

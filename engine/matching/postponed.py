@@ -33,7 +33,7 @@ from engine.matching.possible_pairs import PossibleBlock, PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
 from engine.matching.postponed_counting import Counting
-from engine.matching.postponed_listing import Listing, Pair, merged_sets, non_overlapping
+from engine.matching.postponed_listing import LISTING_TIMES, PER_MATCH, Listing, merged_sets, non_overlapping
 from engine.matching.postponed_results import matches_of, matches_of_blocks
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
@@ -42,6 +42,7 @@ from engine.matching.results import Results, TakesMatches, bound_variables, sele
 from engine.matching.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.store import EventStore, MovesBack
 from engine.matching.stream import StreamColumns
+from engine.matching.work import WorkAccount
 from engine.plan.enclosed import EnclosedForm, enclosed_form
 from engine.plan.independent import IndependentForm, OtherForm, independent_form
 from engine.plan.model import Plan
@@ -77,6 +78,8 @@ class PostponedRuntime:
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
+        self._work = WorkAccount(self.limits.work_budget, LISTING_TIMES)
+        self._n_seen = 0
         self.sink: RowSink | None = None
         """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
@@ -143,6 +146,8 @@ class PostponedRuntime:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
         start = self._intake.take_in(stream)
+        self._n_seen += len(stream)
+        self._work.allowance_at(self._n_seen - 1)
         if self._independent is not None and self._is_at_once:
             rows = self._decide_at_once(self._independent, start)
         else:
@@ -217,15 +222,12 @@ class PostponedRuntime:
             )  # fmt: skip
             return found
 
-        def between(of: Int64Array, after: int, before: int) -> list[Pair]:
-            return _as_pairs(found_between(of, after, before))
-
         possible = None
         if self.limits.possibilities and self.store.n_imprecise:
             possible = PossibleRows(context, self._threshold, self.limits.work_budget)
         if self._results is not None:
             threshold = 0.0 if self.plan.output is ast.Output.SETS else self._threshold
-            listing = Listing(context, threshold, self.limits.max_listed, self.limits.work_budget)
+            listing = Listing(context, threshold, self.limits.max_listed, self._work, PER_MATCH)
             some = len(lasts) and len(firsts.rows)
             pairs_due = found_between(lasts, after_ms, before_ms) if some else np.empty((0, 3), np.int64)
             matches = self._listed(context, listing, pairs_due, possible)
@@ -247,20 +249,20 @@ class PostponedRuntime:
                     break
             return first_rows(joined_rows(parts), most)
         threshold = 0.0 if output is ast.Output.SETS else self._threshold
-        listing = Listing(context, threshold, self.limits.max_rows + 1, self.limits.work_budget)
+        listing = Listing(context, threshold, self.limits.max_rows + 1, self._work)
         if output in (ast.Output.SETS, ast.Output.NON_OVERLAPPING):
             due = hi[lasts] + reach_ms
             lasts = lasts[(due >= after_ms) & (due < before_ms)]
 
-            def all_of(of: Int64Array) -> list[Pair]:
-                return between(of, -(2**62), 2**63 - 1)
+            def all_of(of: Int64Array) -> Int64Array:
+                return found_between(of, -(2**62), 2**63 - 1)
 
             if output is ast.Output.SETS:
                 found = merged_sets(listing, lasts, all_of, self._threshold)
             else:
                 found = list(non_overlapping(listing, lasts, all_of, self._ends_ms))
         elif self.plan.negations or (possible is not None and output is not ast.Output.TOP):
-            found = listing.matches(between(lasts, after_ms, before_ms))
+            found = listing.matches(found_between(lasts, after_ms, before_ms))
         else:
             return self._columns(listing, found_between(lasts, after_ms, before_ms))
         ordered = rows.of_matches(found)
@@ -275,7 +277,7 @@ class PostponedRuntime:
     ) -> Matches:
         """What selections and output forms over listed matches take."""
         if self.plan.negations or possible is not None:
-            found = listing.matches(_as_pairs(decided))
+            found = listing.matches(decided)
             return matches_of(context, found, unfinished=listing.unfinished, possible=possible)
         blocks = listing.blocks(decided)
         return matches_of_blocks(context, blocks, unfinished=listing.unfinished)
@@ -324,7 +326,7 @@ class PostponedRuntime:
     ) -> list[tuple[int, MatchRow]]:
         """The rows of those pairs that have matches, by their numbers: the first `most`."""
         collapsed = self.plan.output is ast.Output.COLLAPSED
-        counting = Counting(context, self._threshold, self.limits.work_budget, collapsed)
+        counting = Counting(context, self._threshold, self.limits.work_budget, collapsed, self._work)
         result: list[tuple[int, MatchRow]] = []
         for number, counted in counting.of_pairs(decided[numbers], most):
             result.append((int(numbers[number]), rows.of_pair(counted, collapsed)))
@@ -375,7 +377,11 @@ class PostponedRuntime:
         n = len(self.store)
         some_row = {int(p): row for row, p in enumerate(self.store.partition[:n])}
         ends = {some_row[p]: end for p, end in self._ends_ms.items() if p in some_row}
-        meta = {"version": str(_STATE_VERSION), "watermark_ms": str(self._watermark_ms)}
+        meta = {
+            "version": str(_STATE_VERSION),
+            "watermark_ms": str(self._watermark_ms),
+            "work": self._work.save(),
+        }
         return {
             "events": self.store.save(),
             "ends": pa.table(
@@ -399,6 +405,9 @@ class PostponedRuntime:
         self._compiled = compile_tables(self.plan, self._interner)
         self._independent = self._independent_pairs()
         self._watermark_ms = int(meta[b"watermark_ms"])
+        if b"work" in meta:  # states of before had no account
+            self._work.restore(meta[b"work"].decode())
+            self._n_seen = self._work.position
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}
         self._best = state["best"].column("confidence").to_pylist()
@@ -414,10 +423,6 @@ def _form_of(plan: Plan) -> IndependentForm | None:
 def _enclosed_of(plan: Plan) -> EnclosedForm | None:
     form = enclosed_form(plan)
     return None if isinstance(form, OtherForm) else form
-
-
-def _as_pairs(found: Int64Array) -> list[Pair]:
-    return [(first, last, partition) for first, last, partition in found.tolist()]
 
 
 __all__ = ["PostponedRuntime"]

@@ -13,7 +13,8 @@ from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
 from engine.matching.counted_chains import ChainCount, CountedChains
 from engine.matching.postponed_context import Context, Neighbourhood, refused_skew
-from engine.matching.postponed_listing import Pair
+from engine.matching.postponed_listing import LISTING_TIMES, PER_CANDIDATE, PER_PAIR, Pair
+from engine.matching.work import WorkAccount
 
 _LABELS_PER_TRIPLE = 16
 """Steps allowed per triple of candidates where the work is polynomial: three events and a bounded count."""
@@ -48,10 +49,13 @@ class Counted:
 class Counting:
     """Counts pairs of one context."""
 
-    def __init__(self, context: Context, threshold: float, work_budget: int, with_candidates: bool) -> None:
+    def __init__(
+        self, context: Context, threshold: float, work_budget: int, with_candidates: bool, account: WorkAccount
+    ) -> None:
         self.context = context
         self.threshold = threshold
-        self.work_budget = work_budget
+        self._budget = work_budget
+        self._account = account
         self.with_candidates = with_candidates
         self.n_unfinished = 0
         self._n_work = 0
@@ -76,6 +80,9 @@ class Counting:
         shares = self._chains is not None and any(self._chains.shared_by)
         n_found = start = 0
         while start < len(pairs) and n_found < most:
+            if not self._account.left:
+                self.n_unfinished += 1
+                return
             n = min(max(most - n_found, start), _PAIRS_TOGETHER) if shares else 1
             for number, counted in enumerate(self._together(pairs[start : start + n]), start):
                 if counted is not None:
@@ -125,7 +132,19 @@ class Counting:
 
         A pair whose work ends before its first match is found counts in `n_unfinished`.
         """
+        before = self.n_work
         near = self.context.neighbourhood(*pair)
+        counted = self._of_neighbourhood(near)
+        n_around = len(near.candidates) + len(near.negated)
+        self._account.settle(LISTING_TIMES * (self.n_work - before) + PER_CANDIDATE * n_around + PER_PAIR)
+        return counted
+
+    @property
+    def work_budget(self) -> int:
+        """Steps that one pair may take."""
+        return max(min(self._budget, self._account.left // LISTING_TIMES), 1)
+
+    def _of_neighbourhood(self, near: Neighbourhood) -> Counted | None:
         counted = self._by_chains(near)
         if counted is None and self.context.compiled.countable and self._is_independent(near):
             counted = self._by_labels(near)

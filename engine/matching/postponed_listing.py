@@ -12,15 +12,30 @@ from engine.kernels.ordering import may_precede
 from engine.kernels.postponed_search import COMPLETE, REFUSED_SKEW, TOLERANCE, search
 from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.shared_listing import ListedBlock, SharedListing
+from engine.matching.work import WorkAccount
 
-_BUDGET_FACTOR = 50
-"""Listing may take this many times the steps of counting one pair before it stops and says so."""
+LISTING_TIMES = 25
+"""Steps of listing in the time of one of the work budget's."""
+
+PER_MATCH = 400
+"""Steps in the time that an output form takes for one match: some microseconds."""
+
+PER_CANDIDATE = 2
+PER_PAIR = 1_000
+"""Steps in the time that a search takes before its first one: by event around the pair, and in all."""
+_PER_STEP = 3
+"""Steps of the shared search in the time of one that looks for negated events."""
+_NEGATED_PER_STEP = 8
+"""So many negated events around a pair are looked at in the time of a step, for each match."""
+
+_TOGETHER = 1_024
+"""Pairs that are made into numbers of Python at once."""
 
 Pair = tuple[int, int, int]
 """First row, last row, partition."""
 
-PairsOf = Callable[[Int64Array], list[Pair]]
-"""From rows that may be last to the pairs that end in them."""
+PairsOf = Callable[[Int64Array], Int64Array]
+"""From rows that may be last to the pairs that end in them, int64 (n, 3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +64,17 @@ class Listing:
     context: Context
     threshold: float
     max_matches: int
-    work_budget: int
+    work: WorkAccount
+    per_match: int = 0
     unfinished: bool = False
 
-    def matches(self, pairs: Sequence[Pair]) -> list[Listed]:
+    def matches(self, pairs: Int64Array) -> list[Listed]:
         """The matches of all pairs, at most `max_matches`."""
         if not self.context.plan.negations:
-            return self._shared(np.array(pairs, np.int64).reshape(-1, 3), self.max_matches)
+            return self._shared(pairs, self.max_matches)
         found: list[Listed] = []
-        for pair in pairs:
-            if len(found) >= self.max_matches:
+        for pair in one_by_one(pairs):
+            if len(found) >= self.max_matches or not self.work.left:
                 self.unfinished = True
                 break
             found += self.of_pair(pair, self.max_matches - len(found))
@@ -79,7 +95,7 @@ class Listing:
         return found
 
     def _listing(self, capacity: int) -> SharedListing:
-        return SharedListing(self.context, self.threshold, capacity, self.work_budget * _BUDGET_FACTOR)
+        return SharedListing(self.context, self.threshold, capacity, self.work, self.per_match)
 
     def _shared(self, pairs: Int64Array, capacity: int) -> list[Listed]:
         listing = self._listing(capacity)
@@ -90,14 +106,21 @@ class Listing:
     def of_pair(self, pair: Pair, capacity: int) -> list[Listed]:
         """The matches of one pair, at most `capacity`."""
         context = self.context
+        if not self.work.left:
+            self.unfinished = True
+            return []
         if not context.plan.negations:
+            self.work.settle(PER_PAIR + PER_CANDIDATE * abs(pair[1] - pair[0]))
             return self._shared(np.array([pair], np.int64), capacity)
         near = context.neighbourhood(*pair)
-        status, n, _, confidences, offsets, chain, steps, _ = search(
+        per_step = _PER_STEP + len(near.negated) // _NEGATED_PER_STEP
+        status, n, n_work, confidences, offsets, chain, steps, _ = search(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.masks.negated,
             near.candidates, near.blocks, near.negated, near.first, near.last, self.threshold,
-            self.work_budget * _BUDGET_FACTOR, capacity, True,
+            max(self.work.left // per_step, 1), capacity, True,
         )  # fmt: skip
+        n_around = len(near.candidates) + len(near.negated)
+        self.work.settle(per_step * n_work + PER_CANDIDATE * n_around + PER_PAIR + self.per_match * n)
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         self.unfinished |= status != COMPLETE
@@ -111,6 +134,12 @@ class Listing:
             )
             for k in range(n)
         ]
+
+
+def one_by_one(pairs: Int64Array) -> Iterator[Pair]:
+    """Pairs, int64 (n, 3), as numbers."""
+    for start in range(0, len(pairs), _TOGETHER):
+        yield from map(tuple, pairs[start : start + _TOGETHER].tolist())
 
 
 def _listed(block: ListedBlock) -> Iterator[Listed]:
@@ -127,8 +156,14 @@ def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshol
     A set is decided with the event of its last component that is latest in (t_hi, row): `lasts` are those. The other
     orders of the set may end in events that overlap it.
     """
+    if not listing.context.longest_ms:  # one order each
+        listing.threshold = threshold
+        return listing.matches(pairs_of(lasts))
     result: list[Listed] = []
     for owner in lasts:
+        if not listing.work.left:
+            listing.unfinished = True
+            break
         groups: dict[object, list[Listed]] = {}
         pairs = pairs_of(_rivals(listing.context, int(owner)))
         for match in listing.matches(pairs):
@@ -201,7 +236,7 @@ def non_overlapping(
     lo, hi = context.events.lo_ms, context.events.hi_ms
     for last in sorted(lasts.tolist(), key=lambda row: (hi[row], row)):
         by_partition: dict[int, list[Pair]] = {}
-        for pair in pairs_of(np.array([last], np.int64)):
+        for pair in one_by_one(pairs_of(np.array([last], np.int64))):
             by_partition.setdefault(pair[2], []).append(pair)
         for partition, pairs in by_partition.items():
             for pair in sorted(pairs, key=lambda p: (lo[p[0]], p[0])):
@@ -217,6 +252,10 @@ def non_overlapping(
 
 
 __all__ = [
+    "LISTING_TIMES",
+    "PER_CANDIDATE",
+    "PER_MATCH",
+    "PER_PAIR",
     "Listed",
     "Listing",
     "Pair",
@@ -226,4 +265,5 @@ __all__ = [
     "listing_order",
     "merged_sets",
     "non_overlapping",
+    "one_by_one",
 ]

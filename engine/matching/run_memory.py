@@ -20,7 +20,7 @@ _MOST_AHEAD = 8192
 _MANY = 65_536  # arrays of so much grow by three times their length: what is not used of it takes no memory
 _ROOMY = 8  # arrays that are so many times too large are given up
 _MOST_MATCHES = 65_536  # as many are handed over at once, unless one event completes more
-_SINCE_START = (na.N_BEGUN, na.N_MERGED, na.N_OFFERED)
+_SINCE_START = (na.N_BEGUN, na.N_MERGED, na.N_OFFERED, na.BALANCE, na.AT_POSITION)
 
 
 class RunMemory:
@@ -245,7 +245,9 @@ class RunMemory:
             runs.column("unbound").to_numpy(),
         )
         for counter in _SINCE_START:
-            self.counters[counter] = int(runs.schema.metadata[str(counter).encode()])
+            saved = runs.schema.metadata.get(str(counter).encode())
+            if saved is not None:  # states of before had no account
+                self.counters[counter] = int(saved)
         waiting = self.no_matches()
         return na.MatchArrays(
             *(

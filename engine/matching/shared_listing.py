@@ -18,10 +18,14 @@ from engine.matching.output_forms import RANK_STEP, ranked_confidence
 from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.rows import MatchRow
 from engine.matching.store import EventStore, StoredEvents
+from engine.matching.work import WorkAccount
 from engine.plan.model import Plan
 
 _PARTS = 8
 """Into so many the last events are divided when there is no room for the matches of all."""
+
+_PER_PAIR = 25
+"""Steps in the time that a pair takes before its search, where it is searched again."""
 
 _MOST_ROUNDS = 64
 """Searches for the most confident matches, each with a higher threshold."""
@@ -133,13 +137,14 @@ class ListedBlock(OneByOne):
 class SharedListing:
     """Lists the matches of pairs of a plan without negations; `unfinished` is set when a bound stopped it.
 
-    max_matches: of one call. budget: events looked at for one first event.
+    max_matches: of one call. work: what pays for the search. per_match: what a match costs.
     """
 
     context: Context
     threshold: float
     max_matches: int
-    budget: int
+    work: WorkAccount
+    per_match: int = 0
     unfinished: bool = False
 
     def blocks(self, pairs: Int64Array) -> list[ListedBlock]:
@@ -153,8 +158,9 @@ class SharedListing:
             some = waiting.pop()
             block, is_full = self._search(some, ranks, left, self.threshold)
             lasts = np.unique(some[:, 1])
-            if is_full and len(lasts) > 1:
+            if is_full and len(lasts) > 1 and self.work.left:
                 # Those of the earlier last events come first: as many as there is room for.
+                self.work.settle(_PER_PAIR * (1 + int(block.match_pair.max(initial=0))))
                 parts = [own for own in np.array_split(lasts, _PARTS) if len(own)]
                 waiting += [some[(some[:, 1] >= own[0]) & (some[:, 1] <= own[-1])] for own in reversed(parts)]
                 continue
@@ -203,7 +209,7 @@ class SharedListing:
         status, node_parent, node_row, node_step, match_node, match_pair, confidence = list_shared(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
             context.members.starts, ordered, ranks, context.longest_ms, threshold, context.compiled.reads_last,
-            self.budget, capacity,
+            self.work.terms[0], self.work.account, self.per_match, capacity,
         )  # fmt: skip
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)

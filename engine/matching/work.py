@@ -22,7 +22,9 @@ class WorkAccount:
     (`engine.kernels.automaton_search.allowance_at`).
     """
 
-    def __init__(self, work_budget: int) -> None:
+    def __init__(self, work_budget: int, times: int = 1) -> None:
+        """`times`: how many of its steps are done in the time of one of the budget's."""
+        work_budget *= times
         self.terms: Int64Array = np.array(
             [work_budget, _SAVED * work_budget, max(work_budget // _EVENTS_PER_BUDGET, 1)], np.int64
         )
@@ -39,6 +41,16 @@ class WorkAccount:
     def settle(self, spent: int) -> None:
         """Pay for work that has been done."""
         self.account[0] -= spent
+
+    @property
+    def left(self) -> int:
+        """What is left for one search."""
+        return int(min(self.terms[0], max(self.account[0], 0)))
+
+    @property
+    def position(self) -> int:
+        """The place in the stream up to which it has been paid in."""
+        return int(self.account[1])
 
     def save(self) -> str:
         """State as text."""

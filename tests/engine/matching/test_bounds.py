@@ -14,10 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.kernels.nfa import RUNS_KEPT
+from engine.kernels.nfa_arrays import N_CUT
 from engine.matching.automaton import AutomatonRuntime
 from engine.matching.base import Limits
 from engine.matching.bindings import comparable
 from engine.matching.interner import Interner
+from engine.matching.nfa import NfaRuntime
+from engine.matching.postponed import PostponedRuntime
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from engine.matching.work import WorkAccount
@@ -223,3 +227,111 @@ def test_an_account_grows_with_the_stream_up_to_what_it_may_hold() -> None:
     again = WorkAccount(5_000)
     again.restore(account.save())
     assert again.account.tolist() == account.account.tolist() == [10_000, 10**9 + 1]
+
+
+# ------------------------------------------------------------------- runs
+
+RUNS = (
+    (query("SEQ(A a, B+ b[], B+ c[], C d)", NEXT, where="sum(b[].x) < sum(c[].x)"), "ABBB"),
+    (query("SEQ(B+ a[], B+ b[])", NEXT, where="sum(a[].x) <= sum(b[].x)"), "BBC"),
+    (query("SEQ(B+ a[], B+ b[], C c)", NEXT, "WITHIN 10 min OUTPUT COUNT", "sum(a[].x) < sum(b[].x)"), "BBBBN"),
+    (query("SEQ(B+ a[], B+ b[])", "strict_contiguity", where="sum(a[].x) <= sum(b[].x)"), "B"),
+)
+
+
+def n_cut(running: Running) -> int:
+    """Events at which runs were given up, since the start."""
+    return int(running.runtime._memory.count(N_CUT))
+
+
+@given(
+    st.sampled_from(RUNS), st.sampled_from((1, 5, 30)), st.integers(80, 160), st.sets(st.integers(1, 159), max_size=6),
+    st.sets(st.integers(0, 6)),
+)  # fmt: skip
+def test_runs_are_given_up_at_the_same_events_for_every_division(
+    case: tuple[str, str], budget: int, n_events: int, cuts: set[int], restarts: set[int]
+) -> None:
+    text, kinds = case
+    types, limits = (kinds * n_events)[:n_events], Limits(work_budget=budget)
+    expected = whole(text, types, limits)
+    running, n_before = Running(text, limits), 0
+    for step, (start, end) in enumerate(pairwise(sorted({0, n_events, *(cut for cut in cuts if cut < n_events)}))):
+        running.give(batch(types[start:end], first=start), FOREVER_MS if end == n_events else 10 * end)
+        if step in restarts and end < n_events:
+            n_before += n_cut(running)
+            running.restart()
+    assert [row.bindings for row in running.rows] == [row.bindings for row in expected.rows]
+    assert n_before + n_cut(running) == n_cut(expected)
+
+
+@pytest.mark.parametrize(("text", "types"), RUNS)
+def test_runs_are_paid_for_by_events(text: str, types: str) -> None:
+    n_events, budget = 1_000, 50
+    running = whole(text, (types * n_events)[:n_events], Limits(work_budget=budget))
+    runtime = running.runtime
+    assert isinstance(runtime, NfaRuntime)
+    assert runtime.n_unfinished > 0
+    assert len(running.rows) == 0 or running.rows[-1].capped
+    # Beside what is paid for each event is offered to the runs that always go on.
+    _, capacity, rate = WorkAccount(budget, 10).terms.tolist()
+    assert runtime.n_offered <= capacity + n_events * (rate + 2 * RUNS_KEPT)
+    free = whole(text, (types * 40)[:40], Limits(work_budget=2_000_000))
+    assert free.runtime.n_unfinished == 0
+    assert not any(row.capped for row in free.rows)
+
+
+# ------------------------------------------------------------- postponed construction
+
+POSTPONED = (
+    (query("SEQ(A a, B+ b[], C c)", where="sum(b[].x) < 0"), "ABBC"),
+    (query("SEQ(A a, B+ b[], C c)", rest="WITHIN 10 min SELECT FIRST"), "ABBC"),
+    (query("SEQ(A a, B+ b[], C c)", rest="WITHIN 10 min OUTPUT SETS"), "ABBC"),
+    (query("SEQ(A a, B+ b[], C c)", rest="WITHIN 10 min OUTPUT TOP 2 BY CONFIDENCE", where="sum(b[].x) < 0"), "ABBC"),
+    (query("SEQ(A a, B+ b[], C c)", rest="WITHIN 10 min OUTPUT NON_OVERLAPPING", where="sum(b[].x) < 0"), "ABBC"),
+    (query("SEQ(A a, B+ b[], !N n, C c)", where="sum(b[].x) < 0"), "ABBCN"),
+    (query("SEQ(A a, B+ b[], !N n)", where="b[i].x > b[i-1].x"), "ABBBN"),
+    (query("SEQ(A a, B+ b[], C c)", rest="WITHIN 10 min OUTPUT COUNT", where="sum(b[].x) < 0"), "ABBC"),
+    (query("SEQ(A a, B+ b[], !N n, C c)", rest="WITHIN 10 min OUTPUT COLLAPSED", where="sum(b[].x) < n.x"), "ABBCN"),
+)
+
+
+@pytest.mark.parametrize("width_ms", [0, 25])
+@pytest.mark.parametrize(("text", "types"), POSTPONED)
+def test_postponed_construction_is_paid_for_by_events(text: str, types: str, width_ms: int) -> None:
+    n_events, budget = 120, 40
+    running = whole(text, (types * n_events)[:n_events], Limits(work_budget=budget), width_ms=width_ms)
+    runtime = running.runtime
+    assert isinstance(runtime, PostponedRuntime)
+    assert runtime.n_unfinished > 0 or running.rows[-1].capped
+    # The last search notices that the work is spent at its next step, or after its preparation.
+    assert runtime._work.account[0] > -20_000
+
+
+@given(
+    st.sampled_from(POSTPONED), st.sampled_from((1, 20, 2_000_000)), st.integers(10, 24),
+    st.sets(st.integers(1, 23), max_size=4), st.sampled_from((0, 12)), st.booleans(),
+)  # fmt: skip
+def test_the_account_of_postponed_construction_goes_on_over_steps_and_restarts(
+    case: tuple[str, str], budget: int, n_events: int, cuts: set[int], width_ms: int, restarts: bool
+) -> None:
+    """Where nothing is cut, rows are the same for every division; else what is told are rows, and it is said."""
+    text, kinds = case
+    types = (kinds * n_events)[:n_events]
+    complete = whole(text, types, Limits(max_rows=10**6), width_ms=width_ms)
+    running = Running(text, Limits(work_budget=budget, max_rows=10**6))
+    n_unfinished = 0
+    for start, end in pairwise(sorted({0, n_events, *(cut for cut in cuts if cut < n_events)})):
+        given = batch(types[start:end], first=start, width_ms=width_ms)
+        running.give(given, FOREVER_MS if end == n_events else 10 * end)
+        if restarts and end < n_events:
+            account, n_unfinished = running.runtime._work.save(), n_unfinished + running.runtime.n_unfinished
+            running.restart()
+            assert running.runtime._work.save() == account
+    is_cut = n_unfinished + running.runtime.n_unfinished > 0 or any(row.capped for row in running.rows)
+    if "TOP" in text:
+        return  # told step by step: more than the best of all
+    found, expected = ([row.bindings for row in rows] for rows in (running.rows, complete.rows))
+    if is_cut and "OUTPUT" not in text and "FIRST" not in text:
+        assert all(bindings in expected for bindings in found)
+    if not is_cut:
+        assert found == expected
