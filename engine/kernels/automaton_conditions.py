@@ -39,6 +39,7 @@ from engine.kernels.automaton_tables import (
     UP_TO_LAST,
     VALUE_OF_FIRST,
     VALUE_OF_LAST,
+    WHOLE,
 )
 from engine.kernels.compiling import leaf
 from engine.kernels.opcodes import TRUE
@@ -129,7 +130,8 @@ def _load_terms(tables, columns, chain, n, condition, i):
         variable = tables.terms[t, TERM_VARIABLE]
         depth = tables.terms[t, TERM_DEPTH]
         n_events = _n_listed(chain, n, variable, depth)
-        if n_events == 0 and kind not in (COUNT_EVENTS, COUNT):
+        is_counted = kind in (COUNT_EVENTS, COUNT) and tables.terms[t, TERM_RANGE] == WHOLE
+        if n_events == 0 and not is_counted:
             return False
         if kind in (ONLY, FIRST_OF):
             chain.term_rows[t - first] = _nth(chain, n, variable, depth, np.int64(1))
