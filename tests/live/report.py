@@ -18,8 +18,8 @@ def lines(observed: Observed) -> Iterator[str]:
     for fault, alert in kept.verdict.found:
         delivery = next((d for d in observed.deliveries if d.alert_id == alert.id), None)
         told = _seconds(delivery.received_ms - fault.from_ms) if delivery else "-"
-        left = observed.ended_ms(fault.job_id) - alert.created_ms
-        stored = _seconds(alert.created_ms - fault.from_ms)
+        left = observed.ended_ms(fault.job_id) - alert.raised_ms
+        stored = _seconds(alert.raised_ms - fault.from_ms)
         yield f"{fault.fault:<18}{fault.query:<27}{stored:>13}{told:>14}{_seconds(left):>15}"
     for fault in kept.verdict.missed:
         yield f"{fault.fault:<18}{fault.query:<27}{'MISSED':>13} {_hit(fault)}"
