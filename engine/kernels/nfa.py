@@ -84,7 +84,7 @@ from engine.kernels.opcodes import (
     MAX_STACK,
     TRUE,
 )
-from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
+from engine.kernels.predicates import added, evaluate, is_of_nothing, reset_aggregates, update_aggregates
 
 WORK_PER_NODE = 12
 """What it costs to select an event, in offers of an event to a run: it takes memory."""
@@ -200,15 +200,17 @@ def advance(
                     if kind == AGG_COUNT:
                         run_aggregates[run, slot] = old + 1.0
                     elif kind == AGG_MEAN:
-                        mean = value if old != old else old + (value - old) / (run_aggregates[run, slot - 1] + 1.0)  # noqa: PLR0124
-                        run_aggregates[run, slot] = mean
-                        run_aggregates[run, slot + 1] = (
-                            0.0 if old != old else run_aggregates[run, slot + 1] + (value - old) * (value - mean)  # noqa: PLR0124
-                        )
+                        if is_of_nothing(old):
+                            run_aggregates[run, slot] = value
+                            run_aggregates[run, slot + 1] = value - value
+                        else:
+                            mean = added(old, (value - old) / (run_aggregates[run, slot - 1] + 1.0))
+                            run_aggregates[run, slot] = mean
+                            run_aggregates[run, slot + 1] += (value - old) * (value - mean)
+                    elif kind == AGG_SUM:
+                        run_aggregates[run, slot] = added(old, value)
                     elif old != old:  # noqa: PLR0124
                         run_aggregates[run, slot] = value
-                    elif kind == AGG_SUM:
-                        run_aggregates[run, slot] = old + value
                     elif kind == AGG_MIN:
                         run_aggregates[run, slot] = value if value < old else old
                     else:

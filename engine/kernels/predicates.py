@@ -140,6 +140,25 @@ def reset_aggregates(kinds, components, component, aggregates):
             aggregates[slot] = 0.0 if kind in (AGG_COUNT_EVENTS, AGG_COUNT) else np.nan
 
 
+UNDEFINED = math.copysign(math.nan, -1.0)
+"""What infinite numbers of both signs add up to: NULL whatever comes after, unlike the NaN of no values at all."""
+
+
+@leaf
+def is_of_nothing(aggregate):
+    """Whether a sum or mean has no value yet: NaN as `reset_aggregates` writes it, not `UNDEFINED`."""
+    return math.isnan(aggregate) and math.copysign(1.0, aggregate) > 0.0
+
+
+@leaf
+def added(total, value):
+    """The sum with a value, which is no NaN."""
+    if math.isnan(total):
+        return value if math.copysign(1.0, total) > 0.0 else total
+    result = total + value
+    return UNDEFINED if math.isnan(result) else result
+
+
 @leaf
 def update_aggregates(kinds, components, slot_columns, bases, component, columns, row, aggregates):
     """Add the event of `row` to the slots of one component.
@@ -162,7 +181,7 @@ def update_aggregates(kinds, components, slot_columns, bases, component, columns
                     if kind == AGG_COUNT:
                         aggregates[slot] = old + 1.0
                     elif kind == AGG_SUM:
-                        aggregates[slot] = value if math.isnan(old) else old + value
+                        aggregates[slot] = added(old, value)
                     elif kind == AGG_MIN:
                         aggregates[slot] = value if math.isnan(old) or value < old else old
                     elif kind == AGG_MAX:
@@ -170,10 +189,10 @@ def update_aggregates(kinds, components, slot_columns, bases, component, columns
                     elif kind == AGG_MEAN:
                         # The M2 slot follows and needs the mean before and after this event.
                         n = aggregates[slot - 1] + 1.0  # the count comes next
-                        if math.isnan(old):
+                        if is_of_nothing(old):
                             aggregates[slot] = value
-                            aggregates[slot + 1] = 0.0
+                            aggregates[slot + 1] = value - value  # an infinite one has no deviation
                         else:
-                            mean = old + (value - old) / n
+                            mean = added(old, (value - old) / n)
                             aggregates[slot] = mean
                             aggregates[slot + 1] += (value - old) * (value - mean)

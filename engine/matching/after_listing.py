@@ -190,15 +190,16 @@ def _aggregate(node: ast.Aggregate, rows: Sequence[int], match: Bound) -> _Value
     kernels: Mapping[str, Callable[[Float64Array], float]] = (
         _BUILT_IN if node.function in _BUILT_IN else registered_aggregates()
     )
-    result = float(kernels[node.function](numbers))
+    with np.errstate(all="ignore"):  # of infinite numbers
+        result = float(kernels[node.function](numbers))
     return None if math.isnan(result) else result
 
 
 _BUILT_IN: Mapping[str, Callable[[Float64Array], float]] = {
     "min": lambda values: float(values.min()),
     "max": lambda values: float(values.max()),
-    "sum": lambda values: float(values.sum()),
-    "avg": lambda values: float(values.mean()),
+    "sum": lambda values: float(np.add.accumulate(values)[-1]),  # one by one, as everywhere
+    "avg": lambda values: float(np.add.accumulate(values)[-1] / len(values)),
     "stddev": lambda values: float(values.std()),
 }
 

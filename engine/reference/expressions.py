@@ -1,4 +1,4 @@
-"""Values of expressions over bound events, in exact arithmetic and three-valued logic (DESIGN 3).
+"""Values of expressions over bound events, in the arithmetic of doubles and three-valued logic (DESIGN 3).
 
 NULL and NaN are one thing: unknown. A comparison with an unknown side is unknown, arithmetic with an unknown operand
 and division by zero are unknown. Aggregates leave unknown values out; over nothing they are unknown, but a count is 0.
@@ -119,10 +119,10 @@ def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent], aggreg
         case "sum":
             return _known(_sum(numbers))
         case "avg":
-            return _known(_sum(numbers) / len(numbers))
+            return _known(_rounded(_sum(numbers) / len(numbers)))
         case "stddev":
-            mean = _sum(numbers) / len(numbers)
-            variance = _sum([(number - mean) ** 2 for number in numbers]) / len(numbers)
+            mean = _total(numbers) / len(numbers)
+            variance = _total([(number - mean) ** 2 for number in numbers]) / len(numbers)
             return exact(_root(variance))
     if aggregate.function in aggregates:
         result = aggregates[aggregate.function]([float(number) for number in numbers])
@@ -134,11 +134,26 @@ def _aggregate(aggregate: ast.Aggregate, events: Sequence[ObservedEvent], aggreg
     )
 
 
+def _total(numbers: Sequence[Fraction | float]) -> Fraction | float:
+    """Without rounding."""
+    return sum(numbers, start=Fraction(0))
+
+
 def _sum(numbers: Sequence[Fraction | float]) -> Fraction | float:
+    """One number after the other, each sum rounded."""
     total: Fraction | float = Fraction(0)
     for number in numbers:
-        total += number
+        total = _rounded(total + number)
     return total
+
+
+def _rounded(number: Fraction | float) -> Fraction | float:
+    """The nearest double, ties to even (IEEE 754); infinite beyond all of them."""
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+    return Fraction(nearest) if math.isfinite(nearest) else nearest
 
 
 def _root(number: Fraction | float) -> float:
@@ -158,13 +173,13 @@ def _arithmetic(op: str, left: Value, right: Value) -> Value:
         return None
     match op:
         case "+":
-            return _known(left + right)
+            return _known(_rounded(left + right))
         case "-":
-            return _known(left - right)
+            return _known(_rounded(left - right))
         case "*":
-            return _known(left * right)
+            return _known(_rounded(left * right))
         case "/":
-            return _known(left / right) if right != 0 else None
+            return _known(_rounded(left / right)) if right != 0 else None
         case "%":
             return _remainder(left, right)
     raise AssertionError(f"operator {op!r} is not of the language")
@@ -176,7 +191,7 @@ def _remainder(left: Fraction | float, right: Fraction | float) -> Value:
         return None
     if not math.isfinite(right):
         return left
-    return left - right * math.trunc(Fraction(left) / Fraction(right))
+    return _rounded(left - right * math.trunc(Fraction(left) / Fraction(right)))
 
 
 def _compare(op: str, left: Value, right: Value) -> bool | None:

@@ -1,7 +1,8 @@
 """Clauses of a query for one pattern of its union, which may lack some of the variables (DESIGN 3, "Patterns").
 
-A conjunct about a variable that the pattern does not have does not apply to it, but `count(v[])` of it is 0. HAVING
-about one is not true, RETURN of one is NULL.
+A conjunct about a variable that the pattern does not have does not apply to it, but `count(v[])` of it is 0. One that
+names a negated variable says what is negated, not which matches there are: without the negation it does not apply.
+HAVING about an absent variable is not true, RETURN of one is NULL.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ def for_pattern(resolved: ResolvedQuery, pattern: ast.Pattern) -> ResolvedQuery 
     having = None if query.having is None else without(query.having, absent)
     if having is not None and mentions(having, absent):
         return None
+    not_negated = frozenset(name for name in absent if resolved.variables[name].negated)
     kept = [
         (conjunct, reading)
         for conjunct, reading in (
             (without(conjunct, absent), reading)
             for conjunct, reading in zip(query.predicates, resolved.reading, strict=True)
+            if not mentions(conjunct, not_negated)
         )
         if not mentions(conjunct, absent)
     ]
