@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.engine.constructs import CONSTRUCTS
-from tests.fuzz.case import load
 from tests.fuzz.checking import check
 from tests.fuzz.drawing import FIELDS
+from tests.fuzz.hostile import HOSTILE, Hostile, cost_of, over
 from tests.fuzz.inputs import PROBES
 from tests.fuzz.overseer import Overseer
+from tests.fuzz.saved import load_saved
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
 
@@ -28,10 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.case is not None:
         return repeat(options.case)
-    fields = [name for name in (*FIELDS, *PROBES) if not options.only or any(part in name for part in options.only)]
+    known = [*FIELDS, *PROBES, *HOSTILE]
+    fields = [name for name in known if not options.only or any(part in name for part in options.only)]
     if not fields:
         print(
-            f"--only {' '.join(options.only)}: no field; expected part of one of: {'; '.join([*FIELDS, *PROBES])}",
+            f"--only {' '.join(options.only)}: no field; expected part of one of: {'; '.join(known)}",
             file=sys.stderr,
         )
         return 2
@@ -59,7 +61,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def repeat(folder: Path) -> int:
     """Look at a saved case again."""
-    verdict = check(load(folder))
+    case = load_saved(folder)
+    if isinstance(case, Hostile):
+        cost = cost_of(case)
+        print(case, cost, sep="\n")
+        return int(over(cost) is not None)
+    verdict = check(case)
     for way, reason in verdict.refused:
         print(f"{way} refused: {reason}")
     print(f"{verdict.n_compared} ways compared, {verdict.n_rows} row(s)")

@@ -42,6 +42,22 @@ class FuzzCase:
         """The same with these events, of which each has an id that it has."""
         return replace(self, stream=EventBatch.from_rows(rows, SCHEMA))
 
+    def save(self, folder: Path) -> None:
+        """Write the case; each query is a file NAME.cep."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in self.setting.texts.items():
+            (folder / f"{name}.cep").write_text(text.rstrip() + "\n", encoding="utf-8")
+        rows = [_as_json(row) for row in self.stream.sorted().rows()]
+        (folder / _EVENTS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        told = {
+            "queries": list(self.setting.texts),
+            "parameters": self.setting.parameters,
+            "watermarks": self.watermarks,
+            "piece_of": self.piece_of,
+            "restarts": sorted(self.restarts),
+        }
+        (folder / _CASE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
     def __str__(self) -> str:
         """For people: queries, one line per event, pieces."""
         lines = [f"-- {name}\n{text.rstrip()}" for name, text in self.setting.texts.items()]
@@ -65,25 +81,8 @@ def of_parts(setting: Setting, parts: Sequence[Delivery], restarts: frozenset[in
     return FuzzCase(setting, stream, tuple(part.watermark_ms for part in parts), piece_of, restarts)
 
 
-def save(case: FuzzCase, folder: Path) -> None:
-    """Write the case; each query is a file NAME.cep."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in case.setting.texts.items():
-        (folder / f"{name}.cep").write_text(text.rstrip() + "\n", encoding="utf-8")
-    rows = [_as_json(row) for row in case.stream.sorted().rows()]
-    (folder / _EVENTS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    told = {
-        "queries": list(case.setting.texts),
-        "parameters": case.setting.parameters,
-        "watermarks": case.watermarks,
-        "piece_of": case.piece_of,
-        "restarts": sorted(case.restarts),
-    }
-    (folder / _CASE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-
-
 def load(folder: Path) -> FuzzCase:
-    """What `save` wrote."""
+    """What `FuzzCase.save` wrote."""
     told = json.loads((folder / _CASE).read_text(encoding="utf-8"))
     texts = {name: (folder / f"{name}.cep").read_text(encoding="utf-8") for name in told["queries"]}
     stream = EventBatch.empty()
@@ -99,4 +98,4 @@ def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
     return {_NAMES.get(name, name): row[name] for name in names if row.get(name) is not None}
 
 
-__all__ = ["FuzzCase", "load", "of_parts", "save"]
+__all__ = ["FuzzCase", "load", "of_parts"]

@@ -13,7 +13,7 @@ import resource
 import signal
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -30,7 +30,9 @@ from engine.events import EventBatch
 from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
-from tests.engine.strategies import SCHEMA, QueryScope, queries
+from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, QueryScope, queries
+from tests.fuzz.drawing import FIELDS
+from tests.fuzz.shrinking import smaller_queries
 
 SECONDS, MIB = 2 * GOAL_S, GOAL_MIB
 _MOST_MIB = 4 * GOAL_MIB
@@ -92,6 +94,17 @@ class Hostile:
         (folder / "q1.cep").write_text(self.text.rstrip() + "\n", encoding="utf-8")
         (folder / _FILE).write_text(json.dumps({"hostile": asdict(self)}, indent=1) + "\n", encoding="utf-8")
 
+    def smaller(self, seconds: float) -> Hostile:
+        """The simplest query found within this time that costs too much over the same stream."""
+        end = time.monotonic() + seconds
+        smaller: Hostile | None = self
+        found = self
+        while smaller is not None:
+            found = smaller
+            others = (replace(found, text=text) for text in smaller_queries(parse(found.text)) if text != found.text)
+            smaller = next((other for other in others if time.monotonic() < end and over(cost_of(other))), None)
+        return found
+
     def __str__(self) -> str:
         told = {name: value for name, value in asdict(self).items() if name != "text"}
         return f"{self.text}\n{N_EVENTS} events: {told}"
@@ -106,16 +119,20 @@ class Cost:
     n_rows: int
     is_cut: bool
 
-    @property
-    def over(self) -> str | None:
-        """Which limit it is over."""
-        if self.seconds > SECONDS:
-            return "seconds"
-        return "memory" if self.mib > MIB else None
-
     def __str__(self) -> str:
         told = ", cut" if self.is_cut else ""
         return f"{self.seconds:.1f} s of processor time, {self.mib:.0f} MiB, {self.n_rows} rows{told}"
+
+
+def over(cost: Cost | str | None) -> str | None:
+    """Which limit it is over, or how it ended where that was not its end."""
+    if isinstance(cost, str):
+        return cost.strip().rsplit("\n", 1)[-1]
+    if cost is None:
+        return None
+    if cost.seconds > SECONDS:
+        return "processor time"
+    return "memory" if cost.mib > MIB else None
 
 
 def load_hostile(folder: Path) -> Hostile | None:
@@ -206,4 +223,18 @@ def hostile_cases(draw: st.DrawFn, scope: QueryScope, widths_ms: tuple[int, ...]
     )
 
 
-__all__ = ["MIB", "SECONDS", "Cost", "Hostile", "cost_of", "hostile_cases", "load_hostile"]
+_WIDTHS_MS = (25, 25, 400, 20_000)
+_EVERYTHING = FIELDS["everything"].query
+_IMPRECISE = FIELDS["everything, imprecise"].query
+
+HOSTILE: Mapping[str, st.SearchStrategy[Hostile]] = {
+    "hostile": hostile_cases(replace(_EVERYTHING, strategies=(ANY,))),
+    "hostile lists": hostile_cases(replace(FIELDS["output"].query, strategies=(ANY,))),
+    "hostile runs": hostile_cases(replace(_EVERYTHING, strategies=(NEXT, NEXT, PARTITION, STRICT))),
+    "hostile, imprecise": hostile_cases(_IMPRECISE, _WIDTHS_MS),
+    "hostile lists, imprecise": hostile_cases(FIELDS["output, imprecise"].query, _WIDTHS_MS),
+}
+"""Looked at in turn with the fields of small cases."""
+
+
+__all__ = ["HOSTILE", "Cost", "Hostile", "cost_of", "load_hostile", "over"]

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.constructs import CONSTRUCTS
-from tests.fuzz.case import load
 from tests.fuzz.checking import Finding, warm_ways
+from tests.fuzz.saved import load_saved
 from tests.fuzz.searching import Found, Order, Search, Tally
 
 HANG_SECONDS = 300.0
@@ -103,7 +103,7 @@ class Overseer:
         folder = self._folder / f"lost-{self._seed}-{worker.number}"
         if worker.current.is_dir():
             shutil.copytree(worker.current, folder, dirs_exist_ok=True)
-        text = str(load(folder)) if (folder / "case.json").exists() else "before its first case"
+        text = str(load_saved(folder)) if (folder / "case.json").exists() else "before its first case"
         seconds = time.monotonic() - self._started
         self._tell(Found(Finding("process", "an end", reason), "?", seconds, folder, text))
         if seconds < self._seconds and self._n_begun < _MOST_BEGUN:
@@ -117,7 +117,7 @@ class Overseer:
         print(found.text)
         queries = sorted(found.folder.glob("*.cep"))
         print(f"repeat: python -m tests.fuzz --case {found.folder}" if queries else f"repeat: --seed {self._seed}")
-        if queries:
+        if (found.folder / "events.jsonl").exists():
             files = f"{queries[0]} {found.folder}/events.jsonl"
             print(f"        clustercep match {files} --runtime oracle|compiled|automaton")
         sys.stdout.flush()

@@ -18,14 +18,16 @@ from engine.language.printer import print_query
 from tests.conformance.ways import WAYS
 from tests.engine.constructs import constructs_of
 from tests.examples import each_drawn_anew
-from tests.fuzz.case import FuzzCase, save
+from tests.fuzz.case import FuzzCase
 from tests.fuzz.checking import Finding, Verdict, check
 from tests.fuzz.drawing import FIELDS, fuzz_cases
+from tests.fuzz.hostile import HOSTILE, Cost, Hostile, cost_of, over
 from tests.fuzz.inputs import PROBES
 from tests.fuzz.shrinking import shrunk
 
 CASES_PER_ROUND = 20
 INPUTS_PER_ROUND = 100
+HOSTILE_PER_ROUND = 6
 SHRINK_SECONDS = 40.0
 MOST_ALIKE = 2
 """Findings of one kind in one field that are shrunk; further ones are counted."""
@@ -120,6 +122,8 @@ class Search:
             drawn_from = self._order.seed * 1_000_003 + number
             if name in PROBES:
                 self.probe(name, drawn_from)
+            elif name in HOSTILE:
+                self.burden(name, drawn_from)
             else:
                 self.round(name, drawn_from)
             self._tell(self._tally)
@@ -164,6 +168,37 @@ class Search:
                 after = time.monotonic() - self._started
                 self._tell(Found(Finding(name, "an answer or an error", told), name, after, folder, ""))
 
+    def burden(self, name: str, number: int) -> None:
+        """A few hostile cases, drawn from this number."""
+
+        @seed(number)
+        @settings(_QUIET, max_examples=HOSTILE_PER_ROUND)
+        @given(HOSTILE[name])
+        def draw(hostile: Hostile) -> None:
+            if not self._is_over:
+                self._measure(name, hostile)
+
+        with each_drawn_anew():
+            draw()
+
+    def _measure(self, name: str, hostile: Hostile) -> None:
+        hostile.save(self._order.current)
+        cost = cost_of(hostile)
+        if cost is None:
+            self._tally.n_no_query += 1
+            return
+        self._tally.cases[name] += 1
+        self._tally.with_rows[name] += isinstance(cost, Cost) and cost.n_rows > 0
+        limit = over(cost) and over(cost_of(hostile))  # again: the machine may have been at something else
+        kind = name, (name, limit or "")
+        if limit is None:
+            return
+        self._alike[kind] += 1
+        if self._alike[kind] <= MOST_ALIKE:
+            after = time.monotonic() - self._started
+            hostile = hostile.smaller(SHRINK_SECONDS)
+            self._keep(Finding(name, "the goal", f"{limit}: {cost_of(hostile)}"), name, after, hostile)
+
     def look_at(self, name: str, case: FuzzCase) -> None:
         """Check a case, and one with more matches where it has none."""
         if any(c in self._order.without for text in case.setting.texts.values() for c in constructs_of(text)):
@@ -175,7 +210,7 @@ class Search:
                 self._checked(name, relaxed(case, 8))
 
     def _checked(self, name: str, case: FuzzCase) -> Verdict:
-        save(case, self._order.current)
+        case.save(self._order.current)
         verdict = check(case)
         self._tally.add(name, case, verdict)
         if verdict.finding is not None:
@@ -190,14 +225,18 @@ class Search:
         after = time.monotonic() - self._started
         case = shrunk(case, lambda other: self._is_shown(other, finding), SHRINK_SECONDS)
         finding = check(case).finding or finding
+        self._keep(finding, name, after, case)
+
+    def _keep(self, finding: Finding, name: str, after: float, case: FuzzCase | Hostile) -> None:
+        """Save the case and tell of it."""
         digest = hashlib.blake2b(str(case).encode(), digest_size=4).hexdigest()
         folder = self._order.folder / f"found-{digest}"
-        save(case, folder)
+        case.save(folder)
         (folder / "finding.txt").write_text(f"{finding.way} against {finding.against}\n{finding.message}\n\n{case}\n")
         self._tell(Found(finding, name, after, folder, str(case)))
 
     def _is_shown(self, case: FuzzCase, finding: Finding) -> bool:
-        save(case, self._order.current)
+        case.save(self._order.current)
         ways = [way for way in WAYS if way.name == finding.way]
         found = check(case, ways).finding
         return found is not None and found.kind == finding.kind

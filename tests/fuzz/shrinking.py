@@ -54,7 +54,7 @@ def _smaller(case: FuzzCase) -> Iterator[FuzzCase]:
     yield from _fewer_pieces(case)
     yield from _fewer_events(case)
     for name, text in case.setting.texts.items():
-        for other in _smaller_queries(parse(text)):
+        for other in smaller_queries(parse(text)):
             if other != text:
                 setting = replace(case.setting, texts={**case.setting.texts, name: other})
                 yield replace(case, setting=setting)
@@ -100,7 +100,7 @@ def _with_rows(case: FuzzCase, rows: list[dict[str, Any]]) -> FuzzCase:
     return replace(other, piece_of={event: piece for event, piece in case.piece_of.items() if event in kept})
 
 
-def _smaller_queries(query: ast.Query) -> Iterator[str]:
+def smaller_queries(query: ast.Query) -> Iterator[str]:
     for changes in _WITHOUT:
         if any(getattr(query, name) != value for name, value in changes.items()):
             yield print_query(replace(query, **changes))
@@ -162,4 +162,4 @@ def _plainer(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**row, "source_rank": 0}
 
 
-__all__ = ["shrunk"]
+__all__ = ["shrunk", "smaller_queries"]

@@ -16,7 +16,7 @@ from engine.errors import QueryError, UnsupportedQueryError
 from tests.conformance.ways import AUTOMATON, Way, rows_by
 from tests.examples import examples
 from tests.fuzz.__main__ import main, repeat
-from tests.fuzz.case import FuzzCase, load, save
+from tests.fuzz.case import FuzzCase, load
 from tests.fuzz.drawing import FIELDS, fuzz_cases
 from tests.fuzz.searching import Found, Order, Search, Tally, relaxed
 from tests.fuzz.shrinking import shrunk
@@ -29,7 +29,7 @@ _FEW = settings(max_examples=examples(25), deadline=None, suppress_health_check=
 @given(ANY_FIELD)
 def test_a_saved_case_is_the_case(tmp_path_factory: pytest.TempPathFactory, case: FuzzCase) -> None:
     folder = tmp_path_factory.mktemp("case")
-    save(case, folder)
+    case.save(folder)
     loaded = load(folder)
     assert str(loaded) == str(case)
     assert [str(part) for part in loaded.parts] == [str(part) for part in _ordered(case)]
