@@ -60,13 +60,25 @@ class Setting:
         return compile_queries(self.texts, self.schema, self.parameters, as_automata=as_automata, only=only)
 
 
-def rows_by(
-    way: Way, queries: Sequence[CompiledQuery], parts: Sequence[Delivery], restarts: Collection[int] = ()
-) -> list[MatchRow]:
-    """The rows of a stream in pieces; after those numbered in `restarts` a new engine goes on from the saved state.
+@dataclass(frozen=True)
+class Outcome:
+    """`is_unfinished`: a search was stopped of which no row need tell."""
 
-    Ways that do not cut take all pieces at once. Raises UnsupportedQueryError also where the runtime leaves out
-    imprecise events, and where it could not finish a search.
+    rows: list[MatchRow]
+    is_unfinished: bool
+    has_rejected: bool
+
+
+def outcome_by(
+    way: Way,
+    queries: Sequence[CompiledQuery],
+    parts: Sequence[Delivery],
+    restarts: Collection[int] = (),
+    limits: Limits | None = None,
+) -> Outcome:
+    """What becomes of a stream in pieces; after those numbered in `restarts` a new engine goes on from the saved state.
+
+    Ways that do not cut take all pieces at once. Raises UnsupportedQueryError.
     """
     rows: list[MatchRow] = []
     sink = RowSink(rows.extend) if way.has_sink else None
@@ -74,29 +86,34 @@ def rows_by(
         parts, restarts = [Delivery(EventBatch.concat([part.batch for part in parts]), BEYOND_MS)], ()
 
     def engine_of_way() -> Engine:
-        return Engine(queries, SCHEMA, limits=Limits(), baseline=way.baseline, threads=way.threads, sink=sink)
+        return Engine(queries, SCHEMA, limits=limits or Limits(), baseline=way.baseline, threads=way.threads, sink=sink)
 
+    engines = []
     with prepared(way):
         engine = engine_of_way()
         for number, part in enumerate(parts):
             rows += engine.process(part.batch, part.watermark_ms)
-            _check_complete(engine)
             if number in restarts:
+                engines.append(engine)
                 state, engine = engine.save(), engine_of_way()
                 engine.restore(state)
         rows += engine.finish()
-        _check_complete(engine)
     assert engine.n_late == 0
-    return rows
+    told = [counted for each in (*engines, engine) for counted in each.statistics.values()]
+    return Outcome(rows, any(counted.n_unfinished for counted in told), any(counted.n_rejected for counted in told))
 
 
-def _check_complete(engine: Engine) -> None:
-    """Imprecise events are refused one by one, and counted, where the runtime needs an order."""
-    for counted in engine.statistics.values():
-        if counted.n_rejected:
-            raise UnsupportedQueryError("the runtime rejects imprecise events")
-        if counted.n_unfinished:
-            raise UnsupportedQueryError("a search was not finished")
+def rows_by(
+    way: Way, queries: Sequence[CompiledQuery], parts: Sequence[Delivery], restarts: Collection[int] = ()
+) -> list[MatchRow]:
+    """All rows, see `outcome_by`. Raises UnsupportedQueryError also where the runtime rejects imprecise events, which
+    are counted one by one, and where it could not finish a search."""
+    outcome = outcome_by(way, queries, parts, restarts)
+    if outcome.has_rejected:
+        raise UnsupportedQueryError("the runtime rejects imprecise events")
+    if outcome.is_unfinished:
+        raise UnsupportedQueryError("a search was not finished")
+    return outcome.rows
 
 
 @contextmanager
@@ -127,8 +144,10 @@ __all__ = [
     "SINK",
     "THREADS",
     "WAYS",
+    "Outcome",
     "Setting",
     "Way",
+    "outcome_by",
     "prepared",
     "rows_by",
     "rows_of",

@@ -1,0 +1,127 @@
+"""Cases whose searches are stopped: what is left out is the same for every division of the stream, and is told.
+
+A work budget of a few steps stands for streams that are long. Rows that say that they are whole are those of the search
+without bounds; where any row is missing, or says less, some row or the query's metrics say so.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+
+from engine import Limits, MatchRow
+from engine.errors import QueryError, UnsupportedQueryError
+from engine.language import ast
+from engine.language.parser import parse
+from engine.language.printer import print_query
+from tests.conformance.ways import AUTOMATON, AUTOMATON_CUT, COMPILED, CUT, Outcome, Way, outcome_by
+from tests.fuzz.case import FuzzCase
+from tests.fuzz.checking import Finding, Plans, shown
+from tests.fuzz.drawing import FIELDS, fuzz_cases
+
+_PAIRS = ((COMPILED, CUT), (AUTOMATON, AUTOMATON_CUT))
+_DIGITS = 9
+_ORDERS = (ast.Output.ALL,)
+"""Where a row stands for one match: other forms choose, or sum up, and a row may differ when another is missing."""
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """A case, and the work budget that it is evaluated with."""
+
+    case: FuzzCase
+    work_budget: int
+
+    @property
+    def limits(self) -> Limits:
+        """As an engine takes them."""
+        return Limits(work_budget=self.work_budget)
+
+    def __str__(self) -> str:
+        return f"{self.case}\nwork budget {self.work_budget}"
+
+
+@st.composite
+def budgeted_cases(draw: st.DrawFn, field: str) -> Budgeted:
+    """A case of a field, and a budget that is spent soon."""
+    case = draw(fuzz_cases(FIELDS[field]))
+    # LIMIT says that there are more where that is known when the row is told, which depends on the division.
+    texts = {name: print_query(replace(parse(text), limit=None)) for name, text in case.setting.texts.items()}
+    case = replace(case, setting=replace(case.setting, texts=texts))
+    return Budgeted(case, draw(st.sampled_from((1, 2, 5, 12, 30, 80, 300))))
+
+
+def difference(budgeted: Budgeted) -> Finding | None:
+    """What is wrong; None where nothing is, or where the text says no query."""
+    case = budgeted.case
+    try:
+        plans = Plans.of(case)
+    except QueryError:
+        return None
+    for whole, cut in _PAIRS:
+        queries = plans.automata if whole.as_automata else plans.compiled
+        try:
+            unbounded = outcome_by(whole, queries, case.parts)
+            if unbounded.is_unfinished or unbounded.has_rejected:
+                continue
+            found = {way: outcome_by(way, queries, case.parts, case.restarts, budgeted.limits) for way in (whole, cut)}
+        except UnsupportedQueryError:
+            continue
+        except Exception:  # noqa: BLE001  # told as a finding
+            return Finding(f"{cut.name}, budget", "rows", traceback.format_exc())
+        forms = {query.name: query.resolved.query for query in queries}
+        finding = _compared(found, whole, cut) or _told(found[whole], unbounded, whole, forms)
+        if finding is not None:
+            return finding
+    return None
+
+
+def _compared(found: Mapping[Way, Outcome], whole: Way, cut: Way) -> Finding | None:
+    one, other = (Counter(map(_said, found[way].rows)) for way in (whole, cut))
+    if one == other and _tells(found[whole]) == _tells(found[cut]):
+        return None
+    message = f"found:\n{_shown(found[cut])}\nin one step:\n{_shown(found[whole])}"
+    return Finding(f"{cut.name}, budget", whole.name, message)
+
+
+def _told(found: Outcome, unbounded: Outcome, way: Way, forms: Mapping[str, ast.Query]) -> Finding | None:
+    """Against the search without bounds."""
+    missing = Counter(map(_said, unbounded.rows)) - Counter(map(_said, found.rows))
+    invented = [
+        row
+        for row in found.rows
+        if forms[row.query].output in _ORDERS and not _chooses(forms[row.query]) and _match(row) not in
+        {_match(other) for other in unbounded.rows}
+    ]  # fmt: skip
+    if invented or (missing and not _tells(found)):
+        what = "a row that is none" if invented else "missing, and not told"
+        message = f"{what}\nfound:\n{_shown(found)}\nwithout bounds:\n{_shown(unbounded)}"
+        return Finding(f"{way.name}, budget", "unbounded", message)
+    return None
+
+
+def _tells(outcome: Outcome) -> bool:
+    return outcome.is_unfinished or any(row.capped or not row.count_exact for row in outcome.rows)
+
+
+def _chooses(query: ast.Query) -> bool:
+    return query.select_first or bool(query.consume)
+
+
+def _match(row: MatchRow) -> Hashable:
+    return row.query, row.window, tuple(row.bindings.items()), round(row.confidence, _DIGITS)
+
+
+def _said(row: MatchRow) -> Hashable:
+    return *_match(row), row.count, row.count_exact, row.capped, str(row.candidates), str(dict(row.values))
+
+
+def _shown(outcome: Outcome) -> str:
+    return shown(outcome.rows) + (" unfinished" if outcome.is_unfinished else "")
+
+
+__all__ = ["Budgeted", "budgeted_cases", "difference"]
