@@ -143,9 +143,14 @@ def _links(alert: AlertRow) -> None:
         if alert.job_id:
             links.link("job", "The job", icon=":material/work:", id=alert.job_id)
         links.link("query", "The query", icon=":material/search:", name=alert.query)
-        if alert.job_id:
-            for label, url in links.job_links(alert.job_id):
-                st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
+        for label, url in _elsewhere(alert):
+            st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
+
+
+def _elsewhere(alert: AlertRow) -> list[tuple[str, str]]:
+    if alert.job_id:
+        return links.job_links(alert.job_id)
+    return links.application_links(str(alert.labels.get("application")))
 
 
 @st.fragment(run_every=REFRESH_S)

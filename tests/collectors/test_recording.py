@@ -178,6 +178,15 @@ def test_rest_tells_the_counters_that_history_tells(replayed: dict[str, Replayed
     assert replayed["yarn_rest"].problems == []
 
 
+def test_pending_containers_are_those_whose_memory_the_scheduler_counts(replayed: dict[str, Replayed]) -> None:
+    waits = [row for row in replayed["yarn_rest"].rows().values() if row["type"] == "AppWaiting"]
+    told = Counter((row["state"], row["n_pending"]) for row in waits)
+    # Racks and hosts that stand in the list beside them are not counted, nor what is left of fulfilled requests.
+    assert told == {("ACCEPTED", 0): 14, ("ACCEPTED", 1): 1, ("RUNNING", 1): 3}
+    assert all(row["pending_bytes"] == row["n_pending"] * 512 * 2**20 for row in waits)
+    assert all(row["allocated_bytes"] == row["n_containers"] * 512 * 2**20 for row in waits)
+
+
 def told_by_then(replayed: dict[str, Replayed]) -> dict[str, dict[str, Any]]:
     """What history says of the time that REST's last watermark has passed: REST must have told it all."""
     last_ms = replayed["yarn_rest"].watermark_ms
