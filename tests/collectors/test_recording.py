@@ -21,11 +21,8 @@ from collectors.http import Answer
 from collectors.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.load_balance import LoadDeriver
 from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
-from deploy.minicluster import packing
 from engine.events import EventBatch
 from tests.collectors.rrds import rrdtool_rows
-
-ARCHIVE = Path(__file__).parents[1] / "fixtures" / "recording" / "minicluster.tar.xz"
 
 
 @dataclass
@@ -60,13 +57,6 @@ class RecordedTransport:
         if answer.status == 0:
             raise SourceUnavailableError("there was no answer")
         return Answer(base_url + path, answer.status, answer.content_type, answer.body.encode(), answer.t_ms)
-
-
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recording") / "recording"
-    packing.unpack(ARCHIVE, folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.minicluster import packing, verification
+from deploy.minicluster import verification
+from tests.conftest import RECORDING
 
-ARCHIVE = Path(__file__).parents[1] / "fixtures" / "recording" / "minicluster.tar.xz"
 
 FOREIGN = ("/root", "/home", "/usr/local", "build/hadoop")
-
-
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recording") / "recording"
-    packing.unpack(ARCHIVE, folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -61,4 +54,4 @@ def test_contents(recording: Path, manifest: dict[str, Any]) -> None:
 
 
 def test_size() -> None:
-    assert ARCHIVE.stat().st_size < 8_000_000
+    assert RECORDING.stat().st_size < 8_000_000
