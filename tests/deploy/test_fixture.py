@@ -9,7 +9,6 @@ import yaml
 from deploy.minicluster import verification
 from tests.conftest import RECORDING
 
-
 FOREIGN = ("/root", "/home", "/usr/local", "build/hadoop")
 
 
