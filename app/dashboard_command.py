@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -17,13 +16,13 @@ from urllib.parse import urlsplit
 
 import requests
 
+from app.child_process import passing_signals_on
 from app.chosen_store import STORE_VARIABLE
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE
 from app.errors import AppError
 from app.settings import ENV_PREFIX, DashboardSettings, Settings
 
 PAGES = Path(__file__).parents[1] / "dashboard" / "main.py"
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _WAIT_S = 0.2
 """Between two looks whether the pages answer."""
@@ -150,15 +149,8 @@ def _started(settings: Settings, place: Place, given: Mapping[str, str]) -> Iter
     words = command(settings, place)
     # A session of its own: a Ctrl-C reaches it once, through us.
     process = subprocess.Popen(words, env=dict(given), stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603  # our words
-    before = {number: signal.signal(number, lambda n, _: process.send_signal(n)) for number in PASSED_ON}
-    try:
+    with passing_signals_on(process):
         yield process
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if process.poll() is None:
-            process.kill()
-        process.wait()
 
 
 def _answers(place: Place, process: subprocess.Popen[bytes]) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from app.clock import Clock
 from app.errors import RecordingError
+from app.loopback import serving
 
 IGNORED_PARAMETERS = frozenset({"finishedTimeBegin"})
 """They hold the time of asking."""
@@ -102,16 +102,8 @@ def serve(recorded: RecordedRest, clock: Clock) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """The collectors' log says enough."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as url:
+        yield url
 
 
 def _read(line: str, place: str) -> tuple[int, int, str, RecordedAnswer]:

@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from app.child_process import passing_signals_on
 
 ConfigOption = Annotated[
     Path | None,
@@ -74,7 +71,7 @@ def run_spark_job(module: str, words: Sequence[str]) -> int:
     """
     # A session of its own: a Ctrl-C reaches it once, through us, and its JVM not at all.
     process = subprocess.Popen([sys.executable, "-m", f"spark_jobs.{module}", *words], start_new_session=True)  # noqa: S603  # our module
-    with _signals_to(process):
+    with passing_signals_on(process):
         code = process.wait()
     return code if code >= 0 else 128 - code
 
@@ -83,22 +80,6 @@ def words_of(options: Mapping[str, object]) -> list[str]:
     """`--name=value` of those that are given."""
     given = {name: value for name, value in options.items() if value is not None}
     return [f"{name}={os.fspath(value) if isinstance(value, Path) else value}" for name, value in given.items()]
-
-
-@contextmanager
-def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if process.poll() is None:
-            process.kill()
-        process.wait()
 
 
 __all__ = ["ConfigOption", "MasterOption", "StoreOption", "ingest", "run_spark_job", "words_of"]

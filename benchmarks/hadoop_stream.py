@@ -156,7 +156,7 @@ class HadoopStream:
             "t_lo_ms": np.full(2, start_ms + 1),
             "t_hi_ms": np.full(2, end_ms),
             "name": ["cpu_user"] * 2,
-            "val": pa.array([float(np.std(load)), None]),
+            "val": np.full(2, float(np.std(load))),
             "busy_ratio": pa.array([None, busy]),
             "n_hosts": pa.array([cluster.n_nodes] * 2),
         }

@@ -14,7 +14,7 @@ from collectors.base import ProblemLog, printable
 from collectors.counters import ATTRIBUTES, is_count, missing_counters, read_counters
 from collectors.hadoop1_lines import BadLines, Item, PartBegins, Record, RecordReader, counter_groups
 from collectors.hadoop_ids import is_attempt, is_job, job_of
-from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period
+from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period, reducer_phases
 
 MAX_BAD_RECORDS_TOLD = 20
 """Of one job, each with its line; further ones are counted."""
@@ -217,10 +217,8 @@ class Hadoop1Job:
         if attempt.kind == "MAP" and n_reduces == 0:
             measured["materialized_bytes"] = None  # nobody will fetch it
         if attempt.kind == "REDUCE":
-            shuffled, sorted_ = _time(values, "SHUFFLE_FINISHED"), _time(values, "SORT_FINISHED")
-            measured["shuffle_ms"] = period(attempt.start_ms, shuffled)
-            measured["sort_ms"] = period(shuffled, sorted_)
-            measured["reduce_ms"] = period(sorted_, attempt.finish_ms)
+            shuffled_ms, sorted_ms = _time(values, "SHUFFLE_FINISHED"), _time(values, "SORT_FINISHED")
+            measured |= reducer_phases(attempt.start_ms, shuffled_ms, sorted_ms, attempt.finish_ms)
         return measured
 
     def _origin(self) -> str:

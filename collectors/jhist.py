@@ -15,7 +15,7 @@ from typing import Any
 from collectors.base import ProblemLog, printable
 from collectors.counters import ATTRIBUTES, is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
-from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period
+from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period, reducer_phases
 
 MAX_HEADER_BYTES = 1 << 16
 MAX_HEADER_LINES = 100
@@ -334,10 +334,8 @@ class JhistParser:
         if attempt.kind == "MAP" and self.job and self.job.n_reduces == 0:
             measured["materialized_bytes"] = None  # nobody will fetch it
         if attempt.kind == "REDUCE":
-            shuffled, sorted_ = _time(record, "shuffleFinishTime"), _time(record, "sortFinishTime")
-            measured["shuffle_ms"] = period(attempt.start_ms, shuffled)
-            measured["sort_ms"] = period(shuffled, sorted_)
-            measured["reduce_ms"] = period(sorted_, attempt.finish_ms)
+            shuffled_ms, sorted_ms = _time(record, "shuffleFinishTime"), _time(record, "sortFinishTime")
+            measured |= reducer_phases(attempt.start_ms, shuffled_ms, sorted_ms, attempt.finish_ms)
         return measured
 
     # ---- reports -----------------------------------------------------------------------------------------------

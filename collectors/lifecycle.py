@@ -39,6 +39,17 @@ def period(start_ms: int | None, finish_ms: int | None) -> int | None:
     return finish_ms - start_ms
 
 
+def reducer_phases(
+    start_ms: int | None, shuffled_ms: int | None, sorted_ms: int | None, finish_ms: int | None
+) -> dict[str, int | None]:
+    """How long each phase of a reducer took, as event attributes."""
+    return {
+        "shuffle_ms": period(start_ms, shuffled_ms),
+        "sort_ms": period(shuffled_ms, sorted_ms),
+        "reduce_ms": period(sorted_ms, finish_ms),
+    }
+
+
 @dataclass
 class JobFacts:
     """What is known of a job; None is not known (yet)."""

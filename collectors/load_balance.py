@@ -157,21 +157,21 @@ class LoadDeriver:
             "name": options.metric,
             "n_hosts": n_hosts,
             "n_missing": n_missing,
+            "val": val,
             **_named(furthest_hosts(hosts, values)),
         }
         rows = []
-        for place, (event_type, attribute, value) in enumerate(
-            (
-                ("LoadStd", "val", val),
-                ("Imbalance" if unbalanced else "Balance", "busy_ratio", busy_ratio),
-            )
-        ):
+        told: list[tuple[str, dict[str, float]]] = [
+            ("LoadStd", {}),
+            ("Imbalance" if unbalanced else "Balance", {"busy_ratio": busy_ratio}),
+        ]
+        for place, (event_type, more) in enumerate(told):
             source = ("load", clock_id, options.metric)
             # Not of the values: read again from other samples, of more hosts or from later on, it is the same step.
             event_id = record_id(source, event_type, end_ms, (), 0)
             # Steps follow each other in time; within one the standard deviation stands first.
             seq = end_ms * 2 + place
-            rows.append({**common, "event_id": event_id, "type": event_type, "source_seq": seq, attribute: value})
+            rows.append({**common, "event_id": event_id, "type": event_type, "source_seq": seq, **more})
         return rows
 
 

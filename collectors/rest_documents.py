@@ -14,7 +14,8 @@ from collectors.base import printable
 from collectors.counters import ATTRIBUTES, is_count, read_counters
 from collectors.hadoop_ids import TaskKind, is_application, is_attempt, is_job, is_task
 from collectors.http import REDIRECTS, Answer
-from collectors.lifecycle import AttemptFacts, JobFacts, clean_text, is_time_ms, period
+from collectors.lifecycle import AttemptFacts, JobFacts, clean_text, is_time_ms, reducer_phases
+from collectors.rest_containers import Containers, read_containers
 
 ENDED_ATTEMPT = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 ENDED_TASK = ENDED_ATTEMPT
@@ -47,6 +48,12 @@ class AppFacts:
     finished_ms: int | None
     diagnostics: str | None
     """Of one that waits, why; as the ResourceManager words it."""
+    containers: Containers
+
+    @property
+    def is_mapreduce(self) -> bool:
+        """It runs a MapReduce job; ResourceManagers that tell no types are taken to run nothing else."""
+        return self.application_type in (None, "MAPREDUCE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ def parse_apps(answer: Answer) -> list[AppFacts]:
             started_ms=_time(app, "startedTime"),
             finished_ms=_time(app, "finishedTime"),
             diagnostics=_text(app, "diagnostics"),
+            containers=read_containers(app),
         )
         for app in _items(answer, "apps", "app")
         if is_application(app.get("id"))
@@ -201,12 +209,8 @@ def _attempt(attempt: Mapping[str, Any]) -> AttemptDocument:
     is_number = isinstance(progress, int | float) and not isinstance(progress, bool) and 0 <= progress <= 100
     phases: dict[str, int | None] = {}
     if facts.kind == "REDUCE":
-        shuffled, merged = _time(attempt, "shuffleFinishTime"), _time(attempt, "mergeFinishTime")
-        phases = {
-            "shuffle_ms": period(start_ms, shuffled),
-            "sort_ms": period(shuffled, merged),
-            "reduce_ms": period(merged, finish_ms),
-        }
+        shuffled_ms, merged_ms = _time(attempt, "shuffleFinishTime"), _time(attempt, "mergeFinishTime")
+        phases = reducer_phases(start_ms, shuffled_ms, merged_ms, finish_ms)
     return AttemptDocument(facts, float(progress) / 100 if is_number and progress is not None else None, phases)
 
 

@@ -1,8 +1,8 @@
 """REST: jobs while they run, from the ResourceManager and, through its proxy, from MapReduce ApplicationMasters.
 
 Starts and finishes are the exact times that the documents carry, with the ids that job history gives them. A running
-attempt yields a TaskSample per poll, an application that waits for its master an AppWaiting. When an application has
-ended, the rest comes from the JobHistoryServer.
+attempt yields a TaskSample per poll, an application of any type that waits for containers an AppWaiting. When an
+application has ended, the rest comes from the JobHistoryServer.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collectors.lifecycle import EventRows, JobFacts
 from collectors.rest_documents import AppFacts, DocumentError, parse_apps, parse_job, parse_jobs
 from collectors.rest_jobs import JobState
 from collectors.rest_teller import SAMPLE_CLOCK, JobTeller
-from collectors.rest_waiting import tell_waiting
+from collectors.rest_waiting import Waiting
 
 POSITION_VERSION = 1
 DAY_MS = 86_400_000
 
-OPEN_APPS = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=ACCEPTED,RUNNING"
+OPEN_APPS = "/ws/v1/cluster/apps?states=ACCEPTED,RUNNING"
 ENDED_APPS = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=FINISHED,FAILED,KILLED"
 MASTER = "/proxy/{application}/ws/v1/mapreduce/jobs"
 HISTORY = "/ws/v1/history/mapreduce/jobs"
@@ -80,8 +80,7 @@ class YarnRestCollector:
         self._jobs: dict[str, JobState] = {}
         self._told: dict[str, int] = {}
         """Jobs told to their end, and when."""
-        self._waiting: dict[str, int] = {}
-        """Jobs whose application waits for its master, and since when."""
+        self._waiting = Waiting()
         self._first_poll_ms: int | None = None
         self._last_poll_ms: int | None = None
         """Time of the last list of applications: none that started later can be known."""
@@ -100,10 +99,10 @@ class YarnRestCollector:
         if self._first_poll_ms is None:
             self._first_poll_ms = now_ms
         rows = EventRows(self._options.source_rank, next_seq=now_ms * 1_000)
-        # Before what runs is noted: a job that is known here has run before.
-        self._waiting = tell_waiting(rows, apps, self._waiting, self._jobs, SAMPLE_CLOCK, self._listed_ms)
-        self._note_running(apps)
-        self._note_ended(apps)
+        self._waiting.tell(rows, apps, SAMPLE_CLOCK, self._listed_ms)
+        of_jobs = [app for app in apps if app.is_mapreduce]
+        self._note_running(of_jobs)
+        self._note_ended(of_jobs)
         teller = JobTeller(rows, self._problems, self._ask, now_ms, sample_counters=self._options.sample_counters)
         try:
             # Those that were not asked for longest come first, so that a limit on requests starves none.
@@ -125,7 +124,7 @@ class YarnRestCollector:
             "last_poll_ms": self._last_poll_ms,
             "watermark_ms": self._watermark_ms,
             "told": dict(self._told),
-            "waiting": dict(self._waiting),
+            "waiting": self._waiting.checkpoint(),
             "jobs": {job_id: job.to_json() for job_id, job in self._jobs.items()},
         }
 
@@ -134,11 +133,12 @@ class YarnRestCollector:
 
         def read(
             saved: Mapping[str, Any],
-        ) -> tuple[list[int | None], dict[str, int], dict[str, int], dict[str, JobState]]:
+        ) -> tuple[list[int | None], dict[str, int], Waiting, dict[str, JobState]]:
             times = [saved[name] for name in ("first_poll_ms", "last_poll_ms", "watermark_ms")]
             told = {str(job_id): int(t_ms) for job_id, t_ms in saved["told"].items()}
-            waiting = {str(job_id): int(t_ms) for job_id, t_ms in saved.get("waiting", {}).items()}
             jobs = {str(job_id): JobState.from_json(job) for job_id, job in saved["jobs"].items()}
+            waiting = Waiting()
+            waiting.restore(saved.get("waiting", {}), has_run=jobs)
             return [None if t is None else int(t) for t in times], told, waiting, jobs
 
         times, self._told, self._waiting, self._jobs = read_position(position, POSITION_VERSION, read)
@@ -147,7 +147,10 @@ class YarnRestCollector:
     # ---- which jobs --------------------------------------------------------------------------------------------
 
     def _applications(self) -> list[AppFacts]:
-        """Applications of MapReduce, one entry each, from the first ResourceManager that answers as the active one."""
+        """Open applications of any type and ended ones of MapReduce, one entry each.
+
+        From the first ResourceManager that answers as the active one.
+        """
         failures: list[str] = []
         for url in dict.fromkeys((self._manager_url, *self._options.resource_manager_urls)):
             try:
@@ -162,8 +165,7 @@ class YarnRestCollector:
                 continue
             self._manager_url, self._listed_ms = url, answer.t_ms
             # Asked in this order, one that ended in between stands in both; the later answer counts.
-            apps = {app.application_id: app for app in (*open_apps, *ended_apps)}
-            return [app for app in apps.values() if app.application_type in (None, "MAPREDUCE")]
+            return list({app.application_id: app for app in (*open_apps, *ended_apps)}.values())
         raise SourceUnavailableError("no ResourceManager answers: " + "; ".join(failures))
 
     def _note_running(self, apps: list[AppFacts]) -> None:

@@ -77,11 +77,23 @@ def job_links(job_id: str) -> list[tuple[str, str]]:
     yarn = configured.sources.yarn_rest
     if yarn.enabled:
         links.append(("JobHistoryServer", f"{yarn.history_server.rstrip('/')}/jobhistory/job/{names['job_id']}"))
-        links += [
-            ("ResourceManager", f"{address.rstrip('/')}/cluster/app/{names['application_id']}")
-            for address in yarn.resource_managers[:1]
-        ]
-    return links
+    return links + _manager_links(names["application_id"])
+
+
+def application_links(application_id: str) -> list[tuple[str, str]]:
+    """The same of an application that runs no job; None for what is no application's id."""
+    if not application_id.startswith("application_") or _JOB_ID.fullmatch(application_id) is None:
+        return []
+    templates = settings().dashboard.links.items()
+    names = {"application_id": application_id}
+    links = [(label, _filled(template, names)) for label, template in templates if "{job_id}" not in template]
+    return links + _manager_links(application_id)
+
+
+def _manager_links(application_id: str) -> list[tuple[str, str]]:
+    yarn = settings().sources.yarn_rest
+    addresses = yarn.resource_managers[:1] if yarn.enabled else ()
+    return [("ResourceManager", f"{address.rstrip('/')}/cluster/app/{application_id}") for address in addresses]
 
 
 def _filled(template: str, names: Mapping[str, str]) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from app.settings import Severity
+from app.store.states import OPEN_STATES, SILENCED
+
 BadgeColor = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
 
-SEVERITIES = ("critical", "warning", "info")
+SEVERITIES = tuple(severity.value for severity in reversed(Severity))
 """The most urgent first."""
 
-OPEN_STATES = ("firing", "acknowledged")
-STATES = (*OPEN_STATES, "silenced", "resolved")
+STATES = (*OPEN_STATES, SILENCED, "resolved")
 """What alerts are filtered by; silenced stands beside an open state."""
 
 SIGNS = {
@@ -54,7 +56,7 @@ def signed(word: str) -> str:
 
 def standing(state: str, silenced: bool) -> str:
     """A state with its sign, and whether a silence covers it: `✓ acknowledged ◌ silenced`."""
-    return f"{signed(state)} {signed('silenced')}" if silenced and state in OPEN_STATES else signed(state)
+    return f"{signed(state)} {signed(SILENCED)}" if silenced and state in OPEN_STATES else signed(state)
 
 
 def styled(cell: object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from dashboard.looks import OPEN_STATES
+from app.store.states import OPEN_STATES
 from dashboard.store import AlertFilter, store
 
 AT_MOST = 10_000

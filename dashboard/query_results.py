@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from app.query_messages import ResultRow, as_json
-from collectors.hadoop_ids import is_application, is_attempt, is_job, is_task, job_of, job_of_application
+from app.store.subject import job_of
+from collectors.hadoop_ids import is_job
 from dashboard.times import local
 from dashboard.units import shown_column
 
@@ -22,16 +23,9 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def job_id_of(values: Mapping[str, Any]) -> str | None:
-    """The job that values are about: by its own id, else by that of an application, a task or an attempt."""
-    for name in ("job_id", "application_id", "task_id", "attempt_id"):
-        value = values.get(name)
-        if is_job(value):
-            return value
-        if is_application(value):
-            return job_of_application(value)
-        if is_task(value) or is_attempt(value):
-            return job_of(value)
-    return None
+    """The MapReduce job that values are about, see app.store.subject.job_of; None for what is no job's id."""
+    found = job_of({}, values)
+    return found if is_job(found) else None
 
 
 def result_frame(rows: Sequence[ResultRow], job_url: str = "job?id=") -> pd.DataFrame:

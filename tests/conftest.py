@@ -34,6 +34,8 @@ settings.load_profile(PROFILE)
 # A command under test leaves no process behind that compiles.
 os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
 
+RECORDING = Path(__file__).parent / "fixtures" / "recording" / "minicluster.tar.xz"
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "test_kills.py"))
@@ -64,6 +66,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser."""
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist does not see the groups of the tests; expected versions that go together")
+
+
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded cluster, unpacked; nobody writes there."""
+    from deploy.minicluster import packing
+
+    folder = tmp_path_factory.mktemp("recording") / "recording"
+    packing.unpack(RECORDING, folder)
+    return folder
 
 
 @pytest.fixture(autouse=True)

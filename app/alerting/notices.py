@@ -63,10 +63,13 @@ class Audience:
     receiver: Receiver
     told_before: bool
     """Of a firing alert: whether the receiver was told so since it began to fire. Of a resolved one: whether the last
-    that it was told is that the alert fires."""
+    that it was told of the alert, or of one with the same labels, is that it fires."""
     silenced: bool
     now_ms: int
     max_age_ms: int
+    same_fires: bool = False
+    """Another alert with the same labels goes on: of a resolved one, any; of a firing one, a later one of which the
+    receiver was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,15 @@ def _severe_enough(audience: Audience) -> str | None:
     return None
 
 
+def _not_of_the_same(audience: Audience) -> str | None:
+    """To whoever goes by labels, alerts with the same labels are one: it fires until the last of them is over."""
+    if not audience.same_fires:
+        return None
+    if audience.snapshot.state == State.RESOLVED:
+        return "another alert with the same labels still fires"
+    return "the receiver was told that a later alert with the same labels fires"
+
+
 def _news(audience: Audience) -> str | None:
     if audience.snapshot.state == State.RESOLVED and not audience.told_before:
         return "the receiver was never told that it fires"
@@ -118,7 +130,7 @@ def _recent(audience: Audience) -> str | None:
     return None
 
 
-STAGES: tuple[Stage, ...] = (_enabled, _not_silenced, _wanted_state, _severe_enough, _news, _recent)
+STAGES: tuple[Stage, ...] = (_enabled, _not_silenced, _wanted_state, _severe_enough, _not_of_the_same, _news, _recent)
 
 
 def decide(audience: Audience) -> Decision:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from app.alerting.episodes import digest
 from app.alerting.notices import Snapshot
 from app.alerting.text import at_least_one_text, fill, iso, plain
 from app.errors import ConfigError, ConfigProblem
@@ -40,7 +42,7 @@ def alertmanager_payload(snapshot: Snapshot, receiver: str, external_url: str) -
                 "startsAt": iso(began_ms(snapshot)),
                 "endsAt": iso(snapshot.end_ms) if resolved else NEVER,
                 "generatorURL": f"{external_url.rstrip('/')}/alert?id={snapshot.alert_id}",
-                "fingerprint": snapshot.alert_id[:16],
+                "fingerprint": fingerprint(labels),
             }
         ],
     }
@@ -56,6 +58,11 @@ def labels_of(snapshot: Snapshot) -> dict[str, str]:
     if snapshot.labels is not None:
         return dict(snapshot.labels)
     return {**_key_labels(snapshot), "alertname": snapshot.query, "severity": snapshot.severity}
+
+
+def fingerprint(labels: Mapping[str, str]) -> str:
+    """The labels in 16 hex digits: as in Alertmanager, alerts with the same labels have the same one."""
+    return digest(*(text for pair in sorted(labels.items()) for text in pair))[:16]
 
 
 def annotations_of(snapshot: Snapshot) -> dict[str, str]:
@@ -95,6 +102,7 @@ def template_fields(snapshot: Snapshot, receiver: str, external_url: str) -> dic
         **snapshot.key,
         **annotations_of(snapshot),
         "query": snapshot.query,
+        "fingerprint": fingerprint(labels_of(snapshot)),
         "severity": snapshot.severity,
         "state": snapshot.state,
         "start": iso(began_ms(snapshot)),

@@ -348,9 +348,17 @@ class Recorder:
         """Tell who wants to know of a change; `before`: the state that it came from."""
         snapshot = snapshot_of(alert)
         key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
+        same = self._same_that_fire(alert) if self._options.receivers else []
         for name, receiver in self._options.receivers.items():
-            told = self._told(alert, before, name)
-            audience = Audience(snapshot, receiver, told, alert.silenced, self._now_ms, self._options.max_age_ms)
+            audience = Audience(
+                snapshot,
+                receiver,
+                self._told(alert, before, name),
+                alert.silenced,
+                self._now_ms,
+                self._options.max_age_ms,
+                same_fires=bool(same) if alert.state == State.RESOLVED else self._knows_later(alert, same, name),
+            )
             decision = decide(audience)
             if not decision.send:
                 self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
@@ -376,7 +384,19 @@ class Recorder:
         """See Audience.told_before."""
         if alert.state == State.FIRING:
             return before == alert.state and self._writer.was_told_since_firing(alert.id, receiver)
-        return self._writer.last_told(alert.id, receiver) == State.FIRING
+        return self._writer.last_told_of_same(alert, receiver) == State.FIRING
+
+    def _same_that_fire(self, alert: AlertRow) -> list[AlertRow]:
+        """Other alerts with the same labels that are not over."""
+        return [
+            other
+            for other in self._writer.open_alerts_of(alert.query, alert.key_text)
+            if other.id != alert.id and other.labels == alert.labels and other.state != State.RESOLVED
+        ]
+
+    def _knows_later(self, alert: AlertRow, same: Sequence[AlertRow], receiver: str) -> bool:
+        later = (other for other in same if other.start_ms > alert.start_ms)
+        return any(self._writer.last_told(other.id, receiver) == State.FIRING for other in later)
 
     def _silenced(self, alert: AlertRow) -> str | None:
         silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)

@@ -14,13 +14,17 @@ MAX_SUBJECT_CHARS = 255
 SUSPECT, AFFECTED = "suspect", "affected"
 """What a host has to do with an alert, as it is stored."""
 
-_JOB_OF_PART = (
+_PART_OF_JOB = (
     ("task_id", re.compile(r"task_(\d+_\d+)_[mr]_\d+")),
     ("attempt_id", re.compile(r"attempt_(\d+_\d+)_[mr]_\d+_\d+")),
+)
+"""Attribute -> the cluster's time stamp and the number that it shares with its job."""
+
+_PART_OF_APPLICATION = (
     ("application_id", re.compile(r"application_(\d+_\d+)")),
     ("container_id", re.compile(r"container_(?:e\d+_)?(\d+_\d+)_\d+_\d+")),
 )
-"""Attribute -> the cluster's time stamp and the number that it shares with its job."""
+"""The same; the application may be of another type than MapReduce and run no job."""
 
 
 def subject_text(name: str) -> str:
@@ -29,11 +33,15 @@ def subject_text(name: str) -> str:
 
 
 def job_of(key: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
-    """The job: `job_id`, else what the id of a task, attempt, application or container tells; None when unknown."""
+    """The job: `job_id`, else what the id of a task, attempt, application or container tells; None when unknown.
+
+    Where `job_id` is named and null, an application or a container is of no MapReduce job.
+    """
     named = _text("job_id", key, values)
     if named is not None:
         return named
-    for name, pattern in _JOB_OF_PART:
+    runs_none = "job_id" in {**key, **values}
+    for name, pattern in _PART_OF_JOB if runs_none else (*_PART_OF_JOB, *_PART_OF_APPLICATION):
         part = _text(name, key, values)
         if part is not None and (found := pattern.fullmatch(part)) is not None:
             return subject_text(f"job_{found[1]}")

@@ -262,6 +262,24 @@ class Writer:
         )
         return self.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
+    def last_told_of_same(self, alert: AlertRow, receiver: str) -> str | None:
+        """The state that a receiver is, or will be, told last of alerts with the labels of this one.
+
+        Of those that have changed since it was created: what was told before of others was settled by then.
+        """
+        statement = (
+            select(NotificationRow.state, AlertRow.labels)
+            .join(AlertRow, AlertRow.id == NotificationRow.alert_id)
+            .where(
+                AlertRow.query == alert.query,
+                AlertRow.key_text == alert.key_text,
+                AlertRow.updated_ms >= alert.created_ms,
+                NotificationRow.receiver == receiver,
+            )
+            .order_by(NotificationRow.sequence.desc())
+        )
+        return next((state for state, labels in self.session.execute(statement) if labels == alert.labels), None)
+
     def add_notification(self, notification: NotificationRow) -> bool:
         """Put a message into the outbox; False when this very message is there already."""
         identity = (notification.idempotency_key, notification.receiver)

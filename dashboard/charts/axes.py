@@ -34,6 +34,12 @@ CATEGORIES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GREY)
 FIT_WIDTH = alt.AutoSizeParams(type="fit-x", contains="padding")
 """The height is that of the plot alone: legends and axes come on top."""
 
+_NARROW = "width < 760"
+"""Of a plot, as the browser computes it: the legends of a chart stand beneath each other, their entries in two columns.
+Beside each other they would be cut at the right edge."""
+
+LEGEND_LAYOUT = alt.ExprRef(f"{{top: {{direction: {_NARROW} ? 'vertical' : 'horizontal', offset: 18}}}}")
+
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 STEPS_MS = (
     *(10**power * factor for power in range(3) for factor in (1, 2, 5)),
@@ -133,12 +139,13 @@ def bytes_axis(title: str) -> alt.Axis:
 
 def top_legend(title: str | None, **more: Any) -> alt.Legend:
     """A legend above the chart: beside it, it would take from the width that time axes share."""
-    return alt.Legend(title=title, orient="top", direction="horizontal", labelLimit=300, titleLimit=500, **more)
+    given: dict[str, Any] = {"columns": alt.ExprRef(f"{_NARROW} ? 2 : 0"), **more}
+    return alt.Legend(title=title, orient="top", direction="horizontal", labelLimit=300, titleLimit=500, **given)
 
 
 def layered(*layers: Any, height: int, independent: Sequence[Literal["color", "shape"]] = ()) -> alt.LayerChart:
     """A chart of layers on the same axes, as wide as the page; `independent` channels have a legend per layer."""
-    chart = alt.layer(*layers).properties(height=height, autosize=FIT_WIDTH)
+    chart = alt.layer(*layers).properties(height=height, autosize=FIT_WIDTH).configure_legend(layout=LEGEND_LAYOUT)
     assert isinstance(chart, alt.LayerChart)
     scales: dict[str, Any] = dict.fromkeys(independent, "independent")
     return chart.resolve_scale(**scales) if scales else chart

@@ -12,9 +12,10 @@ from app.alerting.hosts import MAX_FORGOTTEN
 from app.alerting.kept import spread_of
 from app.alerting.lifecycle import lasted_text, state_text
 from app.alerting.text import at_least_one_text
+from app.store.states import OPEN_STATES, SILENCED
 from dashboard import alert_actions, alert_evidence, alert_table, links, times
 from dashboard.alert_words import matches_meaning, meaning, n_matches
-from dashboard.looks import BADGES, ICONS, OPEN_STATES
+from dashboard.looks import BADGES, ICONS
 from dashboard.runbook import runbook_md
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
 from dashboard.text import inert, md
@@ -75,7 +76,7 @@ def _show(details: AlertDetails) -> None:
 
 def _head(alert: AlertRow) -> None:
     with st.container(horizontal=True):
-        silenced = ["silenced"] if alert.silenced and alert.state in OPEN_STATES else []
+        silenced = [SILENCED] if alert.silenced and alert.state in OPEN_STATES else []
         for word in (alert.severity, alert.state, *silenced):
             st.badge(md(word), icon=ICONS.get(word), color=BADGES.get(word, "gray"))
         if alert.lane == "history":
@@ -143,9 +144,14 @@ def _links(alert: AlertRow) -> None:
         if alert.job_id:
             links.link("job", "The job", icon=":material/work:", id=alert.job_id)
         links.link("query", "The query", icon=":material/search:", name=alert.query)
-        if alert.job_id:
-            for label, url in links.job_links(alert.job_id):
-                st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
+        for label, url in _elsewhere(alert):
+            st.link_button(md(label, 60), url, icon=":material/open_in_new:", type="tertiary")
+
+
+def _elsewhere(alert: AlertRow) -> list[tuple[str, str]]:
+    if alert.job_id:
+        return links.job_links(alert.job_id)
+    return links.application_links(str(alert.labels.get("application")))
 
 
 @st.fragment(run_every=REFRESH_S)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
+from app.store.states import OPEN_STATES
 from dashboard import alert_actions, alert_filters, alert_table, links, times
 from dashboard.alert_words import n_alerts
-from dashboard.looks import OPEN_STATES, SEVERITIES, signed
+from dashboard.looks import SEVERITIES, signed
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Store, Watch, now_ms, store, watched
 
 REFRESH_S = 10

@@ -161,7 +161,7 @@ class SecondReading:
         """The standard deviation over the hosts rises in eight steps by 25 while a reducer runs."""
         for attempt in self.reducers:
             steps = self._steps_during(attempt)
-            deviations = [statistics.pstdev(self.load[step].values()) for step in steps]
+            deviations = [self.deviation(step) for step in steps]
             ends = [k for k in range(len(steps)) if _longest_rise(deviations[: k + 1], rise) >= n_least]
             if ends:
                 top = max(ends, key=lambda k: deviations[k])
@@ -173,24 +173,41 @@ class SecondReading:
                     (steps[first] - STEP_MS, steps[last]), attempt.end_ms,
                 )  # fmt: skip
 
-    def unbalanced(self, n_least: int = 8, settle_ms: int = 60_000) -> Iterator[Called]:
-        """A fifth to four fifths of the hosts above 20 while a reducer runs, and neither before nor after."""
+    def unbalanced(self, n_least: int = 8, settle_ms: int = 60_000, within_ms: int = 600_000) -> Iterator[Called]:
+        """A fifth to four fifths of the hosts above 20 in eight steps while a reducer runs, and not right before it.
+
+        It is told at the polls that find the reducer running, and at the first balanced steps after it.
+        """
         for attempt in self.reducers:
-            during = [step for step in self._steps_during(attempt) if self._is_unbalanced(step)]
             balanced = [step for step in self.load if not self._is_unbalanced(step)]
             before = [s for s in balanced if attempt.start_ms - settle_ms <= s - STEP_MS and s < attempt.start_ms]
+            during = [step for step in self._steps_during(attempt) if self._is_unbalanced(step)]
             after = [s for s in balanced if attempt.end_ms <= s - STEP_MS and s <= attempt.end_ms + settle_ms]
-            if len(during) >= n_least and before and after and after[0] - before[-1] + STEP_MS <= 600_000:
-                hosts = self.furthest(during[-1])
-                yield Called(
-                    "imbalance-window-task", attempt.attempt_id, hosts, {"value_1": self.load[during[-1]][hosts[0]]},
-                    (during[0] - STEP_MS, during[0]), after[-1],
-                )  # fmt: skip
+            if len(during) < n_least or not before:
+                continue
+            latest_ms = before[-1] - STEP_MS + within_ms
+            enough_ms = during[n_least - 1]
+            samples = [t for t, _ in self._samples(attempt.attempt_id)]
+            told = [t for t in [*samples, *after] if enough_ms <= t <= latest_ms]
+            if told:
+                seen = [step for step in during[n_least - 1 :] if step <= max(told)]
+                worst = max(seen, key=self.deviation)
+                hosts = self.furthest(worst)
+                numbers = {
+                    "std_now": self.deviation(worst), "value_1": self.load[worst][hosts[0]],
+                    "std_now.last": self.deviation(seen[-1]),
+                }  # fmt: skip
+                onset_ms = during[0] - STEP_MS, during[0]
+                yield Called("imbalance-window-task", attempt.attempt_id, hosts, numbers, onset_ms, max(told))
+
+    def deviation(self, step: int) -> float:
+        """Population standard deviation over the hosts."""
+        return statistics.pstdev(self.load[step].values())
 
     def furthest(self, step: int) -> tuple[str, ...]:
         """Hosts at least one standard deviation from the mean, furthest first."""
         values = self.load[step]
-        mean, deviation = statistics.fmean(values.values()), statistics.pstdev(values.values())
+        mean, deviation = statistics.fmean(values.values()), self.deviation(step)
         far = [host for host, value in values.items() if abs(value - mean) >= deviation * (1 - 1e-9)]
         return tuple(sorted(far, key=lambda host: (-abs(values[host] - mean), -values[host], host))[:5])
 

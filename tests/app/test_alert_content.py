@@ -211,6 +211,19 @@ def test_labels_are_fixed_when_the_alert_is_raised(store: Store) -> None:
     assert resolved["annotations"]["summary"] == "other"
 
 
+@pytest.mark.parametrize(
+    ("values", "job"),
+    [({"job_id": None}, None), ({"job_id": "job_17_0002"}, "job_17_0002"), ({}, "job_17_0002")],
+)
+def test_an_application_has_the_label_of_a_job_when_it_runs_one(
+    store: Store, values: dict[str, Any], job: str | None
+) -> None:
+    tell(store, [replace(match(1, 2, **values), key=(("application_id", "application_17_0002"),))])
+    labels = payload(store.notifications()[0].payload)["labels"]
+    assert (labels.get("job"), labels["application"]) == (job, "application_17_0002")
+    assert only(store).job_id == job
+
+
 def test_templates_of_receivers_know_all_of_it(store: Store) -> None:
     tell(store, [match(1, 2, bytes=2048, who="node5"), match(1, 3, bytes=1024, who="node4")], 100)
     snapshot = Snapshot.from_json(store.notifications()[-1].payload)

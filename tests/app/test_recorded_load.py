@@ -21,24 +21,15 @@ from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.load_balance import LoadDeriver
 from collectors.schema import load_event_types
-from deploy.minicluster import packing
 from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import FOREVER_MS, EventBatch
 
 ROOT = Path(__file__).parents[2]
-ARCHIVE = ROOT / "tests" / "fixtures" / "recording" / "minicluster.tar.xz"
 TYPES = ("ReducerStart", "ReducerEnd", "LoadStd", "Balance", "Imbalance")
 OPTIONS = ("papers/q6-option1.cep", "papers/q6-option2.cep")
 SCHEMA = load_event_types()
 
 Event = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recording") / "recording"
-    packing.unpack(ARCHIVE, folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from app.loopback import serving
 
 
 @dataclass
@@ -54,14 +56,9 @@ def webhook(*answers: int | str) -> Iterator[Webhook]:
         def log_message(self, format: str, *args: object) -> None:
             """Be quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hook.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield hook
-    finally:
-        hook.release.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as url:
+        hook.url = f"{url}/hook"
+        try:
+            yield hook
+        finally:
+            hook.release.set()

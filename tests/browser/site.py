@@ -26,6 +26,13 @@ _ASKED_BY_STREAMLIT = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
 
 _TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll('[data-testid=stMain]')]
     .filter(node => node.scrollWidth > node.clientWidth + 1).length"""
+_CUT_LEGENDS = """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart] svg')].flatMap(svg => {
+    const chart = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll('.role-legend')].filter(legend => {
+        const box = legend.getBoundingClientRect();
+        return box.left < chart.left - 1 || box.right > chart.right + 1;
+    }).map(legend => legend.textContent);
+})"""
 _MADE_OF_NAMES = """() => [
     ...[...document.querySelectorAll('a[href]')].filter(
         link => link.protocol === 'javascript:' || link.hostname && link.hostname !== location.hostname),
@@ -118,6 +125,7 @@ class Visitor:
         expect(page.get_by_text("This page cannot be shown")).to_have_count(0)
         assert page.evaluate(_MADE_OF_NAMES) == [], "names became elements"
         assert page.evaluate(_TOO_WIDE) == 0, "the page is wider than its window"
+        assert page.evaluate(_CUT_LEGENDS) == [], "a legend is wider than its chart"
         assert self.complaints == []
 
     def listeners(self) -> dict[str, Callable[[Any], None]]:

@@ -97,6 +97,16 @@ def test_the_cluster_with_its_hosts_load_and_alerts(visitor: OwnVisitor, served:
     own.reads(*served.summary["alerts"], f"{len(HOSTS) + len(HOSTILE)} hosts", "22 episodes of imbalance")
 
 
+def test_charts_have_all_of_their_legends_in_a_narrow_window(visitor: OwnVisitor, served: Site) -> None:
+    fault = next(fault for fault in served.manifest.ground_truth if fault.fault == "reducer_straggler")
+    own = visitor(width=800)
+    for path, n_legends in ((f"job?id={fault.job_id}", 6), ("cluster?host=node1", 3)):
+        page = own.open(path, re.compile("."))
+        legends = page.get_by_test_id("stVegaLiteChart").locator("svg .role-legend")
+        expect(legends.nth(n_legends - 1)).to_be_attached()
+        own.at_ease()
+
+
 def test_queries_and_one_with_its_alerts(visitor: OwnVisitor, served: Site) -> None:
     own = visitor()
     page = own.open("query?name=load-imbalance-task", "load-imbalance-task")

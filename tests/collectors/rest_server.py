@@ -14,7 +14,7 @@ T0 = 1_700_000_000_000
 NOW_MS = T0 + 60_000
 APP = "application_1700000000000_0007"
 JOB = "job_1700000000000_0007"
-OPEN = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=ACCEPTED,RUNNING"
+OPEN = "/ws/v1/cluster/apps?states=ACCEPTED,RUNNING"
 ENDED = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=FINISHED,FAILED,KILLED"
 AM = f"/proxy/{APP}/ws/v1/mapreduce/jobs"
 JHS = "/ws/v1/history/mapreduce/jobs"
@@ -48,6 +48,22 @@ def app(state: str = "RUNNING", **changes: Any) -> dict[str, Any]:
         "id": APP, "user": "ann", "name": "word count", "queue": "etl", "state": state, "finalStatus": "UNDEFINED",
         "applicationType": "MAPREDUCE", "amHostHttpAddress": "node1:8042", "startedTime": T0 - 3_000,
         "finishedTime": 0, **changes,
+    }  # fmt: skip
+
+
+def held(n_running: int, *asked: tuple[str, int], pending_mb: int | None = None) -> dict[str, Any]:
+    """Containers of an application, 1,024 MB each, as the capacity scheduler tells them.
+
+    `asked`: (resource name, number of containers); `pending_mb`: as many as are asked for anywhere.
+    """
+    capability = {"memory": 1_024, "vCores": 1}
+    requests = [{"resourceName": name, "numContainers": n, "capability": capability} for name, n in asked]
+    n_pending = sum(n for name, n in asked if name == "*")
+    pending = {"memory": n_pending * 1_024 if pending_mb is None else pending_mb, "vCores": n_pending}
+    return {
+        "runningContainers": n_running, "allocatedMB": n_running * 1_024, "allocatedVCores": n_running,
+        "resourceInfo": {"resourceUsagesByPartition": [{"partitionName": "", "pending": pending}]},
+        **({"resourceRequests": requests} if requests else {}),
     }  # fmt: skip
 
 

@@ -83,7 +83,11 @@ def test_missing_hosts_are_counted_for_a_few_steps() -> None:
     found = []
     for step in range(1, 6):
         values = {"a": 1.0, "b": 2.0} if step == 1 else {"a": 1.0}
-        found += [r["n_missing"] for r in rows(deriver.derive(metrics(step, values), step * 15_000 + 1)) if "val" in r]
+        found += [
+            r["n_missing"]
+            for r in rows(deriver.derive(metrics(step, values), step * 15_000 + 1))
+            if r["type"] == "LoadStd"
+        ]
     assert found == [0, 1, 1, 0, 0]
 
 

@@ -36,7 +36,10 @@ def emitted(tmp_path: Path) -> list[EventBatch]:
     metrics = GangliaRrdCollector(GangliaRrdOptions(tmp_path / "rrd")).poll(rrds.T0_MS + 60_000)
     load = LoadDeriver().derive(metrics.events, metrics.watermark_ms)
     script = rest_server.running_job()
-    waiting = rest_server.app("ACCEPTED", id="application_1700000000000_0008", diagnostics="Queue's AM limit exceeded.")
+    waiting = rest_server.app(
+        "ACCEPTED", id="application_1700000000000_0008", diagnostics="Queue's AM limit exceeded.",
+        **rest_server.held(0, ("*", 1)),
+    )  # fmt: skip
     script.documents[rest_server.OPEN]["apps"]["app"].append(waiting)
     rest = YarnRestCollector(YarnRestOptions(), script).poll(rest_server.NOW_MS).events
     return [history, logs, metrics.events, load, rest]

@@ -452,6 +452,110 @@ def test_a_wait_is_never_negative_and_never_made_up() -> None:
     assert [rows(yarn.poll(NOW_MS + late))[0]["wait_ms"] for late in (0, 5_000)] == [0, 5_000]
 
 
+SPARK = "application_1700000000000_0009"
+
+
+def spark(state: str, **changes: Any) -> dict[str, Any]:
+    return rest.app(state, id=SPARK, applicationType="SPARK", name="etl", **changes)
+
+
+def waits(polled: Collected) -> list[tuple[str, int, int | None, int | None]]:
+    return [
+        (row["state"], row["wait_ms"], row.get("n_containers"), row.get("n_pending"))
+        for row in rows(polled)
+        if row["type"] == "AppWaiting"
+    ]
+
+
+def test_applications_of_every_type_wait_and_only_those_of_mapreduce_have_jobs() -> None:
+    script = rest.Script({OPEN: rest.apps(spark("ACCEPTED", **rest.held(0, ("*", 1)))), ENDED: rest.apps()})
+    row = one(rows(collector(script).poll(NOW_MS)), "AppWaiting")
+    assert {name: row.get(name) for name in row if name not in ("raw", "clock_id", "source_rank", "source_seq")} == {
+        "event_id": row["event_id"], "type": "AppWaiting", "t_lo_ms": NOW_MS, "t_hi_ms": NOW_MS,
+        "origin": f"rest:{SPARK}", "application_id": SPARK, "application_type": "SPARK", "application_name": "etl",
+        "user": "ann", "queue": "etl", "state": "ACCEPTED", "wait_ms": 63_000, "n_containers": 0,
+        "allocated_bytes": 0, "allocated_vcores": 0, "n_pending": 1, "pending_bytes": 2**30, "pending_vcores": 1,
+    }  # fmt: skip
+    assert script.asked == [OPEN, ENDED]  # however many types there are
+    script.documents[OPEN] = rest.apps(rest.app("ACCEPTED", applicationType=None))
+    row = one(rows(collector(script).poll(NOW_MS)), "AppWaiting")  # who tells no types runs MapReduce
+    assert (row["job_id"], row["job_name"], row.get("application_type")) == (JOB, "word count", None)
+
+
+def test_a_running_application_waits_while_it_asks_and_is_given_nothing() -> None:
+    script = rest.Script({ENDED: rest.apps()})
+    yarn = collector(script)
+
+    def poll(late_ms: int, **held: Any) -> list[tuple[str, int, int | None, int | None]]:
+        script.documents[OPEN] = rest.apps(spark("RUNNING", **held))
+        return waits(yarn.poll(NOW_MS + late_ms))
+
+    assert poll(0, **rest.held(1)) == []  # it asks for nothing
+    assert poll(5_000, **rest.held(1, ("*", 4), ("/rack", 9))) == [("RUNNING", 0, 1, 4)]
+    assert poll(10_000, **rest.held(1, ("*", 4))) == [("RUNNING", 5_000, 1, 4)]
+    assert poll(15_000, **rest.held(1, ("*", 6))) == [("RUNNING", 10_000, 1, 6)]  # it asks for more
+    assert poll(20_000, **rest.held(2, ("*", 6))) == [("RUNNING", 0, 2, 6)]  # it was given one
+    assert poll(25_000, **rest.held(1, ("*", 6))) == [("RUNNING", 5_000, 1, 6)]  # one ended, or was taken
+    assert poll(30_000, **rest.held(1, ("*", 5))) == [("RUNNING", 0, 1, 5)]  # given one in the place of another
+    assert poll(35_000, **rest.held(1, ("/rack", 5), pending_mb=0)) == []  # what is left of fulfilled requests
+    assert poll(40_000, **rest.held(1, ("*", 5))) == [("RUNNING", 0, 1, 5)]
+    restarted = collector(script)
+    restarted.restore(json.loads(json.dumps(yarn.checkpoint())))
+    assert waits(restarted.poll(NOW_MS + 45_000)) == [("RUNNING", 5_000, 1, 5)]
+
+
+def test_a_spark_application_that_has_run_waits_for_another_master_since_it_was_seen_so() -> None:
+    script = rest.Script({ENDED: rest.apps(), OPEN: rest.apps(spark("RUNNING"))})
+    yarn = collector(script)
+    assert told(yarn.poll(NOW_MS)) == []
+    script.documents[OPEN] = rest.apps(spark("ACCEPTED"))
+    restarted = collector(script)
+    restarted.restore(json.loads(json.dumps(yarn.checkpoint())))
+    assert waits(restarted.poll(NOW_MS + 5_000)) == [("ACCEPTED", 0, None, None)]
+    assert waits(restarted.poll(NOW_MS + 9_000)) == [("ACCEPTED", 4_000, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("told_of_it", "n_pending", "pending_bytes"),
+    [
+        ({}, None, None),
+        ({"runningContainers": -1, "allocatedMB": -1, "allocatedVCores": -1}, None, None),
+        ({"resourceRequests": {"resourceName": "*", "numContainers": 3, "capability": {"memory": 2}}}, 3, 6 * 2**20),
+        ({"resourceRequests": [{"resourceName": "*", "numContainers": 3}]}, 3, None),
+        ({"resourceRequests": [{"resourceName": "*", "numContainers": "3"}]}, None, None),
+        ({"resourceRequests": [{"resourceName": "*", "numContainers": 2**53}] * 2}, None, None),
+        ({"resourceRequests": [5, None, {"resourceName": ["*"]}]}, None, None),
+        ({"resourceRequests": "*", "resourceInfo": [1]}, None, None),
+        ({"resourceInfo": {"resourceUsagesByPartition": {"pending": {"memory": 7, "vCores": 1}}}}, None, 7 * 2**20),
+        ({"resourceInfo": {"resourceUsagesByPartition": [{"pending": {"memory": 2**52}}]}}, None, None),
+        ({"resourceInfo": {"resourceUsagesByPartition": [{"pending": 5}, 6]}}, None, None),
+        ({"resourceInfo": {"resourceUsagesByPartition": [{"pending": {"memory": 0, "vCores": 0}}]}}, 0, 0),
+    ],
+)
+def test_containers_that_are_not_told_are_not_made_up(
+    told_of_it: dict[str, Any], n_pending: int | None, pending_bytes: int | None
+) -> None:
+    script = rest.Script({OPEN: rest.apps(spark("ACCEPTED", **told_of_it)), ENDED: rest.apps()})
+    row = one(rows(collector(script).poll(NOW_MS)), "AppWaiting")
+    assert (row.get("n_pending"), row.get("pending_bytes")) == (n_pending, pending_bytes)
+    assert row.get("n_containers") is None
+
+
+def test_positions_of_before_other_applications_waited_are_taken_up() -> None:
+    other = "application_1700000000000_0008"
+    script = rest.Script({OPEN: rest.apps(rest.app("ACCEPTED"), rest.app("ACCEPTED", id=other)), ENDED: rest.apps()})
+    yarn = collector(plain_run())
+    yarn.poll(NOW_MS)
+    position = yarn.checkpoint() | {"waiting": {"job_1700000000000_0008": NOW_MS - 7_000}}
+    restarted = collector(script)
+    restarted.restore(json.loads(json.dumps(position)))
+    waited = {row["application_id"]: row["wait_ms"] for row in rows(restarted.poll(NOW_MS + 5_000))}
+    assert waited == {rest.APP: 0, other: 12_000}  # the first one has run: it waits for another master
+    for damaged in ({"job_1_1": "x"}, {SPARK: 5}, {SPARK: {"state": 5, "has_run": True, "since_ms": 0}}, 5):
+        with pytest.raises(PositionError):
+            restarted.restore(position | {"waiting": damaged})
+
+
 def test_positions_of_before_there_were_waits_are_taken_up() -> None:
     yarn = collector(plain_run())
     yarn.poll(NOW_MS)

@@ -345,6 +345,8 @@ def result(**changes: Any) -> ResultRow:
         ({"task_id": "task_1_2_m_3"}, "job_1_2"),
         ({"attempt_id": "attempt_1_2_m_3_0"}, "job_1_2"),
         ({"application_id": "application_1_2"}, "job_1_2"),
+        ({"application_id": "application_1_2", "job_id": None}, None),  # it runs no MapReduce job
+        ({"attempt_id": "attempt_1_2_m_3_0", "job_id": None}, "job_1_2"),
         ({"job_id": "job_1_2?x=<script>"}, None),
         ({"job_id": 7}, None),
         ({}, None),

@@ -189,6 +189,8 @@ def test_links_of_a_job(empty: Raised) -> None:
     ]
     assert links.job_links(JOB) == expected
     assert links.job_links(APPLICATION) == expected
+    assert links.application_links(APPLICATION) == expected[2:]  # it need not run a job
+    assert [links.application_links(no) for no in (JOB, "", f"{APPLICATION}/../x", "application_٣_٣")] == [[]] * 4
 
 
 @pytest.mark.parametrize("job_id", ["", "job_1", f"{JOB}/../x", f"javascript:{JOB}", f"{JOB}\n", "job_٣_٣"])

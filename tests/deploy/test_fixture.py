@@ -6,18 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.minicluster import packing, verification
-
-ARCHIVE = Path(__file__).parents[1] / "fixtures" / "recording" / "minicluster.tar.xz"
+from deploy.minicluster import verification
+from tests.conftest import RECORDING
 
 FOREIGN = ("/root", "/home", "/usr/local", "build/hadoop")
-
-
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recording") / "recording"
-    packing.unpack(ARCHIVE, folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -61,4 +53,4 @@ def test_contents(recording: Path, manifest: dict[str, Any]) -> None:
 
 
 def test_size() -> None:
-    assert ARCHIVE.stat().st_size < 8_000_000
+    assert RECORDING.stat().st_size < 8_000_000
