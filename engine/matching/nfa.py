@@ -43,6 +43,9 @@ from engine.plan.programs import Programs
 _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
 _OFFERS_PER_STEP = 10
 """Offers of an event to a run in the time of one step of the work budget."""
+_EVENTS_PER_ROW = 160
+_EVENTS_PER_LISTED = 2
+"""Events of merged histories, or of listed matches, that one step tells at most, for each that its limit allows."""
 _MOSTLY = 0.75  # nor is state of which such a share would stay
 
 
@@ -126,7 +129,7 @@ class NfaRuntime:
         is_cut = self._memory.count(na.N_CUT) > n_cut
         rows: Sequence[MatchRow] = []
         if self._results is not None or len(completed.fields):
-            histories = Histories.of(self._memory.nodes, self.store.t_lo_ms, completed, self.plan.within_ms)
+            histories = self._histories(completed)
             if self._results is None:
                 rows = self._rows(histories, is_cut=is_cut)
             else:
@@ -212,9 +215,24 @@ class NfaRuntime:
             return 2**62  # some may be none, or of one time with the first
         return self.limits.max_rows if self._results is None else self.limits.max_listed
 
+    def _histories(self, completed: na.MatchArrays) -> Histories:
+        """The matches of completed runs, no more than can be told."""
+        limits, listed = self.limits, self._results is not None or self.plan.limit is not None
+        return Histories.of(
+            self._memory.nodes, self.store.t_lo_ms, completed, self.plan.within_ms,
+            limits.max_listed if listed else limits.max_rows,
+            _EVENTS_PER_LISTED * limits.max_listed if listed else _EVENTS_PER_ROW * limits.max_rows,
+            of_all=self._results is not None,
+        )  # fmt: skip
+
     def _rows(self, histories: Histories, *, is_cut: bool) -> Sequence[MatchRow]:
+        is_cut |= histories.is_cut and self.plan.limit is None
         if self.plan.limit is not None:
+            last_row = histories.last_row[histories.run[-1]] if histories.n_matches else 0
+            is_left_out = histories.is_cut
             histories = histories.chosen(_first_in_time(histories, self.plan.limit + 1))
+            # Those of earlier last events are all there.
+            is_cut |= is_left_out and (self._waits or bool((histories.last_row[histories.run] == last_row).any()))
         most = self.limits.max_rows
         rows = first_rows(RunRows(self.plan, self.store.as_it_is(), histories.chosen(slice(0, most + 1))), most)
         return joined_rows([rows[:-1], [replace(rows[-1], capped=True)]]) if is_cut and len(rows) else rows
@@ -225,7 +243,7 @@ class NfaRuntime:
         """The rows of an output form, from at most `limits.max_listed` matches."""
         most = self.limits.max_listed
         listed = histories.chosen(slice(0, most)).listed()
-        unfinished = histories.n_matches > most or is_cut
+        unfinished = histories.is_cut or is_cut
         return results.take(Matches.of_store(self.store, listed, unfinished=unfinished), stream, watermark_ms)
 
     # ------------------------------------------------------------- compaction

@@ -19,6 +19,7 @@ import pyarrow as pa
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, Int64Array
 from engine.kernels.postponed_pairs import pairs
+from engine.kernels.shared_search import PER_MATCH_EVENTS
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.early_filter import Masks
@@ -37,6 +38,7 @@ from engine.matching.postponed_listing import LISTING_TIMES, PER_MATCH, Listing,
 from engine.matching.postponed_results import matches_of, matches_of_blocks
 from engine.matching.postponed_rows import Rows
 from engine.matching.postponed_tables import compile_tables
+from engine.matching.precise_listing import Deciding, PreciseListing, most_pairs
 from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
@@ -79,7 +81,6 @@ class PostponedRuntime:
         self.n_unfinished = 0
         self.n_work = 0
         self._work = WorkAccount(self.limits.work_budget, LISTING_TIMES)
-        self._n_seen = 0
         self.sink: RowSink | None = None
         """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
@@ -103,7 +104,7 @@ class PostponedRuntime:
 
     def _new_intake(self) -> Intake:
         kleene = None if self._form is None else self._form.kleene
-        return Intake(self.plan, self._interner, placed=self._results is not None, kleene=kleene)
+        return Intake(self.plan, self._interner, placed=self._form is None, kleene=kleene)
 
     @property
     def store(self) -> EventStore:
@@ -146,8 +147,6 @@ class PostponedRuntime:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
         start = self._intake.take_in(stream)
-        self._n_seen += len(stream)
-        self._work.allowance_at(self._n_seen - 1)
         if self._independent is not None and self._is_at_once:
             rows = self._decide_at_once(self._independent, start)
         else:
@@ -213,6 +212,10 @@ class PostponedRuntime:
             ends[:start] = False  # decided before, whatever their times were then
         lasts = np.flatnonzero(ends).astype(np.int64)
         firsts = Groups.of(self._masks.begin[0, :n], self.store)
+        if not context.longest_ms and self._form is None and (self._results is not None or not self._is_counted):
+            return self._precise(context, firsts, lasts, after_ms, before_ms, stream)
+        if not self._is_counted or self._results is not None:  # counted pairs are paid for by their last events
+            self._work.allowance_at(self.store.n_seen - 1)
         inner, inner_starts = Groups.stacked(self._masks.begin[1:-1, :n], self.store)
 
         def found_between(of: Int64Array, after: int, before: int) -> Int64Array:
@@ -238,7 +241,7 @@ class PostponedRuntime:
             return []
         rows = Rows(self.plan, context, possible)
         output = self.plan.output
-        if output in (ast.Output.COLLAPSED, ast.Output.COUNT):
+        if self._is_counted:
             most = limit(self.plan, self.limits)
             parts: list[Sequence[MatchRow]] = []
             n_together = max(1, _PAIRS_TOGETHER // len(firsts.rows))
@@ -271,6 +274,79 @@ class PostponedRuntime:
         kept = rows.limited(ordered, self.limits, listing.unfinished)
         self.n_unfinished += listing.unfinished and not kept  # else the last row says so
         return kept
+
+    # ---------------------------------------------------------- precise events
+
+    @property
+    def _is_counted(self) -> bool:
+        return self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+
+    def _precise(
+        self,
+        context: Context,
+        firsts: Groups,
+        lasts: Int64Array,
+        after_ms: int,
+        before_ms: int,
+        stream: StreamColumns,
+    ) -> Sequence[MatchRow]:
+        """The rows of listed matches where no kept event is imprecise."""
+        results, plan = self._results, self.plan
+        most = self.limits.max_listed if results is not None else limit(plan, self.limits)
+        is_top = results is None and plan.output is ast.Output.TOP
+        if is_top and not ties_by_partition(plan):
+            most = (plan.limit or 1) - 1  # each is as sure as the others: the first ones are the best
+        longest_only = results is None and plan.output is ast.Output.NON_OVERLAPPING
+        per_match = 0 if results is None else PER_MATCH
+        listing = PreciseListing(
+            context, most + 1, self._work, per_match, per_match // PER_MATCH_EVENTS, longest_only, self._ends_ms
+        )
+        block = listing.block(self._deciding(context, firsts, lasts, after_ms, before_ms))
+        if results is not None:
+            matches = matches_of_blocks(context, [block], unfinished=listing.is_full, cut=listing.cut)
+            formed = results.take(matches, stream, before_ms)
+            self.n_unfinished = results.n_unfinished
+            return formed
+        self.n_unfinished += len(listing.cut_rows)
+        if is_top:
+            return first_rows(self._top(list(block)), limit(plan, self.limits))
+        return first_rows(joined_rows([block]), most)
+
+    def _deciding(self, context: Context, firsts: Groups, lasts: Int64Array, after_ms: int, before_ms: int) -> Deciding:
+        """The events whose matches are known at this watermark."""
+        store, within_ms, t = self.store, self.plan.within_ms, self.store.t_lo_ms
+        by_first = self._holds_back == 1
+        if self._holds_back == 2:
+            due = t[lasts] + within_ms
+            lasts = lasts[(due >= after_ms) & (due < before_ms)]
+            after_ms, before_ms = -(2**62), 2**63 - 1
+        nothing = np.empty(0, np.int64), np.empty((0, len(firsts.starts)), np.int64)
+
+        def pairs_of(firsts: Groups, lasts: Int64Array) -> Int64Array:
+            found: Int64Array = pairs(
+                context.events, lasts, store.partition, firsts.rows, firsts.starts, *nothing, within_ms, 0,
+                len(self.plan.steps), self._holds_back, after_ms, before_ms,
+            )  # fmt: skip
+            return found
+
+        if not by_first:
+            n_pairs = most_pairs(lasts, t, store.partition, firsts, -within_ms, 0)
+            return Deciding(lasts, n_pairs, lambda rows: pairs_of(firsts, rows))
+        deadline_ms = t[firsts.rows] + within_ms
+        due_rows = np.sort(firsts.rows[(deadline_ms >= after_ms) & (deadline_ms < before_ms)])
+        mask = np.zeros(context.n_rows, np.bool_)
+
+        def of_firsts(rows: Int64Array) -> Int64Array:
+            mask[:] = False
+            mask[rows] = True
+            reached = (t[lasts] >= t[rows].min()) & (t[lasts] <= t[rows].max() + within_ms)
+            return pairs_of(Groups.of(mask, store), lasts[reached])
+
+        ends = Groups.of(self._masks.ends(context.n_rows), store)
+        n_pairs = most_pairs(due_rows, t, store.partition, ends, 0, within_ms)
+        return Deciding(due_rows, n_pairs, of_firsts, by_first=True)
+
+    # -------------------------------------------------------- imprecise events
 
     def _listed(
         self, context: Context, listing: Listing, decided: Int64Array, possible: PossibleRows | None
@@ -407,7 +483,6 @@ class PostponedRuntime:
         self._watermark_ms = int(meta[b"watermark_ms"])
         if b"work" in meta:  # states of before had no account
             self._work.restore(meta[b"work"].decode())
-            self._n_seen = self._work.position
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}
         self._best = state["best"].column("confidence").to_pylist()

@@ -78,6 +78,7 @@ class Context:
         """Whether times depend on each other, by the offsets of clocks: only search judges such matches."""
         self.members = Groups.of(masks.middle(n), store)
         self.negated = Groups.of(np.any(masks.negated[:, :n], axis=0), store)
+        self.denied = Groups.stacked(masks.negated[:, :n], store)
         self.replayed = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._ids: dict[int, str] = {}
         self._programs = np.array([value.program for value in plan.returns], np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,6 +25,12 @@ _POLYNOMIAL_FACTOR = 10
 
 _PAIRS_TOGETHER = 65_536
 """Pairs that are sorted by their first events, to count those of one together: their rows are bounded memory."""
+
+_COUNTING_TIMES = 60
+"""Steps of listing in the time of one that looks for prefixes that are alike; a pair may overdraw the account by it."""
+
+_COMPARED_PER_STEP = 4
+"""Candidates of a pair are compared with each other before they are counted: so many in the time of a step."""
 
 _OVERLAP_FACTOR = 4
 """Work budgets that counting one pair may take where events overlap and the work is not known to be polynomial."""
@@ -59,6 +66,8 @@ class Counting:
         self.with_candidates = with_candidates
         self.n_unfinished = 0
         self._n_work = 0
+        self._n_compared = 0
+        self._left = account.left
         self._scratch: BoolArray = np.zeros(context.masks.begin.shape, np.bool_)
         self._chains: CountedChains | None = None
         if context.compiled.chains is not None:
@@ -72,18 +81,44 @@ class Counting:
         return self._n_work + (0 if self._chains is None else self._chains.n_work)
 
     def of_pairs(self, pairs: Int64Array, most: int) -> Iterator[tuple[int, Counted]]:
-        """The first `most` of these pairs, int64 (n, 3), that have matches, each with its number.
+        """The first `most` of these pairs, int64 (n, 3), by last event, that have matches, each with its number.
 
-        Where pairs are counted together, as many are looked at as rows are wanted; more only once these have not been
-        enough.
+        The pairs of a last event may take what the account holds when it stands at that event. Where pairs are counted
+        together, in a pass that bounds itself, as many are looked at as rows are wanted; more only once these have not
+        been enough.
         """
-        shares = self._chains is not None and any(self._chains.shared_by)
+        if self._chains is not None and any(self._chains.shared_by):
+            yield from self._shared(pairs, most)
+            return
+        lasts = pairs[:, 1]
+        bounds = [0, *(np.flatnonzero(np.diff(lasts)) + 1).tolist(), len(lasts)] if len(lasts) else []
+        n_found = 0
+        for begin, end in pairwise(bounds):
+            self._left = self._account.allowance_at(self._position_of(int(lasts[begin])))
+            for number in range(begin, end):
+                if self._left <= 0:
+                    self.n_unfinished += 1
+                    break
+                first, last, partition = pairs[number].tolist()
+                counted = self.of_pair((first, last, partition))
+                if counted is not None:
+                    yield number, counted
+                    n_found += 1
+                    if n_found == most:
+                        return
+
+    def _position_of(self, row: int) -> int:
+        store = self.context.store
+        return int(store.position[row]) if len(store.position) else store.n_seen - 1
+
+    def _shared(self, pairs: Int64Array, most: int) -> Iterator[tuple[int, Counted]]:
         n_found = start = 0
+        self._left = self._account.allowance_at(self.context.store.n_seen - 1)
         while start < len(pairs) and n_found < most:
-            if not self._account.left:
+            if self._left <= 0:
                 self.n_unfinished += 1
                 return
-            n = min(max(most - n_found, start), _PAIRS_TOGETHER) if shares else 1
+            n = min(max(most - n_found, start), _PAIRS_TOGETHER)
             for number, counted in enumerate(self._together(pairs[start : start + n]), start):
                 if counted is not None:
                     yield number, counted
@@ -94,9 +129,7 @@ class Counting:
 
     def _together(self, pairs: Int64Array) -> Sequence[Counted | None]:
         """The rows of some pairs; those of one first event, or of one last event, are counted together."""
-        if len(pairs) == 1 or self._chains is None:
-            first, last, partition = pairs[0].tolist()
-            return [self.of_pair((first, last, partition))]
+        assert self._chains is not None
         by_first, by_last = self._chains.shared_by
         if by_first and by_last:
             by_last = len(np.unique(pairs[:, 1])) < len(np.unique(pairs[:, 0]))
@@ -136,13 +169,17 @@ class Counting:
         near = self.context.neighbourhood(*pair)
         counted = self._of_neighbourhood(near)
         n_around = len(near.candidates) + len(near.negated)
-        self._account.settle(LISTING_TIMES * (self.n_work - before) + PER_CANDIDATE * n_around + PER_PAIR)
+        spent = _COUNTING_TIMES * (self.n_work - before) + PER_CANDIDATE * n_around + PER_PAIR
+        spent += self._n_compared // _COMPARED_PER_STEP
+        self._n_compared = 0
+        self._account.settle(spent)
+        self._left -= spent
         return counted
 
     @property
     def work_budget(self) -> int:
         """Steps that one pair may take."""
-        return max(min(self._budget, self._account.left // LISTING_TIMES), 1)
+        return max(min(self._budget, self._left // LISTING_TIMES), 1)
 
     def _of_neighbourhood(self, near: Neighbourhood) -> Counted | None:
         counted = self._by_chains(near)
@@ -199,6 +236,7 @@ class Counting:
             self.with_candidates,
         )  # fmt: skip
         self._n_work += work
+        self._n_compared += len(near.candidates) ** 2
         if status == NEEDS_SEARCH:
             return None
         count_exact = status == COMPLETE and n < MOST

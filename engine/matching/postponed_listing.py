@@ -17,7 +17,7 @@ from engine.matching.work import WorkAccount
 LISTING_TIMES = 25
 """Steps of listing in the time of one of the work budget's."""
 
-PER_MATCH = 400
+PER_MATCH = 1_000
 """Steps in the time that an output form takes for one match: some microseconds."""
 
 PER_CANDIDATE = 2
@@ -156,9 +156,6 @@ def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshol
     A set is decided with the event of its last component that is latest in (t_hi, row): `lasts` are those. The other
     orders of the set may end in events that overlap it.
     """
-    if not listing.context.longest_ms:  # one order each
-        listing.threshold = threshold
-        return listing.matches(pairs_of(lasts))
     result: list[Listed] = []
     for owner in lasts:
         if not listing.work.left:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.matching.listed import ListedMatches, Matches
+from engine.matching.listed import Cut, ListedMatches, Matches
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_listing import Listed
@@ -41,8 +41,8 @@ def matches_of(
     return Matches.of_store(context.store, listed, unfinished=unfinished, possible=worlds)
 
 
-def matches_of_blocks(context: Context, blocks: Sequence[ListedBlock], *, unfinished: bool) -> Matches:
-    """The same for matches that are columns already."""
+def matches_of_blocks(context: Context, blocks: Sequence[ListedBlock], *, unfinished: bool, cut: Cut = ()) -> Matches:
+    """The same for matches that are columns already; `cut`: see `Matches`."""
     nothing = ListedMatches.none(len(context.plan.returns))
     chains = [block.chains for block in blocks]
     lengths = [np.diff(nothing.offsets), *(np.diff(offsets) for offsets, _, _ in chains)]
@@ -55,7 +55,7 @@ def matches_of_blocks(context: Context, blocks: Sequence[ListedBlock], *, unfini
         confidence=np.concatenate([nothing.confidence, *(block.confidence for block in blocks)]),
         values=np.concatenate([nothing.values, *(block.values for block in blocks)]),
     )
-    return Matches.of_store(context.store, listed, unfinished=unfinished)
+    return Matches.of_store(context.store, listed, unfinished=unfinished, cut=cut)
 
 
 __all__ = ["matches_of", "matches_of_blocks"]

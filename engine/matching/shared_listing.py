@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.events import Float64Array, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
+from engine.kernels.postponed_state import Tables
 from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
 from engine.matching.match_blocks import OneByOne, values_of
 from engine.matching.output_forms import RANK_STEP, ranked_confidence
@@ -38,7 +39,8 @@ class ListedBlock(OneByOne):
     """Matches as paths of a trie, see `shared_search.list_shared`, in listing order.
 
     pairs: int64 (n_pairs, 3); first_lo_ms, last_lo_ms, last_hi_ms: int64 (n_pairs,), their times. values: float64
-    (n, n_returns), NaN for NULL, strings as codes.
+    (n, n_returns), NaN for NULL, strings as codes. is_cut: bool (n_pairs,), of such a pair matches may be missing;
+    without entries: of none.
     """
 
     plan: Plan
@@ -54,6 +56,7 @@ class ListedBlock(OneByOne):
     match_pair: Int64Array
     confidence: Float64Array
     values: Float64Array
+    is_cut: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
 
     def __len__(self) -> int:
         return len(self.match_node)
@@ -79,6 +82,13 @@ class ListedBlock(OneByOne):
         )  # fmt: skip
         return offsets, rows, steps
 
+    def with_values(self, tables: Tables, columns: Float64Array) -> ListedBlock:
+        """The same with the values of RETURN."""
+        if not self.plan.returns:
+            return self
+        programs = np.array([value.program for value in self.plan.returns], np.int64)
+        return replace(self, values=replay_steps(tables, columns, *self.chains, programs))
+
     @property
     def is_columnar(self) -> bool:
         """Yes."""
@@ -102,6 +112,8 @@ class ListedBlock(OneByOne):
             "confidence": pa.array(self.confidence),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
         }
+        if self.is_cut.any():
+            columns["capped"] = pa.array(self.is_cut[self.match_pair])
         return pa.table(columns)
 
     def _row(self, k: int) -> MatchRow:
@@ -125,6 +137,7 @@ class ListedBlock(OneByOne):
             bindings={step.variable: tuple(reversed(bound[step.position])) for step in self.plan.steps},
             confidence=float(self.confidence[k]),
             values=values_of(self.plan, self.source, self.values[k]),
+            capped=len(self.is_cut) > 0 and bool(self.is_cut[pair]),
         )
 
     @cached_property
@@ -151,7 +164,7 @@ class SharedListing:
         """The first `max_matches` matches of the pairs (first, last, partition) in listing order: by last event, first
         event, ids."""
         found: list[ListedBlock] = []
-        ranks = self._ranks(pairs)
+        ranks = ranks_of(self.context.store, pairs, self.context.longest_ms)
         waiting = [pairs]
         left = self.max_matches
         while waiting and len(pairs):
@@ -177,7 +190,7 @@ class SharedListing:
 
         Where there is no room for all the threshold rises above the k-th best of those that were found.
         """
-        ranks = self._ranks(pairs)
+        ranks = ranks_of(self.context.store, pairs, self.context.longest_ms)
         threshold = max(self.threshold, least)
         level = None  # the confidence above which there are fewer than k
         for _ in range(_MOST_ROUNDS if len(pairs) else 0):
@@ -231,21 +244,18 @@ class SharedListing:
             confidence=confidence[order],
             values=np.empty((len(order), 0)),
         )
-        if context.plan.returns:
-            programs = np.array([value.program for value in context.plan.returns], np.int64)
-            block = replace(block, values=replay_steps(context.replayed, store.columns, *block.chains, programs))
-        return block, status == OUT_OF_ROOM
+        return block.with_values(context.replayed, store.columns), status == OUT_OF_ROOM
 
-    def _ranks(self, pairs: Int64Array) -> Int64Array:
-        """For each row around a pair the place of its id among those, for all others 0."""
-        store = self.context.store
-        n = len(store)
-        ranks = np.zeros(n, np.int64)
-        rows = _rows_around(store, pairs, self.context.longest_ms)
-        if len(rows):
-            ids = store.ids.whole().take(pa.array(rows))
-            ranks[rows[np.asarray(pc.sort_indices(ids))]] = np.arange(len(rows))
-        return ranks
+
+def ranks_of(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64Array:
+    """For each row around a pair the place of its id among those, for all others 0."""
+    n = len(store)
+    ranks = np.zeros(n, np.int64)
+    rows = _rows_around(store, pairs, longest_ms)
+    if len(rows):
+        ids = store.ids.whole().take(pa.array(rows))
+        ranks[rows[np.asarray(pc.sort_indices(ids))]] = np.arange(len(rows))
+    return ranks
 
 
 def _rows_around(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64Array:
@@ -258,4 +268,4 @@ def _rows_around(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64
     return np.flatnonzero(np.cumsum(changes)[:n])
 
 
-__all__ = ["ListedBlock", "SharedListing"]
+__all__ = ["Int32Array", "ListedBlock", "SharedListing", "ranks_of"]

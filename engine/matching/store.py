@@ -31,6 +31,7 @@ MovesBack = Callable[[Float64Array], Int64Array]
 _STATE_VERSION = 1
 
 _SKEW = "skew_ms"
+_PLACED = ("position", "previous")
 
 FEW_ROWS = 256
 """Of fewer rows than this each id is looked up as it comes."""
@@ -130,7 +131,7 @@ class EventStore:
         before them in their partition."""
         self.plan = plan
         self.interner = interner
-        self._flat = (*self._FLAT, *(("position", "previous") if placed else ()))
+        self._flat = (*self._FLAT, *(_PLACED if placed else ()))
         self.types: tuple[str, ...] = tuple(sorted(plan.types))
         self.names: tuple[str, ...] = plan.programs.columns
         self.ids = IdColumn()
@@ -299,13 +300,18 @@ class EventStore:
         if metadata.get(b"version") != str(_STATE_VERSION).encode():
             raise StateError(f"saved events have version {metadata.get(b'version')!r}, expected {_STATE_VERSION}")
         expected = {*self._flat, "id", "weights", *(f"column.{name}" for name in self.names)}
+        if "position" not in table.column_names:
+            expected -= set(_PLACED)  # states of before had places for some queries alone
         if set(table.column_names) - {_SKEW} != expected:
             raise StateError(f"saved events have columns {sorted(table.column_names)}, expected {sorted(expected)}")
         n = table.num_rows
         self._n_seen = int(metadata.get(b"n_seen", b"0"))
         self._allocate(max(64, n))
         for name in self._flat:
-            getattr(self, name)[:n] = table.column(name).to_numpy()
+            if name in expected:
+                getattr(self, name)[:n] = table.column(name).to_numpy()
+        if len(self.position) and "position" not in expected:
+            self.position[:n] = max(self._n_seen - 1, 0)
         self.n_imprecise = int(np.count_nonzero(self.t_lo_ms[:n] != self.t_hi_ms[:n]))
         for number, name in enumerate(self.names):
             self.columns[number, :n] = table.column(f"column.{name}").to_numpy()

@@ -38,6 +38,11 @@ class WorkAccount:
         self.account[:] = balance, max(paid, position + 1)
         return int(min(most, max(balance, 0)))
 
+    def expected_at(self, position: int) -> int:
+        """All that there is to spend on events up to this place of the stream, at most."""
+        balance, paid = self.account.tolist()
+        return int(balance + self.terms[2] * max(position + 1 - paid, 0))
+
     def settle(self, spent: int) -> None:
         """Pay for work that has been done."""
         self.account[0] -= spent

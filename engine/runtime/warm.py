@@ -32,6 +32,7 @@ _RUNS = (
         for strategy in ("skip_till_next_match", "partition_contiguity")
     ),
     "PATTERN SEQ(A a, B b) WHERE skip_till_next_match { [k] AND [x] } WITHIN 20",
+    "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match { [k] } WITHIN 20 SELECT FIRST",
 )
 _AUTOMATA = (
     *(

@@ -306,8 +306,8 @@ def test_postponed_construction_is_paid_for_by_events(text: str, types: str, wid
     runtime = running.runtime
     assert isinstance(runtime, PostponedRuntime)
     assert runtime.n_unfinished > 0 or running.rows[-1].capped
-    # The last search notices that the work is spent at its next step, or after its preparation.
-    assert runtime._work.account[0] > -20_000
+    # The last search notices that the work is spent at its next step, or after its preparation, or after a match.
+    assert runtime._work.account[0] > -50_000
 
 
 @given(
@@ -338,3 +338,97 @@ def test_the_account_of_postponed_construction_goes_on_over_steps_and_restarts(
         assert all(bindings in expected for bindings in found)
     if not is_cut:
         assert found == expected
+
+
+# ------------------------------------------- plain sequences: cut at the same events for every division
+
+LISTED = (
+    *(text for text, _ in POSTPONED if "TOP" not in text),
+    query("SEQ(A a, B b, C c)"),
+    query("SEQ(A a, B+ b[], C c)", rest="WITHIN 100 ms", where="b[i].x <= c.x"),
+    query("SEQ(A a, B+ b[])", rest="WITHIN 80 ms", where="b[i].x > b[i-1].x"),
+    query("SEQ(A a, B+ b[], A d, B+ e[])"),
+    query("SEQ(A+ a[], B b)", rest="WITHIN 10 min CONSUME b"),
+    query("SEQ(!N n, A a, B+ b[], C c)", rest="WITHIN 80 ms", where="n.x < c.x"),
+    query("SEQ(A a, !N n, B+ b[], !N m, C c)", where="n.x > a.x AND m.x < c.x"),
+    query("SEQ(B+ b[])", rest="WITHIN 60 ms", where="sum(b[].x) < 9"),
+    query("SEQ(A a, B+ b[], C c)", rest="WITHIN 100 ms OUTPUT COLLAPSED", where="sum(b[].x) < 9"),
+)
+
+
+@given(
+    st.sampled_from(LISTED), st.sampled_from((2, 20, 200)),
+    st.lists(st.sampled_from("AABBBCCN"), min_size=3, max_size=18),
+    st.sets(st.integers(1, 17), max_size=6), st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_plain_sequences_are_cut_at_the_same_events_for_every_division(
+    text: str, budget: int, types: list[str], cuts: set[int], restarts: bool, shuffled: bool
+) -> None:
+    limits = Limits(work_budget=budget, max_rows=10**6)
+    ids = [f"e{(7 * at) % 19 if shuffled else at:02}" for at in range(len(types))]
+    expected = whole(text, types, limits, ids=ids)
+    running, n_unfinished = Running(text, limits), 0
+    for start, end in pairwise(sorted({0, len(types), *(cut for cut in cuts if cut < len(types))})):
+        given_now = batch(types[start:end], first=start, ids=ids)
+        running.give(given_now, FOREVER_MS if end == len(types) else 10 * end)
+        if restarts and end < len(types):
+            n_unfinished += running.runtime.n_unfinished
+            running.restart()
+    n_unfinished += running.runtime.n_unfinished
+    assert sorted(map(told, running.rows), key=repr) == sorted(map(told, expected.rows), key=repr)
+    assert n_unfinished == expected.runtime.n_unfinished
+    complete = [row.bindings for row in whole(text, types, Limits(max_rows=10**6), ids=ids).rows]
+    found = [row.bindings for row in expected.rows]
+    if n_unfinished == 0:
+        assert found == complete
+    elif "OUTPUT" not in text and "FIRST" not in text and "CONSUME" not in text:
+        assert all(bindings in complete for bindings in found)
+
+
+@pytest.mark.parametrize("ids_ascend", [True, False])
+def test_all_rows_of_an_event_whose_search_was_cut_say_so(ids_ascend: bool) -> None:
+    types = "ABC" + "A" + "B" * 12 + "C"
+    ids = [f"e{at if ids_ascend else (7 * at) % 17:02}" for at in range(len(types))]
+    text = query("SEQ(A a, B+ b[], C c)", where="sum(b[].x) >= 0")
+    running = whole(text, types, Limits(work_budget=1_500), ids=ids)
+    assert 1 < len(running.rows) < 2**12
+    assert [row.capped for row in running.rows] == [row.last_hi_ms > 20 for row in running.rows]
+    assert running.runtime.n_unfinished == 1
+
+
+def test_events_decided_together_share_the_search_for_what_they_have_in_common() -> None:
+    """One search of the prefixes for all last events, although each of them pays as if it were alone."""
+    text = query("SEQ(A a, B+ b[], C c)", where="sum(b[].x) < 0")
+    types = "A" + "B" * 10 + "C" * 40
+    running = whole(text, types, Limits())
+    assert running.runtime.n_unfinished == 0
+    together = WorkAccount(Limits().work_budget, 25).account[0] - running.runtime._work.account[0]
+    alone = Running(text, Limits())
+    for at in range(len(types)):
+        alone.give(batch(types[at], first=at), 10 * (at + 1))
+    assert alone.runtime._work.account.tolist() == running.runtime._work.account.tolist()
+    assert together > 0
+
+
+def test_merged_histories_are_counted_no_further_than_is_told() -> None:
+    """Each of the last events ends a merged run that stands for about a million matches."""
+    limits = Limits(max_rows=50, max_listed=80)
+    pattern = "SEQ(B+ a[], B+ b[], B+ c[])"
+    for strategy in (NEXT, "strict_contiguity"):
+        running = whole(query(pattern, strategy), "B" * 1_500, limits)
+        assert len(running.rows) == 50
+        assert running.rows[-1].capped
+    first = whole(query(pattern, NEXT, "WITHIN 10 min LIMIT 5"), "B" * 1_500, limits).rows
+    assert 6 <= len(first) <= 50
+    assert not any(row.capped for row in first[:6])
+    (*_, last) = whole(query("SEQ(B+ a[], B+ b[], B+ c[])", NEXT, "WITHIN 10 min OUTPUT COUNT"), "B" * 300, limits).rows
+    assert last.capped
+
+
+def test_the_rows_of_merged_histories_are_bounded_by_their_events() -> None:
+    running = whole(query("SEQ(A a, B+ b[], B+ c[], C d)", NEXT), "A" + "B" * 600 + "C", Limits(max_rows=1_000))
+    assert sum(len(row.bindings["b"]) + len(row.bindings["c"]) + 2 for row in running.rows) <= 160 * 1_000 + 602
+    assert running.rows[-1].capped
+    few = whole(query("SEQ(A a, B+ b[], B+ c[], C d)", NEXT), "A" + "B" * 100 + "C", Limits(max_rows=1_000))
+    assert len(few.rows) == 99
+    assert not few.rows[-1].capped

@@ -59,3 +59,19 @@ def test_the_rows_from_one_on(
     assert stores[1].save().equals(stores[0].save(), check_metadata=True)
     assert stores[1].n_imprecise == stores[0].n_imprecise
     assert np.array_equal(masks[1].table[:, : n - first], masks[0].table[:, : n - first])
+
+
+def test_a_state_without_places_is_read_where_they_are_needed() -> None:
+    """States of before had places for some queries alone."""
+    interner = Interner()
+    rows = [{"event_id": f"e{at}", "type": "AB"[at % 2], "t_lo_ms": at, "k": 1, "x": at} for at in range(6)]
+    stream = StreamColumns(EventBatch.from_rows(rows, SCHEMA), interner)
+    before, now = EventStore(PLAN, interner), EventStore(PLAN, interner, placed=True)
+    before.append(stream, np.arange(4))
+    now.restore(before.save())
+    assert now.position[:4].tolist() == [5] * 4
+    assert now.previous[:4].tolist() == [-1] * 4
+    assert now.n_seen == 6
+    assert now.ids.array().equals(before.ids.array())
+    now.append(stream, np.array([1]))
+    assert now.position[4] == 7
