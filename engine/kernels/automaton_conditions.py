@@ -12,16 +12,19 @@ import numpy as np
 
 from engine.kernels.automaton_tables import (
     AVG,
+    CHECKED,
     CONTEXT,
     CONTEXT_END,
     COUNT,
     COUNT_EVENTS,
     CURRENT_OF,
+    DEPTH,
     FIRST_I,
     FIRST_OF,
     LAST_OF,
     MAX,
     MIN,
+    NEWEST,
     ONLY,
     PREVIOUS_OF,
     PROGRAM,
@@ -45,23 +48,27 @@ from engine.kernels.compiling import leaf
 from engine.kernels.opcodes import TRUE
 from engine.kernels.predicates import evaluate
 
+LOOKS_PER_VALUE = 256
+"""Looks at events in the time that a value takes whose terms are known."""
+
 
 @leaf
-def _is_listed(chain, at, variable, depth):
-    """Whether event `at` of the chain is in the list of `variable` in the context at hand."""
-    if chain.variables[at] != variable:
-        return False
+def _is_in(iterations, context, at, depth):
+    """Whether event `at` of the chain is in the context at hand: to be asked of events of the list's variable.
+
+    It takes what it looks at, not the chain: handing that over would take longer than looking.
+    """
     same = True
     for d in range(depth):
-        same = same and chain.iterations[at, d] == chain.context[d]
+        same = same and iterations[at, d] == context[d]
     return same
 
 
 @leaf
 def _n_listed(chain, n, variable, depth):
-    count = 0
+    variables, count = chain.variables, 0
     for at in range(n):
-        if _is_listed(chain, at, variable, depth):
+        if variables[at] == variable and (depth == 0 or _is_in(chain.iterations, chain.context, at, depth)):
             count += 1
     return count
 
@@ -69,18 +76,19 @@ def _n_listed(chain, n, variable, depth):
 @leaf
 def _aggregate(columns, chain, n, kind, variable, column, depth, most):
     """An aggregate of the first `most` events of a list; NULL values are left out, but by first and last."""
+    variables, rows = chain.variables, chain.rows
     n_events, n_values = 0, 0
     value = np.nan
     mean, squares = 0.0, 0.0
     for at in range(n):
         if n_events >= most:
             break
-        if not _is_listed(chain, at, variable, depth):
+        if variables[at] != variable or (depth > 0 and not _is_in(chain.iterations, chain.context, at, depth)):
             continue
         n_events += 1
         if column < 0:
             continue
-        x = columns[column, chain.rows[at]]
+        x = columns[column, rows[at]]
         if kind == VALUE_OF_LAST or (kind == VALUE_OF_FIRST and n_events == 1):
             value = x
         if math.isnan(x) or kind in (VALUE_OF_FIRST, VALUE_OF_LAST):
@@ -112,9 +120,9 @@ def _aggregate(columns, chain, n, kind, variable, column, depth, most):
 @leaf
 def _nth(chain, n, variable, depth, number):
     """The row of event `number` (from 1) of a list; -1 without one."""
-    count = 0
+    variables, count = chain.variables, 0
     for at in range(n):
-        if _is_listed(chain, at, variable, depth):
+        if variables[at] == variable and (depth == 0 or _is_in(chain.iterations, chain.context, at, depth)):
             count += 1
             if count == number:
                 return chain.rows[at]
@@ -230,3 +238,22 @@ def _is_repeated(tables, chain, condition, at, n_groups):
             if same:
                 return True
     return False
+
+
+@leaf
+def add_looks(tables, first, end, looks):
+    """Add to looks, int64 (3,), what checks first to end - 1 cost at most: looks[0] + n * looks[1] + n * n * looks[2]
+    looks at events, of a chain of n events."""
+    for k in range(first, end):
+        condition, newest = tables.checks[k, CHECKED], tables.checks[k, NEWEST] != 0
+        n_groups = tables.conditions[condition, CONTEXT_END] - tables.conditions[condition, CONTEXT]
+        add_looks_of(tables, condition, looks)
+        if (tables.conditions[condition, STEPPING] >= 0 and not newest) or tables.checks[k, DEPTH] < n_groups:
+            looks[2] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])
+
+
+@leaf
+def add_looks_of(tables, condition, looks):
+    """The same for the value of one condition's program."""
+    looks[0] += LOOKS_PER_VALUE
+    looks[1] += 2 * (tables.conditions[condition, TERMS_END] - tables.conditions[condition, TERMS])

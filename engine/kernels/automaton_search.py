@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.automaton_conditions import add_looks, add_looks_of
 from engine.kernels.automaton_edges import (
     end_in,
     first_since,
@@ -26,6 +27,11 @@ from engine.kernels.automaton_edges import (
 from engine.kernels.automaton_found import partition_of_match
 from engine.kernels.automaton_order import HAS_BOUND, is_beyond, most_numbers, new_best, taken_over, with_match
 from engine.kernels.automaton_tables import (
+    CHECKS,
+    CHECKS_END,
+    EXIT_CHECKS,
+    EXIT_CHECKS_END,
+    HAVING,
     N_POSITIVE,
     SOURCE,
     TARGET,
@@ -44,6 +50,10 @@ BALANCE, AT_POSITION = 0, 1
 
 LOOKS_PER_STEP = 64
 """Looks at an event in a pass over many, in the time of one search step."""
+EVENTS_PER_STEP = 16
+"""Events of a beginning in the time of a step, when it goes on."""
+LOOKS_AT_CHAIN_PER_STEP = 32
+"""Looks of predicates at its events in the time of a step."""
 STEPS_PER_EVENT = 4
 """What it costs to tell an event of a match, for it takes memory."""
 
@@ -140,8 +150,31 @@ def _least_ranks(tables, store, candidates, m, ranks):
 
 
 @kernel
+def _looks_by_edge(tables):
+    """int64 (n_edges, 2, 3): looks at events to follow an edge, and to end where it leads, see `add_looks`."""
+    n_edges = tables.edges.shape[0]
+    looks = np.zeros((n_edges, 2, 3), np.int64)
+    for edge in range(n_edges):
+        for ends in range(2):
+            first, end = tables.edges[edge, CHECKS], tables.edges[edge, CHECKS_END]
+            add_looks(tables, first, end, looks[edge, ends])
+        state = tables.edges[edge, TARGET]
+        for end in range(tables.state_exits[state], tables.state_exits[state + 1]):
+            add_looks(tables, tables.exits[end, EXIT_CHECKS], tables.exits[end, EXIT_CHECKS_END], looks[edge, 1])
+        if tables.scalars[HAVING] >= 0:
+            add_looks_of(tables, tables.scalars[HAVING], looks[edge, 1])
+    return looks
+
+
+@leaf
+def _steps(looks, n):
+    """What it costs to extend a chain to n events."""
+    return 1 + n // EVENTS_PER_STEP + (looks[0] + n * (looks[1] + n * looks[2])) // LOOKS_AT_CHAIN_PER_STEP
+
+
+@kernel
 def _ended(
-    tables, store, chain, last, level, state, partition, ranks, wanted, work, best
+    tables, store, chain, looks, last, level, state, partition, ranks, wanted, work, best
 ):  # fmt: skip
     """Add the matches of `level` events in this state that the last event ends: (status, the best ones, the chain)."""
     if chain.rows.shape[0] < level + 3:
@@ -152,7 +185,7 @@ def _ended(
             continue
         if tables.state_exits[target + 1] == tables.state_exits[target]:
             continue
-        work[0] -= 1 + level // 16
+        work[0] -= _steps(looks[edge, 1], level + 1)
         if work[0] < 0:
             return STOPPED, best, chain
         if not follow(tables, store, chain, np.int64(0), level, edge, last):
@@ -170,7 +203,7 @@ def _ended(
 
 @kernel
 def _search(
-    tables, store, chain, candidates, m, completable, following, partition, ranks, wanted, work, best
+    tables, store, chain, looks, candidates, m, completable, following, partition, ranks, wanted, work, best
 ):  # fmt: skip
     """Add the matches that end in the last of m candidates to the best ones: (status, these, the chain).
 
@@ -186,7 +219,7 @@ def _search(
     chain.counters[0, :] = 0
     states[0], edges[0], at[0] = 0, tables.state_edges[0], 0
     status, best, chain = _ended(
-        tables, store, chain, last, level, states[0], partition, ranks, wanted, work, best
+        tables, store, chain, looks, last, level, states[0], partition, ranks, wanted, work, best
     )  # fmt: skip
     while level >= 0 and status == DONE:
         state, edge = states[level], edges[level]
@@ -200,7 +233,7 @@ def _search(
             at[level] = after[level]
             continue
         at[level] = j + 1
-        work[0] -= 1 + level // 16
+        work[0] -= _steps(looks[edge, 0], level + 1)
         if work[0] < 0:
             return STOPPED, best, chain
         if not follow(tables, store, chain, np.int64(0), level, edge, candidates[j]):
@@ -215,7 +248,7 @@ def _search(
         level += 1
         states[level], edges[level], at[level], after[level] = target, tables.state_edges[target], j + 1, j + 1
         status, best, chain = _ended(
-            tables, store, chain, last, level, target, partition, ranks, wanted, work, best
+            tables, store, chain, looks, last, level, target, partition, ranks, wanted, work, best
         )  # fmt: skip
     return status, best, chain
 
@@ -246,6 +279,7 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
     completable = np.empty(tables.state_edges.shape[0] - 1, np.int64)
     chain = new_chain(tables, np.int64(66))
     work = np.zeros(1, np.int64)
+    looks = _looks_by_edge(tables)
     for number in range(first_last, lasts.shape[0]):
         last = lasts[number]
         wanted = most - found.counts[0]
@@ -272,8 +306,8 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
             if m == 0 or not _mark(tables, store, candidates, m, completable, following, work):
                 continue
             status, best, chain = _search(
-                tables, store, chain, candidates, m, completable, following, np.int64(partition), ranks, wanted, work,
-                best,
+                tables, store, chain, looks, candidates, m, completable, following, np.int64(partition), ranks,
+                wanted, work, best,
             )  # fmt: skip
             if status != DONE:
                 break

@@ -85,7 +85,8 @@ class AutomatonRuntime:
             plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=shapes_of(plan)
         )
         self._pending = taken(room(len(plan.returns), self._depth))
-        self._work, self._work_after = WorkAccount(limits.work_budget), WorkAccount(limits.work_budget)
+        self._work = WorkAccount(limits.work_budget, n_sharing=limits.n_sharing)
+        self._work_after = WorkAccount(limits.work_budget, n_sharing=limits.n_sharing)
         self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)
         self._compact_at = _LEAST_ROWS
         self._arrangements = Arrangements(plan.states)

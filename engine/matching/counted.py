@@ -118,7 +118,8 @@ class CountedRuntime:
         self._types = frozenset(resolved.schema.types)
         variables = tuple(name for name, variable in resolved.variables.items() if not variable.negated)
         plans = counted_plans(resolved, branches)
-        parts = [_Part(counted, variables, interner, limits) for counted in plans]
+        limits_of_part = replace(limits, n_sharing=limits.n_sharing * len(plans))
+        parts = [_Part(counted, variables, interner, limits_of_part) for counted in plans]
         self._is_union = len(parts) > 1
         self._trailing = any(part.is_trailing for part in parts)
         held = key_attributes(resolved)

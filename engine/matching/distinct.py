@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from engine.matching.binding_digests import binding_digests, groups_of
 from engine.matching.listed import Matches
 from engine.uncertainty.possibilities import united
 from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
@@ -20,41 +21,36 @@ def distinct(found: Matches) -> Matches:
 
     `unfinished` when that would be too much work for some of them: these are left out.
     """
-    groups: dict[object, list[int]] = {}
-    listed, numbers = found.listed, found.events.number[found.listed.rows]
-    for match in range(found.n_matches):
-        events = slice(int(listed.offsets[match]), int(listed.offsets[match + 1]))
-        order = np.argsort(listed.components[events], kind="stable")
-        iterations = b"" if listed.iterations is None else listed.iterations[events][order].tobytes()
-        binding = (
-            found.keys[listed.partition[match]],
-            listed.components[events][order].tobytes(),
-            numbers[events][order].tobytes(),
-            iterations,
-        )
-        groups.setdefault(binding, []).append(match)
-    if len(groups) == found.n_matches:
+    listed = found.listed
+    order, bounds = groups_of(binding_digests(found))
+    lengths = np.diff(bounds)
+    if len(lengths) == found.n_matches:
         return found
     confidence = listed.confidence.copy()
     possible = None if found.possible is None else list(found.possible)
-    chosen: list[int] = []
-    for group in groups.values():
+    is_chosen = np.zeros(found.n_matches, np.bool_)
+    is_chosen[order[bounds[:-1][lengths == 1]]] = True
+    n_lost = 0
+    several = lengths > 1
+    for start, n in zip(bounds[:-1][several].tolist(), lengths[several].tolist(), strict=True):
+        group = order[start : start + n].tolist()
         joint = confidence_of_any(found, group)
         if joint is None:
+            n_lost += 1
             continue
         best = max(group, key=lambda match: float(listed.confidence[match]))
-        chosen.append(best)
+        is_chosen[best] = True
         confidence[best] = joint
-        if possible is not None and len(group) > 1:
+        if possible is not None:
             known = [each for match in group if (each := possible[match]) is not None]
             possible[best] = united(known) if len(known) == len(group) else None
     kept = replace(
         found,
         listed=listed._replace(confidence=confidence),
         possible=None if possible is None else tuple(possible),
-        unfinished=found.unfinished or len(chosen) < len(groups),
+        unfinished=found.unfinished or n_lost > 0,
     )
-    return kept.chosen(np.array(chosen, np.int64))
+    return kept.chosen(np.flatnonzero(is_chosen))
 
 
 def confidence_of_any(matches: Matches, group: Sequence[int]) -> float | None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from engine.events import AttributeType
+from engine.events import AttributeType, BoolArray
 from engine.language import ast
 from engine.matching.bindings import BoundVariable, bindings
 from engine.matching.collapsed_candidates import Candidates, Collapsing, candidates_of
@@ -37,10 +37,10 @@ class Spelling:
 class FormedRows(ChunkedRows):
     """The rows of `formed`; they stay valid whatever becomes of the run state.
 
-    `cut`: numbers of last events of which some matches are missing; their rows say so.
+    `cut`: bool, by match: of its last event some are missing, its row says so; None: of no match.
     """
 
-    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed, cut: frozenset[int] = frozenset()) -> None:
+    def __init__(self, spelling: Spelling, matches: Matches, formed: Formed, cut: BoolArray | None = None) -> None:
         self._cut = cut
         self._spelling = spelling
         self._matches = matches
@@ -74,7 +74,7 @@ class FormedRows(ChunkedRows):
         confidence, count = formed.confidence.tolist(), formed.n_behind.tolist()
         first_ms, last_ms = events.lo_ms[first].tolist(), events.hi_ms[last].tolist()
         counts = plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
-        cut = [number in self._cut for number in events.number[last].tolist()]
+        cut = [False] * len(count) if self._cut is None else self._cut[formed.entries.match].tolist()
         partition, values = shown.partition.tolist(), shown.values.tolist()
         bound = self._bindings(shown)
         candidates, exact = self._candidates(formed)
@@ -119,7 +119,7 @@ class FormedRows(ChunkedRows):
         if self._spelling.plan.output is ast.Output.SETS:
             return [None if c >= 1.0 else Possibilities.known_by(c, c) for c in formed.confidence.tolist()]
         several = (formed.n_behind > 1) & (formed.confidence < 1.0)
-        if not several.any() or not len(formed.groups):
+        if not several.any():
             return [None] * n
         starts = np.append(0, np.cumsum(formed.n_behind)[:-1])
         sums = np.add.reduceat(self._matches.listed.confidence[formed.behind()], starts)

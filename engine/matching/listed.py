@@ -76,6 +76,22 @@ class ListedMatches(NamedTuple):
             values=np.empty((0, n_returns), np.float64),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[ListedMatches]) -> ListedMatches:
+        """The matches of all parts of one store, in their order; at least one part, without `ends`."""
+        n_rows = np.cumsum([0, *(len(part.rows) for part in parts)]).tolist()
+        offsets = [parts[0].offsets, *(own.offsets[1:] + n for own, n in zip(parts[1:], n_rows[1:], strict=False))]
+        iterations = [part.iterations for part in parts if part.iterations is not None]
+        return cls(
+            partition=np.concatenate([part.partition for part in parts]),
+            offsets=np.concatenate(offsets),
+            rows=np.concatenate([part.rows for part in parts]),
+            components=np.concatenate([part.components for part in parts]),
+            iterations=np.concatenate(iterations) if iterations else None,
+            confidence=np.concatenate([part.confidence for part in parts]),
+            values=np.concatenate([part.values for part in parts]),
+        )
+
     def chosen(self, numbers: Int64Array) -> ListedMatches:
         """The matches of these numbers, in that order."""
         lengths = (self.offsets[1:] - self.offsets[:-1])[numbers]

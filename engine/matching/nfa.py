@@ -21,6 +21,7 @@ from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.early_filter import EarlyFilter
+from engine.matching.entry_work import SpelledMatches
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.neighbours import Neighbours
@@ -59,7 +60,8 @@ class NfaRuntime:
         self.n_rejected = 0
         self._filter = EarlyFilter(plan, interner)
         self._neighbours = Neighbours(plan) if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY else None
-        work = WorkAccount(limits.work_budget, _OFFERS_PER_STEP)
+        work = WorkAccount(limits.work_budget, _OFFERS_PER_STEP, limits.n_sharing)
+        self._spelled = SpelledMatches(limits.work_budget, limits.n_sharing)
         self._arrays = plan_arrays(plan, interner, work, merges=limits.merge_runs)
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
         self._memory = RunMemory(
@@ -242,9 +244,14 @@ class NfaRuntime:
     ) -> Sequence[MatchRow]:
         """The rows of an output form, from at most `limits.max_listed` matches."""
         most = self.limits.max_listed
-        listed = histories.chosen(slice(0, most)).listed()
+        wanted, store = histories.chosen(slice(0, most)), self.store
+        last = store.position[wanted.last_row[wanted.run]]
+        due_ms = wanted.first_ms + self.plan.within_ms if self._waits else wanted.last_ms
+        listed, numbers = self._spelled.listed(last, due_ms, lambda some: wanted.chosen(some).listed())
+        ends_ms = dict(zip(last.tolist(), wanted.last_ms.tolist(), strict=True)) if len(numbers) else {}
+        cut = tuple((number, ends_ms[number]) for number in dict.fromkeys(numbers.tolist()))
         unfinished = histories.is_cut or is_cut
-        return results.take(Matches.of_store(self.store, listed, unfinished=unfinished), stream, watermark_ms)
+        return results.take(Matches.of_store(store, listed, unfinished=unfinished, cut=cut), stream, watermark_ms)
 
     # ------------------------------------------------------------- compaction
 
@@ -306,6 +313,9 @@ class NfaRuntime:
     def save(self) -> dict[str, pa.Table]:
         """The state: kept events, nodes, runs chain by chain, partitions, matches that wait."""
         store = self.store.save()
+        store = store.replace_schema_metadata(
+            {**(store.schema.metadata or {}), "spelled": self._spelled.account.save()}
+        )
         if self._neighbours is not None:
             store = store.replace_schema_metadata({**store.schema.metadata, "neighbours": self._neighbours.save()})
         results = {} if self._results is None else self._results.save()
@@ -323,6 +333,9 @@ class NfaRuntime:
         nfa_upkeep.link_negated(
             store.partition, len(store), store.negated, store.negated_before, memory.newest_negated
         )  # fmt: skip
+        meta: Mapping[bytes, bytes] = state["store"].schema.metadata or {}
+        if b"spelled" in meta:  # states of before had no account
+            self._spelled.account.restore(meta[b"spelled"].decode())
         if self._neighbours is not None:
             self._neighbours.restore(state["store"].schema.metadata[b"neighbours"].decode())
         if self._results is not None:

@@ -15,10 +15,9 @@ import pyarrow as pa
 from engine.events import BoolArray, Int64Array
 from engine.matching.interner import Interner
 from engine.matching.listed import Key, Matches
-from engine.matching.output_forms import Entries
 from engine.matching.places import Placed, Places
 from engine.matching.stream import StreamColumns
-from engine.matching.windowed import Opening
+from engine.matching.windowed import Opening, Spans, WindowColumns
 from engine.plan.model import Plan
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
@@ -104,22 +103,28 @@ class OpenedByEvents:
         if ended:
             windows.rows[still_open[~is_here], 4:] = windows.latest[partition[~is_here]]
 
-    def entries(self, matches: Matches, most: int) -> tuple[Entries, bool]:
-        """See `Windows.entries`, of the windows that are to be told now; the first event is the opener or later in the
+    def spans(self, matches: Matches) -> Spans:
+        """See `Windows.spans`, of the windows that are to be told now; the first event is the opener or later in the
         stream, the last one no later than the window's."""
         first, last = (matches.events.number[ends] for ends in (matches.first, matches.last))
-        parts: list[tuple[Int64Array, Int64Array]] = [(_NO_ROWS, np.empty((0, 6), np.int64))]
-        n, cut = 0, False
+        begin, count = np.zeros((2, matches.n_matches), np.int64)
+        table, n_windows = [np.empty((0, 6), np.int64)], 0
         for at, key in enumerate(matches.keys):
             own = np.flatnonzero(matches.listed.partition == at)
             windows = self._of_key(key)
-            inside = (windows[None, :, 2] <= first[own, None]) & (last[own, None] <= windows[None, :, 4])
-            match, window = np.nonzero(inside)
-            cut = cut or n + len(match) > most
-            parts.append((own[match[: most - n]], windows[window[: most - n]]))
-            n += len(parts[-1][0])
-        match, window = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return Entries(match, window[:, 3], window[:, 5], window[:, 2]), cut
+            windows = windows[np.argsort(windows[:, 1], kind="stable")]  # by place: openers and last events ascend
+            earliest = np.searchsorted(windows[:, 4], last[own])
+            latest = np.searchsorted(windows[:, 2], first[own], side="right")
+            begin[own], count[own] = n_windows + earliest, np.maximum(latest - earliest, 0)
+            table.append(windows)
+            n_windows += len(windows)
+        whole = np.concatenate(table)
+
+        def columns(place: Int64Array) -> WindowColumns:
+            chosen = whole[place]
+            return chosen[:, 3], chosen[:, 5], chosen[:, 2]
+
+        return Spans(np.arange(matches.n_matches), begin, count, columns)
 
     def _of_key(self, key: Key) -> Int64Array:
         """The windows to be told now of the partition of matches with this key, (n, 6)."""

@@ -1,20 +1,23 @@
 """The output forms over listed matches (DESIGN 3, "Output"), for runtimes that have no better way to one.
 
-All of them work on entries: a match in a window. Without windows of its own a query has one entry per match. Entries
-are in listing order: last event, first event, ids, window.
+All of them work on entries: a match in a window. Without windows of its own a query has one entry per match. Matches
+are in listing order (last event, first event, ids), and entries in that of their matches, then windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.confidence import TOLERANCE
+from engine.kernels.selection import chosen_apart
+from engine.matching.binding_digests import groups_of, set_digests
 from engine.matching.distinct import confidence_of_any
-from engine.matching.listed import Key, Matches
+from engine.matching.listed import Key, Matches, as_key
 
 RANKED_DIGITS = 9
 """Digits of confidences by which TOP ranks."""
@@ -27,6 +30,8 @@ Window = tuple[int, int, int]
 
 NO_OPENER = -1
 NO_WINDOW: Window = (0, 0, NO_OPENER)
+
+_NEVER_MS = -(2**62)
 
 
 def as_window(saved: Sequence[int]) -> Window:
@@ -50,6 +55,11 @@ class Entries(NamedTuple):
     def window(self, at: int) -> Window:
         """The window of one entry."""
         return int(self.start_ms[at]), int(self.end_ms[at]), int(self.opener[at])
+
+    @property
+    def window_codes(self) -> Int64Array:
+        """A number for each that tells its window from the others of the query: what opened it, or when it starts."""
+        return np.where(self.opener == NO_OPENER, self.start_ms, self.opener)
 
     @property
     def windows(self) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -83,9 +93,14 @@ class Formed(NamedTuple):
 
     def behind(self) -> Int64Array:
         """The matches behind the rows, row by row."""
-        if not len(self.starts):
-            return self.groups[:0]
-        return self.groups[self.starts[0] : self.starts[-1] + self.n_behind[-1]]
+        bounds = np.cumsum(self.n_behind) - self.n_behind
+        places = np.arange(self.n_behind.sum()) + np.repeat(self.starts - bounds, self.n_behind)
+        behind: Int64Array = self.groups[places]
+        return behind
+
+    def in_windows(self, number: Int64Array, entries: Entries) -> Formed:
+        """Rows of numbers `number` in the windows of `entries`."""
+        return Formed(entries, self.confidence[number], self.n_behind[number], self.groups, self.starts[number])
 
     @classmethod
     def of(cls, entries: Entries, confidence: Float64Array, n_behind: Int64Array) -> Formed:
@@ -93,27 +108,66 @@ class Formed(NamedTuple):
         return cls(entries, confidence, n_behind, np.empty(0, np.int64), np.zeros(len(n_behind), np.int64))
 
 
-BoundIds = Callable[[Int64Array], Sequence[tuple[object, ...]]]
-"""From numbers of matches to their ids by variable: what decides between matches that are alike otherwise."""
+class Owners:
+    """Who owns what is remembered of entries: a window and a key, by numbers that stay while anything is."""
 
+    def __init__(self) -> None:
+        self._keys: dict[Key, int] = {}
+        self._known: Int64Array = np.empty((0, 2), np.int64)  # window, key
 
-def in_listing_order(matches: Matches, entries: Entries, ids_of: BoundIds) -> Entries:
-    """The entries sorted by last event, first event, ids, window."""
-    number = matches.events.number
-    first, last = number[matches.first][entries.match], number[matches.last][entries.match]
-    order = np.lexsort((entries.opener, entries.start_ms, entries.match, first, last))
-    entries, first, last = entries.at(order), first[order], last[order]
-    tied = (first[1:] == first[:-1]) & (last[1:] == last[:-1]) & (entries.match[1:] != entries.match[:-1])
-    if not tied.any():
-        return entries
-    of_ties = np.unique(entries.match[np.append(tied, False) | np.append(False, tied)])
-    ids = dict(zip(of_ties.tolist(), ids_of(of_ties), strict=True))
-    order = np.arange(len(entries.match))
-    for start, end in _bounds(first, last):
-        if tied[start : end - 1].any():
-            run = sorted(range(start, end), key=lambda at: (ids[int(entries.match[at])], entries.window(at)))
-            order[start:end] = run
-    return entries.at(order)
+    def numbers(self, matches: Matches, entries: Entries) -> Int64Array:
+        """The number of the owner of each entry, (k,)."""
+        keys = np.array([self._keys.setdefault(key, len(self._keys)) for key in matches.keys], np.int64)
+        own = np.stack([entries.window_codes, keys[matches.listed.partition[entries.match]]], axis=1)
+        return self._numbered(own) if len(own) else np.empty(0, np.int64)
+
+    def _numbered(self, own: Int64Array) -> Int64Array:
+        n_keys = len(self._keys)
+        whole = np.concatenate([self._known, own])
+        window = np.unique(whole[:, 0], return_inverse=True)[1]
+        _, first, number = np.unique(window * n_keys + whole[:, 1], return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")  # those that are known keep their numbers
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        self._known = whole[first[order]]
+        found: Int64Array = place[number[len(whole) - len(own) :]]
+        return found
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def keep(self, numbers: Int64Array) -> Int64Array:
+        """Forget all others; returns the new number of each, -1 for those, (n,)."""
+        used = np.zeros(len(self), np.bool_)
+        used[numbers] = True
+        new = np.where(used, np.cumsum(used) - 1, -1)
+        self._known = self._known[used]
+        keys = np.unique(self._known[:, 1])
+        names = list(self._keys)
+        self._keys = {names[key]: at for at, key in enumerate(keys.tolist())}
+        self._known[:, 1] = np.searchsorted(keys, self._known[:, 1])
+        return new
+
+    def save(self) -> dict[str, Any]:
+        """State as JSON values."""
+        return {"keys": list(self._keys), "windows": self._known[:, 0].tolist(), "key": self._known[:, 1].tolist()}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Owners:
+        """What `save` returned."""
+        owners = cls()
+        owners._keys = {as_key(key): at for at, key in enumerate(state["keys"])}
+        owners._known = np.array([state["windows"], state["key"]], np.int64).T.copy()
+        return owners
+
+    @classmethod
+    def of(cls, known: Sequence[tuple[Window, Key]]) -> Owners:
+        """These, as states of before have them, in this order."""
+        owners = cls()
+        keys = [owners._keys.setdefault(key, len(owners._keys)) for _, key in known]
+        codes = [start_ms if opener == NO_OPENER else opener for (start_ms, _, opener), _ in known]
+        owners._known = np.array([codes, keys], np.int64).T.copy()
+        return owners
 
 
 def all_rows(matches: Matches, entries: Entries) -> Formed:
@@ -131,47 +185,30 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float, lost: list
     be too much work is left out, in `lost`. The threshold applies to the sum. The row shows the most
     confident, longest, first listed match.
     """
-    groups: dict[object, list[int]] = {}
-    listed, number = matches.listed, matches.events.number
-    alone = _alone(matches, entries)
-    for at in np.flatnonzero(~alone).tolist():
-        match = int(entries.match[at])
-        events = slice(listed.offsets[match], listed.offsets[match + 1])
-        pairs = zip(listed.components[events].tolist(), number[listed.rows[events]].tolist(), strict=True)
-        groups.setdefault((entries.window(at), matches.keys[listed.partition[match]], frozenset(pairs)), []).append(at)
-    rows: list[tuple[int, float, int]] = []  # best entry, confidence, matches
-    for group in groups.values():
-        total = confidence_of_any(matches, entries.match[group].tolist())
-        if total is None:
-            lost.append(group[0])
-        elif total >= threshold - TOLERANCE:
-            rows.append((_best(matches, entries.match, np.array(group)), total, len(group)))
-    confidence = np.minimum(listed.confidence[entries.match], 1.0)
-    kept: BoolArray = alone & (confidence >= threshold - TOLERANCE)
+    order, bounds = groups_of(set_digests(matches)[:, entries.match], entries.window_codes)
+    starts, lengths = bounds[:-1], np.diff(bounds)
+    confidence = np.minimum(matches.listed.confidence[entries.match], 1.0)
+    kept: BoolArray = np.zeros(len(order), np.bool_)
+    alone = order[starts[lengths == 1]]
+    kept[alone] = confidence[alone] >= threshold - TOLERANCE
     n_behind = np.ones(len(kept), np.int64)
-    for best, total, n in rows:
-        kept[best], confidence[best], n_behind[best] = True, total, n
+    several = lengths > 1
+    totals: dict[tuple[int, ...], float | None] = {}  # windows share sets
+    for start, n in zip(starts[several].tolist(), lengths[several].tolist(), strict=True):
+        group = order[start : start + n]
+        members = tuple(entries.match[group].tolist())
+        if members not in totals:
+            totals[members] = confidence_of_any(matches, list(members))
+        total = totals[members]
+        if total is None:
+            lost.append(start)
+        elif total >= threshold - TOLERANCE:
+            best = _best(matches, entries.match, group)
+            kept[best], confidence[best], n_behind[best] = True, total, n
     return Formed.of(entries.at(kept), confidence[kept], n_behind[kept])
 
 
-def _alone(matches: Matches, entries: Entries) -> BoolArray:
-    """Entries whose first and last events and number of events no other one of the window and key has, bool (k,)."""
-    listed = matches.listed
-    number = matches.events.number[listed.rows]
-    begins = listed.offsets[:-1]
-    n = len(entries.match)
-    columns = [matches.n_events, listed.partition]
-    if matches.n_matches:
-        columns += [np.minimum.reduceat(number, begins), np.maximum.reduceat(number, begins)]
-    columns = [*(column[entries.match] for column in columns), *entries.windows]
-    order = np.lexsort(columns)
-    starts = _starts(*(column[order] for column in columns))
-    alone: BoolArray = np.zeros(n, np.bool_)
-    alone[order[starts[np.diff(np.append(starts, n)) == 1]]] = True
-    return alone
-
-
-def counted(matches: Matches, entries: Entries, most: int, *, collapsed: bool) -> Formed:
+def counted(matches: Matches, entries: Entries, most: int) -> Formed:
     """OUTPUT COUNT and COLLAPSED: one row per window, key, first and last event; at most `most`."""
     listed, number = matches.listed, matches.events.number
     key = listed.partition[entries.match]
@@ -182,40 +219,70 @@ def counted(matches: Matches, entries: Entries, most: int, *, collapsed: bool) -
     shown = entries.at(_best_of_groups(matches, entries, columns))
     starts = _starts(*columns)
     n_behind = np.diff(np.append(starts, len(order)))
-    groups = entries.match if collapsed or matches.possible is not None else entries.match[:0]
-    return Formed(shown, listed.confidence[shown.match], n_behind, groups, starts).at(slice(most))
+    return Formed(shown, listed.confidence[shown.match], n_behind, entries.match, starts).at(slice(most))
 
 
-def non_overlapping(matches: Matches, entries: Entries, ends_ms: dict[tuple[Window, Key], int]) -> Formed:
+@dataclass
+class LatestEnds:
+    """The end of the match that NON_OVERLAPPING has chosen last, by window and partition."""
+
+    owners: Owners = field(default_factory=Owners)
+    ends_ms: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def of_entries(self, matches: Matches, entries: Entries) -> tuple[Int64Array, Int64Array]:
+        """The owner of each entry, (k,), and the end of each owner, to be written."""
+        numbers = self.owners.numbers(matches, entries)
+        new = np.full(len(self.owners) - len(self.ends_ms), _NEVER_MS)
+        self.ends_ms = np.concatenate([self.ends_ms, new])
+        return numbers, self.ends_ms
+
+    def forget(self, before_ms: int) -> None:
+        """Forget the ends before `before_ms`."""
+        kept = np.flatnonzero(self.ends_ms >= before_ms)
+        if len(kept) < len(self.ends_ms):
+            self.owners.keep(kept)
+            self.ends_ms = self.ends_ms[kept]
+
+    def save(self) -> dict[str, Any]:
+        """State as JSON values."""
+        return {**self.owners.save(), "ends_ms": self.ends_ms.tolist()}
+
+    @classmethod
+    def restored(cls, state: Any) -> LatestEnds:
+        """What `save` returned, or what states of before have: window, key and end of each."""
+        if isinstance(state, list):
+            known = [(as_window(window), as_key(key)) for window, key, _ in state]
+            return cls(Owners.of(known), np.array([end_ms for _, _, end_ms in state], np.int64))
+        return cls(Owners.restored(state), np.array(state["ends_ms"], np.int64))
+
+
+def non_overlapping(matches: Matches, entries: Entries, latest: LatestEnds) -> Formed:
     """OUTPUT NON_OVERLAPPING: per window and partition the earliest end, then earliest start, longest, ids.
 
-    ends_ms: end of the match chosen last, updated; the next one starts strictly later.
+    latest: updated; the next match starts strictly later than the end of the one before.
     """
-    events, listed = matches.events, matches.listed
+    events = matches.events
     first, last = matches.first[entries.match], matches.last[entries.match]
     n_events = matches.n_events[entries.match]
     order = np.lexsort(
         (np.arange(len(first)), -n_events, events.number[first], events.lo_ms[first], events.number[last],
          events.hi_ms[last])
     )  # fmt: skip
-    chosen: list[int] = []
-    for at in order.tolist():
-        match = int(entries.match[at])
-        owner = entries.window(at), matches.keys[listed.partition[match]]
-        if events.lo_ms[first[at]] > ends_ms.get(owner, -(2**62)):
-            ends_ms[owner] = int(events.hi_ms[last[at]])
-            chosen.append(at)
-    return all_rows(matches, entries.at(np.array(sorted(chosen), np.int64)))
+    owners, ends_ms = latest.of_entries(matches, entries)
+    first, last = first[order], last[order]
+    chosen = chosen_apart(owners[order], events.lo_ms[first], events.hi_ms[last], ends_ms)
+    return all_rows(matches, entries.at(np.sort(order[chosen])))
 
 
 def top(matches: Matches, entries: Entries, k: int) -> Formed:
-    """OUTPUT TOP: the k most confident entries of each window, these first, at a tie the first listed."""
+    """OUTPUT TOP: the k most confident entries of each window, these first, at a tie the first listed; windows in the
+    order of their first entries."""
     confidence = ranked_confidence(matches.listed.confidence[entries.match])
-    windows: dict[Window, list[int]] = {}
-    for at in range(len(entries.match)):
-        windows.setdefault(entries.window(at), []).append(at)
-    chosen = [at for members in windows.values() for at in sorted(members, key=lambda at: (-confidence[at], at))[:k]]
-    return all_rows(matches, entries.at(np.array(chosen, np.int64)))
+    _, first, window = np.unique(entries.window_codes, return_index=True, return_inverse=True)
+    order = np.lexsort((-confidence, first[window]))
+    starts = _starts(window[order])
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    return all_rows(matches, entries.at(order[place < k]))
 
 
 def first_of_windows(entries: Entries, n: int) -> Entries:
@@ -230,12 +297,6 @@ def first_of_windows(entries: Entries, n: int) -> Entries:
 def ranked_confidence(confidence: Float64Array) -> Float64Array:
     """Confidences as TOP compares them: the same sum, added up in another order, is not more or less."""
     return np.round(confidence, RANKED_DIGITS)
-
-
-def _bounds(*columns: Int64Array) -> Iterator[tuple[int, int]]:
-    """Ranges of equal rows of sorted columns."""
-    starts = _starts(*columns)
-    return zip(starts.tolist(), np.append(starts, len(columns[0]))[1:].tolist(), strict=True)
 
 
 def _starts(*columns: Int64Array) -> Int64Array:
@@ -272,15 +333,15 @@ __all__ = [
     "NO_WINDOW",
     "RANKED_DIGITS",
     "RANK_STEP",
-    "BoundIds",
     "Entries",
     "Formed",
+    "LatestEnds",
+    "Owners",
     "Window",
     "all_rows",
     "as_window",
     "counted",
     "first_of_windows",
-    "in_listing_order",
     "merged_sets",
     "non_overlapping",
     "ranked_confidence",

@@ -24,6 +24,7 @@ from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.early_filter import Masks
 from engine.matching.enclosed_pairs import EnclosedBlock, EnclosedPairs
+from engine.matching.entry_work import SpelledMatches
 from engine.matching.independent import IndependentPairs
 from engine.matching.intake import Intake
 from engine.matching.interner import Interner
@@ -80,7 +81,8 @@ class PostponedRuntime:
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
-        self._work = WorkAccount(self.limits.work_budget, LISTING_TIMES)
+        self._work = WorkAccount(self.limits.work_budget, LISTING_TIMES, self.limits.n_sharing)
+        self._spelled = SpelledMatches(self.limits.work_budget, self.limits.n_sharing)
         self.sink: RowSink | None = None
         """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
@@ -303,7 +305,10 @@ class PostponedRuntime:
         )
         block = listing.block(self._deciding(context, firsts, lasts, after_ms, before_ms))
         if results is not None:
-            matches = matches_of_blocks(context, [block], unfinished=listing.is_full, cut=listing.cut)
+            in_order = not ties_by_partition(plan)
+            matches = matches_of_blocks(
+                context, [block], None, unfinished=listing.is_full, in_order=in_order, cut=listing.cut
+            )
             formed = results.take(matches, stream, before_ms)
             self.n_unfinished = results.n_unfinished
             return formed
@@ -356,7 +361,8 @@ class PostponedRuntime:
             found = listing.matches(decided)
             return matches_of(context, found, unfinished=listing.unfinished, possible=possible)
         blocks = listing.blocks(decided)
-        return matches_of_blocks(context, blocks, unfinished=listing.unfinished)
+        in_order = not ties_by_partition(self.plan)
+        return matches_of_blocks(context, blocks, self._spelled, unfinished=listing.unfinished, in_order=in_order)
 
     def _columns(self, listing: Listing, decided: Int64Array) -> Sequence[MatchRow]:
         """OUTPUT ALL and TOP without a row per match."""
@@ -457,6 +463,7 @@ class PostponedRuntime:
             "version": str(_STATE_VERSION),
             "watermark_ms": str(self._watermark_ms),
             "work": self._work.save(),
+            "spelled": self._spelled.account.save(),
         }
         return {
             "events": self.store.save(),
@@ -483,6 +490,8 @@ class PostponedRuntime:
         self._watermark_ms = int(meta[b"watermark_ms"])
         if b"work" in meta:  # states of before had no account
             self._work.restore(meta[b"work"].decode())
+        if b"spelled" in meta:
+            self._spelled.account.restore(meta[b"spelled"].decode())
         ends = zip(state["ends"].column("row").to_pylist(), state["ends"].column("end_ms").to_pylist(), strict=True)
         self._ends_ms = {int(self.store.partition[row]): end for row, end in ends}
         self._best = state["best"].column("confidence").to_pylist()

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.events import Int64Array
+from engine.matching.entry_work import SpelledMatches
 from engine.matching.listed import Cut, ListedMatches, Matches
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context
@@ -41,21 +43,56 @@ def matches_of(
     return Matches.of_store(context.store, listed, unfinished=unfinished, possible=worlds)
 
 
-def matches_of_blocks(context: Context, blocks: Sequence[ListedBlock], *, unfinished: bool, cut: Cut = ()) -> Matches:
-    """The same for matches that are columns already; `cut`: see `Matches`."""
-    nothing = ListedMatches.none(len(context.plan.returns))
-    chains = [block.chains for block in blocks]
-    lengths = [np.diff(nothing.offsets), *(np.diff(offsets) for offsets, _, _ in chains)]
-    listed = ListedMatches(
-        partition=np.concatenate([nothing.partition, *(block.pairs[block.match_pair, 2] for block in blocks)]),
-        offsets=np.append(0, np.cumsum(np.concatenate(lengths))).astype(np.int64),
-        rows=np.concatenate([nothing.rows, *(rows for _, rows, _ in chains)]),
-        components=np.concatenate([nothing.components, *(steps for _, _, steps in chains)]),
+def matches_of_blocks(
+    context: Context,
+    blocks: Sequence[ListedBlock],
+    spelled: SpelledMatches | None,
+    *,
+    unfinished: bool,
+    in_order: bool,
+    cut: Cut = (),
+) -> Matches:
+    """The same for matches that are columns already, in listing order, as far as the stream has paid for their events.
+
+    `spelled`: what they are paid from; None: they have been paid for. `in_order`: no two of them differ in their
+    partitions alone. `cut`: see `Matches`.
+    """
+    store, nothing = context.store, ListedMatches.none(len(context.plan.returns))
+    ends = np.cumsum([len(block) for block in blocks])
+    rows = np.concatenate([nothing.rows, *(block.pairs[block.match_pair, 1] for block in blocks)])
+
+    def spell(numbers: Int64Array) -> ListedMatches:
+        of = np.searchsorted(ends, numbers, side="right")
+        parts, order = [nothing], [numbers[:0]]
+        for at in np.unique(of).tolist():
+            own = np.flatnonzero(of == at)
+            parts.append(_of_block(blocks[at].chosen(numbers[own] - (ends[at] - len(blocks[at])))))
+            order.append(own)
+        whole, places = ListedMatches.joined(parts), np.concatenate(order)
+        return whole if (places[1:] > places[:-1]).all() else whole.chosen(np.argsort(places))
+
+    if spelled is None:
+        listed = spell(np.arange(len(rows)))
+    else:
+        last, hi_ms = store.position[rows], store.t_hi_ms[rows]
+        listed, lasts = spelled.listed(last, hi_ms, spell)
+        if len(lasts):
+            ends_ms = dict(zip(last.tolist(), hi_ms.tolist(), strict=True))
+            cut = (*cut, *((number, ends_ms[number]) for number in dict.fromkeys(lasts.tolist())))
+    return Matches.of_store(context.store, listed, unfinished=unfinished, in_order=in_order, cut=cut)
+
+
+def _of_block(block: ListedBlock) -> ListedMatches:
+    offsets, rows, steps = block.chains
+    return ListedMatches(
+        partition=block.pairs[block.match_pair, 2],
+        offsets=offsets,
+        rows=rows,
+        components=steps,
         iterations=None,
-        confidence=np.concatenate([nothing.confidence, *(block.confidence for block in blocks)]),
-        values=np.concatenate([nothing.values, *(block.values for block in blocks)]),
+        confidence=block.confidence,
+        values=block.values,
     )
-    return Matches.of_store(context.store, listed, unfinished=unfinished, cut=cut)
 
 
 __all__ = ["matches_of", "matches_of_blocks"]

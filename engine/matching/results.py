@@ -8,32 +8,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import AttributeType, BoolArray, Int64Array
+from engine.events import FOREVER_MS, AttributeType, BoolArray, Int64Array
 from engine.kernels.confidence import TOLERANCE
 from engine.language import ast
 from engine.matching.base import Limits
-from engine.matching.bindings import BoundVariable, comparable
+from engine.matching.bindings import BoundVariable
 from engine.matching.collapsed_candidates import Collapsing
-from engine.matching.formed_rows import FormedRows, Spelling, bindings_of, capped
+from engine.matching.entry_work import FORM_TIMES, Items, pay
+from engine.matching.formed_rows import FormedRows, Spelling, capped
 from engine.matching.interner import Interner
-from engine.matching.listed import Key, Matches, as_key, no_matches
+from engine.matching.listed import Matches, no_matches
+from engine.matching.listing_order import listing_order
 from engine.matching.output import limit
 from engine.matching.output_forms import (
     Entries,
     Formed,
-    Window,
+    LatestEnds,
     all_rows,
-    as_window,
     counted,
     first_of_windows,
-    in_listing_order,
     merged_sets,
     non_overlapping,
     top,
@@ -42,7 +41,18 @@ from engine.matching.rows import MatchRow, Value, joined_rows
 from engine.matching.selection import Consumption, first_of_each_end
 from engine.matching.stream import StreamColumns
 from engine.matching.windowed import Windows, windows_of
+from engine.matching.work import WorkAccount
 from engine.plan.model import Plan
+
+PER_MATCH = 60
+PER_NESTED_MATCH = 6_000
+"""Steps that a match costs: where it is in order or ordered by numbers, and where it is spelled to be ordered."""
+PER_WINDOW = 30
+PER_ENTRY = 200
+PER_BOUND = 20
+PER_MERGED = 1_500
+"""Steps that each of its windows costs: where it is only told in them, where a form looks at it in each, for each event
+that CONSUME looks at, and where SETS may have to look at the matches of a set one by one."""
 
 _PARTS = frozenset({"results", "windows", "held_events", "held_matches"})
 _STATE_VERSION = 1
@@ -132,8 +142,9 @@ class Results:
         self._consumption = Consumption(frozenset(names.index(name) for name in query.consume))
         self._windows = windows or windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
-        self._ends_ms: dict[tuple[Window, Key], int] = {}
-        self._cut: dict[int, int] = {}
+        self._latest = LatestEnds()
+        self._work = WorkAccount(limits.work_budget, FORM_TIMES)
+        self._cut: dict[int, tuple[int, int]] = {}  # last event -> its t_hi, and from when on it is cut
 
     @property
     def n_wanted(self) -> int:
@@ -151,23 +162,37 @@ class Results:
         """
         if self._windows is not None:
             self._windows.observe(stream)
-        self._cut.update(found.cut)
+        self._cut.update({number: (hi_ms, -FOREVER_MS) for number, hi_ms in found.cut})
         self.n_unfinished += len(found.cut)
         found = found.without_cut()
-        matches = self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms)
-        matches, entries = self._entries(matches)
-        if self.plan.output is not ast.Output.SETS:
-            entries = entries.at(matches.listed.confidence[entries.match] >= self._threshold - TOLERANCE)
-        if self._windows is not None or not matches.in_order:
-            entries = in_listing_order(matches, entries, lambda tied: self._ids(matches, tied))
-        entries = self._selected(matches, entries)
-        if self.plan.limit is not None and self.plan.output is ast.Output.ALL:
-            entries = first_of_windows(entries, self.plan.limit + 1)
+        matches = self._in_order(self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms))
         most = limit(self.plan, self.limits)
-        formed = self._formed(matches, entries, most + 1)
+        if self._windows is not None and self._counts and self._only_tells:
+            formed = self._counted_in_windows(matches, self._windows, most + 1)
+        else:
+            entries = self._selected(matches, self._entries(matches, most + 1))
+            if self.plan.limit is not None and self.plan.output is ast.Output.ALL:
+                entries = first_of_windows(entries, self.plan.limit + 1)
+            formed = self._formed(matches, entries, most + 1)
         rows = self._rows(matches, formed.at(slice(most)), cut=len(formed.n_behind) > most)
         self._forget(watermark_ms, longest_ms)
         return rows
+
+    @property
+    def _counts(self) -> bool:
+        return self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+
+    @property
+    def _selects(self) -> bool:
+        return self.plan.query.select_first or bool(self.plan.query.consume)
+
+    def _in_order(self, matches: Matches) -> Matches:
+        """Those that are sure enough, in listing order."""
+        if self.plan.output is not ast.Output.SETS:
+            sure = matches.listed.confidence >= self._threshold - TOLERANCE
+            if not sure.all():
+                matches = matches.chosen(np.flatnonzero(sure))
+        return matches if matches.in_order else matches.chosen(listing_order(matches, self._variables))
 
     # --------------------------------------------------------------- deciding
 
@@ -207,11 +232,74 @@ class Results:
         chooses = query.output is ast.Output.SETS and (query.select_first or bool(query.consume))
         return self.plan.within_ms if chooses and longest_ms else 0
 
-    def _entries(self, matches: Matches) -> tuple[Matches, Entries]:
-        if self._windows is None:
-            return matches, Entries.of_all(matches.n_matches)
-        entries, cut = self._windows.entries(matches, self.limits.max_listed)
-        return replace(matches, unfinished=matches.unfinished or cut), entries
+    def _entries(self, matches: Matches, most: int) -> Entries:
+        """The matches in their windows, as far as they are paid for; no more than `most` where nothing is chosen of
+        them."""
+        spans = None if self._windows is None else self._windows.spans(matches)
+        n_entries = np.ones(matches.n_matches, np.int64) if spans is None else spans.n_entries(matches.n_matches)
+        kept = self._paid(matches, np.full(matches.n_matches, self._per_match(matches)), n_entries)
+        if spans is None:
+            return Entries.of_all(matches.n_matches).at(kept > 0)
+        if self._only_tells:
+            kept = _first(kept, most)
+        return spans.at_most(kept).entries()
+
+    def _counted_in_windows(self, matches: Matches, windows: Windows, most: int) -> Formed:
+        """COUNT and COLLAPSED where nothing is chosen: all matches of one first and last event share windows."""
+        pairs = counted(matches, Entries.of_all(matches.n_matches), matches.n_matches)
+        shown = pairs.entries.match
+        of_pairs = matches.chosen(shown)
+        spans = windows.spans(of_pairs)
+        kept = self._paid(of_pairs, pairs.n_behind * self._per_match(matches), spans.n_entries(len(shown)))
+        entries = spans.at_most(_first(kept, most)).entries()
+        number = entries.match
+        return pairs.in_windows(number, entries._replace(match=shown[number])).at(slice(most))
+
+    def _paid(self, matches: Matches, fixed: Int64Array, n_entries: Int64Array) -> Int64Array:
+        """In how many of its windows each match is kept."""
+        last = matches.events.number[matches.last]
+        paid = pay(self._work, Items(last, self._paid_at_ms(matches), fixed, n_entries, self._per_entry(matches)))
+        if paid.cut:
+            hi_ms = dict(zip(last.tolist(), matches.events.hi_ms[matches.last].tolist(), strict=True))
+            for number, due_ms in paid.cut:
+                self._cut.setdefault(number, (hi_ms[number], due_ms))
+            self.n_unfinished += len(paid.cut)
+        return paid.n_entries
+
+    def _paid_at_ms(self, matches: Matches) -> Int64Array:
+        """Times in whose order matches are decided, whatever the steps; equal ones in the order of last events."""
+        events, query = matches.events, self.plan.query
+        if query.select_first or query.consume:
+            return np.zeros(matches.n_matches, np.int64)
+        last_ms = events.hi_ms[matches.last]
+        if query.output is ast.Output.NON_OVERLAPPING:
+            return last_ms
+        if query.output is ast.Output.SETS and matches.n_matches:
+            last_ms = np.maximum.reduceat(events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1])
+        if self._trailing_ms:
+            return np.maximum(last_ms, events.hi_ms[matches.first] + self._trailing_ms)
+        return last_ms
+
+    @property
+    def _only_tells(self) -> bool:
+        """Whether nothing is chosen or made of what is in a window."""
+        plan = self.plan
+        return not self._selects and (self._counts or (plan.output is ast.Output.ALL and plan.limit is None))
+
+    def _per_entry(self, matches: Matches) -> Int64Array:
+        """Steps that each window of a match costs, (n,)."""
+        per_entry = np.full(matches.n_matches, PER_WINDOW if self._only_tells else PER_ENTRY)
+        if self.plan.query.consume:
+            per_entry += PER_BOUND * matches.n_events
+        events = matches.events
+        if self.plan.output is ast.Output.SETS:
+            are_merged = matches.listed.iterations is not None or bool((events.lo_ms != events.hi_ms).any())
+            per_entry += PER_MERGED if are_merged else 0
+        return per_entry
+
+    def _per_match(self, matches: Matches) -> int:
+        """Steps that a match costs by itself."""
+        return PER_MATCH if matches.in_order or matches.listed.iterations is None else PER_NESTED_MATCH
 
     def _selected(self, matches: Matches, entries: Entries) -> Entries:
         query = self.plan.query
@@ -227,11 +315,11 @@ class Results:
                 self.n_unfinished += len(lost)
                 return formed
             case ast.Output.COLLAPSED:
-                return counted(matches, entries, most, collapsed=True)
+                return counted(matches, entries, most)
             case ast.Output.COUNT:
-                return counted(matches, entries, most, collapsed=False)
+                return counted(matches, entries, most)
             case ast.Output.NON_OVERLAPPING:
-                return non_overlapping(matches, entries, self._ends_ms)
+                return non_overlapping(matches, entries, self._latest)
             case ast.Output.TOP:
                 return top(matches, entries, self.plan.limit or 1)
             case _:
@@ -244,19 +332,30 @@ class Results:
         self._consumption.forget(before_ms)
         if self._windows is not None:
             self._windows.forget(held_from_ms)
-        self._cut = {number: hi_ms for number, hi_ms in self._cut.items() if hi_ms >= before_ms}
-        self._ends_ms = {owner: end_ms for owner, end_ms in self._ends_ms.items() if end_ms >= before_ms}
+        self._cut = {number: when for number, when in self._cut.items() if when[0] >= before_ms}
+        self._latest.forget(before_ms)
 
     # ------------------------------------------------------------------- rows
 
     def _rows(self, matches: Matches, formed: Formed, *, cut: bool) -> Sequence[MatchRow]:
-        rows = FormedRows(self._spelling, matches, formed, frozenset(self._cut))
+        rows = FormedRows(self._spelling, matches, formed, self._is_cut(matches))
         if matches.unfinished and not rows:
             self.n_unfinished += 1
         if not rows or not (cut or matches.unfinished):
             return rows
         counts = self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
         return joined_rows(capped(rows, count_exact=not (counts and matches.unfinished)))
+
+    def _is_cut(self, matches: Matches) -> BoolArray:
+        """Matches of whose last event some are missing, bool (n,)."""
+        if not self._cut:
+            return np.zeros(matches.n_matches, np.bool_)
+        numbers = np.array(sorted(self._cut), np.int64)
+        since_ms = np.array([self._cut[number][1] for number in numbers.tolist()], np.int64)
+        last = matches.events.number[matches.last]
+        at = np.minimum(np.searchsorted(numbers, last), len(numbers) - 1)
+        found: BoolArray = (numbers[at] == last) & (self._paid_at_ms(matches) >= since_ms[at])
+        return found
 
     def _value(self, number: float, kind: AttributeType) -> Value:
         if not np.isfinite(number):
@@ -265,18 +364,15 @@ class Results:
             return self._interner.text(int(number))
         return int(number) if kind is AttributeType.INT else number
 
-    def _ids(self, matches: Matches, numbers: Int64Array) -> list[tuple[object, ...]]:
-        found = bindings_of(self._variables, matches, matches.listed.chosen(numbers))
-        return [tuple((name, comparable(binding)) for name, binding in bound.items()) for bound in found]
-
     # ------------------------------------------------------------------ state
 
     def save(self) -> dict[str, pa.Table]:
         """The matches that wait, and what was chosen and consumed before."""
         state = {
-            "ends": [[window, key, end_ms] for (window, key), end_ms in self._ends_ms.items()],
+            "ends": self._latest.save(),
             "consumed": self._consumption.save(),
-            "cut": list(self._cut.items()),
+            "cut": [[number, *when] for number, when in self._cut.items()],
+            "work": self._work.save(),
         }
         meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
         held = self._held.save()
@@ -297,13 +393,20 @@ class Results:
                 f"saved results of {self.plan.name} have version {meta.get(b'version')!r}, expected {_STATE_VERSION}"
             )
         saved: Mapping[str, Any] = json.loads(meta[b"state"])
-        self._ends_ms = {(as_window(window), as_key(key)): end_ms for window, key, end_ms in saved["ends"]}
+        self._latest = LatestEnds.restored(saved["ends"])
         self._consumption.restore(saved["consumed"])
-        self._cut = dict(saved.get("cut", []))
+        self._cut = {number: (hi_ms, *(since_ms or [-FOREVER_MS])) for number, hi_ms, *since_ms in saved.get("cut", [])}
+        if "work" in saved:  # states of before had no account
+            self._work.restore(saved["work"])
         if self._windows is not None:
             self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}
         self._held = Matches.restored(held, len(self.plan.returns), self._depth)
+
+
+def _first(kept: Int64Array, most: int) -> Int64Array:
+    """The windows of the first items that have `most` between them, none of the others."""
+    return np.where(np.cumsum(kept) - kept < most, kept, 0)
 
 
 def _collapsing(

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.matching.listed import Key, Matches, as_key
-from engine.matching.output_forms import Entries, Window, as_window
+from engine.events import Int64Array
+from engine.kernels.selection import unconsumed
+from engine.matching.listed import Matches, as_key
+from engine.matching.output_forms import Entries, Owners, as_window
+
+_COMPONENTS = 1 << 12
+"""More than a query has."""
 
 
 def first_of_each_end(matches: Matches, entries: Entries) -> Entries:
@@ -33,50 +38,47 @@ class Consumption:
     """
 
     def __init__(self, components: frozenset[int]) -> None:
-        self._components = components
-        self._consumed: dict[tuple[Window, Key], dict[tuple[int, int], int]] = {}
+        self._components = np.array(sorted(components), np.int64)
+        self._owners = Owners()
+        self._consumed: Int64Array = np.empty((0, 3), np.int64)  # owner, number * _COMPONENTS + component, t_hi_ms
 
     def accepted(self, matches: Matches, entries: Entries) -> Entries:
         """The entries, in listing order, that bind no consumed event; what they bind is consumed then."""
         listed, events = matches.listed, matches.events
-        kept: list[int] = []
-        for at, match in enumerate(entries.match.tolist()):
-            own = slice(listed.offsets[match], listed.offsets[match + 1])
-            places = listed.rows[own].tolist()
-            bound = {
-                (component, int(events.number[place])): int(events.hi_ms[place])
-                for component, place in zip(listed.components[own].tolist(), places, strict=True)
-                if component in self._components
-            }
-            owner = entries.window(at), matches.keys[listed.partition[match]]
-            consumed = self._consumed.setdefault(owner, {})
-            if bound.keys().isdisjoint(consumed):
-                consumed.update(bound)
-                kept.append(at)
-        return entries.at(np.array(kept, np.int64))
+        own = np.isin(listed.components, self._components)
+        offsets = np.append(0, np.cumsum(own))[listed.offsets]
+        rows = listed.rows[own]
+        bound = events.number[rows] * _COMPONENTS + listed.components[own]
+        owners = self._owners.numbers(matches, entries)
+        kept, self._consumed = unconsumed(owners, entries.match, offsets, bound, events.hi_ms[rows], self._consumed)
+        return entries.at(kept)
 
     def forget(self, before_ms: int) -> None:
         """Forget the events that ended before `before_ms`: no match to come can have them."""
-        for owner, consumed in list(self._consumed.items()):
-            recent = {bound: hi_ms for bound, hi_ms in consumed.items() if hi_ms >= before_ms}
-            if recent:
-                self._consumed[owner] = recent
-            else:
-                del self._consumed[owner]
+        recent = self._consumed[:, 2] >= before_ms
+        if len(self._owners) > 0 and not recent.all():
+            self._consumed = self._consumed[recent]
+        if 2 * len(np.unique(self._consumed[:, 0])) < len(self._owners):
+            self._consumed[:, 0] = self._owners.keep(self._consumed[:, 0])[self._consumed[:, 0]]
 
-    def save(self) -> list[Any]:
+    def save(self) -> dict[str, Any]:
         """State as JSON values."""
-        return [
-            [window, key, [[*bound, hi_ms] for bound, hi_ms in consumed.items()]]
-            for (window, key), consumed in self._consumed.items()
-        ]
+        owner, event, hi_ms = self._consumed.T.tolist()
+        return {**self._owners.save(), "owner": owner, "event": event, "hi_ms": hi_ms}
 
-    def restore(self, state: list[Any]) -> None:
-        """Take over what `save` returned."""
-        self._consumed = {
-            (as_window(window), as_key(key)): {(component, number): hi_ms for component, number, hi_ms in consumed}
-            for window, key, consumed in state
-        }
+    def restore(self, state: Any) -> None:
+        """Take over what `save` returned, or what states of before have: window, key and events of each."""
+        if isinstance(state, list):
+            self._owners = Owners.of([(as_window(window), as_key(key)) for window, key, _ in state])
+            rows = [
+                (owner, number * _COMPONENTS + component, hi_ms)
+                for owner, (_, _, consumed) in enumerate(state)
+                for component, number, hi_ms in consumed
+            ]
+        else:
+            self._owners = Owners.restored(state)
+            rows = list(zip(state["owner"], state["event"], state["hi_ms"], strict=True))
+        self._consumed = np.array(rows, np.int64).reshape(-1, 3)
 
 
 __all__ = ["Consumption", "first_of_each_end"]

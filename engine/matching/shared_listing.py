@@ -75,9 +75,9 @@ class ListedBlock(OneByOne):
     def chains(self) -> tuple[Int64Array, Int64Array, Int64Array]:
         """offsets int64 (n + 1,), rows and steps int64 (m,): the events of match k, and the component of each, are
         those of offsets[k] : offsets[k + 1]."""
-        lasts = np.where(self.pairs[:, 0] == self.pairs[:, 1], -1, self.pairs[:, 1])
+        first, last = self.pairs[self.match_pair, 0], self.pairs[self.match_pair, 1]
         offsets, rows, steps = spell_steps(
-            self.node_parent, self.node_row, self.node_step, self.match_node, lasts[self.match_pair],
+            self.node_parent, self.node_row, self.node_step, self.match_node, np.where(first == last, -1, last),
             self.plan.n_steps - 1,
         )  # fmt: skip
         return offsets, rows, steps

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import BoolArray, Int64Array
+from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.confidence import TOLERANCE
 from engine.language import ast
 from engine.matching.automaton import AutomatonRuntime, shapes_of
@@ -21,12 +21,14 @@ from engine.matching.automaton import bound_variables as automaton_variables
 from engine.matching.base import Limits, Movable, Runtime
 from engine.matching.bindings import BoundVariable, comparable
 from engine.matching.distinct import distinct
+from engine.matching.event_places import EventPlaces
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
 from engine.matching.nfa import NfaRuntime
+from engine.matching.output import limit
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.results import ALL_MATCHES, Results, TakesMatches, bound_variables, selects
-from engine.matching.rows import MatchRow, first_rows
+from engine.matching.rows import EventPlace, MatchRow, RowPlace, first_rows, flat_ids
 from engine.matching.spread import SpreadRuntime, TakenMatches
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
@@ -126,7 +128,9 @@ class UnionRuntime:
         self._collected = [Collected(len(head.returns)) for _ in branches]
         alike = len({frozenset(v.name for v in part) for part in own}) < len(own)
         # Of matches that bind the same events in several ways it must be known in which worlds they are matches.
-        limits_of_branch = replace(limits, possibilities=limits.possibilities or alike)
+        limits_of_branch = replace(
+            limits, possibilities=limits.possibilities or alike, n_sharing=limits.n_sharing * len(branches)
+        )
         sinks: Sequence[Collected | None] = [None] * len(branches) if self._merges_rows else self._collected
         self._runtimes: list[Runtime] = [
             branch_runtime(_alone(branch, sink is None), interner, limits_of_branch, sink)
@@ -136,6 +140,7 @@ class UnionRuntime:
             head, interner, limits, bound, trailing=any(trailing), shapes=union_shapes(branches, variables)
         )
         self._held = no_matches(len(head.returns), self._depth)
+        self._event_places = EventPlaces(head.types.union(*(branch.types for branch in branches)))
 
     @property
     def n_rows(self) -> int:
@@ -156,7 +161,7 @@ class UnionRuntime:
         """See `Runtime.advance`."""
         told = [runtime.advance(stream, watermark_ms) for runtime in self._runtimes]
         if self._merges_rows:
-            return first_rows(merged_rows([row for rows in told for row in rows]), self.limits.max_rows)
+            return self._merged(told, stream, watermark_ms)
         parts = [self._found_by(number) for number in range(len(self._runtimes))]
         ready = [part for part, holds in zip(parts, self._holds, strict=True) if not holds]
         waiting = [part for part, holds in zip(parts, self._holds, strict=True) if holds]
@@ -164,6 +169,18 @@ class UnionRuntime:
         found = Matches.joined([*ready, decided]) if ready else decided
         longest_ms = max(collected.longest_ms for collected in self._collected)
         return self._results.take(distinct(found), stream, watermark_ms, longest_ms=longest_ms)
+
+    def _merged(
+        self, told: Sequence[Sequence[MatchRow]], stream: StreamColumns, watermark_ms: int
+    ) -> Sequence[MatchRow]:
+        """The rows of the branches as those of the union, no further than every branch has told its own."""
+        self._event_places.put(stream.batch)
+        most = limit(self.plan, self.limits)
+        ended = [len(rows) >= most and rows[-1].capped for rows in told]
+        merged = merged_rows(told, self._event_places, ended)
+        reach_ms = self._held_ms + self.plan.within_ms + 2 * self._event_places.longest_ms
+        self._event_places.forget(max(watermark_ms - reach_ms, -FOREVER_MS))
+        return first_rows(merged, self.limits.max_rows)
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
@@ -193,7 +210,13 @@ class UnionRuntime:
             for part, table in runtime.save().items()
         }
         held = self._held.save()
-        return {**state, **self._results.save(), "union_events": held["events"], "union_matches": held["matches"]}
+        return {
+            **state,
+            **self._results.save(),
+            "union_events": held["events"],
+            "union_matches": held["matches"],
+            "union_places": self._event_places.save(),
+        }
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """Take over what `save` returned; raises StateError when it does not fit."""
@@ -205,22 +228,68 @@ class UnionRuntime:
         self._results.restore(state)
         held = {"events": state["union_events"], "matches": state["union_matches"]}
         self._held = Matches.restored(held, len(self.plan.returns), self._depth)
+        if "union_places" in state:  # states of before had none: events of one time come in the order of their ids
+            self._event_places.restore(state["union_places"])
 
 
-def merged_rows(rows: Sequence[MatchRow]) -> list[MatchRow]:
-    """Counted rows of one key, first and last event as one: counts added, candidates united, the best match shown.
+def merged_rows(
+    told: Sequence[Sequence[MatchRow]], event_places: EventPlaces, ended: Sequence[bool] = ()
+) -> list[MatchRow]:
+    """Counted rows of several branches, each in listing order, in that of all: those of one key, first and last event
+    as one, with their counts added, candidates united, the best match shown.
 
-    The bindings behind any two of them differ. A row that unites candidates is not `exact`.
+    The bindings behind any two of them differ. A row that unites candidates is not `exact`. `ended`: of which branches
+    there may be more rows after their last ones; what comes after the first of these is left out.
     """
-    groups: dict[object, list[MatchRow]] = {}
-    for row in rows:
-        groups.setdefault((row.key, row.event_ids[0], row.event_ids[-1]), []).append(row)
-    merged = [_merged(group) for group in groups.values()]
-    return sorted(merged, key=lambda row: (row.last_hi_ms, row.first_lo_ms))
+    rows = [row for own in told for row in own]
+    ends = _placed(rows, event_places)
+    numbers = np.cumsum([len(own) for own in told]) - 1
+    last = min((ends[at] for at, is_ended in zip(numbers.tolist(), ended, strict=False) if is_ended), default=None)
+    groups: dict[RowPlace, dict[object, list[MatchRow]]] = {}
+    for row, place in zip(rows, ends, strict=True):
+        if last is None or place <= last:
+            groups.setdefault(place, {}).setdefault(row.key, []).append(row)
+    merged: list[MatchRow] = []
+    for place in sorted(groups):
+        found = [_merged(group) for group in groups[place].values()]
+        merged += sorted(found, key=_by_bindings) if len(found) > 1 else found
+    if last is not None:
+        merged[-1] = replace(merged[-1], capped=True)
+    return merged
+
+
+def _placed(rows: Sequence[MatchRow], event_places: EventPlaces) -> list[RowPlace]:
+    """The places of the last and the first event of each row; those of events that are alone at their times say no
+    more than these."""
+    lasts = [(row.last_hi_ms if row.last_lo_ms is None else row.last_lo_ms, _last_id(row)) for row in rows]
+    firsts = [(row.first_lo_ms, _first_id(row)) for row in rows]
+    ids: dict[int, set[str]] = {}
+    for lo_ms, event_id in (*lasts, *firsts):
+        ids.setdefault(lo_ms, set()).add(event_id)
+    known = event_places.of([(lo_ms, one) for lo_ms, several in ids.items() if len(several) > 1 for one in several])
+
+    def place_of(lo_ms: int, event_id: str) -> EventPlace:
+        return known.get(event_id) or (lo_ms, 0, 0, event_id)
+
+    return [(place_of(*last), place_of(*first)) for last, first in zip(lasts, firsts, strict=True)]
+
+
+def _first_id(row: MatchRow) -> str:
+    return next(event_id for binding in row.bindings.values() for event_id in flat_ids(binding))
+
+
+def _last_id(row: MatchRow) -> str:
+    binding = next(binding for binding in reversed(list(row.bindings.values())) if binding)
+    *_, last = flat_ids(binding[-1:])
+    return last
+
+
+def _by_bindings(row: MatchRow) -> tuple[object, ...]:
+    return tuple((name, comparable(ids)) for name, ids in row.bindings.items())
 
 
 def _longest_first(row: MatchRow) -> tuple[object, ...]:
-    return -len(row.event_ids), [(name, comparable(ids)) for name, ids in row.bindings.items()]
+    return -len(row.event_ids), _by_bindings(row)
 
 
 def _merged(group: Sequence[MatchRow]) -> MatchRow:

@@ -6,8 +6,8 @@ A match is in every window that holds all its events. Output forms are evaluated
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,11 @@ from engine.plan.programs import ProgramBuilder
 TYPE_NAME = "type"
 """The attribute of an opening event that is the name of its type."""
 
+WindowColumns: TypeAlias = tuple[Int64Array, Int64Array, Int64Array]
+"""Start and end in ms, and opener, as `engine.matching.output_forms.Window` has them."""
+
+_NONE: Int64Array = np.empty(0, np.int64)
+
 
 class Windows(Protocol):
     """The windows of one query over one stream."""
@@ -32,8 +37,8 @@ class Windows(Protocol):
         """Take in a batch, whatever its types: it may open windows."""
         ...
 
-    def entries(self, matches: Matches, most: int) -> tuple[Entries, bool]:
-        """Each match in each of its windows, at most `most` entries; whether there are more."""
+    def spans(self, matches: Matches) -> Spans:
+        """The windows of each match, in the order of the matches."""
         ...
 
     def forget(self, before_ms: int) -> None:
@@ -47,6 +52,38 @@ class Windows(Protocol):
     def restore(self, table: pa.Table) -> None:
         """Take over what `save` returned."""
         ...
+
+
+class Spans(NamedTuple):
+    """The windows of matches as ranges of a table: those of `match[k]` are rows first[k] to first[k] + n_windows[k]
+    of it, int64 (s,), ascending by match; `at` gives the start, end and opener of rows of the table."""
+
+    match: Int64Array
+    first: Int64Array
+    n_windows: Int64Array
+    at: Callable[[Int64Array], WindowColumns]
+
+    def entries(self) -> Entries:
+        """Each match in each of its windows, in the order of matches, then windows."""
+        bounds = np.cumsum(self.n_windows) - self.n_windows
+        place = np.arange(int(self.n_windows.sum())) + np.repeat(self.first - bounds, self.n_windows)
+        match = np.repeat(self.match, self.n_windows)
+        start_ms, end_ms, opener = self.at(place)
+        found = Entries(match, start_ms, end_ms, opener)
+        if (self.match[1:] == self.match[:-1]).any():  # several ranges of one match
+            return found.at(np.lexsort((start_ms, opener, match)))
+        return found
+
+    def n_entries(self, n: int) -> Int64Array:
+        """In how many windows each of n matches is, (n,)."""
+        return np.bincount(self.match, self.n_windows, n).astype(np.int64)
+
+    def at_most(self, most: Int64Array) -> Spans:
+        """The first windows of each match, so many of match k at most, (n,)."""
+        before = np.cumsum(self.n_windows) - self.n_windows
+        begins = np.searchsorted(self.match, self.match)
+        n_windows = np.clip(most[self.match] - (before - before[begins]), 0, self.n_windows)
+        return self._replace(n_windows=n_windows)
 
 
 def windows_of(plan: Plan, interner: Interner) -> Windows | None:
@@ -67,15 +104,16 @@ class SlidingWindows:
     def observe(self, stream: StreamColumns) -> None:
         """Events open no windows."""
 
-    def entries(self, matches: Matches, most: int) -> tuple[Entries, bool]:
-        """See `Windows.entries`; the events of a match are in [first.t_lo, last.t_hi]."""
+    def spans(self, matches: Matches) -> Spans:
+        """See `Windows.spans`; the events of a match are in [first.t_lo, last.t_hi]."""
         slide_ms = self._slide_ms
         latest = (matches.events.lo_ms[matches.first] - 1) // slide_ms
         earliest = -((self._within_ms - matches.events.hi_ms[matches.last]) // slide_ms)
-        counts = np.maximum(latest - earliest + 1, 0)
-        match, offset, cut = _repeated(counts, most)
-        start_ms = (earliest[match] + offset) * slide_ms
-        return Entries(match, start_ms, start_ms + self._within_ms, np.full(len(match), NO_OPENER)), cut
+        return Spans(np.arange(matches.n_matches), earliest, np.maximum(latest - earliest + 1, 0), self._at)
+
+    def _at(self, place: Int64Array) -> WindowColumns:
+        start_ms = place * self._slide_ms
+        return start_ms, start_ms + self._within_ms, np.full(len(place), NO_OPENER)
 
     def forget(self, before_ms: int) -> None:
         """Nothing is kept."""
@@ -153,13 +191,15 @@ class OpenedWindows:
                 self._openers.setdefault(key, []).append((self._n_seen + row, int(stream.t_lo_ms[row])))
         self._n_seen += len(stream)
 
-    def entries(self, matches: Matches, most: int) -> tuple[Entries, bool]:
-        """See `Windows.entries`; the first event is the opener or later in the stream, the last one within."""
+    def spans(self, matches: Matches) -> Spans:
+        """See `Windows.spans`; the first event is the opener or later in the stream, the last one within."""
         events, partition = matches.events, matches.listed.partition
         order = np.argsort(partition, kind="stable")
         bounds = np.searchsorted(partition[order], np.arange(len(matches.keys) + 1))
-        parts: list[Entries] = []
-        room, cut = most, False
+        parts = [(_NONE, _NONE, _NONE)]
+        table = [np.empty((0, 2), np.int64)]
+        place_of: dict[tuple[tuple[str, ...], Key], tuple[int, int]] = {}
+        n_openers = 0
         agreeing: dict[tuple[str, ...], dict[Key, list[tuple[int, int]]]] = {}
         for place, key in enumerate(matches.keys):
             own = order[bounds[place] : bounds[place + 1]]
@@ -167,19 +207,28 @@ class OpenedWindows:
             if names not in agreeing:
                 agreeing[names] = self._by_shared(names)
             for shared in {tuple(name for name, _ in known) for known in agreeing[names]}:
-                openers = agreeing[names].get(tuple(pair for pair in key if pair[0] in shared))
+                of_opener = tuple(pair for pair in key if pair[0] in shared)
+                openers = agreeing[names].get(of_opener)
                 if openers is None:
                     continue
-                number, lo_ms = np.array(openers, np.int64).T
+                if (names, of_opener) not in place_of:
+                    place_of[names, of_opener] = len(table), n_openers
+                    table.append(np.array(openers, np.int64))
+                    n_openers += len(openers)
+                at_table, begin = place_of[names, of_opener]
+                number, lo_ms = table[at_table].T
                 earliest = np.searchsorted(lo_ms, events.hi_ms[matches.last[own]] - self._plan.within_ms)
                 latest = np.searchsorted(number, events.number[matches.first[own]], side="right")
-                match, offset, is_cut = _repeated(np.maximum(latest - earliest, 0), room)
-                at = earliest[match] + offset
-                parts.append(Entries(own[match], lo_ms[at], lo_ms[at] + self._plan.within_ms, number[at]))
-                room, cut = room - len(match), cut or is_cut
-        if not parts:
-            return Entries.of_all(0), cut
-        return Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), cut
+                parts.append((own, begin + earliest, np.maximum(latest - earliest, 0)))
+        match, first, count = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        whole = np.concatenate(table)
+
+        def at(place: Int64Array) -> WindowColumns:
+            number, lo_ms = whole[place].T
+            return lo_ms, lo_ms + self._plan.within_ms, number
+
+        by_match = np.argsort(match, kind="stable")
+        return Spans(match[by_match], first[by_match], count[by_match], at)
 
     def _by_shared(self, names: tuple[str, ...]) -> dict[Key, list[tuple[int, int]]]:
         """The openers by what their keys share with keys of these attributes, in stream order."""
@@ -218,15 +267,4 @@ class OpenedWindows:
         }
 
 
-def _repeated(counts: Int64Array, most: int) -> tuple[Int64Array, Int64Array, bool]:
-    """Number k repeated counts[k] times and the place of each among its like, at most `most` of them."""
-    ends = np.cumsum(counts)
-    cut = bool(len(ends)) and int(ends[-1]) > most
-    if cut:
-        counts = np.where(ends <= most, counts, 0)
-        ends = np.cumsum(counts)
-    number = np.repeat(np.arange(len(counts)), counts)
-    return number, np.arange(len(number)) - (ends - counts)[number], cut
-
-
-__all__ = ["OpenedWindows", "Opening", "SlidingWindows", "Windows", "windows_of"]
+__all__ = ["OpenedWindows", "Opening", "SlidingWindows", "Spans", "WindowColumns", "Windows", "windows_of"]

@@ -22,9 +22,10 @@ class WorkAccount:
     (`engine.kernels.automaton_search.allowance_at`).
     """
 
-    def __init__(self, work_budget: int, times: int = 1) -> None:
-        """`times`: how many of its steps are done in the time of one of the budget's."""
-        work_budget *= times
+    def __init__(self, work_budget: int, times: int = 1, n_sharing: int = 1) -> None:
+        """`times`: how many of its steps are done in the time of one of the budget's. `n_sharing`: accounts that have
+        equal parts of it."""
+        work_budget = max(work_budget * times // n_sharing, 1)
         self.terms: Int64Array = np.array(
             [work_budget, _SAVED * work_budget, max(work_budget // _EVENTS_PER_BUDGET, 1)], np.int64
         )

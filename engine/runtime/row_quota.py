@@ -18,11 +18,11 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
 from engine.matching.bindings import comparable
+from engine.matching.event_places import EventPlaces
 from engine.matching.output_forms import NO_OPENER, NO_WINDOW, RANKED_DIGITS, Window, as_window
 from engine.matching.row_json import plain, row_from_json, row_to_json
 from engine.matching.rows import EventPlace, MatchRow, RowEnds
 from engine.runtime.compiled import CompiledQuery
-from engine.runtime.event_places import EventPlaces
 
 _STATE_VERSION = 1
 

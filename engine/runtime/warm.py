@@ -25,6 +25,7 @@ _ANY = (
     "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 RETURN a.x",
     "PATTERN SEQ(A a, !B n, A c) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT COUNT",
     "PATTERN SEQ(A a, A c, !B n) WHERE skip_till_any_match { [k] } WITHIN 20 OUTPUT NON_OVERLAPPING",
+    "PATTERN SEQ(A a, B* b[], A c) WHERE skip_till_any_match { [k] } WITHIN 9 SLIDE 5 CONSUME b OUTPUT NON_OVERLAPPING",
 )
 _RUNS = (
     *(

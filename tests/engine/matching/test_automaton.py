@@ -10,6 +10,7 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.automaton import AutomatonRuntime
 from engine.matching.base import Limits
+from engine.matching.event_places import EventPlaces
 from engine.matching.interner import Interner
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
@@ -185,7 +186,8 @@ def test_merged_rows_stay_apart_by_key() -> None:
     def row(key: int, event: str) -> MatchRow:
         return MatchRow("q", (("k", key),), 0, 1, {"a": (event,)}, 1.0, {})
 
-    assert [r.count for r in merged_rows([row(1, "e"), row(2, "e"), row(1, "e"), row(1, "f")])] == [2, 1, 1]
+    told = [[row(1, "e"), row(2, "e")], [row(1, "e"), row(1, "f")]]
+    assert [r.count for r in merged_rows(told, EventPlaces(()))] == [2, 1, 1]
 
 
 def test_a_plain_branch_of_a_union_keeps_its_fast_runtime() -> None:
