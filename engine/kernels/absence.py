@@ -132,23 +132,73 @@ def absence(events, rows, n, within_ms, negated, gaps, gap, left_ms, right_ms):
 
 
 @kernel
-def absent_confidence(events, rows, n, within_ms, negated, gaps):
+def absent_confidence(events, rows, n, within_ms, negated, gaps, work):
     """P(the rows are a match and no negated event is in its place) (DESIGN 4: the joint with the neighbours).
+
+    Where the order of two neighbours is known and nothing negated may be between them a match falls apart: what is
+    between its first part and its last one is independent of these, and they are of each other unless the window, or
+    something negated at an end, joins them. work: float64 (2,), the numbers that were computed, and how many may be;
+    TOO_MUCH_WORK when that is not enough.
+    """
+    for k in range(n - 1):
+        if not may_precede(events, rows[k], rows[k + 1]):
+            return 0.0
+    is_joint = events.hi_ms[rows[n - 1]] - events.lo_ms[rows[0]] > within_ms
+    between = np.zeros(n + 1, np.bool_)
+    for gap in gaps:
+        is_joint = is_joint or gap == -1 or gap == n - 1
+        between[gap] = True
+    work[0] += n
+    ends = np.empty(n, np.int64)  # of the parts
+    n_parts = 0
+    for k in range(n):
+        if k == n - 1 or (not between[k] and separated(events, rows[k], rows[k + 1])):
+            ends[n_parts] = k + 1
+            n_parts += 1
+    if is_joint and (n_parts < 3 or not separated(events, rows[ends[0] - 1], rows[ends[n_parts - 2]])):
+        return _of_parts(events, rows[:n], within_ms, negated, gaps, work)
+    result = 1.0
+    for p in range(n_parts):
+        start = ends[p - 1] if p > 0 else 0
+        if ends[p] - start == 1 or (is_joint and (p == 0 or p == n_parts - 1)):
+            continue
+        own = (gaps >= start) & (gaps < ends[p] - 1)
+        share = _of_parts(events, rows[start : ends[p]], within_ms, negated[own], gaps[own] - start, work)
+        if share == TOO_MUCH_WORK or share <= 0.0:
+            return share
+        result *= share
+    if is_joint:
+        start, head = ends[n_parts - 2], ends[0]
+        joined = np.concatenate((rows[:head], rows[start:n]))
+        own = (gaps < head - 1) | (gaps >= start)
+        places = gaps[own].copy()
+        for k in range(places.shape[0]):
+            if places[k] >= start:
+                places[k] -= start - head
+        share = _of_parts(events, joined, within_ms, negated[own], places, work)
+        if share == TOO_MUCH_WORK:
+            return share
+        result *= share
+    return result
+
+
+@kernel
+def _of_parts(events, rows, within_ms, negated, gaps, work):
+    """`absent_confidence` of all at once.
 
     Negated events are independent of each other once the times of the match are given; one event may stand in one gap
     only (gaps: see `absence`). By end points (`engine.kernels.absent_pieces`) where that is possible and quicker, else
     by milliseconds; TOO_MUCH_WORK when that would take more than MOST_STEPS.
     """
-    for k in range(n - 1):
-        if not may_precede(events, rows[k], rows[k + 1]):
-            return 0.0
+    n = rows.shape[0]
     n_steps = _steps(events, rows, n, within_ms, gaps)
     if n_steps > QUICK_STEPS:
-        confidence = absent_by_end_points(events, rows, n, within_ms, negated, gaps)
+        confidence = absent_by_end_points(events, rows, n, within_ms, negated, gaps, work)
         if confidence != NOT_BY_END_POINTS:
-            return confidence
-        if n_steps > MOST_STEPS:
+            return TOO_MUCH_WORK if work[0] > work[1] else confidence
+        if n_steps > min(MOST_STEPS, work[1] - work[0]):
             return TOO_MUCH_WORK
+    work[0] += n_steps
     return _by_milliseconds(events, rows, n, within_ms, negated, gaps)
 
 

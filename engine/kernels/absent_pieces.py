@@ -135,12 +135,13 @@ def _right_line(values, n_degrees, cells, low, high, lo, hi, tails, k, left_lo):
 
 
 @kernel
-def _links(values, n_degrees, cells, row_lo, row_hi, known, start, end, lo, hi, tails, gaps):
+def _links(values, n_degrees, cells, row_lo, row_hi, known, start, end, lo, hi, tails, gaps, work):
     """From the function of event `start` to that of event `end`, in place; returns n_degrees, 0 if it cannot be done.
 
     row_lo, row_hi, known: int64 and bool (n,), the events and whether each is before the next in all worlds. lo, hi:
     int64 (k,), negated events; gaps: int64 (k,), behind which event; tails: bool (k, 2), whether they can be at or
-    before the left neighbour, at or after the right one.
+    before the left neighbour, at or after the right one. work: see `absence.absent_confidence`; beyond it nothing is
+    computed.
     """
     for i in range(start, end):
         j = i + 1
@@ -157,6 +158,9 @@ def _links(values, n_degrees, cells, row_lo, row_hi, known, start, end, lo, hi, 
                 n_both += 1
         if n_both > MOST_EXPANDED:
             return 0
+        work[0] += (2.0 + gaps.shape[0] + 2.0 * (1 << n_both)) * values.size
+        if work[0] > work[1]:
+            return n_degrees
         following = np.zeros_like(values)
         term = np.empty_like(values)
         n_most = 1
@@ -195,11 +199,12 @@ def _links(values, n_degrees, cells, row_lo, row_hi, known, start, end, lo, hi, 
 
 
 @kernel
-def absent_by_end_points(events, rows, n, within_ms, negated, gaps):
+def absent_by_end_points(events, rows, n, within_ms, negated, gaps, work):
     """See `absent_confidence`; NOT_BY_END_POINTS where that cannot be.
 
     That is with distributions given as weights, with times that contradict the order of one clock beside something
     negated, with too much to expand, for a single event, and where the window cuts a match without a known order.
+    work: see `absence.absent_confidence`.
     """
     if n == 1 or negated.shape[0] > MOST_NEGATED:
         return NOT_BY_END_POINTS
@@ -238,11 +243,11 @@ def absent_by_end_points(events, rows, n, within_ms, negated, gaps):
         tails[n_kept, 0] = earliest != -ALWAYS
         tails[n_kept, 1] = latest != ALWAYS
         n_kept += 1
-    return _absent(row_lo, row_hi, known, n, within_ms, lo[:n_kept], hi[:n_kept], tails[:n_kept], places[:n_kept])
+    return _absent(row_lo, row_hi, known, n, within_ms, lo[:n_kept], hi[:n_kept], tails[:n_kept], places[:n_kept], work)
 
 
 @kernel
-def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places):
+def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places, work):
     """`absent_by_end_points` of intervals."""
     first = np.int64(0)  # a constant would compile `_links` once more
     last = n - 1
@@ -274,6 +279,9 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places):
                 n_both += 1
     if n_both > MOST_EXPANDED:
         return NOT_BY_END_POINTS
+    work[0] += 16.0 * (n + 2 * places.shape[0]) ** 2
+    if work[0] > work[1]:
+        return 0.0
     cells = _grid(row_lo, row_hi, lo, hi, places, within_ms, cut >= 0)
     room = n + places.shape[0] + 3
     values = np.empty((cells.shape[0] - 1, room), np.float64)
@@ -286,7 +294,9 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places):
                 values, n_degrees, cells, row_lo[0], row_hi[0], lo, hi, tails, shifts, kinds, bits, chosen, 1,
                 row_lo[last], False,
             )  # fmt: skip
-            n_degrees = _links(values, n_degrees, cells, row_lo, row_hi, known, first, last, lo, hi, tails, places)
+            n_degrees = _links(
+                values, n_degrees, cells, row_lo, row_hi, known, first, last, lo, hi, tails, places, work
+            )
             if n_degrees == 0:
                 return NOT_BY_END_POINTS
             n_degrees = _at_end(
@@ -320,7 +330,7 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places):
                 n_head = _times_line(
                     heads, n_head, mirrored, -row_hi[cut], -row_lo[cut], rest, -1.0, -hi[k], -lo[k], -1
                 )
-        n_degrees = _links(values, n_degrees, later, row_lo, row_hi, known, cut + 1, last, lo, hi, tails, places)
+        n_degrees = _links(values, n_degrees, later, row_lo, row_hi, known, cut + 1, last, lo, hi, tails, places, work)
         mirrored_lo = np.empty_like(lo)
         mirrored_hi = np.empty_like(lo)
         mirrored_places = np.empty_like(places)
@@ -333,7 +343,7 @@ def _absent(row_lo, row_hi, known, n, within_ms, lo, hi, tails, places):
             mirrored_tails[k, 1] = tails[k, 0]
         n_head = _links(
             heads, n_head, mirrored, _moved(row_hi, 0, True), _moved(row_lo, 0, True), _turned(known), last - cut, last,
-            mirrored_lo, mirrored_hi, mirrored_tails, mirrored_places,
+            mirrored_lo, mirrored_hi, mirrored_tails, mirrored_places, work,
         )  # fmt: skip
         if n_degrees == 0 or n_head == 0:
             return NOT_BY_END_POINTS

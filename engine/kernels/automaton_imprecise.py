@@ -27,6 +27,8 @@ from engine.kernels.compiling import kernel, leaf
 from engine.kernels.ordering import both_precise, may_precede, one_clock
 
 _ALWAYS = 2**62
+_LOOKS_PER_STEP = 4
+"""Looks at an event that may come next, in the time of one search step."""
 
 
 @leaf
@@ -97,14 +99,26 @@ def _completable(tables, store, candidates, m, blocks, due, ordered, work):
     """bool (n_blocks + 1, n_states, 2): whether events of block b and later ones lead from a state to an end.
 
     The last index: whether candidate `due` is among those before; where the pattern orders all events (`ordered`) it
-    must be the last one.
+    must be the last one, and nothing goes on from there. Also the first block that is written: those before it have
+    nothing to add.
     """
     n_states = tables.state_edges.shape[0] - 1
     n_edges = tables.edges.shape[0]
     n_blocks = blocks[m - 1] + 1
-    found = np.zeros((n_blocks + 1, n_states, 2), np.bool_)
-    begins, looks = m, 0
+    found = np.empty((n_blocks + 1, n_states, 2), np.bool_)
+    found[n_blocks] = False
+    n_before = 1 if ordered else 2
+    n_left = 0  # what may still become True
+    for s in range(n_states):
+        is_left = False
+        for e in range(tables.state_edges[s], tables.state_edges[s + 1]):
+            is_left = is_left or tables.edges[e, VARIABLE] < tables.scalars[N_POSITIVE]
+        n_left += n_before if is_left else 0
+    begins, looks, settled = m, 0, n_blocks
     for block in range(n_blocks - 1, -1, -1):
+        if n_left == 0:
+            break
+        settled = block
         ends = begins
         while begins > 0 and blocks[begins - 1] == block:
             begins -= 1
@@ -117,22 +131,23 @@ def _completable(tables, store, candidates, m, blocks, due, ordered, work):
                 if variable >= tables.scalars[N_POSITIVE]:
                     continue
                 source, target = tables.edges[e, SOURCE], tables.edges[e, TARGET]
-                if found[block, source, 0] and found[block, source, 1]:
+                if found[block, source, 0] and found[block, source, n_before - 1]:
                     continue
                 exits = tables.state_exits[target + 1] > tables.state_exits[target]
                 looks += 1 + ends - begins
                 for j in range(begins, ends):
                     if not store.begin[variable, candidates[j]]:
                         continue
-                    for before in range(2):
+                    for before in range(n_before):
                         after = j == due or (before == 1 and not ordered)
                         if found[block, source, before]:
                             continue
                         if (after and exits) or found[block, target, 1 if after else 0]:
                             found[block, source, before] = True
+                            n_left -= 1
                             changed = True
     work[0] -= looks // LOOKS_PER_STEP
-    return found
+    return found, settled
 
 
 @kernel
@@ -143,7 +158,7 @@ def list_arrangements(tables, store, events, candidates, blocks, ordered, partit
     `ordered` denies. most: matches after which the search stops. work: int64 (1,), the search steps that are left.
     """
     m = candidates.shape[0]
-    completable = _completable(tables, store, candidates, m, blocks, due, ordered, work)
+    completable, settled = _completable(tables, store, candidates, m, blocks, due, ordered, work)
     chain = new_chain(tables, m + 2)
     earliest = np.empty(m + 2, np.int64)
     states, edges, at = np.empty(m + 2, np.int64), np.empty(m + 2, np.int64), np.empty(m + 2, np.int64)
@@ -157,8 +172,13 @@ def list_arrangements(tables, store, events, candidates, blocks, ordered, partit
     level = np.int64(0)
     chain.counters[0, :] = 0
     states[0], edges[0], at[0], begins[0] = 0, tables.state_edges[0], 0, 0
-    if not completable[0, 0, 0]:
+    if not completable[settled, 0, 0]:
         return DONE, found
+    following = np.empty((tables.scalars[N_POSITIVE], m + 1), np.int64)  # the next candidate that a variable may take
+    for variable in range(tables.scalars[N_POSITIVE]):
+        following[variable, m] = m
+        for j in range(m - 1, -1, -1):
+            following[variable, j] = j if store.begin[variable, candidates[j]] else following[variable, j + 1]
     looks = 0
     while level >= 0:
         edge = edges[level]
@@ -167,22 +187,28 @@ def list_arrangements(tables, store, events, candidates, blocks, ordered, partit
             if level >= 0:
                 used[chosen[level]] = False
             continue
+        variable, target = tables.edges[edge, VARIABLE], tables.edges[edge, TARGET]
         j = at[level]
+        if variable >= tables.scalars[N_POSITIVE]:
+            j = m
+        else:
+            j = following[variable, j]
+            if ordered and not completable[settled, target, 0]:  # no other can be the last one
+                j = due if j <= due else m
         if j >= m:
             edges[level] += 1
             at[level] = begins[level]
             continue
-        at[level] += 1
+        at[level] = j + 1
         looks += 1
-        if looks == LOOKS_PER_STEP:
+        if looks == _LOOKS_PER_STEP:
             looks = 0
             work[0] -= 1
-        row, variable = candidates[j], tables.edges[edge, VARIABLE]
-        if used[j] or variable >= tables.scalars[N_POSITIVE] or not store.begin[variable, row]:
+        row = candidates[j]
+        if used[j] or not store.begin[variable, row]:
             continue
-        target = tables.edges[edge, TARGET]
         is_now = j == due or (has_due[level] and not ordered)
-        goes_on = completable[blocks[j], target, 1 if is_now else 0]
+        goes_on = completable[max(blocks[j], settled), target, 1 if is_now else 0]
         ends = is_now and tables.state_exits[target + 1] > tables.state_exits[target]
         if not goes_on and not ends:
             continue
@@ -228,6 +254,9 @@ def list_intruders(tables, store, events, match_rows, match_edges, negation, cou
 
     counters: int64 (n_counters,), the iterations that its place is in. Returns (offsets, rows, edges), int64 (k + 1,),
     (m,), (m,), and whether `most` of them, and the search steps of `work`, int64 (1,), sufficed.
+
+    What goes on after a complete one is left out where the order of events is that of their times: it is in its place
+    only where the shorter one is, too.
     """
     n, m = match_rows.shape[0], candidates.shape[0]
     chain = new_chain(tables, n + m + 2)
@@ -240,6 +269,9 @@ def list_intruders(tables, store, events, match_rows, match_edges, negation, cou
     offsets = np.zeros(most + 1, np.int64)
     rows, taken = np.empty(64, np.int64), np.empty(64, np.int64)
     n_found = 0
+    by_times = True
+    for j in range(m):
+        by_times = by_times and events.clock[candidates[j]] < 0
     level = np.int64(0)
     states[0] = tables.negations[negation, NEGATION_START]
     edges[0], at[0] = tables.state_edges[states[0]], 0
@@ -280,6 +312,8 @@ def list_intruders(tables, store, events, match_rows, match_edges, negation, cou
             taken[start:end] = chain.edges[n : n + level + 1]
             n_found += 1
             offsets[n_found] = end
+            if by_times:
+                continue
         used[j], chosen[level] = True, j
         level += 1
         states[level], edges[level], at[level] = target, tables.state_edges[target], 0

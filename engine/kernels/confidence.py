@@ -47,6 +47,25 @@ _FIRST_ROOM = 32
 """Cells, and half of the coefficients, that most chains do with; arrays that are too short give way to longer ones."""
 
 
+@leaf
+def sequence_work(events, rows, start, n, within_ms):
+    """The numbers that `chain_confidence` of rows[start : n] computes, about; float64."""
+    longest = 1
+    together = 1
+    weighted = 0
+    for k in range(start + 1, n):
+        together = 1 if separated(events, rows[k - 1], rows[k]) else together + 1
+        longest = max(longest, together)
+        if events.weight_at[rows[k]] >= 0:
+            weighted += events.hi_ms[rows[k]] - events.lo_ms[rows[k]]
+    work = 1.0 * (n - start) + 2.0 * weighted
+    if longest > 1:
+        work += 100.0 + 1.0 * longest**3
+        if longest == n - start and events.hi_ms[rows[n - 1]] - events.lo_ms[rows[start]] > within_ms:
+            work += 8.0 * longest**4
+    return work
+
+
 @kernel
 def chain_mass(events, rows, start, end):
     """P(rows[start] < ... < rows[end - 1]), the window left aside. 1.0 for a single row."""
@@ -381,5 +400,6 @@ __all__ = [
     "distribution",
     "extend_chain",
     "new_chain",
+    "sequence_work",
     "wider_chain",
 ]

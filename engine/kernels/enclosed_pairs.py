@@ -28,6 +28,10 @@ from engine.kernels.postponed_search import TOLERANCE
 from engine.kernels.predicates import evaluate
 
 BROADCAST = -1
+_PER_PAIR = 6
+_PER_CONFIDENCE = 10
+_ROWS_PER_STEP = 16
+"""Steps of the work budget in the time of a pair and of a confidence; events that are looked at in that of one."""
 _STEPS_PER_CANDIDATE = 64
 """Choices of single events and candidates looked at for one pair, for each of its candidates, before it is left to
 `postponed_labels`, whose work is polynomial."""
@@ -77,19 +81,20 @@ class Best(NamedTuple):
 
 @kernel
 def count_enclosed(
-    tables, events, begin_ok, take_ok, inner, inner_starts, pairs, longest_ms, threshold, most, with_candidates
+    tables, events, begin_ok, take_ok, inner, inner_starts, pairs, longest_ms, threshold, most, with_candidates, work
 ):  # fmt: skip
     """Count the matches of the pairs, int64 (n, 3): first, last, partition, that have confidence > 0 and >= threshold.
 
     tables: `EnclosedTables`. inner: int64, rows that may be of each component between the ends, grouped by partition;
     inner_starts: int64 (n_steps - 2, n_groups + 1), see `postponed_context.Groups.stacked`. longest_ms: of any
     interval. most: pairs with matches that are looked for. with_candidates: find whether every combination in order of
-    the events in matches is one.
+    the events in matches is one. work: int64 (1,), steps that are left; below 0 nothing is counted any more, and
+    what was is a lower bound.
 
-    Returns (status int8 (n,), counts int64 (n,), confidences float64 (n,), exact bool (n,), bounds int64 (n, 4), rows
-    int64, steps int64): of pair k the longest of the most confident matches is rows[bounds[k, 0] : bounds[k, 1]], the
-    inner events in matches are rows[bounds[k, 2] : bounds[k, 3]], by component, then row; steps has the component of
-    each. Counts stop at MOST.
+    Returns (status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), exact bool (n,), bounds
+    int64 (n, 4), rows int64, steps int64): of pair k the longest of the most confident matches is rows[bounds[k, 0] :
+    bounds[k, 1]], the inner events in matches are rows[bounds[k, 2] : bounds[k, 3]], by component, then row; steps has
+    the component of each. Counts stop at MOST.
     """
     n_pairs = pairs.shape[0]
     n_steps = tables.each.n_steps
@@ -97,6 +102,7 @@ def count_enclosed(
     counts = np.zeros(n_pairs, np.int64)
     confidences = np.zeros(n_pairs, np.float64)
     exact = np.zeros(n_pairs, np.bool_)
+    complete = np.ones(n_pairs, np.bool_)
     bounds = np.zeros((n_pairs, 4), np.int64)
     pool = np.empty(1024, np.int64)
     pool_steps = np.empty(1024, np.int64)
@@ -109,7 +115,8 @@ def count_enclosed(
     stack = np.empty(MAX_STACK, np.float64)
     n_counted = 0
     for k in range(n_pairs):
-        if n_counted == most:
+        work[0] -= _PER_PAIR
+        if n_counted == most or work[0] < 0:
             break
         first = pairs[k, 0]
         last = pairs[k, 1]
@@ -126,12 +133,14 @@ def count_enclosed(
             continue
         if choice.starts[kleene + 1] - choice.starts[kleene] < tables.least:
             continue
+        work[0] -= n // _ROWS_PER_STEP
         choice.allowed[:n] = True
         choice.used[:n] = False
         status[k], counts[k], some_left = _tally(
             tables, events, begin_ok, take_ok, choice, ways, first, last, tables.least, least, True, best, registers,
-            stack,
+            stack, work,
         )  # fmt: skip
+        complete[k] = work[0] >= 0
         if status[k] != COUNTED:
             continue
         n_counted += 1
@@ -154,14 +163,28 @@ def count_enclosed(
                     pool_steps[n_pool] = step
                     n_pool += 1
         bounds[k, 3] = n_pool
-        exact[k] = not some_left and counts[k] < MOST
-        if some_left and with_candidates and counts[k] < MOST:
+        exact[k] = complete[k] and not some_left and counts[k] < MOST
+        if complete[k] and some_left and with_candidates and counts[k] < MOST:
             choice.allowed[:n] = choice.used[:n]
             again, n_orders, _ = _tally(
-                tables, events, begin_ok, take_ok, choice, ways, first, last, 1, 0.0, False, best, registers, stack
+                tables,
+                events,
+                begin_ok,
+                take_ok,
+                choice,
+                ways,
+                first,
+                last,
+                1,
+                0.0,
+                False,
+                best,
+                registers,
+                stack,
+                work,
             )
-            exact[k] = again == COUNTED and n_orders == counts[k]
-    return status, counts, confidences, exact, bounds, pool[:n_pool], pool_steps[:n_pool]
+            exact[k] = again == COUNTED and n_orders == counts[k] and work[0] >= 0
+    return status, counts, complete, confidences, exact, bounds, pool[:n_pool], pool_steps[:n_pool]
 
 
 @kernel
@@ -258,7 +281,8 @@ def _sort(rows, begin, end):
 
 @kernel
 def _tally(
-    tables, events, begin_ok, take_ok, choice, ways, first, last, least_size, least, checked, best, registers, stack
+    tables, events, begin_ok, take_ok, choice, ways, first, last, least_size, least, checked, best, registers, stack,
+    work,
 ):  # fmt: skip
     """Count the matches of one pair that are made of allowed candidates: (status, number, whether some were left out).
 
@@ -294,8 +318,9 @@ def _tally(
                 if n < 0:
                     return OTHER_FORM, 0, True
                 budget -= n + 1
+                work[0] -= 1 + n // _ROWS_PER_STEP
                 found, left = _of_choice(
-                    events, choice, n, kleene, ways, least_size, least, each.within_ms, checked, best
+                    events, choice, n, kleene, ways, least_size, least, each.within_ms, checked, best, work
                 )
                 some_left = some_left or left or judged_out
                 if found > 0:
@@ -396,7 +421,7 @@ def _overlaps_on_clock(events, i, j):
 
 
 @kernel
-def _of_choice(events, choice, n, kleene, ways, least_size, least, within_ms, checked, best):
+def _of_choice(events, choice, n, kleene, ways, least_size, least, within_ms, checked, best, work):
     """The selections of the first n of choice.closure that are in matches: (their number, whether some are left out).
 
     See the module's text for p and q. `least_size`, `least` and `checked` as for `_tally`.
@@ -424,6 +449,10 @@ def _of_choice(events, choice, n, kleene, ways, least_size, least, within_ms, ch
             found = ways[end - start - fixed, max(least_size - fixed, 1 if fixed == 0 else 0)]
             if found == 0:
                 continue
+            work[0] -= _PER_CONFIDENCE
+            if work[0] < 0:
+                some_left = True
+                break
             confidence = _confidence(events, choice, kleene, start, end - 1, within_ms)
             if confidence <= 0.0:
                 continue

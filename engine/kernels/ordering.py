@@ -103,8 +103,8 @@ def search_order(events, candidates):
     earlier block; precise events, disjoint intervals and events of one clock give blocks of one row.
     """
     n = candidates.shape[0]
-    rows = candidates.copy()
-    # Insertion sort: rows come in stream order, nearly sorted by their latest time.
+    rows = candidates[np.argsort(events.hi_ms[candidates], kind="mergesort")]
+    # Insertion sort: what is left to order are events that end at one time.
     for at in range(1, n):
         row = rows[at]
         to = at
@@ -113,11 +113,20 @@ def search_order(events, candidates):
             to -= 1
         rows[to] = row
     is_precise = True
+    by_offsets = False
     for a in range(n):
         is_precise = is_precise and events.lo_ms[rows[a]] == events.hi_ms[rows[a]]
+        by_offsets = by_offsets or (events.skew.shape[0] > 0 and events.skew[rows[a]] > 0)
     reach = np.arange(n)
+    earliest = np.empty(n, np.int64)  # of this one and those behind it
+    for b in range(n - 1, -1, -1):
+        earliest[b] = events.lo_ms[rows[b]] if b == n - 1 else min(events.lo_ms[rows[b]], earliest[b + 1])
+    far = 0
     for a in range(0 if is_precise else n):  # precise events stand in their order, or at one time
-        for b in range(n - 1, a, -1):
+        # Behind `far` all begin after this one has ended; of one clock none is before it there, unless by its offset.
+        while far < n - 1 and earliest[far + 1] <= events.hi_ms[rows[a]]:
+            far += 1
+        for b in range(n - 1 if by_offsets else far, a, -1):
             if may_precede(events, rows[b], rows[a]):
                 reach[a] = b
                 break

@@ -37,6 +37,8 @@ from engine.kernels.postponed_state import (
 NEEDS_SEARCH = 4  # an imprecise negated event: the confidence depends on the neighbours of each match
 MOST = 2**62 - 1  # counts stop here; the sum of two still fits
 MAX_LINKS = 1 << 23
+_MOST_NUMBERS = 1 << 25
+"""Numbers that labels of one pair may take: 256 MiB."""
 
 
 @kernel
@@ -369,6 +371,9 @@ def count(
                                     slot = (slot + 1) & (class_table.shape[0] - 1)
                                 class_table[slot] = k
                 # The label that this prefix belongs to.
+                if n_labels == room and 2 * room * (3 * n_registers + 2 * n_slots + 8) > _MOST_NUMBERS:
+                    status = OUT_OF_BUDGET
+                    break
                 if n_labels == room:
                     fields = np.concatenate((fields, np.empty_like(fields)))
                     counts = np.concatenate((counts, np.empty_like(counts)))

@@ -28,7 +28,14 @@ from engine.kernels.postponed_state import (
     takes,
     unbound,
 )
-from engine.kernels.skew import TOO_MUCH, match_confidence, prefix_mass
+from engine.kernels.skew import (
+    MAX_EVALUATIONS,
+    TOO_MUCH,
+    match_confidence,
+    match_work,
+    prefix_mass,
+    prefix_work,
+)
 from engine.kernels.skew_absence import absent_match_confidence
 
 COMPLETE = 0
@@ -39,6 +46,10 @@ REFUSED_SKEW = 4  # too many combinations of the offsets of clocks, see `engine.
 
 IN_SEVERAL_GAPS = -3.0
 _MOST_TERMS = 4_096
+_PER_STEP = 40.0
+"""Numbers that are computed for a confidence in the time of a step."""
+_NEGATED_PER_STEP = 8
+"""Negated events that are looked at in the time of a step."""
 _ROUNDING = 1e-13
 """A difference of sums that is less is rounding."""
 
@@ -69,7 +80,8 @@ def search(
     Returns (status, n_matches, n_work, confidences float64 (n_stored,), offsets int64 (n_stored + 1,), chain int64,
     steps int64, used bool (n_steps, n), best int64): match k is chain[offsets[k] : offsets[k + 1]] with the component
     of each event in steps; without store the best match (confidence, then length, then first found) alone is stored.
-    used: which candidate stands in which component of a match. n_work: candidates looked at.
+    used: which candidate stands in which component of a match. n_work: candidates looked at, and what confidences take
+    in the time of one.
     """
     n = candidates.shape[0]
     n_steps = tables.kleene.shape[0]
@@ -89,6 +101,10 @@ def search(
     mass = np.ones(depth_limit, np.float64)
     segment = np.zeros(depth_limit, np.int64)
     before_segment = np.ones(depth_limit, np.float64)
+    work = np.empty(2, np.float64)
+    n_decided = np.zeros(n_steps + 1, np.int64)
+    for k in range(tables.negations.shape[0]):
+        n_decided[tables.negations[k, 1]] += 1
     starts = np.zeros(n + 1, np.int64)
     for k in range(1, n):
         starts[k] = starts[k - 1] if blocks[k] == blocks[k - 1] else k
@@ -176,6 +192,10 @@ def search(
             if known:
                 new_mass = mass[depth]
             else:
+                n_work += _steps(prefix_work(events, chain, segment[depth], depth + 2))
+                if n_work > budget:
+                    status = OUT_OF_BUDGET
+                    break
                 new_mass = prefix_mass(events, chain, segment[depth], depth + 2, before_segment[depth], mass[depth])
             if new_mass <= 0.0 or new_mass < least:
                 continue
@@ -190,6 +210,7 @@ def search(
                         tables, events, target, BEGIN, chain, steps, depth + 1, scratch, scratch_aggregates, stack
                     )
                 if ok:
+                    n_work += n_decided[target] * negated.shape[0] // _NEGATED_PER_STEP
                     decided = negations_at(
                         tables, events, negated, negated_ok, target, first, last, scratch, scratch_aggregates, stack
                     )
@@ -213,9 +234,12 @@ def search(
             complete = True
         if not complete:
             continue
+        work[0], work[1] = 0.0, _PER_STEP * (budget - n_work + 1.0)
         confidence = _confidence_of_match(
-            tables, events, negated, negated_ok, chain, steps, length, first, last, scratch, scratch_aggregates, stack
-        )
+            tables, events, negated, negated_ok, chain, steps, length, first, last, scratch, scratch_aggregates, stack,
+            work,
+        )  # fmt: skip
+        n_work += _steps(work[0])
         if confidence == TOO_MUCH_WORK:
             status = OUT_OF_BUDGET
             break
@@ -266,6 +290,12 @@ def search(
 
 
 @leaf
+def _steps(work):
+    """Numbers computed, as steps; int64."""
+    return np.int64(min(work / _PER_STEP, 1e15))
+
+
+@leaf
 def _is_new(position, blocks, depth, at):
     """Whether the candidate is not in the chain yet; only events of its own block can come again."""
     for k in range(depth, 0, -1):
@@ -278,9 +308,12 @@ def _is_new(position, blocks, depth, at):
 
 @kernel
 def _confidence_of_match(
-    tables, events, negated, negated_ok, chain, steps, length, first, last, rows, aggregates, stack
+    tables, events, negated, negated_ok, chain, steps, length, first, last, rows, aggregates, stack, work
 ):
-    """The confidence of a chain that ends in `last`; -1 when it is no match; IN_SEVERAL_GAPS, TOO_MUCH: refused."""
+    """The confidence of a chain that ends in `last`; -1 when it is no match; IN_SEVERAL_GAPS, TOO_MUCH: refused.
+
+    work: see `absence.absent_confidence`.
+    """
     n_steps = tables.kleene.shape[0]
     if not leaves(tables, events, n_steps - 1, rows, aggregates, stack):
         return -1.0
@@ -289,6 +322,7 @@ def _confidence_of_match(
     if not completes(tables, events, rows, aggregates, stack):
         return -1.0
     found = ABSENT
+    work[0] += 2.0 * negated.shape[0] * tables.negations.shape[0]
     for decided_at in range(n_steps + 1):
         found = max(
             found,
@@ -297,7 +331,9 @@ def _confidence_of_match(
     if found == PRESENT:
         return -1.0
     if found == ABSENT:
-        return match_confidence(events, chain, length, tables.within_ms)
+        work[0] += match_work(events, chain, np.int64(0), length, tables.within_ms, MAX_EVALUATIONS)
+        return TOO_MUCH_WORK if work[0] > work[1] else match_confidence(events, chain, length, tables.within_ms)
+    work[0] += 4.0 * negated.shape[0] * tables.negations.shape[0]
     # Which events may stand in which gap, each once per gap; those of one event stand together.
     uncertain = np.empty(negated.shape[0] * tables.negations.shape[0], np.int64)
     gaps = np.empty(uncertain.shape[0], np.int64)
@@ -329,11 +365,11 @@ def _confidence_of_match(
                 uncertain[n_uncertain] = row
                 gaps[n_uncertain] = gap
                 n_uncertain += 1
-    return _absent_from_all(events, chain, length, tables.within_ms, uncertain[:n_uncertain], gaps[:n_uncertain])
+    return _absent_from_all(events, chain, length, tables.within_ms, uncertain[:n_uncertain], gaps[:n_uncertain], work)
 
 
 @kernel
-def _absent_from_all(events, chain, length, within_ms, negated, gaps):
+def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
     """As `absent_match_confidence`, with the places of one event together; IN_SEVERAL_GAPS with too many such events.
 
     An event is in one place at most, so that P(absent from all m) = sum of P(absent from one) - (m - 1): a product of
@@ -354,7 +390,7 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps):
         if n_terms > _MOST_TERMS:
             return IN_SEVERAL_GAPS
     if n_rows == n:
-        return absent_match_confidence(events, chain, length, within_ms, negated, gaps)
+        return absent_match_confidence(events, chain, length, within_ms, negated, gaps, work)
     chosen = np.zeros(n_rows, np.int64)
     rows, places = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     result = 0.0
@@ -369,8 +405,8 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps):
                 n_chosen += 1
             else:
                 factor *= 1.0 - (first[k + 1] - first[k])
-        found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], places[:n_chosen])
-        if found <= TOO_MUCH:
+        found = absent_match_confidence(events, chain, length, within_ms, rows[:n_chosen], places[:n_chosen], work)
+        if found <= TOO_MUCH:  # or TOO_MUCH_WORK
             return found
         result += factor * found
         k = 0

@@ -25,7 +25,14 @@ from engine.kernels.postponed_labels import copy_from, copy_to
 from engine.kernels.postponed_pairs import first_from, replay
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
 from engine.kernels.postponed_state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes, unbound
-from engine.kernels.skew import TOO_MUCH, match_confidence, prefix_mass
+from engine.kernels.skew import (
+    MAX_EVALUATIONS,
+    TOO_MUCH,
+    match_confidence,
+    match_work,
+    prefix_mass,
+    prefix_work,
+)
 from engine.kernels.skew_events import has_skew
 
 BROADCAST = -1
@@ -36,6 +43,9 @@ FREE_LOOKS = 4
 """So many looks at each event around a first one are not paid for: any search has them."""
 PER_MATCH_EVENTS = 8
 """So many events of a match cost as much as the match itself."""
+
+_PER_STEP = 12.0
+"""Numbers that are computed for a confidence in the time of a look at an event."""
 
 _UNKNOWN = 2.0
 """Above all confidences: that of a pair's ends alone takes too many combinations of offsets."""
@@ -216,12 +226,18 @@ def list_shared(
                 chain[depth + 1] = j
                 new_mass = mass[depth]
                 if not known:
+                    n_work += _steps(prefix_work(events, chain, segment[depth], depth + 2))
+                    if n_work > most_work:
+                        status = OUT_OF_BUDGET
+                        break
                     new_mass = prefix_mass(events, chain, segment[depth], depth + 2, before[depth], mass[depth])
             else:
                 new_mass = extend_chain(confidence_to, events, depth, j)
                 while new_mass == NO_CHAIN_ROOM:
                     confidence_to = wider_chain(confidence_to)
                     new_mass = extend_chain(confidence_to, events, depth, j)
+                if not known and depth > segment[depth]:
+                    n_work += (depth + 2 - segment[depth]) ** 2 // 8
             if new_mass <= 0.0 or new_mass < least:
                 continue
             copy_from(registers, depth, scratch)
@@ -253,6 +269,12 @@ def list_shared(
                 if confidence == _UNKNOWN:
                     status = REFUSED_SKEW
                     break
+                if depth > 0 and (skewed or events.hi_ms[j] - events.lo_ms[first] > within_ms):
+                    chain[depth + 1] = j
+                    n_work += _steps(match_work(events, chain, np.int64(0), depth + 2, within_ms, MAX_EVALUATIONS))
+                    if n_work > most_work:
+                        status = OUT_OF_BUDGET
+                        break
                 if skewed and depth > 0:
                     confidence = match_confidence(events, chain, depth + 2, within_ms)
                     if confidence == TOO_MUCH:
@@ -315,6 +337,12 @@ def list_shared(
         match_pair[:n_matches],
         confidences[:n_matches],
     )
+
+
+@leaf
+def _steps(work):
+    """Numbers computed, in looks at an event; int64."""
+    return np.int64(min(work / _PER_STEP, 1e15))
 
 
 @kernel

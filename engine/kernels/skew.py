@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.absence import total
-from engine.kernels.compiling import kernel
-from engine.kernels.confidence import chain_confidence, chain_mass
+from engine.kernels.compiling import kernel, leaf
+from engine.kernels.confidence import chain_confidence, chain_mass, sequence_work
 from engine.kernels.ordering import Events, may_precede, separated
 from engine.kernels.skew_events import has_skew, numbered_offsets, one_offset, own_distributions, shared_offsets
 from engine.kernels.skew_offset import TOO_MUCH, Chains, over_offset, shift
@@ -32,6 +32,52 @@ _BOUND_EVALUATIONS = 2_000
 """As many for a prefix, where a bound will do."""
 
 _FAR_MS = 2**60
+
+
+@leaf
+def _n_evaluations(events, rows, n):
+    """Combinations of offsets that the confidence of these rows takes, about; float64.
+
+    Over the offset that reaches farthest sums are found from a few; of two that all rows follow the difference matters.
+    """
+    most, product = 1.0, 1.0
+    n_clocks, n_rows = 0, 0
+    for k in range(n):
+        clock = events.clock[rows[k]]
+        if clock < 0 or events.skew[rows[k]] == 0:
+            continue
+        is_first = True
+        n_own = 0
+        for other in range(n):
+            if events.clock[rows[other]] == clock:
+                is_first = is_first and other >= k
+                n_own += 1
+        if is_first and n_own > 1:
+            ways = 2.0 * events.skew[rows[k]] + 1.0
+            product *= ways
+            most = max(most, ways)
+            n_clocks += 1
+            n_rows += n_own
+    nodes = 4.0 * n + 8.0
+    if n_rows == n and n_clocks <= 2:
+        return 1.0 if n_clocks == 1 else min(2.0 * most, nodes)
+    return product / most * min(most, nodes)
+
+
+@leaf
+def match_work(events, rows, start, n, within_ms, most):
+    """The numbers that `match_confidence` of rows[:n] computes, about; float64. It goes through `most` combinations of
+    offsets at most. Without skew: of rows[start:n], what is before being known."""
+    if not has_skew(events, rows, n):
+        return sequence_work(events, rows, start, n, within_ms)
+    per_combination = sequence_work(events, rows, np.int64(0), n, within_ms) + 200.0 * n
+    return 3000.0 + per_combination * min(_n_evaluations(events, rows, n), 1.0 * most)
+
+
+@leaf
+def prefix_work(events, rows, start, n):
+    """The same for `prefix_mass`."""
+    return match_work(events, rows, start, n, np.int64(_FAR_MS), _BOUND_EVALUATIONS)
 
 
 @kernel
@@ -196,4 +242,4 @@ def _group_confidence(events, rows, n, within_ms, is_open, part, chain, shared, 
     return total(values) / n_outer
 
 
-__all__ = ["MAX_EVALUATIONS", "TOO_MUCH", "match_confidence", "prefix_mass"]
+__all__ = ["MAX_EVALUATIONS", "TOO_MUCH", "match_confidence", "match_work", "prefix_mass", "prefix_work"]

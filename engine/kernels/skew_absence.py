@@ -13,17 +13,19 @@ from engine.kernels.skew_offset import TOO_MUCH
 
 
 @kernel
-def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
+def absent_match_confidence(events, rows, n, within_ms, negated, gaps, work):
     """P(the rows are a match and no negated event is in its place) as `absent_confidence`, whatever the bounds.
 
-    All offsets that two of the events share are gone through. TOO_MUCH beyond MAX_EVALUATIONS; TOO_MUCH_WORK.
+    All offsets that two of the events share are gone through. TOO_MUCH beyond MAX_EVALUATIONS; TOO_MUCH_WORK. work: see
+    `absent_confidence`.
     """
     n_all = n + negated.shape[0]
+    work[0] += n_all
     every = np.empty(n_all, np.int64)
     every[:n] = rows[:n]
     every[n:] = negated
     if not has_skew(events, every, n_all):
-        return absent_confidence(events, rows, n, within_ms, negated, gaps)
+        return absent_confidence(events, rows, n, within_ms, negated, gaps, work)
     at = np.empty(n_all, np.int64)  # by row number, which decides where a clock gives two events one place
     places = np.zeros(n_all, np.int64)
     for r in range(n_all):
@@ -71,13 +73,17 @@ def absent_match_confidence(events, rows, n, within_ms, negated, gaps):
         if n_combinations > MAX_EVALUATIONS:
             return TOO_MUCH
     offsets = -skews[:n_variables]
+    work[0] += 1.0 * n_all * n_all
+    if work[0] + n_combinations * n_all > work[1]:
+        return TOO_MUCH_WORK
     values = np.empty(n_combinations, np.float64)
     for combination in range(n_combinations):
+        work[0] += n_all
         for r in range(n_all):
             shift = offsets[variable[r]] if variable[r] >= 0 else 0
             gathered.lo_ms[r] = lo[r] + shift
             gathered.hi_ms[r] = hi[r] + shift
-        values[combination] = absent_confidence(gathered, places[:n], n, within_ms, places[n:], gaps)
+        values[combination] = absent_confidence(gathered, places[:n], n, within_ms, places[n:], gaps, work)
         if values[combination] == TOO_MUCH_WORK:
             return TOO_MUCH_WORK
         for v in range(n_variables):

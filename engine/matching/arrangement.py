@@ -6,12 +6,18 @@ operands of an AND around both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from engine.events import BoolArray
 from engine.plan.automaton_model import Automaton, AutomatonEdge
 
 Counters = tuple[int, ...]
+
+_MOST_KEPT = 200_000
+"""Events of all arrangements that are kept: some tens of MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,11 @@ class Arrangements:
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
         self._parallel = {(pair.left, pair.right): pair.depth for pair in automaton.parallel}
+        n = len(automaton.occurrences)
+        self._depth = np.full((n, n), -1, np.int64)
+        for pair in automaton.parallel:
+            self._depth[pair.left, pair.right] = pair.depth
+        self._n_kept = 0
         self._of_matches: dict[tuple[tuple[int, ...], int], Arrangement] = {}
         self._of_parts: dict[tuple[tuple[int, ...], Counters], Arrangement] = {}
 
@@ -66,6 +77,7 @@ class Arrangements:
         key = tuple(edges), end
         found = self._of_matches.get(key)
         if found is None:
+            self._make_room(len(key[0]))
             steps = self._walk(key[0], (0,) * self._automaton.n_counters)
             found = self._of_matches[key] = self._arranged(steps, self._gaps(steps, key[0], end))
         return found
@@ -75,8 +87,17 @@ class Arrangements:
         key = tuple(edges), counters
         found = self._of_parts.get(key)
         if found is None:
+            self._make_room(len(key[0]))
             found = self._of_parts[key] = self._arranged(self._walk(*key), ())
         return found
+
+    def _make_room(self, n: int) -> None:
+        """Before another arrangement of n events is kept: those of long lists would be ever more."""
+        if self._n_kept > _MOST_KEPT:
+            self._of_matches.clear()
+            self._of_parts.clear()
+            self._n_kept = 0
+        self._n_kept += n
 
     def _walk(self, edges: tuple[int, ...], counters: Counters) -> list[_Step]:
         steps: list[_Step] = []
@@ -92,30 +113,42 @@ class Arrangements:
 
     def _arranged(self, steps: Sequence[_Step], gaps: tuple[Gap, ...]) -> Arrangement:
         n = len(steps)
-        precedes = self._order(steps)
-        pairs = [(i, j) for j in range(n) for i in latest([i for i in range(j) if precedes(i, j)], precedes)]
-        lasts = latest(range(n), precedes)
+        if not self._parallel:
+            pairs = tuple((i, i + 1) for i in range(n - 1))
+            return Arrangement(pairs, (0,), (n - 1,), True, gaps)
+        order = self._order(steps)
+        pairs = tuple((int(i), int(j)) for j, i in np.argwhere(neighbours(order).T))
+        firsts, lasts = _numbers(order.sum(axis=0) == 0), _numbers(order.sum(axis=1) == 0)
         is_sequence = len(pairs) == n - 1 and all(i + 1 == j for i, j in pairs)
-        return Arrangement(tuple(pairs), tuple(earliest(range(n), precedes)), tuple(lasts), is_sequence, gaps)
+        return Arrangement(pairs, firsts, lasts, is_sequence, gaps)
 
-    def _order(self, steps: Sequence[_Step]) -> Callable[[int, int], bool]:
-        def precedes(i: int, j: int) -> bool:
-            depth = self._parallel.get((steps[i].occurrence, steps[j].occurrence))
-            return i < j and (depth is None or steps[i].iterations[:depth] != steps[j].iterations[:depth])
-
-        return precedes
+    def _order(self, steps: Sequence[_Step]) -> BoolArray:
+        """Which of n events the pattern puts before which, (n, n)."""
+        n = len(steps)
+        order = np.triu(np.ones((n, n), np.bool_), 1)
+        if not self._parallel:
+            return order
+        occurrences = np.array([step.occurrence for step in steps], np.int64)
+        depth = self._depth[occurrences[:, None], occurrences[None, :]]
+        same = np.ones((n, n), np.bool_)  # of the iterations of the groups around, outermost first
+        for d in range(int(depth.max(initial=-1)) + 1):
+            order &= (depth != d) | ~same
+            own = np.array([step.iterations[d] if d < len(step.iterations) else -1 for step in steps], np.int64)
+            same &= own[:, None] == own[None, :]
+        return order
 
     def _gaps(self, steps: Sequence[_Step], edges: tuple[int, ...], end: int) -> tuple[Gap, ...]:
-        found: list[Gap] = []
+        crossed: list[tuple[int, int, Counters]] = []
         for at, number in enumerate(edges):
             for crossing in self._automaton.edges[number].crossings:
                 counters = steps[at].after if crossing.iteration_begun else steps[at].before
-                found.append(self._gap(steps, at, crossing.negation, counters))
+                crossed.append((at, crossing.negation, counters))
         last = steps[-1].after
-        found += [self._gap(steps, len(steps), c.negation, last) for c in self._automaton.exits[end].crossings]
-        return tuple(found)
+        crossed += [(len(steps), c.negation, last) for c in self._automaton.exits[end].crossings]
+        order = self._order(steps) if crossed else None
+        return tuple(self._gap(steps, order, *each) for each in crossed) if order is not None else ()
 
-    def _gap(self, steps: Sequence[_Step], at: int, negation: int, counters: Counters) -> Gap:
+    def _gap(self, steps: Sequence[_Step], order: BoolArray, at: int, negation: int, counters: Counters) -> Gap:
         """The place of a negated pattern that is passed on the way to event `at`."""
         beside = dict(self._automaton.negations[negation].beside)
 
@@ -126,20 +159,22 @@ class Arrangements:
             path = self._automaton.paths[self._automaton.occurrences[step.occurrence].variable]
             return step.iterations[:depth] == tuple(counters[g] for g in path[:depth])
 
-        precedes = self._order(steps)
-        before = [k for k in range(at) if not is_beside(steps[k])]
-        after = [k for k in range(at, len(steps)) if not is_beside(steps[k])]
-        return Gap(negation, tuple(latest(before, precedes)), tuple(earliest(after, precedes)), counters)
+        apart = np.array([not (beside and is_beside(step)) for step in steps], np.bool_)
+        before = np.flatnonzero(apart[:at])
+        after = at + np.flatnonzero(apart[at:])
+        left = before[~order[np.ix_(before, before)].any(axis=1)]
+        right = after[~order[np.ix_(after, after)].any(axis=0)]
+        return Gap(negation, tuple(left.tolist()), tuple(right.tolist()), counters)
 
 
-def latest(numbers: Sequence[int], precedes: Callable[[int, int], bool]) -> list[int]:
-    """Those that precede no other one."""
-    return [i for i in numbers if not any(precedes(i, j) for j in numbers)]
+def neighbours(order: BoolArray) -> BoolArray:
+    """Which events are before which with none between, (n, n), from which are before which."""
+    times = order.astype(np.float32)
+    return np.asarray(order & ~(times @ times > 0))
 
 
-def earliest(numbers: Sequence[int], precedes: Callable[[int, int], bool]) -> list[int]:
-    """Those that no other one precedes."""
-    return [j for j in numbers if not any(precedes(i, j) for i in numbers)]
+def _numbers(chosen: BoolArray) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(chosen).tolist())
 
 
-__all__ = ["Arrangement", "Arrangements", "Gap"]
+__all__ = ["Arrangement", "Arrangements", "Gap", "neighbours"]

@@ -9,13 +9,12 @@ when the watermark has passed its latest end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
+from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels import automaton_runs
 from engine.language import ast
 from engine.matching.arrangement import Arrangements
@@ -26,7 +25,7 @@ from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable
 from engine.matching.distinct import distinct
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
-from engine.matching.imprecise import MOST_MATCHES, ImpreciseMatching
+from engine.matching.imprecise import Decided, ImpreciseMatching
 from engine.matching.interner import Interner
 from engine.matching.listed import Cut, ListedMatches, Matches
 from engine.matching.neighbours import Neighbours
@@ -39,19 +38,10 @@ from engine.matching.stream import StreamColumns
 from engine.matching.work import WorkAccount
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.branches import is_plain
-from engine.uncertainty.possibilities import Possibilities
 
 _STATE_VERSION = 1
 _LEAST_ROWS = 4096
 """Stores below this size are not compacted."""
-
-
-class _Sure(NamedTuple):
-    """What is known of matches among imprecise events: see `ListedMatches` and `Matches`."""
-
-    confidence: Float64Array
-    ends: Int64Array
-    possible: tuple[Possibilities | None, ...] | None
 
 
 class AutomatonRuntime:
@@ -180,25 +170,13 @@ class AutomatonRuntime:
     def _postponed(self, watermark_ms: int) -> Matches:
         """The matches that are decided at this watermark where some events are imprecise."""
         matching = ImpreciseMatching(
-            self.plan, self.store, self._tables, self._search().rows(), self._arrangements, self._work
+            self.plan, self.store, self._tables, self._search(), self._arrangements, self._work, self._work_after,
+            with_possible=self._is_united or self.limits.possibilities,
+        )  # fmt: skip
+        decided, self._pending, unfinished = matching.decide(
+            self._pending, self._watermark_ms, watermark_ms, self.limits.max_listed
         )
-        most = min(self.limits.max_listed, MOST_MATCHES)
-        (found, cut), unfinished = matching.matches(self._watermark_ms, watermark_ms, most)
-        found = Pending.joined([self._pending, found])
-        ends = matching.ends(found)
-        if self._waits:
-            first = found.rows[found.offsets[:-1] + ends[:, 0]]
-            due = (self.store.t_hi_ms[first] + self.plan.within_ms < watermark_ms) | ~self._is_waiting(found)
-            self._pending = found.chosen(np.flatnonzero(~due))
-            found, ends = found.chosen(np.flatnonzero(due)), ends[due]
-        confidence = matching.confidences(found)
-        unfinished = unfinished or bool(np.isnan(confidence).any())
-        sure = np.flatnonzero(confidence > 0)
-        found = found.chosen(sure)
-        possible = None
-        if self._is_united or self.limits.possibilities:
-            possible = tuple(matching.possibilities(found, number) for number in range(found.n_matches))
-        return self._matches(found, _Sure(confidence[sure], ends[sure], possible), unfinished=unfinished, cut=cut)
+        return self._matches(decided.found, decided, unfinished=unfinished, cut=decided.cut)
 
     # --------------------------------------------------------------- results
 
@@ -215,7 +193,7 @@ class AutomatonRuntime:
         waiting = np.array([bool(end.crossings) for end in self.plan.states.exits], np.bool_)
         return np.asarray(waiting[matches.exit], np.bool_)
 
-    def _matches(self, found: Pending, sure: _Sure | None = None, *, unfinished: bool, cut: Cut) -> Matches:
+    def _matches(self, found: Pending, sure: Decided | None = None, *, unfinished: bool, cut: Cut) -> Matches:
         """`sure` None: precise events, matches in listing order."""
         edges = np.array([edge.occurrence for edge in self.plan.states.edges], np.int64)
         components = self._positive[edges[found.edges]]

@@ -54,7 +54,11 @@ class PreciseSearch:
 
     def list(self, start: int, end: int, most: int) -> Listed:
         """Skip till any match: the first `most` matches that end in rows start..end - 1."""
-        lasts = start + np.flatnonzero(self._masks.begin[self._finals, start:end].any(axis=0))
+        return self.list_at(np.arange(start, end), most)
+
+    def list_at(self, rows_due: Int64Array, most: int) -> Listed:
+        """The same for matches that end in these rows, ascending."""
+        lasts = rows_due[self._masks.begin[np.ix_(np.array(self._finals), rows_due)].any(axis=0)]
         found = room(len(self._plan.returns), self._depth)
         if not len(lasts):
             return Listed(taken(found), ())

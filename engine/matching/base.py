@@ -22,14 +22,14 @@ class Limits:
     before its count becomes a lower bound; where a pattern is no plain sequence, on one event of the stream, as far as
     the stream has paid for it (`engine.matching.work`): what is left out there is the same for every division into
     batches. Listing and counting of plain sequences together, and offers of events to runs, are paid for alike, in
-    multiples of it; so are output forms of listed matches, which look at each match in each of its windows. What is left
-    out there is the same for every division over precise events, but for counted rows with a negation at their end.
-    `max_rows` and `max_listed` are limits of one `advance`. `max_listed`: matches of one `advance` that an output form
-    is made from where it needs them listed, should that ever be more than has been paid for. `merge_runs`: runs whose
-    future is the same go on as one (SASE+ section 5.3); the matches are the same without it. `possibilities`: rows over
-    imprecise events carry what P(at least one match) is evaluated from (`MatchRow.possible`); it costs time for each of
-    them. `n_sharing`: runtimes that share what one query's searches may cost, each having its part of it: the branches
-    of a union.
+    multiples of it; so are output forms of listed matches, which look at each match in each of its windows. What is
+    left out there is the same for every division over precise events, but for counted rows with a negation at their
+    end. `max_rows` and `max_listed` are limits of one `advance`. `max_listed`: matches of one `advance` that an output
+    form is made from where it needs them listed, should that ever be more than has been paid for. `merge_runs`: runs
+    whose future is the same go on as one (SASE+ section 5.3); the matches are the same without it. `possibilities`:
+    rows over imprecise events carry what P(at least one match) is evaluated from (`MatchRow.possible`); it costs time
+    for each of them. `n_sharing`: runtimes that share what one query's searches may cost, each having its part of it:
+    the branches of a union.
     """
 
     max_rows: int = 100_000

@@ -19,7 +19,9 @@ from engine.matching.independent import independent_tables
 from engine.matching.pair_rows import PairBlock
 from engine.matching.postponed_context import Context, Groups
 from engine.matching.postponed_counting import Counted
+from engine.matching.postponed_listing import LISTING_TIMES
 from engine.matching.rows import Binding
+from engine.matching.work import WorkAccount
 from engine.plan.enclosed import EnclosedForm
 from engine.plan.model import Plan
 
@@ -100,10 +102,11 @@ class EnclosedPairs:
         self.form = form
 
     def counted(
-        self, context: Context, pairs: Int64Array, threshold: float, most: int, *, collapsed: bool
-    ) -> tuple[EnclosedBlock, Int64Array]:
+        self, context: Context, pairs: Int64Array, threshold: float, most: int, account: WorkAccount, *, collapsed: bool
+    ) -> tuple[EnclosedBlock, Int64Array, bool]:
         """A row for each of the first `most` pairs (first, last, partition) that have matches of at least this
-        confidence; the numbers of the pairs before the last of these that are of another form.
+        confidence; the numbers of the pairs before the last of these that are of another form; whether what is left in
+        the account was enough.
 
         `order` of the block are numbers of pairs, ascending.
         """
@@ -112,10 +115,13 @@ class EnclosedPairs:
         between = context.masks.begin[1:-1, :n].copy()
         between[kleene - 1] |= context.masks.take[kleene, :n]
         inner, inner_starts = Groups.stacked(between, store)
-        status, counts, confidences, exact, bounds, rows, steps = count_enclosed(
+        left = account.left // LISTING_TIMES
+        work = np.array([left], np.int64)
+        status, counts, complete, confidences, exact, bounds, rows, steps = count_enclosed(
             self._tables(context), context.events, context.masks.begin, context.masks.take, inner, inner_starts, pairs,
-            context.longest_ms, threshold, most, collapsed,
+            context.longest_ms, threshold, most, collapsed, work,
         )  # fmt: skip
+        account.settle(LISTING_TIMES * (left - int(work[0])))
         first, last = pairs[:, 0], pairs[:, 1]
         columns = EnclosedColumns(
             pairs=pairs,
@@ -123,7 +129,7 @@ class EnclosedPairs:
             last_lo_ms=store.t_lo_ms[last],
             last_hi_ms=store.t_hi_ms[last],
             counts=counts,
-            complete=counts < MOST,
+            complete=complete & (counts < MOST),
             confidences=confidences,
             exact=exact,
             bounds=bounds,
@@ -134,7 +140,7 @@ class EnclosedPairs:
         order = np.flatnonzero(status == COUNTED)
         self._replay(context, columns, order)
         block = EnclosedBlock(self.plan, store.as_it_is(), columns, collapsed, order)
-        return block, np.flatnonzero(status == OTHER_FORM)
+        return block, np.flatnonzero(status == OTHER_FORM), bool(work[0] >= 0)
 
     def _tables(self, context: Context) -> EnclosedTables:
         on = self.form.on

@@ -1,142 +1,206 @@
 """Matches of an automaton among events whose times are intervals (skip till any match): which there are, how sure.
 
 Nothing is decided before the watermark has passed the latest end of a match: all that may be in it, or between its
-events, is there then. A kernel lists the arrangements that some world may have; the confidence of each is the share of
-worlds that have its partial order and its window, and none of what is negated in it: `match_confidence` where the
-pattern orders all events and nothing is negated near them, `engine.uncertainty.absence` elsewhere. There the offset of
-a clock with skew is gone through, value by value, where several of its events matter.
+events, is there then. A kernel lists the arrangements that some world may have; `engine.matching.imprecise_confidence`
+tells how sure each is.
+
+Last events are gone through by their latest ends, whatever the division of the stream into steps, and each is paid for
+by the query's account (`engine.matching.work`): its search, its matches and their confidences. A match that waits for
+what is negated at its end is paid for by an account of its own, with those that begin with the same event.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
 from engine.kernels import automaton_search
-from engine.kernels.automaton_imprecise import list_arrangements, list_intruders
-from engine.kernels.automaton_tables import STRICT_TIES, Rows, Tables
-from engine.kernels.ordering import Events, clock_before, search_order
-from engine.kernels.skew import TOO_MUCH, match_confidence
-from engine.kernels.skew_events import time_distribution
+from engine.kernels.automaton_imprecise import list_arrangements
+from engine.kernels.automaton_tables import STRICT_TIES, Tables
+from engine.kernels.ordering import Events, search_order
 from engine.language import ast
-from engine.matching.arrangement import Arrangement, Arrangements, Gap
+from engine.matching.arrangement import Arrangements
 from engine.matching.automaton_memory import Pending, room, taken
-from engine.matching.automaton_precise import Listed
+from engine.matching.automaton_precise import PreciseSearch
+from engine.matching.imprecise_confidence import Confidences
+from engine.matching.listed import Cut
+from engine.matching.near_rows import NearRows
 from engine.matching.postponed_context import events_of
 from engine.matching.store import BROADCAST, EventStore
 from engine.matching.work import WorkAccount
 from engine.plan.automaton_model import AutomatonPlan
-from engine.uncertainty.absence import joint_probability
-from engine.uncertainty.differences import Budget, Difference, Time, TooMuchWorkError, undecided
-from engine.uncertainty.possibilities import (
-    Conditions,
-    Demand,
-    Possibilities,
-    PossibleMatch,
-    TimedEvent,
-    UnknownConditionsError,
-)
-from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
+from engine.uncertainty.possibilities import Possibilities
 
-MOST_MATCHES = 50_000
-"""Matches of one advance: their confidences are computed one by one, in some 0.1 ms each."""
-_WORK_LIMIT = 10_000
-"""Of the way to a confidence that does not depend on the length of intervals: about two seconds."""
-_MOST_OFFSETS = 20_000
-"""Combinations of clocks' offsets that one confidence may go through."""
-_MOST_PARTS = 5_000
-"""Ways to match the negated patterns around one match; with more, its confidence is not computed."""
+PER_MATCH = 200
+"""Steps in the time that a match takes beside its search and its confidence: to tell it apart, to make its row."""
+PER_PARTITION = 150
+"""Steps in the time that a last event takes in one partition before its search."""
+_CANDIDATES_PER_STEP = 4
+"""Events around a last one that are looked at in the time of a step before its search."""
 
 
-class _Demands(NamedTuple):
-    """What a match asks of the times of its rows `match` and of the negated ones, which follow them in `rows`: all of
-    `demanded`, of each of `parts` not all; see `Difference`. `is_sequence`: the pattern orders all events."""
+class Decided(NamedTuple):
+    """Matches of which it is known how sure they are.
 
-    match: Int64Array
-    rows: list[int]
-    demanded: list[Difference]
-    parts: list[tuple[Difference, ...]]
-    is_sequence: bool
+    confidence: float64 (n,), above 0. ends: int64 (n, 2), see `ListedMatches.ends`. possible: see `Matches.possible`.
+    cut: the last events of which some matches are missing.
+    """
+
+    found: Pending
+    confidence: Float64Array
+    ends: Int64Array
+    possible: tuple[Possibilities | None, ...] | None
+    cut: Cut
 
 
 class ImpreciseMatching:
-    """The matches of one automaton plan in a store as it is at one watermark."""
+    """The matches of one automaton plan in a store as it is at one watermark.
+
+    precise: finds what is decided by events that have no imprecise one near them, so that it does not matter in which
+    step an imprecise event comes. work: pays for last events. after: pays for matches that wait for what is negated at
+    their end. with_possible: whether it is wanted in which worlds matches are some.
+    """
 
     def __init__(
         self,
         plan: AutomatonPlan,
         store: EventStore,
         tables: Tables,
-        rows: Rows,
+        precise: PreciseSearch,
         arrangements: Arrangements,
         work: WorkAccount,
+        after: WorkAccount,
+        *,
+        with_possible: bool,
     ) -> None:
         self._plan = plan
         self._store = store
         scalars = tables.scalars.copy()
         scalars[STRICT_TIES] = 0  # the order is what the intervals say, see `Events.strict`
         self._tables = tables._replace(scalars=scalars)
-        self._rows = rows
+        self._precise = precise
+        self._rows = rows = precise.rows()
         self._events: Events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
         self._arrangements = arrangements
         self._work = work
-        self._times: dict[int, Time] = {}
-        self._nominal: dict[int, Time] = {}
-        self._depth = max((len(path) for path in plan.states.paths), default=0)
+        self._after = after
+        self._with_possible = with_possible
+        self._near = NearRows(store, rows)
+        self._apart = self._near.apart(plan.within_ms)
+        self._confidences = Confidences(plan, store, self._tables, rows, self._near, self._events, arrangements)
+        states = plan.states
+        self._depth = max((len(path) for path in states.paths), default=0)
+        self._none = taken(room(len(plan.returns), self._depth, 0, 0))
+        self._waiting: BoolArray = np.array([bool(end.crossings) for end in states.exits], np.bool_)
+        self._variable = np.array([states.occurrences[edge.occurrence].variable for edge in states.edges], np.int64)
+        n = len(store)
+        self._ends_one: BoolArray = np.any(rows.begin[_last_variables(plan)][:, :n], axis=0)
+        self._begins: BoolArray = np.any(rows.begin[:, :n], axis=0)
+        self._starts: BoolArray = np.any(rows.begin[list(plan.starts)][:, :n], axis=0)
 
     # ------------------------------------------------------------------ listing
 
-    def matches(self, after_ms: int, before_ms: int, most: int) -> tuple[Listed, bool]:
-        """The arrangements whose latest end is in [after_ms, before_ms), each once, `most` at most, and whether there
-        are more; by the events that decide them, which end last."""
+    def decide(self, pending: Pending, after_ms: int, before_ms: int, most: int) -> tuple[Decided, Pending, bool]:
+        """The matches that are decided between two watermarks, those that go on waiting, and whether there are more.
+
+        pending: matches that wait for what is negated at their end. most: matches after which the search stops.
+        """
+        parts: list[Decided] = []
+        waiting = [pending]
+        n_found, unfinished = 0, False
+        for lasts in self._lasts(after_ms, before_ms):
+            if self._apart[lasts[0]]:
+                part, own, unfinished = self._of_precise(lasts, most - n_found)
+            else:
+                part, own, unfinished = self._of_last(int(lasts[0]), most - n_found)
+            parts.append(part)
+            waiting.append(own)
+            n_found += len(part.confidence) + own.n_matches
+            if unfinished:
+                break
+        still, due = self._due(Pending.joined(waiting), before_ms)
+        parts += due
+        return self._joined(parts), still, unfinished
+
+    def _lasts(self, after_ms: int, before_ms: int) -> list[Int64Array]:
+        """The events whose latest ends are in [after_ms, before_ms), by these: alone, or those together that follow
+        each other and have precise events before them."""
         n, store = len(self._store), self._store
         due = (store.t_hi_ms[:n] >= after_ms) & (store.t_hi_ms[:n] < min(before_ms, FOREVER_MS))
-        due &= self._rows.begin[:, :n].any(axis=0)
+        due &= self._ends_one
         lasts = np.flatnonzero(due)
-        parts = [taken(room(len(self._plan.returns), self._depth))]
-        cut: list[tuple[int, int]] = []
-        n_found, unfinished = 0, False
-        for last in lasts[np.lexsort((lasts, store.t_hi_ms[lasts]))].tolist():
-            own = int(store.partition[last])
-            left = np.array([self._work.allowance_at(int(store.position[last]))], np.int64)
-            allowance, stopped = int(left[0]), False
-            for partition in (own,) if own != BROADCAST else range(BROADCAST, store.n_partitions):
-                candidates = self._near(self._members(partition), last)
-                if len(candidates) and not stopped:
-                    part, stopped = self._decided_by(last, candidates, partition, most - n_found + 1, left)
-                    parts.append(part)
-                    n_found += part.n_matches
-            self._work.settle(allowance - int(left[0]))
-            if n_found > most:
-                unfinished = True
-                break
-            if stopped:
-                cut.append((int(store.position[last]), int(store.t_hi_ms[last])))
-        found = Pending.joined(parts)
+        lasts = lasts[np.lexsort((lasts, store.t_hi_ms[lasts]))]
+        apart = self._apart[lasts]
+        changes = np.flatnonzero(~(apart[1:] & apart[:-1])) + 1
+        return np.split(lasts, changes) if len(lasts) else []
+
+    def _of_precise(self, lasts: Int64Array, most: int) -> tuple[Decided, Pending, bool]:
+        """What events decide whose matches are of precise ones: what they do where all are."""
+        found, cut = self._precise.list_at(lasts, most + 1)
+        unfinished = found.n_matches > most
         if unfinished:
             found = found.chosen(np.arange(most))
-        return Listed(found, tuple(cut)), unfinished
+        waits = self._waiting[found.exit]
+        part = self._certain(found.chosen(np.flatnonzero(~waits)), cut)
+        return part, found.chosen(np.flatnonzero(waits)), unfinished
 
-    def _members(self, partition: int) -> Int64Array:
-        """The rows of a partition and those of all, in order."""
-        starts, members = self._rows.starts, self._rows.members
-        shared = members[starts[0] : starts[1]]
-        if partition == BROADCAST:
-            return shared
-        return np.sort(np.concatenate([shared, members[starts[partition + 1] : starts[partition + 2]]]))
+    def _certain(self, found: Pending, cut: Cut) -> Decided:
+        n = found.n_matches
+        ends = np.stack([np.zeros(n, np.int64), np.diff(found.offsets) - 1], axis=1)
+        possible = (Possibilities.certain(),) * n if self._with_possible else None
+        return Decided(found, np.ones(n), ends, possible, cut)
 
-    def _near(self, rows: Int64Array, last: int) -> Int64Array:
-        """Those that may be in a match that this row decides."""
+    def _of_last(self, last: int, most: int) -> tuple[Decided, Pending, bool]:
+        """What an event decides: its matches, those of them that wait, and whether there are more than `most`."""
+        allowance = self._work.allowance_at(int(self._store.position[last]))
+        if not allowance:
+            return self._nothing(cut=(self._cut(last),)), self._none, False
+        # What the search finds is to be told: half is for that, and half of it for confidences.
+        room_for = min(most, allowance // (4 * PER_MATCH)) + 1
+        left = np.array([allowance // 2], np.int64)
+        found, stopped = self._arranged(last, room_for, left)
+        spent = allowance // 2 - int(left[0]) + PER_MATCH * found.n_matches
+        unfinished = found.n_matches > most
+        if unfinished:
+            found = found.chosen(np.arange(most))
+        waits = self._waiting[found.exit]
+        part, steps = self._sure(found.chosen(np.flatnonzero(~waits)), max(allowance - spent, 0))
+        self._work.settle(spent + steps)
+        if stopped and not unfinished:
+            part = part._replace(cut=tuple(dict.fromkeys((*part.cut, self._cut(last)))))
+        return part, found.chosen(np.flatnonzero(waits)), unfinished
+
+    def _arranged(self, last: int, most: int, left: Int64Array) -> tuple[Pending, bool]:
+        """The arrangements that an event decides, `most` at most, and whether there may be more."""
+        parts = [self._none]
+        n_found, stopped = 0, False
+        own = int(self._store.partition[last])
+        lo, hi = int(self._events.lo_ms[last]), int(self._events.hi_ms[last])
+        start, stop = self._near.rows_between(lo - self._plan.within_ms, hi)
+        for partition in [own] if own != BROADCAST else self._near.partitions(start, stop, lo - self._plan.within_ms):
+            candidates = self._usable(self._near.members(partition, start, stop), last)
+            left[0] -= PER_PARTITION + len(candidates) // _CANDIDATES_PER_STEP
+            if not len(candidates):
+                continue
+            if left[0] < 0 or n_found >= most:
+                stopped = True
+                break
+            part, stopped = self._decided_by(last, candidates, partition, most - n_found, left)
+            parts.append(part)
+            n_found += part.n_matches
+            if stopped:
+                break
+        return Pending.joined(parts), stopped
+
+    def _usable(self, rows: Int64Array, last: int) -> Int64Array:
+        """Those of the rows that may be in a match that this one decides."""
         lo, hi, within_ms = self._events.lo_ms, self._events.hi_ms, self._plan.within_ms
-        near: BoolArray = (hi[rows] >= lo[last] - within_ms) & (lo[rows] <= hi[last])
+        near: BoolArray = (hi[rows] >= lo[last] - within_ms) & (lo[rows] <= hi[last]) & self._begins[rows]
         rows = rows[near]
-        rows = rows[self._rows.begin[:, rows].any(axis=0)]
-        starts = rows[self._rows.begin[list(self._plan.starts)][:, rows].any(axis=0)]
+        starts = rows[self._starts[rows]]
         return rows[hi[rows] >= lo[starts].min()] if len(starts) else rows[:0]
 
     def _decided_by(
@@ -154,55 +218,92 @@ class ImpreciseMatching:
 
     def _distinct(self, found: Pending) -> Pending:
         """Each arrangement of the same events in the same variables and iterations once."""
+        if found.n_matches < 2:
+            return found
         seen: set[tuple[object, ...]] = set()
         kept = []
+        variables, are_sequences = self._variable[found.edges], self._arrangements.are_sequences
+        bounds, exits = found.offsets.tolist(), found.exit.tolist()
         for number in range(found.n_matches):
-            own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
-            arranged = self._arrangements.of_match(found.edges[own].tolist(), int(found.exit[number]))
-            variables = self._variables(found.edges[own])
-            order = np.argsort(variables, kind="stable")
-            rows = found.rows[own]
-            identity = (
-                variables[order].tobytes(),
-                rows[order].tobytes(),
-                found.iterations[own][order].tobytes(),
-                frozenset((int(rows[i]), int(rows[j])) for i, j in arranged.pairs),
-                arranged.gaps,
-            )
+            own = slice(bounds[number], bounds[number + 1])
+            arranged = self._arrangements.of_match(found.edges[own].tolist(), exits[number])
+            rows, named, iterations = found.rows[own], variables[own], found.iterations[own]
+            identity: tuple[object, ...]
+            if are_sequences:
+                identity = named.tobytes(), rows.tobytes(), iterations.tobytes(), arranged.gaps
+            else:
+                order = np.argsort(named, kind="stable")
+                pairs = frozenset((int(rows[i]), int(rows[j])) for i, j in arranged.pairs)
+                places = named[order].tobytes(), rows[order].tobytes(), iterations[order].tobytes()
+                identity = *places, pairs, arranged.gaps
             if identity not in seen:
                 seen.add(identity)
                 kept.append(number)
         return found if len(kept) == found.n_matches else found.chosen(np.array(kept, np.int64))
 
-    def _variables(self, edges: Int64Array) -> Int64Array:
-        states = self._plan.states
-        return np.array([states.occurrences[states.edges[e].occurrence].variable for e in edges.tolist()], np.int64)
+    # ------------------------------------------------------------------ deciding
 
-    # --------------------------------------------------------------- confidence
+    def _due(self, waiting: Pending, before_ms: int) -> tuple[Pending, list[Decided]]:
+        """The matches that go on waiting for what is negated at their end, and those that nothing can change now."""
+        if not waiting.n_matches:
+            return waiting, []
+        store = self._store
+        ends = waiting.offsets[:-1, None] + self._ends(waiting)
+        first, last = waiting.rows[ends[:, 0]], waiting.rows[ends[:, 1]]
+        hi = store.t_hi_ms
+        due: BoolArray = hi[first] + self._plan.within_ms < before_ms
+        # By the time that they are decided: the same for every division into steps.
+        order = np.lexsort((last, hi[last], first, hi[first]))
+        order = order[due[order]]
+        found: list[Decided] = []
+        for numbers in _runs_of(order, first):
+            row = int(first[numbers[0]])
+            if self._is_alone(row):
+                found.append(self._certain(*self._precise.free_after(waiting.chosen(numbers))))
+                continue
+            part, steps = self._sure(waiting.chosen(numbers), self._after.allowance_at(int(store.position[row])))
+            self._after.settle(steps)
+            found.append(part)
+        return waiting.chosen(np.flatnonzero(~due)), found
 
-    def confidences(self, found: Pending) -> Float64Array:
-        """The confidence of each match, NaN where it would be too much work."""
-        result = np.empty(found.n_matches)
+    def _is_alone(self, first: int) -> bool:
+        """Whether all events within the window around a first one are precise."""
+        lo, hi, within_ms = self._events.lo_ms, self._events.hi_ms, self._plan.within_ms
+        rows = np.arange(*self._near.rows_between(int(lo[first]) - within_ms, int(hi[first]) + within_ms))
+        return bool(((lo[rows] == hi[rows]) | (hi[rows] < lo[first] - within_ms)).all())
+
+    def _sure(self, found: Pending, left: int) -> tuple[Decided, int]:
+        """Matches with their confidences as far as so many steps go, and the steps that were spent."""
+        if not found.n_matches:
+            return self._nothing(), 0
+        ends = self._ends(found)
+        confidence = np.full(found.n_matches, np.nan)
+        possible: list[Possibilities | None] = []
+        known: dict[object, float] = {}
+        spent = 0
         for number in range(found.n_matches):
-            try:
-                demands = self._demands(found, number)
-                result[number] = 0.0 if demands is None else self._confidence(demands)
-            except (TooMuchWorkError, OutOfWorkError, UnknownConditionsError):
-                result[number] = np.nan
-        return result
+            own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
+            arranged = self._arrangements.of_match(found.edges[own].tolist(), int(found.exit[number]))
+            confidence[number], worlds, steps = self._confidences.of(
+                found.rows[own], found.edges[own], arranged, int(found.partition[number]), left - spent, known,
+                with_possible=self._with_possible,
+            )  # fmt: skip
+            possible.append(worlds)
+            spent += steps
+            if spent >= left:
+                break
+        unknown = np.flatnonzero(np.isnan(confidence))
+        lasts = found.rows[found.offsets[unknown] + ends[unknown, 1]].tolist()
+        sure = np.flatnonzero(confidence > 0)
+        return Decided(
+            found.chosen(sure),
+            confidence[sure],
+            ends[sure],
+            tuple(possible[number] for number in sure.tolist()) if self._with_possible else None,
+            tuple(dict.fromkeys(map(self._cut, lasts))),
+        ), spent
 
-    def possibilities(self, found: Pending, number: int) -> Possibilities | None:
-        """The worlds in which a match is one, as conditions on the times of its events and of negated ones; None where
-        these are not independent times."""
-        conditions = Conditions(self._plan.within_ms)
-        demands = self._demands(found, number)
-        assert demands is not None, "a match is one in some world"
-        try:
-            return conditions.possibilities([self._possible(conditions, demands)])
-        except UnknownConditionsError:
-            return None
-
-    def ends(self, found: Pending) -> Int64Array:
+    def _ends(self, found: Pending) -> Int64Array:
         """Which of its events are the first and the last of each match, (n, 2): where AND leaves events unordered the
         last is the one that may end last of those that none must follow, the first that of the others in the stream."""
         result = np.zeros((found.n_matches, 2), np.int64)
@@ -219,201 +320,39 @@ class ImpreciseMatching:
                 result[number] = min((k for k in range(len(rows)) if k != last), key=rows.__getitem__), last
         return result
 
-    def _demands(self, found: Pending, number: int) -> _Demands | None:
-        """What times must be for a match to be one; None: no times are. Raises TooMuchWorkError."""
-        own = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
-        rows, edges, partition = found.rows[own], found.edges[own], int(found.partition[number])
-        arranged = self._arrangements.of_match(edges.tolist(), int(found.exit[number]))
-        numbers = {int(row): number for number, row in enumerate(rows.tolist())}
-        parts: dict[tuple[Difference, ...], None] = {}
-        for gap in arranged.gaps:
-            for demands in self._parts(rows, edges, arranged, gap, partition, numbers):
-                if not demands:
-                    return None
-                parts[tuple(demands)] = None
-        demanded = self._demanded(rows, arranged)
-        return None if demanded is None else _Demands(rows, list(numbers), demanded, list(parts), arranged.is_sequence)
+    def _cut(self, row: int) -> tuple[int, int]:
+        return int(self._store.position[row]), int(self._store.t_hi_ms[row])
 
-    def _confidence(self, demands: _Demands) -> float:
-        if demands.is_sequence and not demands.parts:
-            match = demands.match
-            confidence = float(match_confidence(self._events, match, len(match), self._plan.within_ms))
-            if confidence == TOO_MUCH:
-                raise TooMuchWorkError
-            return confidence
-        try:
-            return self._joint(demands)
-        except TooMuchWorkError:
-            conditions = Conditions(self._plan.within_ms)
-            possible = conditions.possibilities([self._possible(conditions, demands)])
-            return UnionProbability(possible.times, _WORK_LIMIT).of(possible.matches)
+    def _nothing(self, cut: Cut = ()) -> Decided:
+        possible = () if self._with_possible else None
+        return Decided(self._none, np.empty(0), np.empty((0, 2), np.int64), possible, cut)
 
-    def _joint(self, demands: _Demands) -> float:
-        """P(all demands hold and of each part one does not); the mean over the offsets that several times share."""
-        times = {number: self._time(row) for number, row in enumerate(demands.rows)}
-        negated = range(len(demands.match), len(demands.rows))
-        open_demands = undecided(demands.demanded, times)
-        if open_demands is None:
-            return 0.0
-        matter = {number for d in (*open_demands, *(d for part in demands.parts for d in part)) for number in d[:2]}
-        by_offset: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for number, row in enumerate(demands.rows):
-            if number in matter and (skew_ms := self._skew_ms(row)) and self._events.clock[row] >= 0:
-                by_offset.setdefault((int(self._events.clock[row]), skew_ms), []).append((row, number))
-        shared = {offset: members for offset, members in by_offset.items() if len(members) > 1}
-        if not shared:
-            return joint_probability(times, demands.demanded, negated, demands.parts)
-        n_combinations = math.prod(2 * skew_ms + 1 for _, skew_ms in shared)
-        if n_combinations > _MOST_OFFSETS:
-            raise TooMuchWorkError
-        total, budget = 0.0, Budget()
-        for offsets in product(*(range(-skew_ms, skew_ms + 1) for _, skew_ms in shared)):
-            for offset_ms, members in zip(offsets, shared.values(), strict=True):
-                times |= {number: self._time_given(row, offset_ms) for row, number in members}
-            total += joint_probability(times, demands.demanded, negated, demands.parts, budget)
-        return total / n_combinations
-
-    def _possible(self, conditions: Conditions, demands: _Demands) -> PossibleMatch | None:
-        events = [self._event(row) for row in demands.rows]
-
-        def of_events(differences: Sequence[Difference]) -> list[Demand]:
-            return [(events[before], events[after], least_ms) for before, after, least_ms in differences]
-
-        return conditions.of_demands(of_events(demands.demanded), map(of_events, demands.parts))
-
-    def _event(self, row: int) -> TimedEvent:
-        events, weights = self._events, self._store.weights.get(row)
-        clock, skew_ms = int(events.clock[row]), self._skew_ms(row)
-        if skew_ms and clock < 0:  # nobody shares its offset
-            weights = self._time(row).shares
-        return TimedEvent(
-            event_id=self._store.ids[row],
-            lo_ms=int(events.lo_ms[row]),
-            hi_ms=int(events.hi_ms[row]),
-            number=row,
-            clock=None if clock < 0 else str(clock),
-            source_seq=int(events.source_seq[row]),
-            weights=None if weights is None else tuple(weights.tolist()),
-            skew_ms=skew_ms,
+    def _joined(self, parts: list[Decided]) -> Decided:
+        parts = [self._nothing(), *parts]
+        return Decided(
+            Pending.joined([part.found for part in parts]),
+            np.concatenate([part.confidence for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+            tuple(each for part in parts for each in part.possible or ()) if self._with_possible else None,
+            tuple(dict.fromkeys(each for part in parts for each in part.cut)),
         )
 
-    def _demanded(self, rows: Int64Array, arranged: Arrangement) -> list[Difference] | None:
-        """The order and the window of a match; None when it is in order in no world."""
-        numbers = {int(row): number for number, row in enumerate(rows.tolist())}
-        found = self._in_order([(int(rows[i]), int(rows[j])) for i, j in arranged.pairs], numbers)
-        if found is None:
-            return None
-        window = [Difference(j, i, -self._plan.within_ms) for i in arranged.firsts for j in arranged.lasts if i != j]
-        return [*found, *window]
 
-    def _in_order(self, pairs: Sequence[tuple[int, int]], numbers: dict[int, int]) -> list[Difference] | None:
-        """What the times of these rows must satisfy, the first of each pair before the second; None: impossible."""
-        found: list[Difference] = []
-        for before, after in pairs:
-            known = self._known_order(before, after)
-            if known is False:
-                return None
-            if known is None:
-                found.append(Difference(numbers[before], numbers[after], 1))
-        return found
-
-    def _known_order(self, before: int, after: int) -> bool | None:
-        """Whether a row is before another whatever their times; None: as their times say."""
-        events = self._events
-        if events.lo_ms[before] == events.hi_ms[before] and events.lo_ms[after] == events.hi_ms[after]:
-            if events.lo_ms[before] != events.lo_ms[after]:
-                return bool(events.lo_ms[before] < events.lo_ms[after])
-            return not events.strict and before < after
-        if events.clock[before] >= 0 and events.clock[before] == events.clock[after]:
-            return bool(clock_before(events, before, after))
-        return None
-
-    def _time(self, row: int) -> Time:
-        found = self._times.get(row)
-        if found is None:
-            shares = time_distribution(self._events, row, True)
-            found = self._times[row] = Time(int(self._events.lo_ms[row]), shares)
-        return found
-
-    def _time_given(self, row: int, offset_ms: int) -> Time:
-        """The time of an event of a clock with skew, given the clock's offset."""
-        nominal = self._nominal.get(row)
-        if nominal is None:
-            shares = time_distribution(self._events, row, False)
-            nominal = self._nominal[row] = Time(int(self._events.lo_ms[row]) + self._skew_ms(row), shares)
-        return nominal._replace(lo_ms=nominal.lo_ms + offset_ms)
-
-    def _skew_ms(self, row: int) -> int:
-        return int(self._events.skew[row]) if len(self._events.skew) else 0
-
-    # ------------------------------------------------------------------ absence
-
-    def _parts(
-        self,
-        rows: Int64Array,
-        edges: Int64Array,
-        arranged: Arrangement,
-        gap: Gap,
-        partition: int,
-        numbers: dict[int, int],
-    ) -> Iterator[list[Difference]]:
-        """What would have to hold for each match of a negated pattern to be in its place; numbers its events, too."""
-        counters = np.array(gap.counters, np.int64)
-        left = np.array([100 * _MOST_PARTS], np.int64)
-        for candidates in self._around(rows, arranged, gap, partition):
-            offsets, found, taken_edges, complete = list_intruders(
-                self._tables, self._rows, self._events, rows, edges, gap.negation, counters, candidates, _MOST_PARTS,
-                left,
-            )  # fmt: skip
-            if not complete:
-                raise TooMuchWorkError
-            for k in range(len(offsets) - 1):
-                own = slice(int(offsets[k]), int(offsets[k + 1]))
-                within = self._arrangements.of_part(taken_edges[own].tolist(), gap.counters)
-                demands = self._in_place(rows, arranged, gap, found[own].tolist(), within, numbers)
-                if demands is not None:
-                    yield demands
-
-    def _around(self, rows: Int64Array, arranged: Arrangement, gap: Gap, partition: int) -> Iterator[Int64Array]:
-        """The rows that may be of a negated pattern in its place, partition by partition of a match of none."""
-        lo, hi, within_ms = self._events.lo_ms, self._events.hi_ms, self._plan.within_ms
-        states = self._plan.states
-        negated = [variable - states.n_positive for variable in states.negations[gap.negation].variables]
-        least = max(lo[rows[k]] for k in gap.left or arranged.lasts) - (0 if gap.left else within_ms)
-        most = min(hi[rows[k]] for k in gap.right or arranged.firsts) + (0 if gap.right else within_ms)
-        partitions = [partition] if partition != BROADCAST else range(BROADCAST, self._store.n_partitions)
-        for each in partitions:
-            members = self._members(each)
-            members = members[self._rows.negated[negated][:, members].any(axis=0)]
-            members = members[(hi[members] >= least) & (lo[members] <= most)]
-            members = members[~np.isin(members, rows)]
-            if len(members):
-                yield members
-
-    def _in_place(
-        self,
-        rows: Int64Array,
-        arranged: Arrangement,
-        gap: Gap,
-        part: Sequence[int],
-        within: Arrangement,
-        numbers: dict[int, int],
-    ) -> list[Difference] | None:
-        """What the times must satisfy for the rows `part` to be a match in the gap; None: they never are."""
-        for row in part:
-            numbers.setdefault(row, len(numbers))
-        pairs = [(part[i], part[j]) for i, j in within.pairs]
-        pairs += [(int(rows[k]), part[i]) for k in gap.left for i in within.firsts]
-        pairs += [(part[j], int(rows[k])) for k in gap.right for j in within.lasts]
-        found = self._in_order(pairs, numbers)
-        if found is None:
-            return None
-        within_ms = self._plan.within_ms
-        if not gap.left:
-            found += [Difference(k, numbers[part[i]], -within_ms) for k in arranged.lasts for i in within.firsts]
-        if not gap.right:
-            found += [Difference(numbers[part[j]], k, -within_ms) for k in arranged.firsts for j in within.lasts]
-        return found
+def _last_variables(plan: AutomatonPlan) -> list[int]:
+    """Variables whose event may decide a match: none of the others must follow it."""
+    states = plan.states
+    ends = {end.state for end in states.exits}
+    last = {edge.occurrence for edge in states.edges if edge.target in ends}
+    last |= {pair.left for pair in states.parallel if pair.right in last}
+    last |= {pair.right for pair in states.parallel if pair.left in last}
+    found = {states.occurrences[occurrence].variable for occurrence in last}
+    return sorted(variable for variable in found if variable < states.n_positive)
 
 
-__all__ = ["MOST_MATCHES", "ImpreciseMatching"]
+def _runs_of(order: Int64Array, first: Int64Array) -> Iterator[Int64Array]:
+    """The numbers in `order`, those with the same first event together."""
+    if len(order):
+        yield from np.split(order, np.flatnonzero(np.diff(first[order])) + 1)
+
+
+__all__ = ["PER_MATCH", "PER_PARTITION", "Decided", "ImpreciseMatching"]

@@ -392,7 +392,10 @@ class PostponedRuntime:
             block, others = pairs_of_form.counted(context, decided, collapsed)
         elif self._enclosed is not None:
             enclosed = EnclosedPairs(self.plan, self._enclosed)
-            block, others = enclosed.counted(context, decided, self._threshold, most, collapsed=collapsed)
+            block, others, finished = enclosed.counted(
+                context, decided, self._threshold, most, self._work, collapsed=collapsed
+            )
+            self.n_unfinished += not finished
         else:
             return [row for _, row in self._one_by_one(context, rows, decided, numbers, most)]
         if not len(others) and possible is None:

@@ -20,13 +20,14 @@ LISTING_TIMES = 25
 PER_MATCH = 1_000
 """Steps in the time that an output form takes for one match: some microseconds."""
 
+_PER_ORDER = 900
+"""Steps in the time that an order of a set takes beside its search: some 10 us."""
+
 PER_CANDIDATE = 2
 PER_PAIR = 1_000
 """Steps in the time that a search takes before its first one: by event around the pair, and in all."""
-_PER_STEP = 3
+_PER_STEP = 40
 """Steps of the shared search in the time of one that looks for negated events."""
-_NEGATED_PER_STEP = 8
-"""So many negated events around a pair are looked at in the time of a step, for each match."""
 
 _TOGETHER = 1_024
 """Pairs that are made into numbers of Python at once."""
@@ -113,14 +114,13 @@ class Listing:
             self.work.settle(PER_PAIR + PER_CANDIDATE * abs(pair[1] - pair[0]))
             return self._shared(np.array([pair], np.int64), capacity)
         near = context.neighbourhood(*pair)
-        per_step = _PER_STEP + len(near.negated) // _NEGATED_PER_STEP
         status, n, n_work, confidences, offsets, chain, steps, _ = search(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.masks.negated,
             near.candidates, near.blocks, near.negated, near.first, near.last, self.threshold,
-            max(self.work.left // per_step, 1), capacity, True,
+            max(self.work.left // _PER_STEP, 1), capacity, True,
         )  # fmt: skip
         n_around = len(near.candidates) + len(near.negated)
-        self.work.settle(per_step * n_work + PER_CANDIDATE * n_around + PER_PAIR + self.per_match * n)
+        self.work.settle(_PER_STEP * n_work + PER_CANDIDATE * n_around + PER_PAIR + self.per_match * n)
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         self.unfinished |= status != COMPLETE
@@ -157,12 +157,15 @@ def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshol
     orders of the set may end in events that overlap it.
     """
     result: list[Listed] = []
+    listing.per_match = _PER_ORDER
     for owner in lasts:
         if not listing.work.left:
             listing.unfinished = True
             break
         groups: dict[object, list[Listed]] = {}
-        pairs = pairs_of(_rivals(listing.context, int(owner)))
+        rivals = _rivals(listing.context, int(owner))
+        listing.work.settle(PER_PAIR * len(rivals))
+        pairs = pairs_of(rivals)
         for match in listing.matches(pairs):
             if _owner(listing.context, match) == owner:
                 groups.setdefault(match.sets, []).append(match)
@@ -178,23 +181,22 @@ def _rivals(context: Context, owner: int) -> Int64Array:
     """`owner` and the rows decided before it that may be last in an order of a set with it."""
     rows = [owner]
     if context.plan.steps[-1].kleene:
-        ends = np.flatnonzero(context.masks.ends(context.n_rows))
-        events = context.events
-        rows += [
-            int(row)
-            for row in ends
-            if row != owner
-            and (events.hi_ms[row], row) < (events.hi_ms[owner], owner)
-            and may_precede(events, owner, row)
-        ]
+        events, ends = context.events, context.masks.ends(context.n_rows)
+        lo = events.lo_ms[: context.n_rows]
+        # What comes after the owner anywhere ends behind its beginning; of one clock only what ends no earlier does.
+        start = np.searchsorted(lo, lo[owner] - context.longest_ms)
+        near = np.arange(start, np.searchsorted(lo, events.hi_ms[owner], side="right"))
+        near = near[ends[near] & (near != owner)]
+        hi = events.hi_ms[near]
+        near = near[(hi < events.hi_ms[owner]) | ((hi == events.hi_ms[owner]) & (near < owner))]
+        rows += [row for row in near.tolist() if may_precede(events, owner, row)]
     return np.array(sorted(rows), np.int64)
 
 
 def _owner(context: Context, match: Listed) -> int:
     hi = context.events.hi_ms
-    final = match.steps[-1]
-    rows = [row for row, step in zip(match.chain, match.steps, strict=True) if step == final]
-    return max(rows, key=lambda row: (hi[row], row))
+    rows = match.chain[-match.steps.count(match.steps[-1]) :]
+    return rows[0] if len(rows) == 1 else max(rows, key=lambda row: (hi[row], row))
 
 
 def best_of(context: Context, group: Sequence[Listed]) -> Listed:

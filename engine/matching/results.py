@@ -162,8 +162,9 @@ class Results:
         """
         if self._windows is not None:
             self._windows.observe(stream)
+        # An event may be cut twice: of what it decides, and of what waits for a negation at the end.
+        self.n_unfinished += len({number for number, _ in found.cut} - self._cut.keys())
         self._cut.update({number: (hi_ms, -FOREVER_MS) for number, hi_ms in found.cut})
-        self.n_unfinished += len(found.cut)
         found = found.without_cut()
         matches = self._in_order(self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms))
         most = limit(self.plan, self.limits)

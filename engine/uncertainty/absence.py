@@ -28,6 +28,8 @@ from engine.uncertainty.differences import (
 
 MAX_TERMS = 4_096
 """Terms of one inclusion and exclusion."""
+PER_CHECK = 100
+"""Cells in the time in which a demand is looked at to see whether several can hold together."""
 NOTHING = 1e-13
 """A difference of sums that is less is rounding."""
 
@@ -106,6 +108,7 @@ class _Joint:
             start, demanded, sign = waiting.pop()
             for number in range(start, len(parts)):
                 joined = tuple(dict.fromkeys((*demanded, *parts[number])))
+                self._budget.spend(PER_CHECK * len(joined))
                 if narrowed(self._times, joined) is None:
                     continue
                 n_terms += 1

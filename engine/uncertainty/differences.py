@@ -22,6 +22,8 @@ MAX_CELLS = 4_000_000
 """Cells of one table; two intervals of 2,000 ms that depend on each other, or four of 40 ms."""
 MAX_WORK = 60_000_000
 """Cells of all tables of one probability: about a second."""
+PER_TABLE = 1_000
+"""Cells in the time that any table takes."""
 
 
 class TooMuchWorkError(Exception):
@@ -62,10 +64,10 @@ class Budget:
     cells: int = MAX_WORK
 
     def spend(self, cells: int) -> None:
-        """Raises TooMuchWorkError when a table is too large, or all of them are."""
-        self.cells -= cells
-        if cells > MAX_CELLS or self.cells < 0:
+        """For one table. Raises TooMuchWorkError, and spends nothing, when it is too large, or all of them are."""
+        if cells > MAX_CELLS or cells + PER_TABLE > self.cells:
             raise TooMuchWorkError
+        self.cells -= cells + PER_TABLE
 
 
 def undecided(differences: Iterable[Difference], times: Mapping[int, Time]) -> list[Difference] | None:
@@ -230,6 +232,7 @@ def _spread(values: Any, inner: tuple[int, ...], outer: tuple[int, ...], n_kept:
 __all__ = [
     "MAX_CELLS",
     "MAX_WORK",
+    "PER_TABLE",
     "Budget",
     "Difference",
     "Elimination",

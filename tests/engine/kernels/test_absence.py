@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from engine.events import Float64Array
 from engine.kernels.absence import TOO_MUCH_WORK, _by_milliseconds, absent_confidence
 from engine.kernels.absent_pieces import MOST_EXPANDED, NOT_BY_END_POINTS, absent_by_end_points
 from engine.kernels.ordering import may_precede
@@ -18,6 +19,11 @@ from tests.engine.kernels.plain import as_python
 from tests.engine.kernels.test_confidence import ALWAYS, Drawn, events_of, known_order
 
 TOLERANCE = 1e-12
+
+
+def enough() -> Float64Array:
+    """Work without an end."""
+    return np.array([0.0, np.inf])
 
 
 def is_before(events: list[Drawn], i: int, i_ms: int, j: int, j_ms: int) -> bool:
@@ -90,9 +96,9 @@ def test_both_ways_equal_the_definition(case: tuple[list[Drawn], int, int, list[
     arguments = (events, np.arange(n), n, within_ms, np.arange(n, len(drawn)), np.array(gaps))
     want = float(exact(drawn, n, within_ms, gaps))
     with as_python():
-        assert absent_confidence(*arguments) == pytest.approx(want, abs=TOLERANCE)
+        assert absent_confidence(*arguments, enough()) == pytest.approx(want, abs=TOLERANCE)
         assert _by_milliseconds(*arguments) == pytest.approx(want, abs=TOLERANCE)
-        found = absent_by_end_points(*arguments)
+        found = absent_by_end_points(*arguments, enough())
     assert found == NOT_BY_END_POINTS or found == pytest.approx(want, abs=TOLERANCE)
 
 
@@ -118,7 +124,7 @@ def test_by_end_points_there_is_an_answer(
     n = len(match)
     arguments = (events_of(drawn), np.arange(n), n, within_ms, np.arange(n, len(drawn)), np.array(gaps))
     with as_python():
-        found = absent_by_end_points(*arguments)
+        found = absent_by_end_points(*arguments, enough())
     assert found == pytest.approx(float(exact(drawn, n, within_ms, gaps)), abs=TOLERANCE)
 
 
@@ -128,12 +134,12 @@ def test_one_of_three_alike_is_negated_between_two(n_ms: int) -> None:
     events = events_of([Drawn(0, n_ms - 1)] * 4)
     one = Fraction(math.comb(n_ms, 2), n_ms**2) - Fraction(math.comb(n_ms, 3), n_ms**3)
     with as_python():
-        found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2]), np.array([0]))
+        found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2]), np.array([0]), enough())
     assert found == pytest.approx(float(one), rel=TOLERANCE)
     # With t - s = d there are d - 1 milliseconds between, which neither may have.
     n_good = sum((n_ms - d) * (n_ms - d + 1) ** 2 for d in range(1, n_ms))
     with as_python():
-        found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2, 3]), np.array([0, 0]))
+        found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2, 3]), np.array([0, 0]), enough())
     assert found == pytest.approx(float(Fraction(n_good, n_ms**4)), rel=TOLERANCE)
 
 
@@ -146,7 +152,7 @@ def test_long_intervals_apart_with_a_window_and_a_negation_at_the_end() -> None:
     n_between = np.clip(np.minimum(first + within_ms, 8_000 + 2 * n_ms - 1) - np.maximum(last, 7_999), 0, None)
     n_good = int((inside * (2 * n_ms - n_between)).sum())
     with as_python():
-        found = absent_confidence(events, np.arange(2), 2, within_ms, np.array([2]), np.array([1]))
+        found = absent_confidence(events, np.arange(2), 2, within_ms, np.array([2]), np.array([1]), enough())
     assert found == pytest.approx(float(Fraction(n_good, 2 * n_ms**3)), rel=TOLERANCE)
 
 
@@ -156,9 +162,37 @@ def test_what_would_take_too_long_is_said() -> None:
     events = events_of([long, long, long])
     arguments = (events, np.arange(2), 2, 10_000, np.array([2]), np.array([0]))
     with as_python():
-        assert absent_confidence(*arguments) == TOO_MUCH_WORK
-        assert absent_by_end_points(*arguments) == NOT_BY_END_POINTS
+        assert absent_confidence(*arguments, enough()) == TOO_MUCH_WORK
+        assert absent_by_end_points(*arguments, enough()) == NOT_BY_END_POINTS
     alike = events_of([Drawn(0, 299)] * (3 + MOST_EXPANDED))
     many = np.arange(2, 3 + MOST_EXPANDED)
     with as_python():
-        assert absent_by_end_points(alike, np.arange(2), 2, ALWAYS, many, np.zeros_like(many)) == NOT_BY_END_POINTS
+        found = absent_by_end_points(alike, np.arange(2), 2, ALWAYS, many, np.zeros_like(many), enough())
+    assert found == NOT_BY_END_POINTS
+
+
+def test_a_long_match_costs_what_is_near_the_negated_events() -> None:
+    """What is certainly in order falls apart: a hundred events before cost one look each."""
+    n = 100
+    apart = [Drawn(1_000 * k, 1_000 * k + 300) for k in range(n)]
+    near = [Drawn(1_000 * n, 1_000 * n + 300), Drawn(1_000 * n + 200, 1_000 * n + 500)]
+    negated = Drawn(1_000 * n + 100, 1_000 * n + 400)
+    work = enough()
+    with as_python():
+        found = absent_confidence(
+            events_of([*apart, *near, negated]), np.arange(n + 2), n + 2, ALWAYS, np.array([n + 2]), np.array([n]), work
+        )
+        alone = absent_confidence(
+            events_of([*near, negated]), np.arange(2), 2, ALWAYS, np.array([2]), np.array([0]), enough()
+        )
+    assert found == pytest.approx(alone, abs=TOLERANCE)
+    assert work[0] < 10 * n
+
+
+def test_work_that_is_not_allowed_is_not_done() -> None:
+    events = events_of([Drawn(0, 299), Drawn(100, 399), Drawn(50, 350)])
+    work = np.array([0.0, 50.0])
+    with as_python():
+        found = absent_confidence(events, np.arange(2), 2, ALWAYS, np.array([2]), np.array([0]), work)
+    assert found == TOO_MUCH_WORK
+    assert work[0] < 2_000

@@ -9,7 +9,7 @@ import pytest
 
 from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import EventBatch
-from engine.matching import imprecise
+from engine.matching import imprecise_confidence
 from engine.matching.automaton import AutomatonRuntime
 from engine.matching.base import Limits
 from engine.matching.interner import Interner
@@ -198,7 +198,7 @@ def test_long_intervals_that_all_overlap_are_exact() -> None:
 
 
 def test_too_much_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imprecise, "_WORK_LIMIT", 1)
+    monkeypatch.setattr(imprecise_confidence, "_WORK_LIMIT", 1)
     monkeypatch.setattr(differences, "MAX_CELLS", 1_000)
     engine = Engine([compile_query(DIAMOND, SCHEMA, name="q")], SCHEMA)
     assert not [*engine.process(batch(LONG), 20_000), *engine.finish()]
