@@ -35,8 +35,9 @@ def pairs(
     lasts: int64, rows that can end a match, ascending. firsts, starts: rows that can start one, grouped by partition
     (`grouped`), each group in stream order (ascending lo_ms). partition: int64 (n_rows,). inner: int64, rows that can
     be the first event of each component between, grouped alike, inner_starts: int64 (n_inner, n_groups): a pair
-    without an event for one of them has no match. longest_ms: length of the longest interval. Returns int64
-    (n_pairs, 3), ordered by last, partition, first.
+    without an event for one of them has no match. longest_ms: length of the longest interval. n_steps: components of
+    the pattern; 0 for one that binds a single event, the first and the last of its match. Returns int64 (n_pairs, 3),
+    ordered by last, partition, first.
     """
     found = np.empty((64, 3), np.int64)
     n_found = 0
@@ -50,14 +51,15 @@ def pairs(
                 group = BROADCAST if shared else key
                 start = starts[group + 1]
                 end = starts[group + 2]
-                at = first_from(events, firsts, start, end, events.lo_ms[last] - within_ms - longest_ms)
+                earliest_ms = events.lo_ms[last] - (within_ms + longest_ms if n_steps > 0 else 0)
+                at = first_from(events, firsts, start, end, earliest_ms)
                 while at < end and events.lo_ms[firsts[at]] <= events.hi_ms[last]:
                     first = firsts[at]
                     at += 1
                     if first == last:
                         if n_steps > 1:
                             continue
-                    elif not may_precede(events, first, last):
+                    elif n_steps == 0 or not may_precede(events, first, last):
                         continue
                     if events.lo_ms[last] - events.hi_ms[first] > within_ms:
                         continue

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.events import Float64Array, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array
 from engine.matching.after_listing import Later
 from engine.matching.rows import Value
 from engine.matching.run_store import RunStore
@@ -167,6 +167,13 @@ class Matches:
         """The earliest t_lo of the last events, `watermark_ms` when that is earlier."""
         lows: list[int] = self.events.lo_ms[self.last].tolist()
         return min([watermark_ms, *lows])
+
+    def have_imprecise(self) -> BoolArray:
+        """Which matches have an imprecise event, (n,)."""
+        if not self.n_matches:
+            return np.empty(0, np.bool_)
+        imprecise = (self.events.lo_ms != self.events.hi_ms)[self.listed.rows]
+        return np.asarray(np.logical_or.reduceat(imprecise, self.listed.offsets[:-1]))
 
     @property
     def n_events(self) -> Int64Array:

@@ -196,6 +196,12 @@ class PostponedRuntime:
         return None if self._form is None else IndependentPairs(self.plan, self._form, self._compiled)
 
     @property
+    def _n_steps(self) -> int:
+        """See `postponed_pairs.pairs`."""
+        steps = self.plan.steps
+        return 0 if len(steps) == 1 and not steps[0].kleene else len(steps)
+
+    @property
     def _is_at_once(self) -> bool:
         return self._independent is not None and self.store.n_imprecise == 0
 
@@ -223,7 +229,7 @@ class PostponedRuntime:
         def found_between(of: Int64Array, after: int, before: int) -> Int64Array:
             found: Int64Array = pairs(
                 context.events, of, self.store.partition, firsts.rows, firsts.starts, inner, inner_starts,
-                self.plan.within_ms, context.longest_ms, len(self.plan.steps), self._holds_back, after, before,
+                self.plan.within_ms, context.longest_ms, self._n_steps, self._holds_back, after, before,
             )  # fmt: skip
             return found
 
@@ -330,12 +336,12 @@ class PostponedRuntime:
         def pairs_of(firsts: Groups, lasts: Int64Array) -> Int64Array:
             found: Int64Array = pairs(
                 context.events, lasts, store.partition, firsts.rows, firsts.starts, *nothing, within_ms, 0,
-                len(self.plan.steps), self._holds_back, after_ms, before_ms,
+                self._n_steps, self._holds_back, after_ms, before_ms,
             )  # fmt: skip
             return found
 
         if not by_first:
-            n_pairs = most_pairs(lasts, t, store.partition, firsts, -within_ms, 0)
+            n_pairs = most_pairs(lasts, t, store.partition, firsts, -within_ms if self._n_steps else 0, 0)
             return Deciding(lasts, n_pairs, lambda rows: pairs_of(firsts, rows))
         deadline_ms = t[firsts.rows] + within_ms
         due_rows = np.sort(firsts.rows[(deadline_ms >= after_ms) & (deadline_ms < before_ms)])
@@ -348,7 +354,7 @@ class PostponedRuntime:
             return pairs_of(Groups.of(mask, store), lasts[reached])
 
         ends = Groups.of(self._masks.ends(context.n_rows), store)
-        n_pairs = most_pairs(due_rows, t, store.partition, ends, 0, within_ms)
+        n_pairs = most_pairs(due_rows, t, store.partition, ends, 0, within_ms if self._n_steps else 0)
         return Deciding(due_rows, n_pairs, of_firsts, by_first=True)
 
     # -------------------------------------------------------- imprecise events

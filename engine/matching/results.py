@@ -238,7 +238,7 @@ class Results:
         them."""
         spans = None if self._windows is None else self._windows.spans(matches)
         n_entries = np.ones(matches.n_matches, np.int64) if spans is None else spans.n_entries(matches.n_matches)
-        kept = self._paid(matches, np.full(matches.n_matches, self._per_match(matches)), n_entries)
+        kept = self._paid(matches, self._per_match(matches), n_entries)
         if spans is None:
             return Entries.of_all(matches.n_matches).at(kept > 0)
         if self._only_tells:
@@ -251,7 +251,7 @@ class Results:
         shown = pairs.entries.match
         of_pairs = matches.chosen(shown)
         spans = windows.spans(of_pairs)
-        kept = self._paid(of_pairs, pairs.n_behind * self._per_match(matches), spans.n_entries(len(shown)))
+        kept = self._paid(of_pairs, pairs.n_behind * self._per_match(of_pairs), spans.n_entries(len(shown)))
         entries = spans.at_most(_first(kept, most)).entries()
         number = entries.match
         return pairs.in_windows(number, entries._replace(match=shown[number])).at(slice(most))
@@ -292,15 +292,15 @@ class Results:
         per_entry = np.full(matches.n_matches, PER_WINDOW if self._only_tells else PER_ENTRY)
         if self.plan.query.consume:
             per_entry += PER_BOUND * matches.n_events
-        events = matches.events
         if self.plan.output is ast.Output.SETS:
-            are_merged = matches.listed.iterations is not None or bool((events.lo_ms != events.hi_ms).any())
-            per_entry += PER_MERGED if are_merged else 0
+            are_nested = matches.listed.iterations is not None
+            per_entry += np.where(are_nested | matches.have_imprecise(), PER_MERGED, 0)
         return per_entry
 
-    def _per_match(self, matches: Matches) -> int:
-        """Steps that a match costs by itself."""
-        return PER_MATCH if matches.in_order or matches.listed.iterations is None else PER_NESTED_MATCH
+    def _per_match(self, matches: Matches) -> Int64Array:
+        """Steps that each match costs by itself, (n,): what it is alone decides, not what is found with it."""
+        are_nested = matches.listed.iterations is not None
+        return np.where(are_nested & matches.have_imprecise(), PER_NESTED_MATCH, PER_MATCH)
 
     def _selected(self, matches: Matches, entries: Entries) -> Entries:
         query = self.plan.query

@@ -17,10 +17,10 @@ from deploy.minicluster import settings as cluster_settings
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.hadoop_api import HadoopApi
 from deploy.spark import pack
+from tests.conftest import RECORDING
 from tests.live.process import ROOT
 
 WORK_DIR = Path("/tmp/clustercep-yarn")
-RECORDING = ROOT / "tests" / "fixtures" / "recording" / "minicluster.tar.xz"
 STRAGGLERS = ["attempt_1795178134302_0005_m_000000_0", "attempt_1795178134302_0006_r_000002_0"]
 """The two that the recording's faults made."""
 

@@ -16,14 +16,15 @@ from collectors.load_balance import LoadDeriver
 from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
 from deploy.minicluster import packing
 from engine.events import EventBatch
-from tests.collectors.test_recording import ARCHIVE, RecordedTransport
+from tests.collectors.test_recording import RecordedTransport
+from tests.conftest import RECORDING
 
 _POLL_MS = 15_000
 
 
 def recorded_events(folder: Path) -> EventBatch:
     """In stream order; the recording is unpacked into `folder`, which is absent."""
-    packing.unpack(ARCHIVE, folder)
+    packing.unpack(RECORDING, folder)
     manifest = yaml.safe_load((folder / "manifest.yaml").read_text(encoding="utf-8"))
     load = LoadDeriver()
     sources: list[Collector] = [

@@ -31,6 +31,7 @@ from spark_jobs.stream import StreamJob, StreamOptions
 from spark_jobs.stream_kafka import KafkaInput
 from spark_jobs.stream_sources import FolderInput
 from tests.collectors.test_recording import RecordedTransport
+from tests.conftest import RECORDING
 
 JOBS = """
 PATTERN SEQ(JobStart a, Mapper+ b[], JobEnd c)
@@ -55,13 +56,12 @@ ALERT   critical 'two nodes'
 """
 
 ROOT = Path(__file__).parents[2]
-ARCHIVE = ROOT / "tests" / "fixtures" / "recording" / "minicluster.tar.xz"
 POLL_MS = 15_000
 
 
 def recorded_events(folder: Path) -> list[tuple[str, EventBatch]]:
     """(Source, events) of all that the collectors tell of the recording."""
-    packing.unpack(ARCHIVE, folder)
+    packing.unpack(RECORDING, folder)
     manifest = yaml.safe_load((folder / "manifest.yaml").read_text(encoding="utf-8"))
     load = LoadDeriver()
     collectors: list[Collector] = [

@@ -33,9 +33,8 @@ from spark_jobs.session import SparkJobError
 from tests.collectors import histories
 from tests.collectors.rrds import rrdtool_or_skip, rrdtool_rows, write_rrd
 from tests.collectors.test_hadoop1_history import HISTORY
-from tests.conftest import SHARED
+from tests.conftest import RECORDING, SHARED
 
-ARCHIVE = Path(__file__).parents[1] / "fixtures" / "recording" / "minicluster.tar.xz"
 COMPARED = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_seq", "clock_id", "host", "value", "val", "n_missing",
             "attempt_id", "status", "period_ms", "size_bytes", "bytes", "source_host", "input_bytes")  # fmt: skip
 
@@ -66,7 +65,7 @@ def live_events(recording: Path) -> dict[str, dict[str, Any]]:
 
 def test_parity_with_live_collectors(spark: SparkSession, tmp_path: Path) -> None:
     recording = tmp_path / "recording"
-    packing.unpack(ARCHIVE, recording)
+    packing.unpack(RECORDING, recording)
     store = EventStore.create(spark, str(tmp_path / "store"))
     report = ingest(spark, store, [str(recording)], IngestOptions())
     expected = live_events(recording)
