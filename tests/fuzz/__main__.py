@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.engine.constructs import CONSTRUCTS
+from tests.fuzz.budgets import BUDGETED, Budgeted, difference
 from tests.fuzz.checking import check
 from tests.fuzz.drawing import FIELDS
 from tests.fuzz.hostile import HOSTILE, Hostile, cost_of, over
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.case is not None:
         return repeat(options.case)
-    known = [*FIELDS, *PROBES, *HOSTILE]
+    known = [*FIELDS, *PROBES, *BUDGETED, *HOSTILE]
     fields = [name for name in known if not options.only or any(part in name for part in options.only)]
     if not fields:
         print(
@@ -66,6 +67,10 @@ def repeat(folder: Path) -> int:
         cost = cost_of(case)
         print(case, cost, sep="\n")
         return int(over(cost) is not None)
+    if isinstance(case, Budgeted):
+        finding = difference(case)
+        print("nothing differs" if finding is None else f"{finding.way} against {finding.against}: {finding.message}")
+        return int(finding is not None)
     verdict = check(case)
     for way, reason in verdict.refused:
         print(f"{way} refused: {reason}")

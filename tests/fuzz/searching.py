@@ -18,6 +18,7 @@ from engine.language.printer import print_query
 from tests.conformance.ways import WAYS
 from tests.engine.constructs import constructs_of
 from tests.examples import each_drawn_anew
+from tests.fuzz.budgets import BUDGETED, Budgeted, difference
 from tests.fuzz.case import FuzzCase
 from tests.fuzz.checking import Finding, Verdict, check
 from tests.fuzz.drawing import FIELDS, fuzz_cases
@@ -122,6 +123,8 @@ class Search:
             drawn_from = self._order.seed * 1_000_003 + number
             if name in PROBES:
                 self.probe(name, drawn_from)
+            elif name in BUDGETED:
+                self.budgets(name, drawn_from)
             elif name in HOSTILE:
                 self.burden(name, drawn_from)
             else:
@@ -167,6 +170,37 @@ class Search:
                 (folder / "finding.txt").write_text(told, encoding="utf-8", errors="backslashreplace")
                 after = time.monotonic() - self._started
                 self._tell(Found(Finding(name, "an answer or an error", told), name, after, folder, ""))
+
+    def budgets(self, name: str, number: int) -> None:
+        """A few cases with small budgets, drawn from this number."""
+
+        @seed(number)
+        @settings(_QUIET, max_examples=CASES_PER_ROUND)
+        @given(BUDGETED[name])
+        def draw(budgeted: Budgeted) -> None:
+            if not self._is_over:
+                self._evaluate(name, budgeted)
+
+        with each_drawn_anew():
+            draw()
+
+    def _evaluate(self, name: str, budgeted: Budgeted) -> None:
+        budgeted.save(self._order.current)
+        self._tally.cases[name] += 1
+        finding = difference(budgeted)
+        kind = name, finding.kind if finding else ("", "")
+        if finding is None:
+            return
+        self._alike[kind] += 1
+        if self._alike[kind] <= MOST_ALIKE:
+            after = time.monotonic() - self._started
+
+            def is_shown(case: FuzzCase) -> bool:
+                found = difference(replace(budgeted, case=case))
+                return found is not None and found.kind == finding.kind
+
+            budgeted = replace(budgeted, case=shrunk(budgeted.case, is_shown, SHRINK_SECONDS))
+            self._keep(difference(budgeted) or finding, name, after, budgeted)
 
     def burden(self, name: str, number: int) -> None:
         """A few hostile cases, drawn from this number."""
@@ -227,7 +261,7 @@ class Search:
         finding = check(case).finding or finding
         self._keep(finding, name, after, case)
 
-    def _keep(self, finding: Finding, name: str, after: float, case: FuzzCase | Hostile) -> None:
+    def _keep(self, finding: Finding, name: str, after: float, case: FuzzCase | Budgeted | Hostile) -> None:
         """Save the case and tell of it."""
         digest = hashlib.blake2b(str(case).encode(), digest_size=4).hexdigest()
         folder = self._order.folder / f"found-{digest}"
