@@ -31,10 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.case is not None:
         return repeat(options.case)
     known = [*FIELDS, *PROBES, *BUDGETED, *HOSTILE]
-    fields = [name for name in known if not options.only or any(part in name for part in options.only)]
+    fields = [
+        name
+        for name in known
+        if (not options.only or any(part in name for part in options.only))
+        and not any(part in name for part in options.skip)
+    ]
     if not fields:
         print(
-            f"--only {' '.join(options.only)}: no field; expected part of one of: {'; '.join(known)}",
+            f"--only {' '.join(options.only)} --skip {' '.join(options.skip)}: no field is left; there are: "
+            f"{'; '.join(known)}",
             file=sys.stderr,
         )
         return 2
@@ -54,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="of an earlier search, to see its cases again")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--only", nargs="+", default=[], metavar="FIELD", help="fields whose name has one of these")
+    parser.add_argument("--skip", nargs="+", default=[], metavar="FIELD", help="no fields whose name has one of these")
     parser.add_argument("--without", nargs="+", default=[], metavar="CONSTRUCT", help="leave out what has one of these")
     parser.add_argument("--case", type=Path, metavar="FOLDER", help="look at a saved case again")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where findings are saved")
