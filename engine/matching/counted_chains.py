@@ -14,7 +14,7 @@ from engine.language import ast
 from engine.matching.postponed_context import Context, Neighbourhood
 from engine.plan.chain_form import ChainForm
 
-_STEPS_PER_BUDGET = 100
+STEPS_PER_BUDGET = 100
 """Steps of chains that cost about one of the work budget's: nodes of a tree, comparisons of two numbers."""
 
 _MOST_LAYERED = 8_000_000
@@ -54,7 +54,7 @@ class CountedChains:
         self.n_work = 0
         self._links = links
         self._threshold = threshold
-        self._budget = work_budget * _STEPS_PER_BUDGET
+        self._budget = work_budget * STEPS_PER_BUDGET
         self._with_used = with_used
         self._one_pass = form.ordered and not (form.reads_start and form.kleene)
 
@@ -138,4 +138,4 @@ class CountedChains:
         return self.context.plan.ties is not ast.Ties.STRICT
 
 
-__all__ = ["ChainCount", "CountedChains"]
+__all__ = ["STEPS_PER_BUDGET", "ChainCount", "CountedChains"]

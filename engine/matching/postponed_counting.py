@@ -12,7 +12,7 @@ from engine.events import BoolArray, Int64Array
 from engine.kernels.ordering import order_is_certain
 from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
-from engine.matching.counted_chains import ChainCount, CountedChains
+from engine.matching.counted_chains import STEPS_PER_BUDGET, ChainCount, CountedChains
 from engine.matching.postponed_context import Context, Neighbourhood, refused_skew
 from engine.matching.postponed_listing import LISTING_TIMES, PER_CANDIDATE, PER_PAIR, Pair
 from engine.matching.work import WorkAccount
@@ -28,6 +28,9 @@ _PAIRS_TOGETHER = 65_536
 
 _COUNTING_TIMES = 60
 """Steps of listing in the time of one that looks for prefixes that are alike; a pair may overdraw the account by it."""
+
+_CHAIN_STEPS_PER_STEP = STEPS_PER_BUDGET // LISTING_TIMES
+"""Steps of chains in the time of one of listing."""
 
 _COMPARED_PER_STEP = 4
 """Candidates of a pair are compared with each other before they are counted: so many in the time of a step."""
@@ -78,7 +81,11 @@ class Counting:
     @property
     def n_work(self) -> int:
         """Steps of all searches so far."""
-        return self._n_work + (0 if self._chains is None else self._chains.n_work)
+        return self._n_work + self._n_chain_steps
+
+    @property
+    def _n_chain_steps(self) -> int:
+        return 0 if self._chains is None else self._chains.n_work
 
     def of_pairs(self, pairs: Int64Array, most: int) -> Iterator[tuple[int, Counted]]:
         """The first `most` of these pairs, int64 (n, 3), by last event, that have matches, each with its number.
@@ -165,11 +172,12 @@ class Counting:
 
         A pair whose work ends before its first match is found counts in `n_unfinished`.
         """
-        before = self.n_work
+        before, chains_before = self._n_work, self._n_chain_steps
         near = self.context.neighbourhood(*pair)
         counted = self._of_neighbourhood(near)
         n_around = len(near.candidates) + len(near.negated)
-        spent = _COUNTING_TIMES * (self.n_work - before) + PER_CANDIDATE * n_around + PER_PAIR
+        spent = _COUNTING_TIMES * (self._n_work - before) + PER_CANDIDATE * n_around + PER_PAIR
+        spent += (self._n_chain_steps - chains_before) // _CHAIN_STEPS_PER_STEP
         spent += self._n_compared // _COMPARED_PER_STEP
         self._n_compared = 0
         self._account.settle(spent)
