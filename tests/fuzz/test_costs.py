@@ -45,6 +45,13 @@ def test_a_match_of_one_event_costs_one_event() -> None:
     assert (cost.n_rows, cost.is_cut) == (10_000, False)
 
 
+def test_a_search_that_is_stopped_when_it_has_hardly_begun_is_told() -> None:
+    stopped = Cost(seconds=0.05, mib=100, n_rows=0, is_cut=True, is_stopped=True)
+    assert over(stopped) == "stopped early"
+    assert over(replace(stopped, seconds=0.5)) is None
+    assert over(replace(stopped, is_stopped=False)) is None  # LIMIT ends it as early as it likes
+
+
 @pytest.mark.parametrize("name", BUDGETED)
 def test_what_small_budgets_leave_out_is_told_and_the_same_for_every_division(name: str) -> None:
     @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))

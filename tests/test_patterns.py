@@ -1,0 +1,193 @@
+"""Every regular expression takes time in proportion to what it reads, whoever wrote that.
+
+For each repetition of each pattern texts are made that go through it again and again and then fail. At the length of
+the longest line that is read, a pattern that is quadratic takes minutes: the limit is no timing, but tells it from one
+that takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import multiprocessing
+import re
+import resource
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from re import _constants as codes  # type: ignore[attr-defined]  # the way in which Python itself reads a pattern
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+import pytest
+
+from collectors.daemon_log import NAME_PATTERN
+from collectors.log_tail import MAX_LINE_BYTES
+from collectors.path_layout import PathLayout
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("app", "collectors", "dashboard", "engine", "spark_jobs")
+LIMIT_S = 8
+"""Of processor time for one pattern and way of using it: a hundred times what a linear one takes for all its texts."""
+USES = ("match", "fullmatch", "search", "sub", "finditer", "findall", "split")
+PROBES = "aA0 .:/_-#(){}[]<>=,;'\"\\!@*`\n\x00"
+MOST = 1_000
+"""A repetition that ends before has no room to be slow."""
+
+Use = tuple[str, "re.Pattern[Any]", str]
+
+
+def uses() -> Iterator[Use]:
+    """Place, pattern and method of each use of a pattern, and of those that are put together from options."""
+    methods: defaultdict[str, set[str]] = defaultdict(set)
+    places: list[tuple[str, str]] = []
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner, method = node.func.value, node.func.attr
+            if isinstance(owner, ast.Name) and owner.id == "re" and method in USES:
+                if isinstance(node.args[0], ast.Constant):  # else an operator's own
+                    yield f"{module}:{node.lineno}", re.compile(node.args[0].value), method
+            elif isinstance(owner, ast.Name) and method in USES:
+                methods[owner.id].add(method)
+        for statement in tree.body:
+            value = getattr(statement, "value", None)
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == "re.compile":
+                assert isinstance(statement, ast.Assign | ast.AnnAssign)
+                (name,) = [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
+                assert isinstance(name, ast.Name)
+                places.append((module, name.id))
+    for module, constant in places:
+        for method in sorted(methods[constant]):
+            yield f"{module}.{constant}", getattr(importlib.import_module(module), constant), method
+    yield "daemon_log.name_pattern", re.compile(NAME_PATTERN), "fullmatch"
+    yield (
+        "path_layout",
+        PathLayout.of("{host}/{user}/{application}/{container}/{role}", frozenset()).pattern,
+        "fullmatch",
+    )
+
+
+# -------------------------------------------------------------------- texts
+
+
+def fits(items: Any, character: str) -> bool:
+    """Whether a character class has this one."""
+    pattern = parser.State()
+    compiled = parser.SubPattern(pattern, [(codes.IN, items)])
+    return re._compiler.compile(compiled).match(character) is not None  # type: ignore[attr-defined]
+
+
+def members(items: Any) -> str:
+    """Some characters of a class, of different kinds."""
+    return "".join(character for character in PROBES if fits(items, character)) or "\u00e9"
+
+
+def shortest(parts: Any) -> str:
+    """A text that these parts of a pattern match, for want of better the shortest."""
+    return "".join(map(_shortest_of, parts))
+
+
+def _shortest_of(part: tuple[Any, Any]) -> str:
+    code, what = part
+    if code is codes.LITERAL:
+        return chr(what)
+    if code is codes.NOT_LITERAL:
+        return next(character for character in PROBES if ord(character) != what)
+    if code is codes.IN:
+        return members(what)[0]
+    if code is codes.ANY:
+        return "a"
+    if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
+        return shortest(what[2]) * what[0]
+    if code is codes.SUBPATTERN:
+        return shortest(what[3])
+    if code is codes.ATOMIC_GROUP:
+        return shortest(what)
+    if code is codes.BRANCH:
+        return shortest(what[1][0])
+    return ""  # places between characters, and what is looked at ahead
+
+
+def repeated(parts: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    """For each repetition without a near end what comes before it and what it repeats."""
+    for part in parts:
+        code, what = part
+        if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
+            _, most, body = what
+            if most >= MOST:
+                yield from ((before, once) for once in once_each(body))
+            yield from repeated(body, before)
+        elif code is codes.SUBPATTERN:
+            yield from repeated(what[3], before)
+        elif code is codes.ATOMIC_GROUP:
+            yield from repeated(what, before)
+        elif code is codes.BRANCH:
+            for branch in what[1]:
+                yield from repeated(branch, before)
+        before += _shortest_of(part)
+
+
+def once_each(body: Any) -> Iterator[str]:
+    """Texts that a repeated part matches once."""
+    if len(body) == 1 and body[0][0] is codes.IN:
+        yield from members(body[0][1])
+    elif len(body) == 1 and body[0][0] is codes.ANY:
+        yield from "a "
+    elif len(body) == 1 and body[0][0] is codes.BRANCH:
+        for branch in body[0][1][1]:
+            yield from once_each(branch)
+    elif len(body) == 1 and body[0][0] is codes.SUBPATTERN:
+        yield from once_each(body[0][1][3])
+    yield shortest(body)
+
+
+def hostile(pattern: re.Pattern[Any]) -> Iterator[str]:
+    """Texts of the greatest length that go through a repetition, or come to one again and again, and then fail."""
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    parsed = parser.parse(text, pattern.flags & ~re.UNICODE)
+    seen = {(before, once) for before, once in repeated(parsed) if once}
+    for before, once in sorted(seen):
+        for start, pump in ((before, once), ("", before + once), ("", (before or once)[:-1] or once)):
+            whole = start + pump * ((MAX_LINE_BYTES - len(start)) // len(pump))
+            yield from (whole, whole + "\x00", whole + "\n\x00")
+
+
+# -------------------------------------------------------------------- search
+
+
+def _go_through(pattern: re.Pattern[Any], method: str, texts: Sequence[str]) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
+    for text in texts:
+        given: Any = text if isinstance(pattern.pattern, str) else text.encode("utf-8", "replace")
+        if method == "sub":
+            pattern.sub(type(given)(), given)
+        elif method == "finditer":
+            for _ in pattern.finditer(given):
+                pass
+        else:
+            getattr(pattern, method)(given)
+
+
+def is_linear(pattern: re.Pattern[Any], method: str) -> bool:
+    process = multiprocessing.get_context("fork").Process(
+        target=_go_through, args=(pattern, method, list(hostile(pattern)))
+    )
+    process.start()
+    process.join()
+    return process.exitcode == 0
+
+
+@pytest.mark.parametrize(("pattern", "method"), [pytest.param(p, m, id=f"{place} {m}") for place, p, m in uses()])
+def test_time_grows_with_the_length_of_the_text(pattern: re.Pattern[Any], method: str) -> None:
+    assert is_linear(pattern, method)
+
+
+def test_patterns_that_are_not_linear_are_told() -> None:
+    assert is_linear(re.compile("a+b"), "match")
+    assert not is_linear(re.compile("a+b"), "search")
+    assert not is_linear(re.compile("(?:a|b|ab)+c"), "match")
+    assert not is_linear(re.compile(r"Container \[(\d+)\] is (.*?) limits"), "search")
