@@ -26,7 +26,7 @@ _ID_NAMES = ("id", "event_id")
 _CARRIED = ("clock_id", "weights", "skew_ms", "source_rank", "source_seq", "origin", "raw")
 _ENDS = {"source_rank": 2**31, "source_seq": 2**63, "skew_ms": MAX_EXACT_INT}
 _INT = re.compile(r"[+-]?[0-9]{1,400}")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE)
+_FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,15 @@ NAME_PATTERN = r".*?(?:resourcemanager(?:-(?P<master>.+?))?|nodemanager-(?P<host
 LOST = re.compile(r"(\S+):\d+ Node Transitioned from (\w+) to LOST")
 EXPIRED = re.compile(r"Expired:(\S+):\d+ (Timed out .*)")
 UNHEALTHY = re.compile(r"Node (\S+):\d+ reported UNHEALTHY with details: ?(.*)")
-LIMIT = re.compile(rf"Container \[pid=\d+,containerID=(?P<id>{CONTAINER.pattern})\] is (?P<why>running .*? limits?)\b")
+LIMIT = re.compile(
+    rf"Container \[pid=\d+,containerID=(?P<id>{CONTAINER.pattern})\] is (?P<why>running .{{0,200}}? limits?)\b"
+)
 OUT_OF_MEMORY = re.compile(
     rf"[Cc]ontainer (?P<id>{CONTAINER.pattern}) (?:was )?(?P<why>killed by elastic cgroups OOM handler.*)"
 )
 KILLING = re.compile(rf"Container (?P<id>{CONTAINER.pattern}) transitioned from (?P<why>\w+ to KILLING)")
 
-MEMORY = re.compile(r"\b(physical|virtual)\b.* memory limit|\bcgroups OOM\b", re.IGNORECASE)
+MEMORY = re.compile(r"\b(physical|virtual)\b.{0,200}? memory limit|\bcgroups OOM\b", re.IGNORECASE)
 
 RELEVANT = (b"to LOST", b"Expired:", b"UNHEALTHY", b"containerID=", b"to KILLING", b"OOM handler")
 """A line without one of these needs no parsing."""

@@ -16,11 +16,11 @@ from collectors.lifecycle import clean_text
 MAX_RECORD_LINES = 10_000
 MAX_RECORD_BYTES = 1 << 24
 
-PART = re.compile(rb"\f?!!FILE=(.*)!!\s*$")
-"""Between two files of a stream; a file without a line end has it on its last line."""
+PART_BEGINS, PART_ENDS = b"!!FILE=", b"!!"
+"""Around a name between two files of a stream; a file without a line end has it on its last line."""
 BEGIN = re.compile(rb'(Meta|Job|Task|MapAttempt|ReduceAttempt) [A-Z_]+="')
-ESCAPED_PAIR = re.compile(r'(\w+)="([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
-PLAIN_PAIR = re.compile(r'(\w+)="([^"]*)"')
+ESCAPED_PAIR = re.compile(r'\b(\w+)="([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
+PLAIN_PAIR = re.compile(r'\b(\w+)="([^"]*)"')
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 _NAME = r"\(((?:[^()\\]|\\.)*)\)"
@@ -98,12 +98,13 @@ class RecordReader:
     def take(self, line: bytes) -> Iterator[Item]:
         """The items that end with this line (without its line feed)."""
         self.line += 1
-        part = PART.search(line)
-        if part is not None:
-            if part.start():
-                yield from self._take(line[: part.start()])
+        before, begins, rest = line.partition(PART_BEGINS)
+        rest = rest.rstrip()
+        if begins and rest.endswith(PART_ENDS):
+            if before := before.removesuffix(b"\f"):
+                yield from self._take(before)
             yield from self._give_up("it ends in the middle of a record")
-            name = clean_text(unquote(part[1].decode("utf-8", "replace")))
+            name = clean_text(unquote(rest.removesuffix(PART_ENDS).decode("utf-8", "replace")))
             self._escaped, self._in_history = False, False
             self._other_file = name.endswith(".xml")
             yield PartBegins(name)

@@ -14,7 +14,7 @@ from collectors.lifecycle import EventRows
 from collectors.rest_documents import AppFacts
 
 _MOMENT = re.compile(r"^\[[^\]]*\]\s*")
-_DETAILS = re.compile(r"\s*(?:Details\s*:.*)?$", re.DOTALL)
+_DETAILS = re.compile(r"Details\s*:.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

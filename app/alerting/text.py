@@ -17,7 +17,7 @@ MAX_SUMMARY_CHARS = 1_000
 _BRACES = re.compile(r"\{([A-Za-z0-9_.:]+)\}")
 _FORMATS: dict[str, Callable[[float], str]] = {"duration": format_duration, "size": format_size, "time": format_time}
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$")
+_HEADING = re.compile(r"#{1,6}[ \t]+(?=[^ \t])(.*)")
 
 
 def fill(template: str, values: Mapping[str, object], max_chars: int = MAX_SUMMARY_CHARS) -> str:
@@ -137,7 +137,7 @@ def runbook_sections(markdown: str) -> dict[str, str]:
     for line in markdown.splitlines():
         heading = _HEADING.match(line)
         if heading:
-            current = sections.setdefault(heading[1].strip("`"), [])
+            current = sections.setdefault(heading[1].rstrip(" \t#").strip("`"), [])
         elif current is not None:
             current.append(line)
     return {name: "\n".join(lines).strip() for name, lines in sections.items()}
