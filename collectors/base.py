@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -12,6 +14,10 @@ _T = TypeVar("_T")
 
 MAX_MESSAGE_CHARS = 500
 """Longest problem message: names and values in it come from files, which may hold anything."""
+MAX_OF_FILE, MAX_OF_POLL = 50, 500
+"""Problems of one file, and of one poll, that are told one by one."""
+MORE = "more_problems"
+_LINE = re.compile(r":\d+$")
 
 
 class CollectorError(Exception):
@@ -91,14 +97,20 @@ class Collector(Protocol):
 class ProblemLog:
     """Collects the problems of a poll and lets each distinct one through once.
 
-    The memory of what was reported is bounded: the oldest half is forgotten beyond `max_remembered`, so that a source
-    that invents new problems for ever repeats some rather than fills the memory.
+    What one file, and one poll, may tell is bounded, whatever is written there: problems beyond that are counted, and
+    told as one of kind MORE, at the file or, where they are of many places, at the source. The memory of what was
+    reported is bounded, too: the oldest half is forgotten beyond `max_remembered`, so that a source that invents new
+    problems for ever repeats some rather than fills the memory.
     """
 
     source: str
     max_remembered: int = 10_000
-    _reported: dict[Hashable, None] = field(default_factory=dict)
+    _reported: dict[Hashable, str] = field(default_factory=dict)
+    """By key the file that it was reported of."""
+    _n_of_file: Counter[str] = field(default_factory=Counter)
     _pending: list[Problem] = field(default_factory=list)
+    _left_out: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By file, or source, how many since the last call of `drain`, and what the first of them says."""
 
     def report(self, place: str, kind: str, message: str, *, key: Hashable = None) -> None:
         """Report once per `key` (default: place and kind)."""
@@ -107,17 +119,39 @@ class ProblemLog:
             return
         if len(self._reported) >= self.max_remembered:
             for old in list(self._reported)[: self.max_remembered // 2]:
-                del self._reported[old]
-        self._reported[key] = None
-        self._pending.append(Problem(self.source, printable(place), kind, printable(message)))
+                self.forget(old)
+        file = _LINE.sub("", place)
+        self._reported[key] = file
+        self._n_of_file[file] += 1
+        if self._n_of_file[file] > MAX_OF_FILE:
+            self._leave_out(file, message)
+        elif len(self._pending) >= MAX_OF_POLL:
+            self._leave_out(self.source, f"{place}: {message}")
+        else:
+            self._pending.append(Problem(self.source, printable(place), kind, printable(message)))
+
+    def _leave_out(self, place: str, message: str) -> None:
+        if place not in self._left_out and len(self._left_out) >= MAX_OF_FILE:
+            place = self.source
+        n, first = self._left_out.get(place, (0, message))
+        self._left_out[place] = n + 1, first
 
     def forget(self, key: Hashable) -> None:
         """Let a problem with this key be reported again (its episode is over)."""
-        self._reported.pop(key, None)
+        file = self._reported.pop(key, None)
+        if file is not None:
+            self._n_of_file[file] -= 1
+            if not self._n_of_file[file]:
+                del self._n_of_file[file]
 
     def drain(self) -> tuple[Problem, ...]:
         """The problems since the last call."""
-        drained, self._pending = tuple(self._pending), []
+        more = (
+            Problem(self.source, printable(place), MORE, printable(f"{n} further problem(s), the first: {first}"))
+            for place, (n, first) in self._left_out.items()
+        )
+        drained = *self._pending, *more
+        self._pending, self._left_out = [], {}
         return drained
 
 
