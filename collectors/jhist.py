@@ -19,7 +19,7 @@ from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, 
 
 MAX_HEADER_BYTES = 1 << 16
 MAX_HEADER_LINES = 100
-MAX_RECORD_BYTES = 1 << 26
+MAX_RECORD_BYTES = 1 << 23
 MAX_BAD_RECORDS_TOLD = 20
 """Of one file, each with its line; further ones are counted."""
 
@@ -109,7 +109,7 @@ class JhistParser:
         if self._in_header and len(self._tail) > MAX_HEADER_BYTES:
             self._refuse("not_jhist", "no 'Avro-Json' line at its start")
         elif len(self._tail) > MAX_RECORD_BYTES:
-            self._report("oversized_record", f"a line longer than {MAX_RECORD_BYTES} bytes; it is skipped")
+            self._report_oversized(self._line + 1)
             self._tail, self._skipping = b"", True
 
     def settle(self) -> None:
@@ -154,6 +154,9 @@ class JhistParser:
         self._line += 1
         if self._skipping:
             self._skipping = False
+            return
+        if len(line) > MAX_RECORD_BYTES:
+            self._report_oversized(self._line)
             return
         stripped = line.strip()
         if not stripped:
@@ -350,6 +353,10 @@ class JhistParser:
                 return
         place = f"{self.place}:{self._line}" if line else self.place
         self._problems.report(place, kind, message)
+
+    def _report_oversized(self, line: int) -> None:
+        message = f"a line longer than {MAX_RECORD_BYTES >> 20} MiB; it is skipped"
+        self._problems.report(f"{self.place}:{line}", "oversized_record", message)
 
     def _refuse(self, kind: str, message: str) -> None:
         self.refused = True

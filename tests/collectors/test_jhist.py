@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -44,6 +45,20 @@ def test_whole_history() -> None:
     assert {row["source_rank"] for row in rows} == {3}
     assert {row["clock_id"] for row in rows} == {"host:node1"}
     assert all(row["t_lo_ms"] == row["t_hi_ms"] for row in rows)
+
+
+@pytest.mark.parametrize("chunk", [0, 1 << 16])
+def test_a_record_as_long_as_a_disk_is_not_taken_into_memory(chunk: int) -> None:
+    """Whatever it is made of: objects of JSON take twenty times its length."""
+    long = b'{"type":[' + b"{}," * 10_000_000 + b"{}]}"
+    data = h.whole_history().replace(b"\n\n", b"\n\n" + long + b"\n", 1)
+    tracemalloc.start()
+    try:
+        parser, rows, problems = parse(data, chunk=chunk)
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+    assert (kinds(problems), len(rows), parser.finished) == (["oversized_record"], 9, True)
 
 
 def test_job_attributes() -> None:
