@@ -22,6 +22,7 @@ from app.histories import FreshMatcher, HistoryReplay, judgeable_types
 from app.intake import Intake, IntakeQueue
 from app.ordering import Order
 from app.pipeline import Matcher, Pipeline
+from app.private import private_folder
 from app.queries import Loaded, load_queries
 from app.recent import RecentEvents, longest_windows
 from app.settings import Settings
@@ -80,7 +81,7 @@ def open_configured_store(settings: Settings, *, durable: bool = True) -> Store:
     """The store of the settings, and its folder when there is none; raises StoreError."""
     directory = settings.store.directory
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        private_folder(directory)
     except OSError as error:
         found = f"store.directory: {directory} cannot be made: {error.strerror}"
         raise StoreError(f"{found}; expected a folder that can be written") from error

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from app.errors import CheckpointError
+from app.private import PRIVATE
 from app.store.models import CheckpointRow
 
 VERSION = 2
@@ -65,7 +66,8 @@ class CheckpointFolder:
         """Write what is not there yet; returns the row that makes it current once its transaction commits."""
         name = f"checkpoint-{checkpoint.number:012d}.arrow"
         try:
-            self._folder.mkdir(exist_ok=True)  # its parent, the store, is never made anew: it may have been moved away
+            # Its parent, the store, is never made anew: it may have been moved away.
+            self._folder.mkdir(PRIVATE, exist_ok=True)
             digests = self._write_lasting(checkpoint.lasting)
             data = _pack(checkpoint, digests)
             _write_atomically(self._folder / name, data, durable=self._durable)

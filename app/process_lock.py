@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from app.errors import AppError
+from app.private import private_folder
 
 
 @contextmanager
@@ -15,7 +16,7 @@ def only_process(directory: Path, key: str = "store.directory") -> Iterator[None
     """Hold the folder's lock: two processes on one store would undo each other's checkpoints. Raises AppError."""
     with ExitStack() as held:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            private_folder(directory)
             file = held.enter_context((directory / "lock").open("w"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

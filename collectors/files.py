@@ -68,8 +68,11 @@ def walk(
                 if len(below) < max_depth:
                     folders.append((entry.path, below))
                 continue
-            if wanted(below) and (found := _regular(entry, below, problems)) is not None:
-                yield found
+            if wanted(below):
+                if (found := _regular(entry, below, problems)) is not None:
+                    yield found
+            elif "\n" in entry.name and wanted((*parts, entry.name.replace("\n", " "))):
+                problems.report(entry.path, "bad_name", "a line feed in its name; the file is not read: rename it")
         pending.extend(reversed(folders))
 
 

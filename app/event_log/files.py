@@ -65,14 +65,15 @@ class Listing:
 def list_folder(folder: Path) -> Listing:
     """An absent folder is empty; raises OSError when it cannot be read."""
     try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208  # names are all that is needed
+        with os.scandir(folder) as entries:
+            found = sorted((entry.name, entry.is_file()) for entry in entries)
     except FileNotFoundError:
-        names = []
+        found = []
     files: list[LogFile] = []
     parts: list[str] = []
     foreign: list[str] = []
-    for name in names:
-        file = LogFile.parse(name)
+    for name, is_file in found:
+        file = LogFile.parse(name) if is_file else None  # who opens a pipe waits for ever
         if file is not None:
             files.append(file)
         else:

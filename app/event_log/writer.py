@@ -21,6 +21,7 @@ from app.event_log import layout
 from app.event_log.duplicates import without_copies
 from app.event_log.files import HISTORY, LIVE, PART, LogFile, list_folder, sync_folder, uncovered
 from app.event_log.layout import DATA_ERRORS, LayoutError
+from app.private import PRIVATE
 from app.settings import Retention
 from app.store.writer import NewProblem
 from engine.events import EventBatch
@@ -62,7 +63,8 @@ class EventLog:
         """Go on after step `number` of an epoch; what a process that died left of later steps goes."""
         self._epoch, self._number = epoch, number
         try:
-            self._folder.mkdir(exist_ok=True)  # its parent, the store, may have been moved away: it is not made anew
+            # Its parent, the store, may have been moved away: it is not made anew.
+            self._folder.mkdir(PRIVATE, exist_ok=True)
             listing = list_folder(self._folder)
             for name in listing.parts:
                 (self._folder / name).unlink(missing_ok=True)

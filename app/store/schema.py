@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import StoreError
+from app.private import private_folder
 from app.store.models import Base
 from app.store.sqlite_file import guard_file
 
@@ -32,11 +33,11 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # ValueError: a port that is no number
         raise StoreError(
             "store.url: not a database URL; expected e.g. sqlite:////var/lib/clustercep/store.db"
         ) from None
-    shown = parsed.render_as_string(hide_password=True)
+    shown = parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
     engine: Engine | None = None
     try:
         if parsed.get_backend_name() == "sqlite" and make:
@@ -97,7 +98,7 @@ def _is_current(engine: Engine) -> bool:
 
 def _make_folder(url: URL) -> None:
     if (path := _file_of(url)) is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
 
 
 def _file_of(url: URL) -> Path | None:

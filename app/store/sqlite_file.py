@@ -6,7 +6,9 @@ connection; the write-ahead log beside it would then belong to neither. Here the
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ def guard_file(engine: Engine, path: Path, *, make: bool = True) -> None:
                 f"there is no database file {path}; check store.directory and store.url, "
                 "or start 'clustercep run', which makes it"
             )
+        with suppress(OSError):  # SQLite says what is wrong
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # what it puts beside the file is as private
 
     def connected(_connection: Any, entry: ConnectionPoolEntry) -> None:
         nonlocal known

@@ -344,6 +344,14 @@ def test_foreign_files_are_told_and_left_alone(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 2
 
 
+def test_a_pipe_with_the_name_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LogFile("live", E1, 1, 1).name)
+    log = started(tmp_path, E1, 1)
+    log.tidy(1, 1, KEEP)
+    assert [p.kind for p in log.problems()] == ["foreign"]
+    assert len(EventLogReader(tmp_path, lambda: {E1: 1}).read()) == 0
+
+
 def test_retention_by_age_and_by_size(tmp_path: Path) -> None:
     log = started(tmp_path)
     for number in range(1, 6):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -63,3 +64,16 @@ def test_a_store_in_memory_has_no_file() -> None:
     with open_store("sqlite://") as store:
         keep(store, "here")
         assert places(store) == {"here"}
+
+
+def test_what_a_store_makes_is_its_users_own(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with open_store(f"sqlite:///{tmp_path / 'data' / 'store.db'}") as store:
+            keep(store, "here")
+            made = [tmp_path / "data", *(tmp_path / "data").iterdir()]
+            assert {path.name: path.stat().st_mode & 0o077 for path in made} == dict.fromkeys(
+                ["data", "store.db", "store.db-shm", "store.db-wal"], 0
+            )
+    finally:
+        os.umask(before)

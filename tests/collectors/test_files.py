@@ -1,5 +1,6 @@
 """Walking folders that change meanwhile."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -17,3 +18,13 @@ def test_a_folder_that_is_removed_meanwhile_is_no_problem(tmp_path: Path) -> Non
     shutil.rmtree(tmp_path / "b")
     assert list(found) == []
     assert problems.drain() == ()
+
+
+def test_a_name_with_a_line_feed_is_told(tmp_path: Path) -> None:
+    for name in ("a.log", "b\nc.log", "d\ne.txt"):
+        (tmp_path / name).write_text("line\n")
+    problems = ProblemLog("test")
+    found = walk(tmp_path, problems, lambda parts: re.fullmatch(r".*\.log", parts[-1]) is not None)
+    assert [file.parts for file in found] == [("a.log",)]
+    (problem,) = problems.drain()
+    assert (problem.place, problem.kind) == (f"{tmp_path}/b\\nc.log", "bad_name")
