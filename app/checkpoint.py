@@ -32,6 +32,7 @@ _CONTAINER = pa.schema(
     [pa.field("name", pa.string(), nullable=False), pa.field("stream", pa.large_binary(), nullable=False)]
 )
 _FILE_NAME = re.compile(r"(checkpoint-[0-9]{12}|lasting-[0-9a-f]{64})\.arrow(\.part)?")
+_FIRST = f"checkpoint-{1:012d}.arrow"
 _REMEDY = "remove the row with 'clustercep run --forget-position' to start afresh"
 
 
@@ -105,14 +106,37 @@ class CheckpointFolder:
         self._named[row.number] = frozenset((row.file, *map(_lasting_name, digests.values())))
         return Checkpoint(row.number, tables, state, lasting)
 
+    def refuse_without_row(self) -> None:
+        """For a store that knows no checkpoint; raises CheckpointError where one went with another database.
+
+        The file of a first step is there when a process died in it: nothing had been told by then.
+        """
+        later = [path for path in self._files() if path.name > _FIRST and path.match("checkpoint-*.arrow")]
+        if later:
+            raise CheckpointError(
+                f"{max(later)} is of a database that is not there: the store knows no checkpoint. Put the database "
+                "back; or start afresh with 'clustercep run --forget-position': what sources still have is read "
+                "again, and alerts that were told before are told again"
+            )
+
+    def forget(self) -> None:
+        """Remove all checkpoints, once their store names none of them."""
+        for path in self._files():
+            path.unlink(missing_ok=True)
+        self._named = {}
+
+    def _files(self) -> list[Path]:
+        there = self._folder.iterdir() if self._folder.is_dir() else ()
+        return [path for path in there if _FILE_NAME.fullmatch(path.name)]
+
     def tidy(self, current: int) -> None:
         """Remove the files that the current checkpoint, which was written or read here, does not name."""
         named = self._named.get(current)
-        if named is None or not self._folder.is_dir():
+        if named is None:
             return
         self._named = {current: named}
-        for path in self._folder.iterdir():
-            if _FILE_NAME.fullmatch(path.name) and path.name not in named:
+        for path in self._files():
+            if path.name not in named:
                 path.unlink(missing_ok=True)
 
     def _write_lasting(self, tables: Mapping[str, pa.Table]) -> dict[str, str]:

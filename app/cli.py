@@ -91,16 +91,18 @@ def run(
 ) -> None:
     """Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again."""
     from app.asked import asked_by_signals
-    from app.assembly import LIVE_PIPELINE, open_configured_store
+    from app.assembly import LIVE_PIPELINE, checkpoint_folder, open_configured_store
     from app.check import check_all
+    from app.checkpoint import CheckpointFolder
     from app.process_lock import only_process
     from app.supervisor import run as run_live
 
     settings = settings_of(config)
     if forget_position:
-        lock = only_process(settings.store.directory)
-        with lock, open_configured_store(settings) as store, store.transaction() as writer:
-            writer.forget_checkpoint(LIVE_PIPELINE)
+        with only_process(settings.store.directory), open_configured_store(settings) as store:
+            with store.transaction() as writer:
+                writer.forget_checkpoint(LIVE_PIPELINE)
+            CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE).forget()
     with asked_by_signals() as asked:
         if not run_live(settings, SystemClock(), asked, lambda: check_all(config)):
             os._exit(0)  # the step that hangs is made again after the next start

@@ -184,6 +184,8 @@ class Pipeline:
         """
         self.sources.restore(self.store.source_status())
         row = self.store.checkpoint(self.checkpoints.pipeline)
+        if row is None:
+            self.checkpoints.refuse_without_row()
         self.epoch = secrets.token_hex(8) if row is None else row.epoch
         if self.event_log is not None:
             self.event_log.begin(self.epoch, 0 if row is None else row.number)

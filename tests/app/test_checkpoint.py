@@ -43,6 +43,22 @@ def stamps(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in folder.glob("lasting-*")}
 
 
+def test_checkpoints_of_another_database_are_refused_until_they_are_forgotten(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "live", durable=True)
+    folder.refuse_without_row()
+    folder.write(of(1, {"a": table(1)}), 0)
+    folder.refuse_without_row()  # a process died in its first step
+    folder.write(of(2, {"a": table(1)}), 0)
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint-000000000002\.arrow is of a database that is not there.*--forg"
+    ):
+        CheckpointFolder(tmp_path, "live").refuse_without_row()
+    folder.forget()
+    assert list(tmp_path.iterdir()) == []
+    CheckpointFolder(tmp_path / "none", "live").forget()
+    folder.refuse_without_row()
+
+
 def test_a_lasting_table_is_written_once(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path, "live", durable=True)
     first, second = table(1, 2), table(3)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from app.alerting.operations import acknowledge
+from app.checkpoint import CheckpointFolder
 from app.errors import CheckpointError, StoreError
 from app.histories import judgeable_types
 from app.store import Store, open_store
@@ -360,6 +361,7 @@ def test_forgetting_the_position_begins_another_epoch(store: Store, tmp_path: Pa
     before = logged(store, tmp_path)
     with store.transaction() as writer:
         writer.forget_checkpoint("live")
+    CheckpointFolder(tmp_path, "live").forget()
     assert logged(store, tmp_path) == before == ["t-start", "t-end"]
     later = [Script("yarn_rest", [*task("t", 5, 20), *task("u", 105, 120)])]
     process = start(store, tmp_path, later, now_ms=100)
