@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.automaton_edges import end_in, follow, is_free, passes_having, put
+from engine.kernels.automaton_edges import end_in, first_since, follow, is_free, passes_having, put
 from engine.kernels.automaton_found import emit, partition_of_match, with_more_events
 from engine.kernels.automaton_search import STEPS_PER_EVENT, allowance_at, settle
 from engine.kernels.automaton_tables import (
@@ -39,6 +39,10 @@ ROW, EDGE, PARENT = 0, 1, 2
 
 # Places in Runs.counts.
 N_NODES, N_RUNS, FREE, N_LIVE = 0, 1, 2, 3
+
+
+_STEPS_PER_RUN = 3
+"""What it costs to begin a run."""
 
 
 class Runs(NamedTuple):
@@ -98,16 +102,23 @@ def _unroll(tables, nodes, node, chain, n):
         put(tables, chain, at, chain.edges[at], chain.rows[at])
 
 
+@leaf
+def _extended(tables, state, chain, n, edge, node, owner):
+    """The run of a chain of n events, `node` before the newest, goes on if it can; whether a match may end here."""
+    target = tables.edges[edge, TARGET]
+    new = state.counts[N_NODES]
+    state.counts[N_NODES] += 1
+    state.nodes[new, ROW], state.nodes[new, EDGE], state.nodes[new, PARENT] = chain.rows[n - 1], edge, node
+    if tables.state_edges[target + 1] > tables.state_edges[target]:
+        _new_run(state, owner, target, new, chain.rows[0])
+    return tables.state_exits[target + 1] > tables.state_exits[target]
+
+
 @kernel
 def _advanced(tables, store, state, chain, n, edge, node, owner, partition, is_told, work, found):
     """A run has followed an edge: chain of n events, `node` before the newest; False when a match has no room."""
-    row, target = chain.rows[n - 1], tables.edges[edge, TARGET]
-    new = state.counts[N_NODES]
-    state.counts[N_NODES] += 1
-    state.nodes[new, ROW], state.nodes[new, EDGE], state.nodes[new, PARENT] = row, edge, node
-    if tables.state_edges[target + 1] > tables.state_edges[target]:
-        _new_run(state, owner, target, new, chain.rows[0])
-    if not is_told:
+    target = tables.edges[edge, TARGET]
+    if not _extended(tables, state, chain, n, edge, node, owner) or not is_told:
         return True
     end = end_in(tables, store, chain, n, target)
     if end < 0 or not passes_having(tables, store, chain, n) or not is_free(
@@ -231,8 +242,12 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
                 else:
                     _free_run(state, owner, run)
                 run = following
+            # A broadcast event begins runs in all partitions: those in which its window has events are paid for, the
+            # others may have been forgotten.
+            if owner != last - 1 and work[0] >= 0 and first_since(store, owner, store.t_ms[row] - within) < row:
+                work[0] -= _STEPS_PER_RUN
             for edge in range(tables.state_edges[0], tables.state_edges[1]):
-                if store.begin[tables.edges[edge, VARIABLE], row]:
+                if (work[0] >= 0 or owner == last - 1) and store.begin[tables.edges[edge, VARIABLE], row]:
                     chain.counters[0, :] = 0
                     if follow(tables, store, chain, np.int64(0), np.int64(0), edge, row):
                         while found.rows.shape[0] - found.counts[1] < 1:

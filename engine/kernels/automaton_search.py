@@ -222,6 +222,40 @@ def _search(
         tables, store, chain, looks, last, level, states[0], partition, ranks, wanted, work, best
     )  # fmt: skip
     while level >= 0 and status == DONE:
+        asked, level = _descend(
+            tables, store, chain, looks, candidates, m, completable, following, states, edges, at, after,
+            best.state[HAS_BOUND] != 0, level, work,
+        )  # fmt: skip
+        if asked == STOPPED:
+            return STOPPED, best, chain
+        if level < 0:
+            break
+        if asked == _BOUND:
+            if key.shape[0] == 0:
+                key = np.empty(most_numbers(tables, m), np.int64)
+                least = _least_ranks(tables, store, candidates, m, ranks)
+            work[0] -= level // 8
+            if is_beyond(tables, chain, level + 1, ranks, least, at[level], best, key):
+                continue
+            level = _deeper(tables, states, edges, at, after, level)
+        status, best, chain = _ended(
+            tables, store, chain, looks, last, level, states[level], partition, ranks, wanted, work, best
+        )  # fmt: skip
+    return status, best, chain
+
+
+_BOUND, _ENDS = 3, 4
+"""What a search has come to: a chain that may come after all that is wanted, one that the last event may end."""
+
+
+@leaf
+def _descend(
+    tables, store, chain, looks, candidates, m, completable, following, states, edges, at, after, has_bound, level,
+    work,
+):  # fmt: skip
+    """Go on with the search to the next chain that asks for more than to be extended: (what it asks for, the level)."""
+    last = candidates[m - 1]
+    while level >= 0:
         state, edge = states[level], edges[level]
         if edge >= tables.state_edges[state + 1]:
             level -= 1
@@ -235,22 +269,31 @@ def _search(
         at[level] = j + 1
         work[0] -= _steps(looks[edge, 0], level + 1)
         if work[0] < 0:
-            return STOPPED, best, chain
+            return STOPPED, level
         if not follow(tables, store, chain, np.int64(0), level, edge, candidates[j]):
             continue
-        if best.state[HAS_BOUND] != 0:
-            if key.shape[0] == 0:
-                key = np.empty(most_numbers(tables, m), np.int64)
-                least = _least_ranks(tables, store, candidates, m, ranks)
-            work[0] -= level // 8
-            if is_beyond(tables, chain, level + 1, ranks, least, j + 1, best, key):
-                continue
-        level += 1
-        states[level], edges[level], at[level], after[level] = target, tables.state_edges[target], j + 1, j + 1
-        status, best, chain = _ended(
-            tables, store, chain, looks, last, level, target, partition, ranks, wanted, work, best
-        )  # fmt: skip
-    return status, best, chain
+        if has_bound:
+            return _BOUND, level
+        level = _deeper(tables, states, edges, at, after, level)
+        if chain.rows.shape[0] < level + 3:  # `_ended` makes it longer
+            return _ENDS, level
+        for end in range(tables.state_edges[target], tables.state_edges[target + 1]):
+            exits = tables.edges[end, TARGET]
+            if (
+                store.begin[tables.edges[end, VARIABLE], last]
+                and tables.state_exits[exits + 1] > tables.state_exits[exits]
+            ):
+                return _ENDS, level
+    return DONE, level
+
+
+@leaf
+def _deeper(tables, states, edges, at, after, level):
+    """The next level, where the edge of this one leads."""
+    target, here = tables.edges[edges[level], TARGET], at[level]
+    level += 1
+    states[level], edges[level], at[level], after[level] = target, tables.state_edges[target], here, here
+    return level
 
 
 @kernel
@@ -302,6 +345,10 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
                 candidates = np.empty(2 * m, np.int64)
                 following = np.empty((tables.scalars[N_POSITIVE], 2 * m + 1), np.int64)
                 gather(store, partition, earliest, last + 1, candidates)
+            work[0] -= 1 + m // LOOKS_PER_STEP
+            if work[0] < 0:
+                status = STOPPED
+                break
             m = usable(tables, store, candidates, m)
             if m == 0 or not _mark(tables, store, candidates, m, completable, following, work):
                 continue

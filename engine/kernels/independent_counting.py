@@ -131,7 +131,7 @@ def _in_closed_form(tables, own_last, roles_last, start, end, roles, chosen, use
 
 
 @inlined
-def _count_last(tables, columns, begin_ok, take_ok, t_ms, partition, before, last, n, scratch, found):
+def _count_last(tables, columns, begin_ok, take_ok, t_ms, partition, before, last, n, with_used, scratch, found):
     """Write a row for each pair that ends in `last`, from row n on; returns the next n, or what there was no room for:
     then rows from n on mean nothing."""
     members, roles, masks, chosen, used = scratch.members, scratch.roles, scratch.masks, scratch.chosen, scratch.used
@@ -188,23 +188,25 @@ def _count_last(tables, columns, begin_ok, take_ok, t_ms, partition, before, las
             return NO_ROWS
         if a + needed > found.longest.shape[0]:
             return NO_LONGEST
-        if b + needed > found.used.shape[0]:
+        if with_used and b + needed > found.used.shape[0]:
             return NO_USED
         found.longest[a] = first
         a += 1
         alike = True
+        n_used = 0
         for j in range(start, n_members):
             if chosen[j]:
                 found.longest[a] = members[j]
                 a += 1
             if used[j]:
                 alike = alike and (roles[j] == CAN_BEGIN | CAN_TAKE or tables.kleene == 0)
-                found.used[b] = members[j]
-                b += 1
+                n_used += 1
+                if with_used:
+                    found.used[b] = members[j]
+                    b += 1
         if last != first:
             found.longest[a] = last
             a += 1
-        n_used = b - found.offsets[1, n]
         some = 1 if tables.kleene > 0 and not own_last else 0
         found.rows[n, 0] = first
         found.rows[n, 1] = last
@@ -223,14 +225,18 @@ def _count_last(tables, columns, begin_ok, take_ok, t_ms, partition, before, las
 
 
 @leaf
-def _count_on(tables, columns, begin_ok, take_ok, t_ms, partition, before, end, most, cursor, scratch, found):
+def _count_on(
+    tables, columns, begin_ok, take_ok, t_ms, partition, before, end, most, with_used, cursor, scratch, found
+):  # fmt: skip
     """Count from the cursor on; returns DONE, or what there was no room for."""
     row = cursor[ROW]
     n = cursor[N_FOUND]
     state = DONE
     while row < end and n < most and state == DONE:
         if may_end(begin_ok, take_ok, tables.kleene, row):
-            after = _count_last(tables, columns, begin_ok, take_ok, t_ms, partition, before, row, n, scratch, found)
+            after = _count_last(
+                tables, columns, begin_ok, take_ok, t_ms, partition, before, row, n, with_used, scratch, found
+            )  # fmt: skip
             if after < 0:
                 state = after
                 continue
@@ -261,7 +267,15 @@ def _scratch(tables, room):
 
 
 @kernel
-def count_pairs(tables, columns, begin_ok, take_ok, t_ms, partition, before, start, end, most):
+def _longer(numbers):
+    """Twice the room; what is not used yet takes no memory."""
+    longer = np.empty(2 * numbers.shape[0], np.int64)
+    longer[: numbers.shape[0]] = numbers
+    return longer
+
+
+@kernel
+def count_pairs(tables, columns, begin_ok, take_ok, t_ms, partition, before, start, end, most, with_used):
     """One row for each of the pairs between which there are matches and whose last event is one of start..end-1.
 
     t_ms: int64 (>= end,), ascending. partition, begin_ok, take_ok, before: see `independent_chains.enter_rows`. It
@@ -269,8 +283,8 @@ def count_pairs(tables, columns, begin_ok, take_ok, t_ms, partition, before, sta
 
     Returns rows int64 (n, 7): first, last, partition, number of matches (at most MOST), 1 when every combination in
     order of the used members is a match, times of first and last; offsets int64 (2, n + 1); longest int64: a longest
-    match of row k is longest[offsets[0, k] : offsets[0, k + 1]]; used int64: its members, by offsets[1]; the first row
-    that is not done. Pairs by last, then first.
+    match of row k is longest[offsets[0, k] : offsets[0, k + 1]]; used int64: its members, by offsets[1], none unless
+    `with_used`; the first row that is not done. Pairs by last, then first.
     """
     room = 256
     scratch = _scratch(tables, room)
@@ -282,7 +296,19 @@ def count_pairs(tables, columns, begin_ok, take_ok, t_ms, partition, before, sta
     while True:
         found = Found(rows, offsets, longest, used)
         state = _count_on(
-            tables, columns, begin_ok, take_ok, t_ms, partition, before, end, most, cursor, scratch, found
+            tables,
+            columns,
+            begin_ok,
+            take_ok,
+            t_ms,
+            partition,
+            before,
+            end,
+            most,
+            with_used,
+            cursor,
+            scratch,
+            found,
         )
         if state == NO_SCRATCH:
             room *= 4
@@ -291,9 +317,9 @@ def count_pairs(tables, columns, begin_ok, take_ok, t_ms, partition, before, sta
             rows = np.concatenate((rows, np.empty_like(rows)))
             offsets = np.concatenate((offsets, np.empty((2, offsets.shape[1] - 1), np.int64)), axis=1)
         elif state == NO_LONGEST:
-            longest = np.concatenate((longest, np.empty_like(longest)))
+            longest = _longer(longest)
         elif state == NO_USED:
-            used = np.concatenate((used, np.empty_like(used)))
+            used = _longer(used)
         else:
             n = cursor[N_FOUND]
             return rows[:n], offsets[:, : n + 1], longest[: offsets[0, n]], used[: offsets[1, n]], cursor[ROW]

@@ -46,35 +46,48 @@ def pairs(
         own = partition[last]
         low = own if own != BROADCAST else 0
         high = own + 1 if own != BROADCAST else n_groups
+        earliest_ms = events.lo_ms[last] - (within_ms + longest_ms if n_steps > 0 else 0)
+        latest_ms = events.hi_ms[last]
         for key in range(low, high):
             for shared in range(2):
                 group = BROADCAST if shared else key
-                start = starts[group + 1]
-                end = starts[group + 2]
-                earliest_ms = events.lo_ms[last] - (within_ms + longest_ms if n_steps > 0 else 0)
-                at = first_from(events, firsts, start, end, earliest_ms)
-                while at < end and events.lo_ms[firsts[at]] <= events.hi_ms[last]:
-                    first = firsts[at]
-                    at += 1
-                    if first == last:
-                        if n_steps > 1:
-                            continue
-                    elif n_steps == 0 or not may_precede(events, first, last):
-                        continue
-                    if events.lo_ms[last] - events.hi_ms[first] > within_ms:
-                        continue
-                    known = decided_ms(events, first, last, within_ms, holds_back)
-                    if known < after_ms or known >= before_ms:
-                        continue
-                    if not _all_between(events, inner, inner_starts, key, first, last, longest_ms):
-                        continue
-                    if n_found == found.shape[0]:
-                        found = np.concatenate((found, np.empty_like(found)))
-                    found[n_found, 0] = first
-                    found[n_found, 1] = last
-                    found[n_found, 2] = key
-                    n_found += 1
+                begin = first_from(events, firsts, starts[group + 1], starts[group + 2], earliest_ms)
+                end = first_from(events, firsts, begin, starts[group + 2], latest_ms + 1)
+                if n_found + end - begin > found.shape[0]:
+                    extra = max(end - begin, found.shape[0])
+                    found = np.concatenate((found, np.empty((extra, 3), np.int64)))
+                n_found = _pairs_of(
+                    events, firsts, begin, end, last, key, inner, inner_starts, within_ms, longest_ms, n_steps,
+                    holds_back, after_ms, before_ms, found, n_found,
+                )  # fmt: skip
     return found[:n_found]
+
+
+@leaf
+def _pairs_of(
+    events, firsts, begin, end, last, key, inner, inner_starts, within_ms, longest_ms, n_steps, holds_back, after_ms,
+    before_ms, found, n_found,
+):  # fmt: skip
+    """Write the pairs of firsts[begin:end] with one last event from found[n_found] on; returns how many there are."""
+    for at in range(begin, end):
+        first = firsts[at]
+        if first == last:
+            if n_steps > 1:
+                continue
+        elif n_steps == 0 or not may_precede(events, first, last):
+            continue
+        if events.lo_ms[last] - events.hi_ms[first] > within_ms:
+            continue
+        known = decided_ms(events, first, last, within_ms, holds_back)
+        if known < after_ms or known >= before_ms:
+            continue
+        if not _all_between(events, inner, inner_starts, key, first, last, longest_ms):
+            continue
+        found[n_found, 0] = first
+        found[n_found, 1] = last
+        found[n_found, 2] = key
+        n_found += 1
+    return n_found
 
 
 @leaf

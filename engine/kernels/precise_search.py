@@ -14,15 +14,27 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.automaton_search import allowance_at, settle
-from engine.kernels.compiling import kernel, leaf
+from engine.kernels.compiling import inlined, kernel, leaf
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.postponed_labels import copy_from, copy_to
-from engine.kernels.postponed_pairs import BROADCAST, first_from
+from engine.kernels.postponed_pairs import first_from
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM
 from engine.kernels.postponed_state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes
+from engine.kernels.precise_around import (
+    BLOCK,
+    around,
+    choices_of,
+    first_after,
+    first_behind,
+    latest_of,
+    negated_around,
+    places,
+    reach_of,
+    rows_by_rank,
+)
 from engine.kernels.predicates import all_hold
 
-WORK_PER_PAIR = 8
+WORK_PER_PAIR = 4
 """Steps that a pair takes before its search."""
 WORK_PER_PREFIX = 12
 """Steps to bind an event."""
@@ -39,12 +51,16 @@ WORK_PER_CONDITION = 12
 """More steps where that asks for something."""
 _ROWS_PER_STEP = 4
 """Events that are put in order in the time of a step."""
-_NEEDS_ROOM = 99
+_NEEDS_ROOM, _NEEDS_AROUND, _NEEDS_CHOICES = 97, 98, 99
+"""What a search asks for before it goes on."""
 _DEPTH, _SPENT, _LONGEST, _N_NODES, _N_MATCHES = 0, 1, 2, 3, 4
-"""Where a search stands."""
-
-_BLOCK = 64
-"""So many events are passed over together where none comes late enough."""
+_BEGIN, _END, _PHASE, _BEFORE, _N_BEFORE, _SINGLE, _FIRST_AFTER = 5, 6, 7, 8, 9, 10, 11
+_UNIT, _UNIT_FROM, _UNIT_KEY, _IS_CUT, _MOST = 12, 13, 14, 15, 16
+_AROUND_KEY, _AROUND_LAST, _HAS_CHOICES = 17, 18, 19
+_N_STATE = 20
+"""Where a search stands: in the depth, among the pairs, which deciding event pays, what is around."""
+_NEXT, _PREPARED, _BEGUN = 0, 1, 2
+"""Phases of the search for one first event."""
 
 
 @kernel
@@ -75,36 +91,30 @@ def list_precise(
     node_parent = np.empty(64, np.int32)
     node_row = np.empty(64, np.int64)
     node_step = np.empty(64, np.int32)
-    n_nodes = 0
     match_node = np.empty(64, np.int32)
     match_pair = np.empty(64, np.int64)
-    n_matches = 0
     n_steps = tables.kleene.shape[0]
     n_registers = 2 * n_steps + 1
     n_slots = tables.kinds.shape[0]
     n_negations = tables.negations.shape[0]
-    final = n_steps - 1
     stack = np.empty(MAX_STACK, np.float64)
     free = _free_edges(tables)
     work = np.zeros(pairs.shape[0], np.int64)
-    state = np.zeros(5, np.int64)
+    state = np.zeros(_N_STATE, np.int64)
+    state[_UNIT], state[_UNIT_KEY] = -1, -2
+    state[_AROUND_KEY], state[_AROUND_LAST] = -2, -1
+    state[_MOST] = budget
     cut = np.zeros(pairs.shape[0], np.bool_)
     scratch = np.empty(n_registers, np.int64)
     scratch_aggregates = np.empty(n_slots, np.float64)
-    status = COMPLETE
-
-    of = 0 if by_first else 1
-    unit, unit_from, unit_key = np.int64(-1), 0, np.int64(-2)
-    unit_is_cut = False
-    most = budget
-    spent = np.int64(0)
 
     # What is around, in order of time: filled by the first pair that reaches so far.
-    around_key, around_last, n_lasts = np.int64(-2), np.int64(-1), 0
+    n_lasts = 0
     rows = np.empty(0, np.int64)
     after = np.empty(0, np.int64)
     ordinal = np.empty(0, np.int64)
     reach = np.empty((n_steps, 0), np.int64)
+    onward = np.empty(0, np.int64)
     choices = np.empty(0, np.int64)
     edges = np.zeros(2 * n_steps + 1, np.int64)
     latest = np.empty(0, np.int64)
@@ -113,6 +123,8 @@ def list_precise(
     own_work = np.zeros(1, np.int64)
     gaps = np.empty(0, np.int64)
     gap_starts = np.zeros(n_negations + 1, np.int64)
+    by_rank = np.empty(0, np.int64)
+    place_of = np.empty(0, np.int64)
     depth_limit = 0
     registers = np.empty((0, n_registers), np.int64)
     aggregates = np.empty((0, n_slots), np.float64)
@@ -123,48 +135,37 @@ def list_precise(
     following = np.empty(0, np.int64)
     node = np.empty(0, np.int64)
 
-    p = 0
-    while p < pairs.shape[0] and status == COMPLETE:
-        first, key = pairs[p, 0], pairs[p, 2]
-        begin = p
-        p += 1
-        while not alone and p < pairs.shape[0] and pairs[p, 0] == first and pairs[p, 2] == key:
-            p += 1
-        last = pairs[p - 1, 1]
-        if apart and pairs[begin, of] != unit:
-            if unit >= 0:
-                settle(account, spent)
-                cut[unit_from:begin] = unit_is_cut
-            unit, unit_from, unit_key, unit_is_cut = pairs[begin, of], begin, np.int64(-2), False
-            most = allowance_at(account, terms, positions[unit])
-            spent = np.int64(0)
-        if unit_is_cut:
-            continue
-        if longest_only and (unit_key == key or events.lo_ms[first] <= ends_ms[key]):
-            spent += 1
-            continue
-        before = spent
-        spent += WORK_PER_PAIR * (p - begin)
-        if spent > most:
-            unit_is_cut = apart
-            status = COMPLETE if apart else OUT_OF_BUDGET
-            continue
-        if key != around_key or last != around_last:
-            around_key, around_last = key, last
-            rows = _around(events, members, starts, pairs, begin, p)
-            n = rows.shape[0]
-            spent += n // _ROWS_PER_STEP if alone and by_first else 0  # for this pair alone
-            after, ordinal, n_lasts = _places(events, rows, pairs, begin, p)
-            reach = _reach(tables.kleene, begin_ok, rows, after, ordinal, n_lasts)
-            choices, edges, in_order = _choices(tables.kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks)
-            latest = _latest(choices)
+    while True:
+        status = _search_each(
+            tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
+            per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward,
+            choices, edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node,
+            scratch, scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node,
+            match_pair, work, cut, state,
+        )  # fmt: skip
+        begin, end = state[_BEGIN], state[_END]
+        if status == _NEEDS_AROUND:
+            rows = around(events, members, starts, pairs, begin, end)
+            state[_SPENT] += rows.shape[0] // _ROWS_PER_STEP if alone and by_first else 0  # for this pair alone
+            after, ordinal, n_lasts = places(events, rows, pairs, begin, end)
+            reach, onward = reach_of(tables.kleene, begin_ok, rows, after, ordinal, n_lasts)
             if n_lasts >= shared_work.shape[0]:
                 shared_work = np.zeros(2 * n_lasts + 1, np.int64)
                 own_work = np.zeros(2 * n_lasts + 1, np.int64)
+        elif status == _NEEDS_CHOICES:
+            if place_of.shape[0] == 0:
+                place_of = np.full(ranks.shape[0], -1, np.int64)
+                by_rank = rows_by_rank(members, pairs, ranks)
+            choices, edges, in_order = choices_of(
+                tables.kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, by_rank, place_of
+            )
+            latest = latest_of(choices)
             if n_negations > 0:
-                gaps, gap_starts = _negated_around(events, denied, denied_starts, key, first, last, tables.within_ms)
-            if n + 2 > depth_limit:
-                depth_limit = n + 2
+                gaps, gap_starts = negated_around(
+                    events, denied, denied_starts, pairs[begin, 2], pairs[begin, 0], pairs[end - 1, 1], tables.within_ms
+                )
+            if rows.shape[0] + 2 > depth_limit:
+                depth_limit = rows.shape[0] + 2
                 registers = np.empty((depth_limit, n_registers), np.int64)
                 aggregates = np.empty((depth_limit, n_slots), np.float64)
                 chain = np.empty(depth_limit, np.int64)
@@ -173,75 +174,21 @@ def list_precise(
                 looks_for = np.empty(depth_limit, np.int64)
                 following = np.empty(depth_limit, np.int64)
                 node = np.empty(depth_limit, np.int64)
-        # The last events of this first one are the latest of those around.
-        base = n_lasts - (p - begin)
-        after_first = _first_after(events, rows, first)
-        single = begin if pairs[begin, 1] == first else -1  # the first event is the last one as well
-        nearest = _reached(begin_ok, reach, rows, after_first, n_steps, ordinal, n_lasts)
-        depth = -1
-        if single >= 0 or nearest < n_lasts:
-            for k in range(n_registers):
-                scratch[k] = -1
-            if alone and tables.known_last:
-                scratch[2 * final] = last
-                scratch[2 * final + 1] = last
-            for k in range(n_slots):
-                scratch_aggregates[k] = np.nan
-            chain[0] = first
-            steps[0] = 0
-            if (
-                begin_ok[0, first]
-                and begins(tables, events, 0, first, scratch, scratch_aggregates, stack)
-                and loops_hold(tables, events, 0, BEGIN, chain, steps, 0, scratch, scratch_aggregates, stack)
-            ):
-                depth = 0
-                point[0] = -1
-                looks_for[0] = _ON
-                following[0] = -1
-                node[0] = -1
-                copy_to(registers, 0, scratch)
-                copy_to(aggregates, 0, scratch_aggregates)
-        n_before = n_matches
-        state[_DEPTH], state[_SPENT], state[_LONGEST] = depth, spent, 0
-        while True:
-            state[_N_NODES], state[_N_MATCHES] = n_nodes, n_matches
-            status = _search(
-                tables, events, gaps, gap_starts, free, first, single, p, base, n_lasts, after_first, n_before,
-                longest_only, most, per_match, per_event, capacity, rows, after, ordinal, reach, choices, edges, latest,
-                in_order, registers, aggregates, chain, steps, point, looks_for, following, node, scratch,
-                scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node,
-                match_pair, state,
-            )  # fmt: skip
-            n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
-            if status != _NEEDS_ROOM:
-                break
-            if n_nodes + depth_limit > node_row.shape[0]:
+        elif status == _NEEDS_ROOM:
+            if state[_N_NODES] + depth_limit > node_row.shape[0]:
                 extra = max(node_row.shape[0], depth_limit)
                 node_parent = np.concatenate((node_parent, np.empty(extra, np.int32)))
                 node_row = np.concatenate((node_row, np.empty(extra, np.int64)))
                 node_step = np.concatenate((node_step, np.empty(extra, np.int32)))
-            if n_matches == match_node.shape[0]:
+            if state[_N_MATCHES] == match_node.shape[0]:
                 match_node = np.concatenate((match_node, np.empty_like(match_node)))
                 match_pair = np.concatenate((match_pair, np.empty_like(match_pair)))
-        spent = state[_SPENT]
-        if longest_only and n_matches > n_before:
-            ends_ms[key] = events.lo_ms[last]
-            unit_key = key
-        if by_first or alone:
-            work[begin] = spent - before
-        total = np.int64(WORK_PER_PAIR)
-        for k in range(base, n_lasts):
-            total += shared_work[k]
-            if not by_first and not alone:
-                work[begin + k - base] = total + own_work[k]
-            shared_work[k] = 0
-            own_work[k] = 0
-        if spent > most and status == COMPLETE:
-            unit_is_cut = apart
-            status = COMPLETE if apart else OUT_OF_BUDGET
-    if apart and unit >= 0:
-        settle(account, spent)
-        cut[unit_from:p] = unit_is_cut
+        else:
+            break
+    if apart and state[_UNIT] >= 0:
+        settle(account, state[_SPENT])
+        cut[state[_UNIT_FROM] : state[_END]] = state[_IS_CUT] != 0
+    n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
     return (
         status,
         node_parent[:n_nodes],
@@ -255,18 +202,131 @@ def list_precise(
 
 
 @leaf
+def _search_each(
+    tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
+    per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward, choices,
+    edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node, scratch,
+    scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node, match_pair, work,
+    cut, state,
+):  # fmt: skip
+    """Go on with the search for one first event after the other, where `state` says.
+
+    Returns COMPLETE, OUT_OF_ROOM or OUT_OF_BUDGET, which end it, or what is asked for: to be called again with what is
+    around the pairs `_BEGIN`.. `_END`, the choices among it, longer arrays.
+    """
+    n_steps = tables.kleene.shape[0]
+    final = n_steps - 1
+    n_pairs = pairs.shape[0]
+    of = 0 if by_first else 1
+    while True:
+        if state[_PHASE] == _NEXT:
+            begin = state[_END]
+            if begin == n_pairs:
+                return COMPLETE
+            first, key = pairs[begin, 0], pairs[begin, 2]
+            end = begin + 1
+            while not alone and end < n_pairs and pairs[end, 0] == first and pairs[end, 2] == key:
+                end += 1
+            last = pairs[end - 1, 1]
+            state[_BEGIN], state[_END] = begin, end
+            if apart and pairs[begin, of] != state[_UNIT]:
+                if state[_UNIT] >= 0:
+                    settle(account, state[_SPENT])
+                    cut[state[_UNIT_FROM] : begin] = state[_IS_CUT] != 0
+                state[_UNIT], state[_UNIT_FROM], state[_UNIT_KEY], state[_IS_CUT] = pairs[begin, of], begin, -2, 0
+                state[_MOST] = allowance_at(account, terms, positions[pairs[begin, of]])
+                state[_SPENT] = 0
+            if state[_IS_CUT] != 0:
+                continue
+            if longest_only and (state[_UNIT_KEY] == key or events.lo_ms[first] <= ends_ms[key]):
+                state[_SPENT] += 1
+                continue
+            state[_BEFORE] = state[_SPENT]
+            state[_SPENT] += WORK_PER_PAIR * (end - begin)
+            if state[_SPENT] > state[_MOST]:
+                if not apart:
+                    return OUT_OF_BUDGET
+                state[_IS_CUT] = 1
+                continue
+            state[_PHASE] = _PREPARED
+            if key != state[_AROUND_KEY] or last != state[_AROUND_LAST]:
+                state[_AROUND_KEY], state[_AROUND_LAST], state[_HAS_CHOICES] = key, last, 0
+                return _NEEDS_AROUND
+        begin, end = state[_BEGIN], state[_END]
+        first, key, last = pairs[begin, 0], pairs[begin, 2], pairs[end - 1, 1]
+        # The last events of this first one are the latest of those around.
+        base = n_lasts - (end - begin)
+        if state[_PHASE] == _PREPARED:
+            begin_at = first_after(events, rows, first)
+            single = begin if pairs[begin, 1] == first else -1  # the first event is the last one as well
+            depth = -1
+            if (single >= 0 or onward[begin_at] < n_lasts) and begin_ok[0, first]:
+                if state[_HAS_CHOICES] == 0:
+                    state[_HAS_CHOICES] = 1
+                    return _NEEDS_CHOICES
+                scratch[:] = -1
+                if alone and tables.known_last:
+                    scratch[2 * final] = last
+                    scratch[2 * final + 1] = last
+                scratch_aggregates[:] = np.nan
+                chain[0] = first
+                steps[0] = 0
+                if begins(tables, events, 0, first, scratch, scratch_aggregates, stack) and loops_hold(
+                    tables, events, 0, BEGIN, chain, steps, 0, scratch, scratch_aggregates, stack
+                ):
+                    depth = 0
+                    point[0] = -1
+                    looks_for[0] = _ON
+                    following[0] = -1
+                    node[0] = -1
+                    copy_to(registers, 0, scratch)
+                    copy_to(aggregates, 0, scratch_aggregates)
+            state[_SINGLE], state[_FIRST_AFTER], state[_N_BEFORE] = single, begin_at, state[_N_MATCHES]
+            state[_DEPTH], state[_LONGEST] = depth, 0
+            state[_PHASE] = _BEGUN
+        status = COMPLETE
+        if state[_DEPTH] >= 0:
+            status = _search(
+                tables, events, gaps, gap_starts, free, first, end, base, n_lasts, longest_only, per_match, per_event,
+                capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain,
+                steps, point, looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work,
+                node_parent, node_row, node_step, match_node, match_pair, state,
+            )  # fmt: skip
+            if status == _NEEDS_ROOM:
+                return status
+        state[_PHASE] = _NEXT
+        if longest_only and state[_N_MATCHES] > state[_N_BEFORE]:
+            ends_ms[key] = events.lo_ms[last]
+            state[_UNIT_KEY] = key
+        if by_first or alone:
+            work[begin] = state[_SPENT] - state[_BEFORE]
+        total = np.int64(WORK_PER_PAIR)
+        for k in range(base, n_lasts):
+            total += shared_work[k]
+            if not by_first and not alone:
+                work[begin + k - base] = total + own_work[k]
+            shared_work[k] = 0
+            own_work[k] = 0
+        if status == OUT_OF_ROOM:
+            return status
+        if state[_SPENT] > state[_MOST]:
+            if not apart:
+                return OUT_OF_BUDGET
+            state[_IS_CUT] = 1
+
+
+@inlined
 def _search(
-    tables, events, gaps, gap_starts, free, first, single, stop_pair, base, n_lasts, after_first, n_before,
-    longest_only, most, per_match, per_event, capacity, rows, after, ordinal, reach, choices, edges, latest,
-    in_order, registers, aggregates, chain, steps, point, looks_for, following, node, scratch,
-    scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node,
-    match_pair, state,
+    tables, events, gaps, gap_starts, free, first, stop_pair, base, n_lasts, longest_only, per_match, per_event,
+    capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain, steps, point,
+    looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work, node_parent, node_row,
+    node_step, match_node, match_pair, state,
 ):  # fmt: skip
     """Go on with the search for one first event, or several last ones of it, where `state` says.
 
-    single: the pair of an event that is first and last, -1 for none. stop_pair: the pair after those that are searched,
-    of the last of n_lasts last events; `base` is the first that counts. state: int64 (5,). Returns COMPLETE,
-    OUT_OF_ROOM (there are more than `capacity` matches) or _NEEDS_ROOM: to be called again with longer arrays.
+    stop_pair: the pair after those that are searched, of the last of n_lasts last events; `base` is the first that
+    counts. state: the pair of an event that is first and last is `_SINGLE`, -1 for none. Returns COMPLETE, OUT_OF_ROOM
+    (there are more than `capacity` matches) or _NEEDS_ROOM: to be called again with longer arrays.
     """
     n_steps = tables.kleene.shape[0]
     n_registers = 2 * n_steps + 1
@@ -276,6 +336,7 @@ def _search(
     status = COMPLETE
     depth, spent, longest = state[_DEPTH], state[_SPENT], state[_LONGEST]
     n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
+    most, n_before, single, after_first = state[_MOST], state[_N_BEFORE], state[_SINGLE], state[_FIRST_AFTER]
     while depth >= 0:
         if n_nodes + depth + 2 > node_row.shape[0] or n_matches == match_node.shape[0]:
             status = _NEEDS_ROOM
@@ -330,8 +391,8 @@ def _search(
         stop = edges[edge + 1] if target <= final else edges[2 * n_steps]
         late = after_first if depth == 0 else after[point[depth]]
         while at < stop and choices[at] < late:
-            if at % _BLOCK == 0 and latest[at // _BLOCK] < late:
-                at += _BLOCK
+            if at % BLOCK == 0 and latest[at // BLOCK] < late:
+                at += BLOCK
             else:
                 at += 1
         if at >= stop:
@@ -472,162 +533,6 @@ def _free_edges(tables):
 
 
 @leaf
-def _is_before(events, i, j):
-    """Whether i comes before j in stream order."""
-    return events.lo_ms[i] < events.lo_ms[j] or (events.lo_ms[i] == events.lo_ms[j] and i < j)
-
-
-@kernel
-def _merged(events, one, other):
-    """The rows of two lists, each in stream order, each row once."""
-    if other.shape[0] == 0:
-        return one.copy()
-    found = np.empty(one.shape[0] + other.shape[0], np.int64)
-    n, a, b = 0, 0, 0
-    while a < one.shape[0] or b < other.shape[0]:
-        if b == other.shape[0] or (a < one.shape[0] and _is_before(events, one[a], other[b])):
-            found[n] = one[a]
-            a += 1
-        else:
-            if a < one.shape[0] and one[a] == other[b]:
-                a += 1
-            found[n] = other[b]
-            b += 1
-        n += 1
-    return found[:n]
-
-
-@kernel
-def _between(events, rows, starts, key, earliest_ms, latest_ms):
-    """The rows of a group and of those in every group with such times, in stream order."""
-    begin = first_from(events, rows, starts[key + 1], starts[key + 2], earliest_ms)
-    end = first_from(events, rows, begin, starts[key + 2], latest_ms + 1)
-    common = first_from(events, rows, starts[BROADCAST + 1], starts[BROADCAST + 2], earliest_ms)
-    stop = first_from(events, rows, common, starts[BROADCAST + 2], latest_ms + 1)
-    return _merged(events, rows[begin:end], rows[common:stop])
-
-
-@kernel
-def _around(events, members, starts, pairs, begin, end):
-    """The rows that may follow the first event of the pairs begin..end-1, up to the latest of their last ones, and
-    these, in stream order."""
-    first, last = pairs[begin, 0], pairs[end - 1, 1]
-    rows = _between(events, members, starts, pairs[begin, 2], events.lo_ms[first], events.lo_ms[last])
-    return _merged(events, rows, pairs[begin:end, 1])
-
-
-@kernel
-def _places(events, rows, pairs, begin, end):
-    """Where rows may follow one: (after, ordinal, n): the first place after each one, which last event of the pairs
-    each row is, -1 for none, and how many there are; int64 (n_rows,)."""
-    n = rows.shape[0]
-    after = np.empty(n, np.int64)
-    ordinal = np.full(n, -1, np.int64)
-    stop = n
-    for at in range(n - 1, -1, -1):
-        if at + 1 < n and events.lo_ms[rows[at + 1]] != events.lo_ms[rows[at]]:
-            stop = at + 1
-        after[at] = stop if events.strict else at + 1
-    at = 0
-    for q in range(begin, end):
-        while rows[at] != pairs[q, 1]:
-            at += 1
-        ordinal[at] = q - begin
-    return after, ordinal, end - begin
-
-
-@leaf
-def _first_after(events, rows, first):
-    """The first place of a row that may follow `first`."""
-    begin, end = 0, rows.shape[0]
-    while begin < end:
-        middle = (begin + end) // 2
-        row = rows[middle]
-        follows = events.lo_ms[row] > events.lo_ms[first]
-        if not follows and not events.strict:
-            follows = events.lo_ms[row] == events.lo_ms[first] and row > first
-        if follows:
-            end = middle
-        else:
-            begin = middle + 1
-    return begin
-
-
-@kernel
-def _reach(kleene, begin_ok, rows, after, ordinal, n_lasts):
-    """The first last event (its ordinal, n_lasts for none) that a prefix can lead to which ends in such a row of such a
-    component, as far as types and local predicates go: int64 (n_steps, n)."""
-    n_steps = kleene.shape[0]
-    n = rows.shape[0]
-    reach = np.empty((n_steps, n), np.int64)
-    onward = np.full((n_steps + 1, n + 1), n_lasts, np.int64)  # the same from the first such row from a place on
-    for at in range(n - 1, -1, -1):
-        onward[n_steps, at] = ordinal[at] if ordinal[at] >= 0 else onward[n_steps, at + 1]
-        for step in range(n_steps):
-            reach[step, at] = onward[n_steps if step >= n_steps - 2 else step + 1, after[at]]
-        for step in range(1, n_steps - 1):
-            onward[step, at] = reach[step, at] if begin_ok[step, rows[at]] else onward[step, at + 1]
-    return reach
-
-
-@leaf
-def _reached(begin_ok, reach, rows, place, n_steps, ordinal, n_lasts):
-    """The first last event that what begins before a place can lead to."""
-    for at in range(place, rows.shape[0]):
-        if n_steps <= 2:
-            if ordinal[at] >= 0:
-                return ordinal[at]
-        elif begin_ok[1, rows[at]]:
-            return reach[1, at]
-    return n_lasts
-
-
-@kernel
-def _choices(kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks):
-    """The places of the rows that each edge may bind, in the order of ranks: (choices int64, edges int64 (2 * n_steps +
-    1,), in_order): those of edge 2 * step (begin) or 2 * step + 1 (take) are choices[edges[e]:edges[e + 1]]. in_order:
-    ranks ascend with time."""
-    n_steps = kleene.shape[0]
-    final = n_steps - 1
-    n = rows.shape[0]
-    in_order = True
-    for at in range(1, n):
-        in_order = in_order and ranks[rows[at - 1]] < ranks[rows[at]]
-    order = np.arange(n) if in_order else np.argsort(ranks[rows])
-    edges = np.zeros(2 * n_steps + 1, np.int64)
-    choices = np.empty(n * max(2 * n_steps - 1, 1), np.int64)
-    n_choices = 0
-    for edge in range(1, 2 * n_steps):  # the first event is bound
-        edges[edge] = n_choices
-        step = edge // 2
-        if edge % 2 == TAKE and not kleene[step]:
-            continue
-        for k in range(n):
-            at = order[k]
-            if not (begin_ok[step, rows[at]] if edge % 2 == BEGIN else take_ok[step, rows[at]]):
-                continue
-            if step == final and not kleene[step]:
-                is_useful = ordinal[at] >= 0
-            else:
-                is_useful = reach[step, at] < n_lasts or (step == final and ordinal[at] >= 0)
-            if is_useful:
-                choices[n_choices] = at
-                n_choices += 1
-    edges[2 * n_steps] = n_choices
-    return choices[:n_choices], edges, in_order
-
-
-@kernel
-def _latest(choices):
-    """The latest place of each block of choices."""
-    n = choices.shape[0]
-    latest = np.full(n // _BLOCK + 1, -1, np.int64)
-    for at in range(n):
-        latest[at // _BLOCK] = max(latest[at // _BLOCK], choices[at])
-    return latest
-
-
-@leaf
 def _first_choice(choices, begin, end, late):
     """The first of ascending choices that is not before `late`."""
     while begin < end:
@@ -637,21 +542,6 @@ def _first_choice(choices, begin, end, late):
         else:
             end = middle
     return begin
-
-
-@kernel
-def _negated_around(events, denied, denied_starts, key, first, last, within_ms):
-    """The rows that each negation may forbid, as far as matches reach, and where those of each begin:
-    both int64."""
-    n_negations = denied_starts.shape[0]
-    starts = np.zeros(n_negations + 1, np.int64)
-    rows = np.empty(0, np.int64)
-    earliest_ms, latest_ms = events.lo_ms[first] - within_ms, events.lo_ms[last] + within_ms
-    for k in range(n_negations):
-        own = _between(events, denied, denied_starts[k], key, earliest_ms, latest_ms)
-        rows = np.concatenate((rows, own))
-        starts[k + 1] = rows.shape[0]
-    return rows, starts
 
 
 @leaf
@@ -664,11 +554,11 @@ def _is_absent(tables, events, gaps, gap_starts, k, first, last, registers, aggr
     after = tables.negations[k, 0]
     begin, end = gap_starts[k], gap_starts[k + 1]
     if after >= 0:
-        begin = _first_behind(events, gaps, begin, end, registers[2 * after + 1], events.strict)
+        begin = first_behind(events, gaps, begin, end, registers[2 * after + 1], events.strict)
     else:
         begin = first_from(events, gaps, begin, end, events.lo_ms[last] - tables.within_ms)
     if after + 1 < n_steps:
-        end = _first_behind(events, gaps, begin, end, registers[2 * after + 2] if after >= 0 else first, False)
+        end = first_behind(events, gaps, begin, end, registers[2 * after + 2] if after >= 0 else first, False)
         # Those behind are not before; nor, where ties are strict, are those of the same time.
         right = registers[2 * after + 2] if after >= 0 else first
         while end > begin and not (
@@ -693,19 +583,6 @@ def _is_absent(tables, events, gaps, gap_starts, k, first, last, registers, aggr
         begin += 1
     registers[current] = was_current
     return is_absent, n_looks
-
-
-@leaf
-def _first_behind(events, rows, begin, end, row, strictly):
-    """The first place in rows[begin:end] that comes after `row`, strictly: at a later time."""
-    while begin < end:
-        middle = (begin + end) // 2
-        other = rows[middle]
-        if events.lo_ms[other] > events.lo_ms[row] if strictly else _is_before(events, row, other):
-            end = middle
-        else:
-            begin = middle + 1
-    return begin
 
 
 __all__ = ["WORK_PER_MATCH", "WORK_PER_PAIR", "WORK_PER_PREFIX", "list_precise", "pair_work"]

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from engine.matching.rows import Binding
+
+T = TypeVar("T")
+Nested: TypeAlias = "tuple[T | Nested[T], ...]"
+"""As `Binding`, of whatever stands for an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +28,21 @@ Iteration = tuple[int, ...]
 
 def bindings(
     variables: Sequence[BoundVariable],
-    ids: Sequence[str],
+    ids: Sequence[T],
     components: Sequence[int],
     iterations: Sequence[Iteration] | None = None,
-) -> dict[str, Binding]:
+) -> dict[str, Nested[T]]:
     """Event ids by variable, in pattern order: of the variables, or of whose outermost groups, the match has an event.
 
-    `ids` and `components` are the match's events in its order; `iterations` gives for each the number of the iteration
-    of every group around it. A variable in repeated groups is nested: one entry per iteration, () where it is absent.
+    `ids` (or whatever else stands for events) and `components` are the match's events in its order; `iterations` gives
+    for each the number of the iteration of every group around it. A variable in repeated groups is nested: one entry
+    per iteration, () where it is absent.
     """
     bound: dict[int, list[int]] = {}
     for place, component in enumerate(components):
         bound.setdefault(component, []).append(place)
     counts = {} if iterations is None else _n_iterations(variables, components, iterations)
-    found: dict[str, Binding] = {}
+    found: dict[str, Nested[T]] = {}
     for component, variable in enumerate(variables):
         places = bound.get(component, [])
         if not places and (variable.path[:1], ()) not in counts:
@@ -44,7 +50,7 @@ def bindings(
         if not variable.path or iterations is None:
             found[variable.name] = tuple(ids[place] for place in places)
             continue
-        by_iteration: dict[Iteration, list[str]] = {}
+        by_iteration: dict[Iteration, list[T]] = {}
         for place in places:
             by_iteration.setdefault(iterations[place][: len(variable.path)], []).append(ids[place])
         found[variable.name] = _nested(variable, (), by_iteration, counts)
@@ -67,9 +73,9 @@ def _n_iterations(
 def _nested(
     variable: BoundVariable,
     iteration: Iteration,
-    ids: Mapping[Iteration, Sequence[str]],
+    ids: Mapping[Iteration, Sequence[T]],
     counts: Mapping[tuple[tuple[int, ...], Iteration], int],
-) -> Binding:
+) -> Nested[T]:
     depth = len(iteration)
     inner = [(*iteration, k) for k in range(counts.get((variable.path[: depth + 1], iteration), 0))]
     if depth + 1 < len(variable.path):
@@ -84,4 +90,4 @@ def comparable(binding: str | Binding) -> tuple[object, ...]:
     return (1, binding) if isinstance(binding, str) else (0, tuple(map(comparable, binding)))
 
 
-__all__ = ["BoundVariable", "bindings", "comparable"]
+__all__ = ["BoundVariable", "Nested", "bindings", "comparable"]

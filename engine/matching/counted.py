@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +27,11 @@ from engine.matching.held import HeldMatches
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches, no_matches
 from engine.matching.opened import OpenedByEvents
+from engine.matching.output import limit
 from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.places import Places
 from engine.matching.results import Results
-from engine.matching.rows import MatchRow
+from engine.matching.rows import MatchRow, first_rows, joined_rows
 from engine.matching.stream import StreamColumns
 from engine.matching.union import (
     Collected,
@@ -46,6 +48,8 @@ from engine.plan.model import Plan
 from engine.plan.window import UNBOUNDED_MS
 
 _STATE_VERSION = 2
+_COPIED_TOGETHER = 1 << 18
+"""Copies of events, one for each of their partitions, that are made at once: bounded memory."""
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
@@ -110,6 +114,7 @@ class CountedRuntime:
         limits: Limits,
     ) -> None:
         self.plan = head
+        self.limits = limits
         self.n_rejected = 0
         self._interner = interner
         query = resolved.query
@@ -176,6 +181,36 @@ class CountedRuntime:
 
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
+        bounds = self._bounds(stream)
+        parts: list[Sequence[MatchRow]] = []
+        for start, end in pairwise(bounds):
+            if len(bounds) == 2:
+                return self._advance(stream, watermark_ms)
+            piece = StreamColumns(EventBatch(stream.batch.table.slice(start, end - start)), self._interner)
+            parts.append(self._advance(piece, watermark_ms if end == len(stream) else int(stream.t_lo_ms[end])))
+        return first_rows(joined_rows(parts), limit(self.plan, self.limits))
+
+    def _bounds(self, stream: StreamColumns) -> list[int]:
+        """Where a batch is cut into pieces, its ends among them: at different times, as often as bounds the copies that
+        partitions have of its events. A piece decides what a batch would, in the same order, where no match waits."""
+        n, n_copies = len(stream), 0
+        if self._gives_others and self._holds is None and self._opened is None and len(stream.batch) == n:
+            looked_at = self._rows_of_types(stream)
+            n_copies = sum(each.places.most_copies(stream, looked_at) for each in self._partitions)
+        if n_copies <= _COPIED_TOGETHER:
+            return [0, n]
+        n_pieces = min(-(-n_copies // _COPIED_TOGETHER), n)
+        wanted = np.arange(1, n_pieces) * n // n_pieces
+        cuts = np.searchsorted(stream.t_lo_ms, stream.t_lo_ms[wanted])
+        return [0, *np.unique(cuts[cuts > 0]).tolist(), n]
+
+    def _rows_of_types(self, stream: StreamColumns) -> BoolArray:
+        found: BoolArray = np.zeros(len(stream), np.bool_)
+        for name in self.plan.types:
+            found[stream.rows_of_type(name)] = True
+        return found
+
+    def _advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         if self._ended:
             return []
         given, looked_at = self._given(stream)

@@ -26,7 +26,9 @@ from engine.plan.independent import IndependentForm
 from engine.plan.model import Plan
 
 _PAIRS = 65_536
-"""Pairs that are looked at together: their rows are bounded memory."""
+_EVENTS = 1 << 24
+"""Pairs that are looked at together, and events of theirs at most, but for those of one last event: their rows are
+bounded memory."""
 
 BLOCK_MATCHES = 262_144
 """Matches of a block."""
@@ -43,20 +45,28 @@ class IndependentPairs:
         self._tables = independent_tables(plan, form, compiled)
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
         self._programs = np.array([value.program for value in plan.returns], np.int64)
+        self.is_cut = False
 
-    def counted(self, intake: Intake, start: int) -> Iterator[PairBlock]:
-        """A row for each pair that ends in the rows from `start` on and has matches, in blocks of bounded size."""
+    def counted(self, intake: Intake, start: int, most_events: int | None = None) -> Iterator[PairBlock]:
+        """A row for each pair that ends in the rows from `start` on and has matches, in blocks of bounded size; where
+        they have more than `most_events` events, `is_cut` is set and the other last events are left out."""
+        n_events, self.is_cut = 0, False
         store, masks, before = intake.store, intake.masks, intake.chains()
         end = len(store)
+        collapsed = self.plan.output is ast.Output.COLLAPSED
+        together = min(_PAIRS, _EVENTS // max(end, 1) + 1)
         while start < end:
             rows, offsets, longest, used, start = count_pairs(
                 self._tables, store.columns, masks.begin, masks.take, store.t_lo_ms, store.partition, before, start,
-                end, _PAIRS,
+                end, together, collapsed,
             )  # fmt: skip
             if len(rows):
                 columns = PairColumns(rows, offsets, longest, used, self._values(store, offsets[0], longest))
-                collapsed = self.plan.output is ast.Output.COLLAPSED
                 yield PairBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, MOST, 0, len(rows))
+            n_events += len(longest) + len(used)
+            if most_events is not None and n_events > most_events and masks.ends(end)[start:].any():
+                self.is_cut = True
+                return
 
     def listed(self, intake: Intake, start: int, *, by_id: bool, most: int = BLOCK_MATCHES) -> Iterator[MatchBlock]:
         """The matches that end in the rows from `start` on in blocks of at most `most`; `by_id`: those of a pair in the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,10 @@ import pyarrow.compute as pc
 
 from engine.events import Int64Array
 from engine.kernels.selection import order_of_sequences
-from engine.matching.bindings import BoundVariable, comparable
-from engine.matching.formed_rows import bindings_of
+from engine.matching.bindings import BoundVariable, Nested, bindings
 from engine.matching.listed import Matches
 
-_END = 0
+_END, _LIST = 0, 1
 
 
 def listing_order(matches: Matches, variables: Sequence[BoundVariable]) -> Int64Array:
@@ -32,10 +32,7 @@ def listing_order(matches: Matches, variables: Sequence[BoundVariable]) -> Int64
     if matches.listed.iterations is None:
         within = _order_of_plain(of_ties, pair[tied], variables)
     else:
-        found = bindings_of(variables, of_ties, of_ties.listed)
-        keys = [tuple((name, comparable(binding)) for name, binding in bound.items()) for bound in found]
-        pairs = pair[tied].tolist()
-        within = np.array(sorted(range(len(keys)), key=lambda at: (pairs[at], keys[at])), np.int64)
+        within = _order_of_nested(of_ties, pair[tied], variables)
     order[tied] = chosen[within]
     return order
 
@@ -64,6 +61,37 @@ def _order_of_plain(matches: Matches, pair: Int64Array, variables: Sequence[Boun
     numbers[place] = _ranks(matches)[listed.rows[by_slot]]
     numbers[place[begins] - 1] = rank_of_name[listed.components[by_slot][begins]]
     return np.asarray(order_of_sequences(numbers, offsets), np.int64)
+
+
+def _order_of_nested(matches: Matches, pair: Int64Array, variables: Sequence[BoundVariable]) -> Int64Array:
+    """The same for matches of repeated groups: LIST and END stand around what is nested. Lists come before ids."""
+    listed = matches.listed
+    assert listed.iterations is not None
+    names = sorted(variable.name for variable in variables)
+    rank_of_name = {name: rank for rank, name in enumerate(names, _END + 1)}
+    ranks, components = (_ranks(matches) + _LIST)[listed.rows].tolist(), listed.components.tolist()
+    iterations = list(map(tuple, listed.iterations.tolist()))
+    numbers: list[int] = []
+    offsets = [0]
+    for number, (start, end) in zip(pair.tolist(), pairwise(listed.offsets.tolist()), strict=True):
+        own = slice(start, end)
+        numbers.append(number)
+        for name, binding in bindings(variables, ranks[own], components[own], iterations[own]).items():
+            numbers.append(rank_of_name[name])
+            _spell(binding, numbers)
+        numbers.append(_END)
+        offsets.append(len(numbers))
+    return np.asarray(order_of_sequences(np.array(numbers, np.int64), np.array(offsets, np.int64)), np.int64)
+
+
+def _spell(binding: Nested[int], numbers: list[int]) -> None:
+    for each in binding:
+        if isinstance(each, int):
+            numbers.append(each)
+        else:
+            numbers.append(_LIST)
+            _spell(each, numbers)
+    numbers.append(_END)
 
 
 def _ranks(matches: Matches) -> Int64Array:

@@ -8,6 +8,7 @@ that an event costs nothing in the partitions that need not look at it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -130,6 +131,19 @@ class Places:
                 after = counted.before(counted.values, end) - counted.before(counted.values, counted.rows)
                 found.append(counted.rows[after <= n_events])
         return np.sort(np.concatenate(found))
+
+    def most_copies(self, stream: StreamColumns, looks_at: BoolArray) -> int:
+        """How often the partitions look at rows of a batch that may be in several, at most."""
+        n_others = int(looks_at[self.others(stream)].sum()) if self.key else 0
+        if not n_others:
+            return 0
+        columns = self.columns(stream)
+        if not self._needs_whole:
+            new = (np.unique(column[~np.isnan(column)]) for column in columns)
+            return n_others * math.prod(len(known) + len(own) for known, own in zip(self._known, new, strict=True))
+        keys = KeyTable(len(self.key))
+        keys.numbers(np.ascontiguousarray(columns[:, ~np.isnan(columns).any(axis=0)]))
+        return n_others * (len(self.keys) + len(keys))
 
     def begin(self, stream: StreamColumns) -> bool:
         """Make the partitions known that a batch begins; whether there are any."""

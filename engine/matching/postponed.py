@@ -54,6 +54,8 @@ _STATE_VERSION = 1
 
 _PAIRS_TOGETHER = 65_536
 """Pairs of a first and a last event that are found before their rows are counted: bounded memory."""
+_EVENTS_PER_ROW = 300
+"""Events of counted pairs that one step tells at most, longest matches and candidates, for each row that it may."""
 
 
 class PostponedRuntime:
@@ -174,7 +176,8 @@ class PostponedRuntime:
         most = limit(self.plan, self.limits)
         found: Iterator[RowBlock]
         if self.plan.output is not ast.Output.ALL:
-            found = independent.counted(self._intake, start)
+            most_events = _EVENTS_PER_ROW * self.limits.max_rows if sink is None else None
+            found = independent.counted(self._intake, start, most_events)
         elif sink is not None:
             found = independent.listed(self._intake, start, by_id=sink.in_listing_order)
         else:
@@ -190,6 +193,8 @@ class PostponedRuntime:
             n_rows += len(block)
             if n_rows > most:
                 break
+        if independent.is_cut and n_rows <= most and n_rows:
+            blocks[-1:] = [blocks[-1][:-1], [replace(blocks[-1][-1], capped=True)]]
         return first_rows(joined_rows(blocks), most)
 
     def _independent_pairs(self) -> IndependentPairs | None:

@@ -32,8 +32,9 @@ _COUNTING_TIMES = 60
 _CHAIN_STEPS_PER_STEP = STEPS_PER_BUDGET // LISTING_TIMES
 """Steps of chains in the time of one of listing."""
 
-_COMPARED_PER_STEP = 4
-"""Candidates of a pair are compared with each other before they are counted: so many in the time of a step."""
+_NEGATED_PER_STEP = 2
+"""Candidates of a pair are compared with each other before they are counted, each in a step, and with what is negated:
+so many in the time of a step."""
 
 _OVERLAP_FACTOR = 4
 """Work budgets that counting one pair may take where events overlap and the work is not known to be polynomial."""
@@ -178,7 +179,7 @@ class Counting:
         n_around = len(near.candidates) + len(near.negated)
         spent = _COUNTING_TIMES * (self._n_work - before) + PER_CANDIDATE * n_around + PER_PAIR
         spent += (self._n_chain_steps - chains_before) // _CHAIN_STEPS_PER_STEP
-        spent += self._n_compared // _COMPARED_PER_STEP
+        spent += self._n_compared
         self._n_compared = 0
         self._account.settle(spent)
         self._left -= spent
@@ -221,11 +222,18 @@ class Counting:
         if not chain.finished:
             used = self._acceptable(near)
         n = chain.n_matches
-        if not self.with_candidates or not chain.complete or not self._chains.is_ordered:
+        is_ordered = self._chains.is_ordered or self._is_ordered(near, used)
+        if not self.with_candidates or not chain.complete or not is_ordered:
             exact = self._exact(near, used, n)
         else:
             exact = self._chains.all_selections(int(used.sum()), n)
         return Counted(near, n, chain.complete, chain.confidence, chain.chain, chain.steps, used, exact)
+
+    def _is_ordered(self, near: Neighbourhood, used: BoolArray) -> bool:
+        """Whether the ends of a pair and the candidates used are precise, each later than the one before it."""
+        rows = np.concatenate(([near.first], near.candidates[used.any(axis=0)], [near.last]))
+        lo_ms, hi_ms = self.context.store.t_lo_ms[rows], self.context.store.t_hi_ms[rows]
+        return bool((lo_ms == hi_ms).all() and (np.diff(lo_ms) > 0).all())
 
     def _exact(self, near: Neighbourhood, used: BoolArray, n_matches: int) -> bool:
         if not self.with_candidates or n_matches == 0:
@@ -244,7 +252,7 @@ class Counting:
             self.with_candidates,
         )  # fmt: skip
         self._n_work += work
-        self._n_compared += len(near.candidates) ** 2
+        self._n_compared += len(near.candidates) * (len(near.candidates) + len(near.negated) // _NEGATED_PER_STEP)
         if status == NEEDS_SEARCH:
             return None
         count_exact = status == COMPLETE and n < MOST

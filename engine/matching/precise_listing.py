@@ -129,8 +129,10 @@ class PreciseListing:
     def _of_pairs(self, pairs: Int64Array, ranks: Int64Array, most: int, by_first: bool) -> list[_Found]:
         context, of = self.context, 0 if by_first else 1
         first, last, partition = pairs.T
-        order = np.lexsort((last, partition, first) if by_first else (first, partition, last))
-        pairs = np.ascontiguousarray(pairs[order])
+        if by_first:
+            pairs = np.ascontiguousarray(pairs[np.lexsort((last, partition, first))])
+        elif not _are_in_order(last, partition, first):
+            pairs = np.ascontiguousarray(pairs[np.lexsort((first, partition, last))])
         found: list[_Found] = []
         reads_last = context.compiled.reads_last
         budget = self.work.expected_at(int(self._positions[pairs[-1, of]]))
@@ -210,6 +212,17 @@ class PreciseListing:
             is_cut=found.cut,
         )
         return block.with_values(context.replayed, store.columns)
+
+
+def _are_in_order(*columns: Int64Array) -> bool:
+    """Whether rows ascend by the first of these columns, those that are equal in it by the next, and so on."""
+    tied: BoolArray = np.ones(max(len(columns[0]) - 1, 0), np.bool_)
+    for column in columns:
+        step = np.diff(column)
+        if (tied & (step < 0)).any():
+            return False
+        tied &= step == 0
+    return True
 
 
 def _joined(parts: list[_Found]) -> _Found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from engine.matching.bindings import comparable
 from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
 from engine.matching.postponed import PostponedRuntime
+from engine.matching.postponed_counting import Counting
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from engine.matching.work import WorkAccount
@@ -404,6 +406,45 @@ def test_events_decided_together_share_the_search_for_what_they_have_in_common()
         alone.give(batch(types[at], first=at), 10 * (at + 1))
     assert alone.runtime._work.account.tolist() == running.runtime._work.account.tolist()
     assert together > 0
+
+
+def test_pairs_with_nothing_between_them_cost_what_it_takes_to_see_that() -> None:
+    """A few steps each: ten thousand events at one instant are fifty million pairs, which take two seconds."""
+    n = 100
+    text = query("SEQ(A a, B+ b[], A c)", rest="WITHIN 10 min OUTPUT NON_OVERLAPPING")
+    running = whole(text, "A" * n, Limits(work_budget=500))
+    assert running.runtime.n_unfinished == 0
+    assert whole(text, "A" * n, Limits(work_budget=50)).runtime.n_unfinished > 0
+
+
+def test_counted_pairs_of_one_step_are_told_as_far_as_their_events_are_bounded_memory() -> None:
+    """Whole last events, as many as it takes to be over so many events for each row that may be told."""
+    text, types, n_firsts = query("SEQ(B+ b[], C c)", rest="WITHIN 10 min OUTPUT COUNT"), "B" * 50 + "C" * 10, 50
+    with (
+        patch("engine.matching.independent._EVENTS", 60),
+        patch("engine.matching.postponed._EVENTS_PER_ROW", 2),
+    ):
+        rows = whole(text, types, Limits(max_rows=1_000)).rows
+        assert len(rows) == 2 * n_firsts
+        assert [row.capped for row in rows] == [False] * (2 * n_firsts - 1) + [True]
+        assert len(whole(text, types, Limits(max_rows=10_000)).rows) == 10 * n_firsts
+
+
+def test_a_counted_pair_pays_for_comparing_all_that_is_around_it() -> None:
+    n, limits = 200, Limits()
+    running = whole(
+        query("SEQ(A a, !B n, B b, C c)", rest="WITHIN 10 min OUTPUT COLLAPSED"), "A" + "B" * n + "C", limits
+    )
+    assert len(running.rows) == 1
+    assert not running.rows[0].capped
+    assert running.runtime._work.terms[1] - running.runtime._work.account[0] >= n * (n + n // 2)
+
+
+def test_matches_of_one_order_are_not_counted_again_to_see_whether_all_selections_are_matches() -> None:
+    text = query("SEQ(A+ a[], B b)", rest="WITHIN 10 min OUTPUT COLLAPSED TIES STRICT")
+    with patch.object(Counting, "_all_in_order", side_effect=AssertionError):
+        rows = whole(text, "AAAAB", Limits()).rows
+    assert [(row.count, row.exact) for row in rows] == [(8, True), (4, True), (2, True), (1, True)]
 
 
 def test_merged_histories_are_counted_no_further_than_is_told() -> None:

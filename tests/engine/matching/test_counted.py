@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine, compile_query
-from engine.events import FOREVER_MS, EventBatch
+from engine.events import FOREVER_MS, EventBatch, Int64Array
+from engine.matching.placed import PlacedRows
 from tests.engine.matching.test_output_forms import check_against_the_oracle
 from tests.engine.strategies import ANY, EVERYTHING, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
 from tests.examples import examples
@@ -35,6 +37,43 @@ def test_the_rows_of_the_oracle(strategy: str) -> None:
         check_against_the_oracle(replace(counted, query=counted.query + extra), data)
 
     check()
+
+
+@pytest.mark.parametrize("strategy", [ANY, NEXT, PARTITION])
+def test_the_rows_of_the_oracle_in_pieces(strategy: str) -> None:
+    """Batches whose events many partitions have are looked at piece by piece."""
+    scope = QueryScope(strategies=(strategy,), outputs=FORMS, having=True, unions=True)
+
+    @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+    @given(cases(scope), st.integers(1, 6), st.sampled_from(["", "\nSELECT FIRST", "\nLIMIT 2"]), st.data())
+    def check(case: Case, n_events: int, extra: str, data: st.DataObject) -> None:
+        counted = in_events(case, n_events)
+        with patch("engine.matching.counted._COPIED_TOGETHER", 1):
+            check_against_the_oracle(replace(counted, query=counted.query + extra), data)
+
+    check()
+
+
+def test_copies_of_events_that_many_partitions_have_are_made_a_bounded_number_at_once() -> None:
+    text = "PATTERN SEQ(!L b, A a) WHERE skip_till_any_match { [k] } WITHIN 20 EVENTS"
+    n_keys, n = 100, 2_000
+    kinds = [("L", None) if at % 10 else ("A", f"key{at // 10 % n_keys}") for at in range(n)]
+    rows = [{"event_id": str(at), "type": kind, "t_lo_ms": at, "k": key} for at, (kind, key) in enumerate(kinds)]
+    batch = EventBatch.from_rows(rows, SCHEMA)
+    appended: list[int] = []
+    append = PlacedRows.append
+
+    def spied(placed: PlacedRows, partition: Int64Array, *columns: Int64Array) -> None:
+        appended.append(len(partition))
+        append(placed, partition, *columns)
+
+    whole = Engine([compile_query(text, SCHEMA)], SCHEMA).process(batch, FOREVER_MS)
+    most = 5_000
+    with patch("engine.matching.counted._COPIED_TOGETHER", most), patch.object(PlacedRows, "append", spied):
+        found = Engine([compile_query(text, SCHEMA)], SCHEMA).process(batch, FOREVER_MS)
+    assert [row.event_ids for row in found] == [row.event_ids for row in whole]
+    assert sum(appended) > 10 * most
+    assert max(appended) <= 2 * most
 
 
 def test_events_without_the_key_count_in_every_partition() -> None:
