@@ -41,7 +41,7 @@ MOST_COMPARED = 1024
 FEW = 64
 """So few are compared with each other before the search, and it is not paid for."""
 
-FREE_LOOKS = 50
+FREE_LOOKS = 110
 """So many steps for each event around a first one are not paid for: any search looks at each of them, and binds it."""
 _LOOKS_BEFORE = 6
 """So many of them are taken before the search begins."""
@@ -53,11 +53,14 @@ PER_MATCH_EVENTS = 8
 _PER_STEP = 12.0
 """Numbers that are computed for a confidence in the time of a look at an event."""
 
-_PER_TRIED = 12
-_PER_ASKED = 25
+_LOOKS_PER_STEP = 3
+"""Events that cannot come next are passed by: so many in the time of a step."""
+_PER_TRIED = 20
+_PER_ASKED = 30
+_PER_LOOPED = 6
 _PER_OVERLAP = 50
-"""Steps for an event that is tried behind a prefix, more where conditions are evaluated, and where its interval
-overlaps the last one."""
+"""Steps for an event that is tried behind a prefix, more where conditions are evaluated, by event of the prefix where
+these range over it, and where its interval overlaps the last one."""
 _PER_ENDS = 20
 """Steps for the confidence of two events, beside what it computes."""
 _ENDINGS_PER_STEP = 2
@@ -109,6 +112,10 @@ def list_shared(
     least = max(threshold - TOLERANCE, 0.0)
     stack = np.empty(MAX_STACK, np.float64)
     free = _free_edges(tables)
+    per_end = 0
+    if tables.finals.shape[0] > 0 or tables.edges[final, PROCEED, 0] != tables.edges[final, PROCEED, 1]:
+        per_end = _PER_ASKED
+    per_looped = _PER_LOOPED if tables.loops.shape[0] > 0 else 0
     status = COMPLETE
     slots = np.full(ranks.shape[0], -1, np.int64)
     p = 0
@@ -235,7 +242,7 @@ def list_shared(
                         if relation != 0:
                             break
                     k += 1
-            n_work += k - was + 1
+            n_work += 1 + (k - was) // _LOOKS_PER_STEP
             if n_work > most_work:
                 status = OUT_OF_BUDGET
                 break
@@ -251,9 +258,13 @@ def list_shared(
             following[depth] = k + 1
             j = rows[k]
             known = relation == 2
-            n_work += _PER_TRIED if known else _PER_TRIED + _PER_OVERLAP
+            n_work += _PER_TRIED + per_looped * depth
+            if not known:
+                n_work += _PER_OVERLAP
             if not free[edge]:
                 n_work += _PER_ASKED
+            if target == final and pair_of[k] >= 0:
+                n_work += per_end
             steps[depth + 1] = target
             if skewed:
                 chain[depth + 1] = j

@@ -27,6 +27,8 @@ _PER_ORDER = 900
 PER_CANDIDATE = 2
 PER_PAIR = 1_000
 """Steps in the time that a search takes before its first one: by event around the pair, and in all."""
+_PER_SEARCH = 3_000
+"""Steps in the time that the shared search takes for a single pair, beside its looks at events."""
 _PER_STEP = 40
 """Steps of the shared search in the time of one that looks for negated events."""
 
@@ -120,7 +122,7 @@ class Listing:
             self.unfinished = True
             return []
         if not context.plan.negations:
-            self.work.settle(PER_PAIR + PER_CANDIDATE * abs(pair[1] - pair[0]))
+            self.work.settle(_PER_SEARCH + PER_CANDIDATE * abs(pair[1] - pair[0]))
             return self._shared([lambda: np.array([pair], np.int64)], capacity)
         near = context.neighbourhood(*pair)
         status, n, n_work, confidences, offsets, chain, steps, _ = search(
