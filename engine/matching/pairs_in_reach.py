@@ -55,9 +55,9 @@ class PairsInReach:
         """The same in parts of about so many, each with all pairs of some last events, which ascend."""
         if not len(lasts) or not len(self.firsts.rows):
             return ()
-        n_groups = len(self.firsts.starts) - 1
+        n_shared = int(self.firsts.starts[1] - self.firsts.starts[0])  # those of no key, for each key
         parts = [lasts]
-        if len(lasts) * len(self.firsts.rows) * n_groups > together:
+        if len(lasts) > 1 and len(lasts) * (len(self.firsts.rows) + n_shared * len(self.firsts.starts)) > together:
             part = np.cumsum(self._most(lasts)) // together
             parts = np.split(lasts, np.flatnonzero(np.diff(part)) + 1)
         return [partial(self.of, some, after_ms, before_ms) for some in parts]

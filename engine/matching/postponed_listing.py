@@ -12,7 +12,7 @@ from engine.kernels.ordering import may_precede
 from engine.kernels.postponed_search import COMPLETE, REFUSED_SKEW, TOLERANCE, search
 from engine.kernels.shared_search import FREE_STEPS
 from engine.matching.postponed_context import Context, refused_skew
-from engine.matching.shared_listing import ListedBlock, Parts, SharedListing
+from engine.matching.shared_listing import ListedBlock, Parts, Ranks, SharedListing
 from engine.matching.work import WorkAccount
 
 LISTING_TIMES = 25
@@ -75,6 +75,10 @@ class Listing:
     per_match: int = 0
     unfinished: bool = False
     free_steps: Int64Array = field(default_factory=lambda: np.array([FREE_STEPS], np.int64))
+    _ranks: Ranks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ranks = Ranks(self.context.store, self.context.longest_ms)
 
     def matches(self, pairs: Parts) -> list[Listed]:
         """The matches of all pairs, at most `max_matches`."""
@@ -107,7 +111,9 @@ class Listing:
         return found
 
     def _listing(self, capacity: int) -> SharedListing:
-        return SharedListing(self.context, self.threshold, capacity, self.work, self.free_steps, self.per_match)
+        return SharedListing(
+            self.context, self.threshold, capacity, self.work, self.free_steps, self._ranks, self.per_match
+        )
 
     def _shared(self, pairs: Parts, capacity: int) -> list[Listed]:
         listing = self._listing(capacity)
@@ -175,7 +181,7 @@ def merged_sets(listing: Listing, lasts: Int64Array, parts_of: PartsOf, threshol
             break
         groups: dict[object, list[Listed]] = {}
         rivals = _rivals(listing.context, int(owner))
-        listing.work.settle(PER_PAIR * len(rivals))
+        listing.work.settle(_PER_SEARCH + PER_PAIR * len(rivals))
         for match in listing.matches(parts_of(rivals)):
             if _owner(listing.context, match) == owner:
                 groups.setdefault(match.sets, []).append(match)

@@ -154,12 +154,35 @@ class ListedBlock(OneByOne):
         return self.source.texts(np.concatenate((self.node_row, self.pairs[np.unique(self.match_pair), 1])))
 
 
+class Ranks:
+    """`ranks_of` for many searches of one store: once as many rows have been sorted as it has, all of them are."""
+
+    def __init__(self, store: EventStore, longest_ms: int) -> None:
+        self._store = store
+        self._longest_ms = longest_ms
+        self._n_sorted = 0
+        self._of_all: Int64Array | None = None
+
+    def of(self, pairs: Int64Array) -> Int64Array:
+        """For each row around a pair a number that orders it by its id, (n_rows,)."""
+        if self._of_all is not None:
+            return self._of_all
+        if self._n_sorted > len(self._store):
+            ids = self._store.ids.array()
+            self._of_all = np.empty(len(ids), np.int64)
+            self._of_all[np.asarray(pc.sort_indices(ids))] = np.arange(len(ids))
+            return self._of_all
+        ranks = ranks_of(self._store, pairs, self._longest_ms)
+        self._n_sorted += int(ranks.max(initial=0)) + 1
+        return ranks
+
+
 @dataclass
 class SharedListing:
     """Lists the matches of pairs of a plan without negations; `unfinished` is set when a bound stopped it.
 
     max_matches: of one call. work: what pays for the search. free_steps: int64 (1,), what need not be paid for, all
-    searches of a step share it. per_match: what a match costs.
+    searches of a step share it. ranks: of the events of the context. per_match: what a match costs.
     """
 
     context: Context
@@ -167,6 +190,7 @@ class SharedListing:
     max_matches: int
     work: WorkAccount
     free_steps: Int64Array
+    ranks: Ranks
     per_match: int = 0
     unfinished: bool = False
 
@@ -193,7 +217,7 @@ class SharedListing:
     def _blocks(self, pairs: Int64Array, left: int) -> tuple[list[ListedBlock], bool]:
         """The first so many matches of some pairs; whether there are more."""
         found: list[ListedBlock] = []
-        ranks = ranks_of(self.context.store, pairs, self.context.longest_ms)
+        ranks = self.ranks.of(pairs)
         waiting = [pairs]
         while waiting and len(pairs):
             some = waiting.pop()
@@ -234,7 +258,7 @@ class SharedListing:
 
         Where there is no room for all the threshold rises above the k-th best of those that were found.
         """
-        ranks = ranks_of(self.context.store, pairs, self.context.longest_ms)
+        ranks = self.ranks.of(pairs)
         threshold = max(self.threshold, least)
         level = None  # the confidence above which there are fewer than k
         for _ in range(_MOST_ROUNDS if len(pairs) else 0):
@@ -322,4 +346,4 @@ def _rows_around(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64
     return np.flatnonzero(np.cumsum(changes)[:n])
 
 
-__all__ = ["Int32Array", "ListedBlock", "SharedListing", "ranks_of"]
+__all__ = ["Int32Array", "ListedBlock", "Parts", "Ranks", "SharedListing", "ranks_of"]
