@@ -213,6 +213,23 @@ def overlapping(lo, hi):
 
 
 @kernel
+def overlapping_work(lo, hi):
+    """How many of the intervals `overlapping` returns, and how many it looks at."""
+    n = lo.shape[0]
+    n_found = 0
+    n_looks = 0
+    start = 0
+    latest = np.empty(n, np.int64)  # the prefix maximum of hi
+    for i in range(n):
+        latest[i] = hi[i] if i == 0 else max(latest[i - 1], hi[i])
+        while latest[start] < lo[i]:
+            start += 1
+        n_looks += i - start
+        n_found += np.searchsorted(lo, hi[i], side="right") - i - 1
+    return 2 * n_found, 2 * n_looks
+
+
+@kernel
 def slots_of(lo, hi, member):
     """A number for each member, int64 (n,), that no overlapping one has; -1 for others, and from MAX_SLOTS on."""
     n = lo.shape[0]
@@ -415,4 +432,4 @@ def _grown(labels, heap, table, least):
     return wider, queue, fresh
 
 
-__all__ = ["MAX_SLOTS", "MOST", "count_orders", "gapless", "overlapping", "slots_of", "step_to"]
+__all__ = ["MAX_SLOTS", "MOST", "count_orders", "gapless", "overlapping", "overlapping_work", "slots_of", "step_to"]

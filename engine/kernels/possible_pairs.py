@@ -23,25 +23,42 @@ from engine.kernels.independent import (
 )
 from engine.kernels.opcodes import MAX_STACK
 from engine.kernels.ordering import both_precise, may_precede, one_clock, separated
-from engine.kernels.possible_orders import count_orders, gapless, step_to
+from engine.kernels.possible_orders import count_orders, gapless, overlapping_work, step_to
 from engine.kernels.postponed_pairs import first_from
 from engine.kernels.postponed_search import TOLERANCE
 
 NO_MATCH = 0
 COUNTED = 1
 OTHER_FORM = 2
-"""What became of a pair; OTHER_FORM: it has to be counted otherwise."""
+LEFT_OUT = 3
+"""What became of a pair; OTHER_FORM: it has to be counted otherwise; LEFT_OUT: nothing paid for it."""
+
+_FREE = 40
+"""So many steps for each event around a first one, and each last one, are not paid for: any count has them."""
+_PER_COUNTED = 6
+_PER_PAIR = 10
+_PER_CANDIDATE = 8
+_PER_CONFIDENCE = 150
+_PER_SORTED = 9
+_PER_KEPT = 10
+"""Steps for one of `count_orders`, a pair, one of its events, a confidence, an event that is put in order, and one that
+is kept: memory, too."""
+_MOST_OVERLAPS = 4_000_000
+"""Overlaps of one first event that are written down."""
 
 BROADCAST = -1
 
 
 @kernel
-def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, longest_ms, per_pair, budget):
+def count_possible(
+    tables, events, begin_ok, take_ok, members, starts, pairs, longest_ms, per_pair, budget, account, free_steps
+):
     """Count the pairs, int64 (n, 3): first, last, partition, those of one first event and partition together.
 
     tables: `independent.IndependentTables`. members, starts: rows that may be Kleene events, grouped by partition
     (`postponed_context.Groups`), each group in stream order. longest_ms: of any interval. per_pair: candidates depend
-    on the last event. budget: steps for one first event.
+    on the last event. budget: steps for one first event, as far as account[0] pays for them; what any count takes
+    costs nothing, as long as free_steps[0] has some left.
 
     Returns (status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), bounds int64 (n, 6),
     rows int64): of pair k the longest of the most confident matches has rows[bounds[k, 0] : bounds[k, 1]] between its
@@ -66,6 +83,9 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
     kleene_last = tables.kleene == tables.n_steps - 1
     p = 0
     while p < n_pairs:
+        if account[0] <= 0 and free_steps[0] <= 0:
+            status[p:] = LEFT_OUT
+            break
         first = pairs[p, 0]
         key = pairs[p, 2]
         end = p + 1
@@ -112,13 +132,22 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
             rows[n] = rows[k]
             n += 1
         rows = rows[:n]
-        simple = simple and not _clocks_overlap(events, first, rows, pairs, status, p, end)
+        n_work = _PER_CANDIDATE * n + _PER_PAIR * (end - p)
+        free_work = min(_FREE * (n + end - p), max(free_steps[0], 0))
+        if simple:
+            overlap, looks = _clocks_overlap(events, first, rows, pairs, status, p, end)
+            simple = not overlap
+            n_work += looks // 2
         if not simple:
             for q in range(p, end):
                 if status[q] == COUNTED and pairs[q, 1] != first:
                     status[q] = OTHER_FORM
         elif n_lasts > 0:
-            _count_lasts(events, rows, pairs, status, p, end, tables.within_ms, not some, budget, counts, complete)
+            left = (free_work + max(account[0], 0) - n_work) // _PER_COUNTED
+            n_work += _PER_COUNTED * _count_lasts(
+                events, rows, pairs, status, p, end, tables.within_ms, not some, min(budget, max(left, 1)), counts,
+                complete,
+            )  # fmt: skip
         chain = _greedy(events, first, rows) if simple else rows[:0]
         chain_hi_ms = events.hi_ms[chain]
         lo_ms = events.lo_ms[rows]
@@ -135,6 +164,9 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
         for q in range(p, end):
             if status[q] != COUNTED:
                 continue
+            if n_work > free_work + max(account[0], 0):
+                status[q] = LEFT_OUT
+                continue
             last = pairs[q, 1]
             if first == last:
                 counts[q] = 1
@@ -142,16 +174,19 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
                 continue
             if n_pool + 2 * n > pool.shape[0]:
                 pool = np.concatenate((pool, np.empty(pool.shape[0] + 2 * n, np.int64)))
-            confidences[q], n_apart, n_between = _best(
+            confidences[q], n_apart, n_between, steps = _best(
                 events, first, last, rows, chain, chain_hi_ms, some, tables.within_ms, pool, n_pool
             )
+            n_work += steps
             if confidences[q] <= 0.0:
                 status[q] = NO_MATCH
                 continue
+            if not complete[q]:
+                counts[q] = max(counts[q], 1)
             bounds[q, 0] = own_chain if n_between == 0 else n_pool
             bounds[q, 1] = own_chain + n_apart if n_between == 0 else n_pool + n_between
             n_pool += n_between
-            begin_apart, end_apart, n_others = _write_used(
+            begin_apart, end_apart, n_others, looks = _write_used(
                 events, first, last, rows, lo_ms, latest, tables.within_ms, pool, n_pool
             )
             bounds[q, 2] = own_rows + begin_apart
@@ -159,6 +194,9 @@ def count_possible(tables, events, begin_ok, take_ok, members, starts, pairs, lo
             bounds[q, 4] = n_pool
             n_pool += n_others
             bounds[q, 5] = n_pool
+            n_work += _PER_CANDIDATE * looks + _PER_KEPT * (n_between + n_others)
+        free_steps[0] -= min(n_work, free_work)
+        account[0] -= max(n_work - free_work, 0)
         p = end
     return status, counts, complete, confidences, bounds, pool[:n_pool]
 
@@ -189,37 +227,42 @@ def _members_after(events, members, starts, key, first, latest_ms, longest_ms):
 
 @leaf
 def _clocks_overlap(events, first, rows, pairs, status, start, end):
-    """Whether two of the events are of one clock and their intervals overlap: then their order is no matter of time."""
+    """Whether two of the events are of one clock and their intervals overlap: then their order is no matter of time.
+    And at how many pairs of events that took a look."""
     n = rows.shape[0]
+    looks = 0
     latest_ms = events.hi_ms[first]
     for k in range(n):
         row = rows[k]
         if events.clock[row] < 0:
             continue
         if one_clock(events, first, row) and events.lo_ms[row] <= events.hi_ms[first]:
-            return True
+            return True, looks
         for other in range(k + 1, n):
             if events.lo_ms[rows[other]] > events.hi_ms[row]:
                 break
+            looks += 1
             if one_clock(events, row, rows[other]):
-                return True
+                return True, looks
     for q in range(start, end):
         last = pairs[q, 1]
         if status[q] != COUNTED or events.clock[last] < 0 or last == first:
             continue
         if one_clock(events, first, last) and events.lo_ms[last] <= latest_ms:
-            return True
+            return True, looks
+        looks += n
         for k in range(n):
             row = rows[k]
             share = events.lo_ms[row] <= events.hi_ms[last] and events.lo_ms[last] <= events.hi_ms[row]
             if share and row != last and one_clock(events, row, last):
-                return True
-    return False
+                return True, looks
+    return False, looks
 
 
 @kernel
 def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, budget, counts, complete):
-    """Write the counts of the pairs start..end-1, which have one first event; rows: their candidates."""
+    """Write the counts of the pairs start..end-1, which have one first event; rows: their candidates. Returns the
+    steps."""
     first = pairs[start, 0]
     n_rows = rows.shape[0]
     room = n_rows + end - start
@@ -250,7 +293,12 @@ def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, bud
             q += 1
         n += 1
     tie_first = events.lo_ms[first] == events.hi_ms[first]
-    count_orders(
+    n_overlaps, n_looks = overlapping_work(lo[:n], hi[:n])
+    if n_overlaps > _MOST_OVERLAPS:
+        counts[start:end] = 0
+        complete[start:end] = False
+        return n
+    return n_looks // 8 + count_orders(
         lo[:n], hi[:n], member[:n], last_of[:n], events.hi_ms[first] - zero_ms, tie_first, within_ms, cut, direct,
         budget, counts[start:end], complete[start:end],
     )  # fmt: skip
@@ -299,8 +347,8 @@ def _is_used(events, first, row, last, within_ms):
 
 @leaf
 def _write_used(events, first, last, rows, lo_ms, latest, within_ms, pool, n):
-    """Which rows are in a match of the pair: (begin, end, k): rows[begin:end] certainly stand between, and k others are
-    written from pool[n] on.
+    """Which rows are in a match of the pair: (begin, end, k, looks): rows[begin:end] certainly stand between, k others
+    of so many that were looked at are written from pool[n] on.
 
     lo_ms, latest: int64, when each row begins, and when it and all before it have ended; both ascend.
     """
@@ -308,6 +356,7 @@ def _write_used(events, first, last, rows, lo_ms, latest, within_ms, pool, n):
     end = max(begin, np.searchsorted(latest, events.lo_ms[last]))
     latest_ms = events.hi_ms[last]
     n_others = 0
+    looks = 0
     k = 0
     while k < rows.shape[0] and lo_ms[k] <= latest_ms:
         if begin <= k < end:
@@ -315,27 +364,31 @@ def _write_used(events, first, last, rows, lo_ms, latest, within_ms, pool, n):
             continue
         row = rows[k]
         k += 1
+        looks += 1
         if row != last and _is_used(events, first, row, last, within_ms):
             pool[n + n_others] = row
             n_others += 1
-    return begin, end, n_others
+    return begin, end, n_others, looks
 
 
 @kernel
 def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longest, start):
-    """The best match of a pair: (confidence, k, n): the events between its ends are the first k of `chain` (`_greedy`,
-    chain_hi_ms: when they end), or, where n is not 0, n that are written from longest[start] on. some: there has to
-    be one."""
+    """The best match of a pair: (confidence, k, n, steps): the events between its ends are the first k of `chain`
+    (`_greedy`, chain_hi_ms: when they end), or, where n is not 0, n that are written from longest[start] on. some:
+    there has to be one."""
     certain = separated(events, first, last) and events.hi_ms[last] - events.lo_ms[first] <= within_ms
     confidence = 1.0
+    n_work = 0
     if not certain:
         confidence = chain_confidence(events, np.array([first, last]), 2, within_ms)
+        n_work = _PER_CONFIDENCE
     n_apart = 0
     before_ms = events.lo_ms[last]
     while n_apart < chain.shape[0] and (chain_hi_ms[n_apart] < before_ms or separated(events, chain[n_apart], last)):
         n_apart += 1
+    n_work += n_apart // 4
     if not some or n_apart > 0 or confidence <= 0.0:
-        return confidence, n_apart, 0
+        return confidence, n_apart, 0, n_work
     trio = np.array([first, first, last])
     confidence = 0.0
     n_between = 0
@@ -346,11 +399,13 @@ def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longes
         if row == last or not may_precede(events, row, last):
             continue
         trio[1] = row
+        n_work += 2 * _PER_CONFIDENCE
         found = chain_confidence(events, trio, 3, within_ms)
         if found <= 0.0 or found <= confidence - TOLERANCE:
             continue
         # What certainly stands on one side of it costs nothing.
         after = _greedy(events, row, rows)
+        n_work += _PER_SORTED * rows.shape[0]
         n_before = 0
         while n_before < chain.shape[0] and separated(events, chain[n_before], row):
             n_before += 1
@@ -363,7 +418,7 @@ def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longes
             longest[start + n_before] = row
             longest[start + n_before + 1 : start + n_between] = after[:n_after]
         confidence = max(confidence, found)
-    return confidence, 0, n_between
+    return confidence, 0, n_between, n_work
 
 
-__all__ = ["COUNTED", "NO_MATCH", "OTHER_FORM", "count_possible"]
+__all__ = ["COUNTED", "LEFT_OUT", "NO_MATCH", "OTHER_FORM", "count_possible"]

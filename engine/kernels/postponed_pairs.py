@@ -63,6 +63,31 @@ def pairs(
     return found[:n_found]
 
 
+@kernel
+def by_first(pairs, n_rows, n_partitions):
+    """Pairs, int64 (n, 3), ascending by last event, in the order of first event, partition, last event.
+
+    n_rows: above all rows; n_partitions: above all partitions.
+    """
+    ordered = pairs
+    for column in (2, 0):
+        ends = np.zeros(n_partitions + 1 if column == 2 else n_rows + 1, np.int64)
+        for p in range(pairs.shape[0]):
+            ends[ordered[p, column] + 1] += 1
+        for k in range(1, ends.shape[0]):
+            ends[k] += ends[k - 1]
+        into = np.empty_like(pairs)
+        for p in range(pairs.shape[0]):
+            key = ordered[p, column]
+            at = ends[key]
+            ends[key] = at + 1
+            into[at, 0] = ordered[p, 0]
+            into[at, 1] = ordered[p, 1]
+            into[at, 2] = ordered[p, 2]
+        ordered = into
+    return ordered
+
+
 @leaf
 def _pairs_of(
     events, firsts, begin, end, last, key, inner, inner_starts, within_ms, longest_ms, n_steps, holds_back, after_ms,
@@ -186,4 +211,4 @@ def replay(tables, columns, chain, steps, programs, stack):
     return values
 
 
-__all__ = ["BROADCAST", "around", "decided_ms", "first_from", "inside", "pairs", "replay"]
+__all__ = ["BROADCAST", "around", "by_first", "decided_ms", "first_from", "inside", "pairs", "replay"]

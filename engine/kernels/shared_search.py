@@ -37,15 +37,36 @@ from engine.kernels.skew_events import has_skew
 
 BROADCAST = -1
 MOST_COMPARED = 1024
-"""Candidates of which each is compared with each before the search."""
+"""Candidates of which the comparisons are kept, each with each."""
+FEW = 64
+"""So few are compared with each other before the search, and it is not paid for."""
 
-FREE_LOOKS = 4
-"""So many looks at each event around a first one are not paid for: any search has them."""
+FREE_LOOKS = 110
+"""So many steps for each event around a first one are not paid for: any search looks at each of them, and binds it."""
+_LOOKS_BEFORE = 6
+"""So many of them are taken before the search begins."""
+FREE_STEPS = 200_000_000
+"""All first events of one step together have no more of them for nothing: about a second."""
 PER_MATCH_EVENTS = 8
 """So many events of a match cost as much as the match itself."""
 
 _PER_STEP = 12.0
 """Numbers that are computed for a confidence in the time of a look at an event."""
+
+_LOOKS_PER_STEP = 3
+"""Events that cannot come next are passed by: so many in the time of a step."""
+_PER_TRIED = 20
+_PER_ASKED = 30
+_PER_LOOPED = 6
+_PER_OVERLAP = 50
+"""Steps for an event that is tried behind a prefix, more where conditions are evaluated, by event of the prefix where
+these range over it, and where its interval overlaps the last one."""
+_PER_ENDS = 20
+"""Steps for the confidence of two events, beside what it computes."""
+_ENDINGS_PER_STEP = 2
+"""Rows of what may follow that are looked at in the time of a step."""
+_MOST_ROUNDS = 8
+"""So often what may follow through one component is gone over; then a coarser bound does."""
 
 _UNKNOWN = 2.0
 """Above all confidences: that of a pair's ends alone takes too many combinations of offsets."""
@@ -59,7 +80,7 @@ component by component, shorter ones first."""
 @kernel
 def list_shared(
     tables, events, begin_ok, take_ok, members, starts, pairs, ranks, longest_ms, threshold, per_pair, budget, account,
-    per_match, capacity,
+    free_steps, per_match, capacity,
 ):  # fmt: skip
     """The matches of the pairs, int64 (n, 3): first, last, partition, those of one first event and partition together.
 
@@ -68,8 +89,8 @@ def list_shared(
     (n_rows,), matches of a pair come in the order of their events' ranks, component by component. longest_ms: of any
     interval. threshold: matches have confidence > 0 and at least this. per_pair: conditions on a prefix read the last
     event. budget: events looked at for one first event, as far as account[0] pays for them; a few looks at each event
-    around it cost nothing. per_match: what a match costs, and as much again for PER_MATCH_EVENTS events of it.
-    capacity: matches at most.
+    around it cost nothing, as long as free_steps[0] has some left. per_match: what a match costs, and as much again for
+    PER_MATCH_EVENTS events of it. capacity: matches at most.
 
     Returns (status, node_parent int32, node_row int64, node_step int32, match_node int32, match_pair int64,
     confidences float64): a match is the path to its node and then the last event of its pair, unless that is the first
@@ -91,9 +112,17 @@ def list_shared(
     least = max(threshold - TOLERANCE, 0.0)
     stack = np.empty(MAX_STACK, np.float64)
     free = _free_edges(tables)
+    per_end = 0
+    if tables.finals.shape[0] > 0 or tables.edges[final, PROCEED, 0] != tables.edges[final, PROCEED, 1]:
+        per_end = _PER_ASKED
+    per_looped = _PER_LOOPED if tables.loops.shape[0] > 0 else 0
     status = COMPLETE
+    slots = np.full(ranks.shape[0], -1, np.int64)
     p = 0
     while p < pairs.shape[0] and status in (COMPLETE, OUT_OF_BUDGET):
+        if free_steps[0] <= 0 and account[0] <= 0:
+            status = OUT_OF_BUDGET
+            break
         first = pairs[p, 0]
         key = pairs[p, 2]
         begin = p
@@ -108,10 +137,13 @@ def list_shared(
         for q in range(begin, p):
             if pairs[q, 1] == first:
                 alone = q
-        rows, member, pair_of, bounds, latest_ms = _points(
-            events, members, starts, pairs, begin, p, ranks, longest_ms, least, within_ms
+        rows, member, pair_of, bounds, latest_ms, n_work = _points(
+            events, members, starts, pairs, begin, p, ranks, slots, longest_ms, least, within_ms
         )
         n = rows.shape[0]
+        free_work = min(FREE_LOOKS * (n + 1), max(free_steps[0], 0))
+        most_work = free_work + min(budget, max(account[0], 0))
+        n_work += _LOOKS_BEFORE * n
         depth_limit = n + 2
         confidence_to = new_chain(depth_limit)
         begin_chain(confidence_to, first)
@@ -121,17 +153,16 @@ def list_shared(
         if not loops_hold(tables, events, 0, BEGIN, chain, steps, 0, scratch, scratch_aggregates, stack):
             continue
         roles = _roles(tables.kleene, begin_ok, take_ok, rows, member, pair_of)
-        order = _orders(events, rows, least)
-        compared = order.shape[0] == n
+        compared = n <= MOST_COMPARED
+        order = np.empty((n if compared else 0, n), np.uint8)
+        is_ordered = np.zeros(n, np.bool_)
         skewed = has_skew(events, rows, n) or (events.skew.shape[0] > 0 and events.skew[first] > 0)
         endings = np.ones((n_steps, n), np.float64)
-        if compared:
-            for k in range(n):
-                if pair_of[k] < 0:
-                    endings[final, k] = 0.0
-                elif not skewed and separated(events, first, rows[k]):
-                    endings[final, k] = min(bounds[k], 1.0)
-            _find_endings(tables.kleene, events, rows, order, roles, least, skewed, endings)
+        if n <= FEW:
+            _look_ahead(
+                tables.kleene, events, rows, first, pair_of, bounds, order, is_ordered, roles, least, skewed, endings
+            )
+        look_ahead_at = free_work + n * n // 4 if compared and n > FEW else np.int64(2**62)
         after_first = np.empty(n, np.uint8)
         for k in range(n):
             after_first[k] = _order(events, first, rows[k], least)
@@ -147,11 +178,15 @@ def list_shared(
         in_chain = np.zeros(n, np.bool_)
         copy_to(registers, 0, scratch)
         copy_to(aggregates, 0, scratch_aggregates)
-        free_work = FREE_LOOKS * (n + 1)
-        most_work = free_work + min(budget, max(account[0], 0))
-        n_work = 0
         depth = 0
         while depth >= 0:
+            if n_work > look_ahead_at:  # a search that goes on has something to leave out
+                look_ahead_at = np.int64(2**62)
+                if n_work + 2 * n * n < most_work:
+                    n_work += _look_ahead(
+                        tables.kleene, events, rows, first, pair_of, bounds, order, is_ordered, roles, least, skewed,
+                        endings,
+                    )  # fmt: skip
             step = steps[depth]
             k = following[depth]
             if k == 0 and looks_for[depth] == _ON:
@@ -194,6 +229,8 @@ def list_shared(
             relation = np.uint8(0)
             if target <= final:
                 edge = 2 * target + looks_for[depth]
+                if compared and at >= 0 and not is_ordered[at] and k < n:
+                    n_work += _order_row(events, rows, at, least, order, is_ordered)
                 while k < n:
                     if roles[edge, k] and not in_chain[k]:
                         if at < 0:
@@ -205,7 +242,7 @@ def list_shared(
                         if relation != 0:
                             break
                     k += 1
-            n_work += k - was + 1
+            n_work += 1 + (k - was) // _LOOKS_PER_STEP
             if n_work > most_work:
                 status = OUT_OF_BUDGET
                 break
@@ -221,6 +258,13 @@ def list_shared(
             following[depth] = k + 1
             j = rows[k]
             known = relation == 2
+            n_work += _PER_TRIED + per_looped * depth
+            if not known:
+                n_work += _PER_OVERLAP
+            if not free[edge]:
+                n_work += _PER_ASKED
+            if target == final and pair_of[k] >= 0:
+                n_work += per_end
             steps[depth + 1] = target
             if skewed:
                 chain[depth + 1] = j
@@ -269,6 +313,10 @@ def list_shared(
                 if confidence == _UNKNOWN:
                     status = REFUSED_SKEW
                     break
+                if depth == 0 and _is_simple(events, first, j, within_ms):
+                    chain[1] = j
+                    confidence = match_confidence(events, chain, 2, within_ms)
+                    n_work += _PER_ENDS
                 if depth > 0 and (skewed or events.hi_ms[j] - events.lo_ms[first] > within_ms):
                     chain[depth + 1] = j
                     n_work += _steps(match_work(events, chain, np.int64(0), depth + 2, within_ms, MAX_EVALUATIONS))
@@ -327,6 +375,7 @@ def list_shared(
             following[depth] = 0
             mass[depth] = new_mass
             node[depth] = -1
+        free_steps[0] -= min(n_work, free_work)
         account[0] -= max(n_work - free_work, 0)
     return (
         status,
@@ -364,11 +413,12 @@ def _free_edges(tables):
 
 
 @kernel
-def _points(events, members, starts, pairs, begin, end, ranks, longest_ms, least, within_ms):
+def _points(events, members, starts, pairs, begin, end, ranks, slots, longest_ms, least, within_ms):
     """The rows that may follow the first event of the pairs begin..end-1, by rank, and what they can be.
 
-    Returns (rows int64 (n,), member bool (n,), pair_of int64 (n,): the pair that it ends, -1 for none, bounds float64
-    (n,): the most that a match with that end is confident, and the latest time of an end that reaches `least`).
+    slots: int64, as long as `ranks`, all -1, as they are left. Returns (rows int64 (n,), member bool (n,), pair_of
+    int64 (n,): the pair that it ends, -1 for none, bounds float64 (n,): the most that a match with that end is
+    confident, the latest time of an end that reaches `least`, and the steps that these bounds took).
     """
     first = pairs[begin, 0]
     key = pairs[begin, 2]
@@ -377,8 +427,11 @@ def _points(events, members, starts, pairs, begin, end, ranks, longest_ms, least
         latest_ms = max(latest_ms, events.hi_ms[pairs[q, 1]])
     found = np.empty(64, np.int64)
     n = 0
+    n_own = 0
+    n_work = 0
     clocked = events.clock[first] >= 0
     for shared in range(2):
+        n_own = n
         group = BROADCAST if shared else key
         stop = starts[group + 2]
         at = first_from(events, members, starts[group + 1], stop, events.lo_ms[first] - longest_ms)
@@ -394,7 +447,9 @@ def _points(events, members, starts, pairs, begin, end, ranks, longest_ms, least
                 found = np.concatenate((found, np.empty_like(found)))
             found[n] = row
             n += 1
-    found = np.sort(found[:n])
+    found = found[:n]
+    if 0 < n_own < n:  # each group is in stream order
+        found = np.sort(found)
     rows = np.empty(n + end - begin, np.int64)
     member = np.zeros(n + end - begin, np.bool_)
     pair_of = np.full(n + end - begin, -1, np.int64)
@@ -418,8 +473,15 @@ def _points(events, members, starts, pairs, begin, end, ranks, longest_ms, least
             at += 1
         if q < end and pairs[q, 1] == row:
             ends[1] = row
-            certain = separated(events, first, row) and events.hi_ms[row] - events.lo_ms[first] <= within_ms
-            bound = 1.0 if certain else match_confidence(events, ends, 2, within_ms)
+            certain = events.hi_ms[row] - events.lo_ms[first] <= within_ms
+            if certain and separated(events, first, row):
+                bound = 1.0
+            elif _is_simple(events, first, row, within_ms):
+                bound = _share_before(events, first, row)
+                bound = min(bound + TOLERANCE, 1.0) if bound > 0.0 else 0.0
+            else:
+                n_work += _PER_ENDS + _steps(match_work(events, ends, np.int64(0), 2, within_ms, MAX_EVALUATIONS))
+                bound = match_confidence(events, ends, 2, within_ms)
             if bound == TOO_MUCH:
                 bound = _UNKNOWN
             # Among events of one clock, whose order is no matter of time, another may be better than the ends alone.
@@ -429,8 +491,43 @@ def _points(events, members, starts, pairs, begin, end, ranks, longest_ms, least
                 latest_ms = max(latest_ms, events.hi_ms[row])
             q += 1
         n_points += 1
-    by_rank = np.argsort(ranks[rows[:n_points]])
-    return rows[by_rank], member[by_rank], pair_of[by_rank], bounds[by_rank], latest_ms
+    by_rank = _by_rank(ranks, rows[:n_points], slots)
+    return rows[by_rank], member[by_rank], pair_of[by_rank], bounds[by_rank], latest_ms, n_work
+
+
+@leaf
+def _is_simple(events, first, last, within_ms):
+    """Whether two events alone are a match with the probability `_share_before`."""
+    weighted = events.weight_at[first] >= 0 or events.weight_at[last] >= 0
+    skewed = events.skew.shape[0] > 0 and (events.skew[first] > 0 or events.skew[last] > 0)
+    if weighted or skewed or events.hi_ms[last] - events.lo_ms[first] > within_ms:
+        return False
+    return not separated(events, first, last) and not one_clock(events, first, last)
+
+
+@kernel
+def _by_rank(ranks, rows, slots):
+    """The places of the rows by their ranks, which differ: int64 (n,). slots: see `_points`."""
+    n = rows.shape[0]
+    if n == 0:
+        return np.empty(0, np.int64)
+    least = ranks[rows[0]]
+    most = least
+    for k in range(n):
+        least = min(least, ranks[rows[k]])
+        most = max(most, ranks[rows[k]])
+    if most - least > 8 * n:
+        return np.argsort(ranks[rows])
+    for k in range(n):
+        slots[ranks[rows[k]]] = k
+    places = np.empty(n, np.int64)
+    at = 0
+    for rank in range(least, most + 1):
+        if slots[rank] >= 0:
+            places[at] = slots[rank]
+            slots[rank] = -1
+            at += 1
+    return places if at == n else np.argsort(ranks[rows])
 
 
 @kernel
@@ -448,41 +545,78 @@ def _roles(kleene, begin_ok, take_ok, rows, member, pair_of):
 
 
 @kernel
+def _look_ahead(kleene, events, rows, first, pair_of, bounds, order, is_ordered, roles, least, skewed, endings):
+    """`_find_endings` for the rows behind a first event; returns the steps that it took."""
+    n = rows.shape[0]
+    n_work = 0
+    for k in range(n):
+        if not is_ordered[k]:
+            n_work += _order_row(events, rows, k, least, order, is_ordered)
+    final = kleene.shape[0] - 1
+    for k in range(n):
+        if pair_of[k] < 0:
+            endings[final, k] = 0.0
+        elif not skewed and separated(events, first, rows[k]):
+            endings[final, k] = min(bounds[k], 1.0)
+    return n_work + _find_endings(kleene, events, rows, order, roles, least, skewed, endings) // _ENDINGS_PER_STEP
+
+
+@kernel
 def _find_endings(kleene, events, rows, order, roles, least, skewed, endings):
     """How confident what follows each row can be at most: `endings`, float64 (n_steps, n), where the last component's
-    say what the end of a match allows, 0.0 for rows that are none.
+    say what the end of a match allows, 0.0 for rows that are none. Returns how many pairs of rows were looked at.
 
     A chain of events is no more confident than its beginning times its rest: that the beginning is in order makes its
     last event later, and the rest less likely. Nor than its order times its window, since the window asks for a later
     first event and an earlier last one. So a product over neighbours bounds all that may follow, and rows whose bound
     is below `least` are taken from `roles` (`_roles`). Without it all selections of Kleene events would be gone through
-    that end too late for what has to follow. order: `_orders` of the rows. skewed: offsets that events share undo that
-    argument; then rows are left out only where nothing can follow.
+    that end too late for what has to follow. order: `_order_row` of all rows. skewed: offsets that events share undo
+    that argument; then rows are left out only where nothing can follow.
     """
     n = order.shape[0]
     final = kleene.shape[0] - 1
+    latest_first = np.argsort(rows)[::-1]  # so that what follows is known before what it follows
+    own = np.empty(n, np.int64)
+    following = np.empty(n, np.int64)
+    n_looks = 0
     for step in range(final, -1, -1):
         best = endings[step]
+        n_own = 0
+        n_next = 0
+        for k in latest_first:
+            if roles[2 * step, k] or roles[2 * step + 1, k]:
+                own[n_own] = k
+                n_own += 1
+            if step < final and roles[2 * step + 2, k]:
+                following[n_next] = k
+                n_next += 1
         if step < final:
             best[:] = 0.0
-            for k in range(n):
-                for to in range(n):
-                    if roles[2 * step + 2, to] and order[k, to] != 0:
+            for k in own[:n_own]:
+                for to in following[:n_next]:
+                    if order[k, to] != 0:
                         best[k] = max(best[k], _ending(events, rows, order, k, to, endings[step + 1, to], skewed))
+            n_looks += n_own * n_next
+        n_rounds = 0
         is_changed = kleene[step]
-        while is_changed:  # through other events of its own
+        while is_changed and n_rounds < _MOST_ROUNDS:  # through other events of its own
             is_changed = False
-            for k in range(n):
-                for to in range(n):
+            n_rounds += 1
+            n_looks += n_own * n_own
+            for k in own[:n_own]:
+                for to in own[:n_own]:
                     if best[to] > best[k] and roles[2 * step + 1, to] and order[k, to] != 0:
                         bound = _ending(events, rows, order, k, to, best[to], skewed)
                         if bound > best[k]:
                             best[k] = bound
                             is_changed = True
-        for k in range(n):
+        if is_changed:  # no ending is better than the best
+            best[own[:n_own]] = np.max(best)
+        for k in own[:n_own]:
             leads_on = best[k] > 0.0 and best[k] >= least
             roles[2 * step, k] &= leads_on
             roles[2 * step + 1, k] &= leads_on
+    return n_looks
 
 
 @leaf
@@ -526,17 +660,13 @@ def _pairs_up_to(after, n):
 
 
 @kernel
-def _orders(events, rows, least):
-    """`_order` of each pair of rows, uint8 (n, n); empty for more than MOST_COMPARED."""
+def _order_row(events, rows, i, least, order, is_ordered):
+    """`_order` of one row with each other, into `order`, uint8 (n, n); the steps that it took."""
     n = rows.shape[0]
-    if n > MOST_COMPARED:
-        return np.empty((0, 0), np.uint8)
-    order = np.zeros((n, n), np.uint8)
-    for i in range(n):
-        for j in range(n):
-            if i != j:
-                order[i, j] = _order(events, rows[i], rows[j], least)
-    return order
+    for j in range(n):
+        order[i, j] = _order(events, rows[i], rows[j], least) if i != j else np.uint8(0)
+    is_ordered[i] = True
+    return n
 
 
 @kernel

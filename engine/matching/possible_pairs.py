@@ -15,13 +15,15 @@ import numpy as np
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.independent import replay_all
 from engine.kernels.possible_orders import MOST
-from engine.kernels.possible_pairs import COUNTED, OTHER_FORM, count_possible
+from engine.kernels.possible_pairs import COUNTED, LEFT_OUT, OTHER_FORM, count_possible
+from engine.kernels.shared_search import FREE_STEPS
 from engine.matching.independent import independent_tables
 from engine.matching.match_blocks import bound_ids_of
 from engine.matching.pair_rows import PairBlock
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
 from engine.matching.rows import Binding
+from engine.matching.work import WorkAccount
 from engine.plan.independent import IndependentForm
 from engine.plan.model import Plan
 
@@ -104,23 +106,30 @@ class PossibleBlock(PairBlock[PossibleColumns]):
 class PossiblePairs:
     """Counts the pairs of one plan."""
 
-    def __init__(self, plan: Plan, form: IndependentForm, work_budget: int) -> None:
+    def __init__(self, plan: Plan, form: IndependentForm, work_budget: int, account: WorkAccount) -> None:
         self.plan = plan
         self.form = form
         self.work_budget = work_budget
+        self._account = account
+        self._free_steps = np.array([FREE_STEPS], np.int64)
 
-    def counted(self, context: Context, pairs: Int64Array, collapsed: bool) -> tuple[PossibleBlock, Int64Array]:
-        """A row for each pair (first, last, partition) that has matches; the numbers of the pairs of another form.
+    def counted(self, context: Context, pairs: Int64Array, collapsed: bool) -> tuple[PossibleBlock, Int64Array, bool]:
+        """A row for each pair (first, last, partition) that has matches; the numbers of the pairs of another form;
+        whether all were paid for.
 
         `order` of the block are numbers of pairs, ascending.
         """
         store = context.store
         by_first = np.lexsort((pairs[:, 1], pairs[:, 2], pairs[:, 0]))
         sorted_pairs = pairs[by_first]
+        if len(pairs):
+            latest = int(pairs[-1, 1])
+            self._account.allowance_at(int(store.position[latest]) if len(store.position) else store.n_seen - 1)
         tables = independent_tables(self.plan, self.form, context.compiled)
         status, counts, complete, confidences, bounds, rows = count_possible(
             tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
             context.members.starts, sorted_pairs, context.longest_ms, self.form.reads_last, self.work_budget,
+            self._account.account, self._free_steps,
         )  # fmt: skip
         place = np.empty(len(pairs), np.int64)
         place[by_first] = np.arange(len(pairs))
@@ -141,7 +150,7 @@ class PossiblePairs:
         order = np.flatnonzero(status == COUNTED)
         columns = columns._replace(values=self._values(context, columns, order))
         block = PossibleBlock(self.plan, store.as_it_is(), columns, collapsed, order, self.form.kleene)
-        return block, np.flatnonzero(status == OTHER_FORM)
+        return block, np.flatnonzero(status == OTHER_FORM), not (status == LEFT_OUT).any()
 
     def _values(self, context: Context, columns: PossibleColumns, order: Int64Array) -> Float64Array:
         values = np.full((len(columns.pairs), len(self.plan.returns)), np.nan)

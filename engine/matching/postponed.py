@@ -31,6 +31,7 @@ from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.output import limit, ties_by_partition
 from engine.matching.output_forms import RANK_STEP, RANKED_DIGITS
+from engine.matching.pairs_in_reach import PAIRS_COUNTED, PairsInReach
 from engine.matching.possible_pairs import PossibleBlock, PossiblePairs
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Groups, check_weights
@@ -43,6 +44,7 @@ from engine.matching.precise_listing import Deciding, PreciseListing, most_pairs
 from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
+from engine.matching.shared_listing import Parts
 from engine.matching.store import EventStore, MovesBack
 from engine.matching.stream import StreamColumns
 from engine.matching.work import WorkAccount
@@ -52,8 +54,6 @@ from engine.plan.model import Plan
 
 _STATE_VERSION = 1
 
-_PAIRS_TOGETHER = 65_536
-"""Pairs of a first and a last event that are found before their rows are counted: bounded memory."""
 _EVENTS_PER_ROW = 300
 """Events of counted pairs that one step tells at most, longest matches and candidates, for each row that it may."""
 
@@ -229,24 +229,15 @@ class PostponedRuntime:
             return self._precise(context, firsts, lasts, after_ms, before_ms, stream)
         if not self._is_counted or self._results is not None:  # counted pairs are paid for by their last events
             self._work.allowance_at(self.store.n_seen - 1)
-        inner, inner_starts = Groups.stacked(self._masks.begin[1:-1, :n], self.store)
-
-        def found_between(of: Int64Array, after: int, before: int) -> Int64Array:
-            found: Int64Array = pairs(
-                context.events, of, self.store.partition, firsts.rows, firsts.starts, inner, inner_starts,
-                self.plan.within_ms, context.longest_ms, self._n_steps, self._holds_back, after, before,
-            )  # fmt: skip
-            return found
-
+        inner = Groups.stacked(self._masks.begin[1:-1, :n], self.store)
+        in_reach = PairsInReach(context, firsts, *inner, self._n_steps, self._holds_back)
         possible = None
         if self.limits.possibilities and self.store.n_imprecise:
             possible = PossibleRows(context, self._threshold, self.limits.work_budget)
         if self._results is not None:
             threshold = 0.0 if self.plan.output is ast.Output.SETS else self._threshold
             listing = Listing(context, threshold, self.limits.max_listed, self._work, PER_MATCH)
-            some = len(lasts) and len(firsts.rows)
-            pairs_due = found_between(lasts, after_ms, before_ms) if some else np.empty((0, 3), np.int64)
-            matches = self._listed(context, listing, pairs_due, possible)
+            matches = self._listed(context, listing, in_reach.parts(lasts, after_ms, before_ms), possible)
             formed = self._results.take(matches, stream, before_ms, longest_ms=context.longest_ms)
             self.n_unfinished = self._results.n_unfinished
             return formed
@@ -256,11 +247,12 @@ class PostponedRuntime:
         output = self.plan.output
         if self._is_counted:
             most = limit(self.plan, self.limits)
+            of_form = None
+            if self._form is not None and self._threshold == 0.0:
+                of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget, self._work)
             parts: list[Sequence[MatchRow]] = []
-            n_together = max(1, _PAIRS_TOGETHER // len(firsts.rows))
-            for at in range(0, len(lasts), n_together):
-                decided = found_between(lasts[at : at + n_together], after_ms, before_ms)
-                parts.append(self._counted(context, rows, possible, decided, most + 1))
+            for decided in in_reach.parts(lasts, after_ms, before_ms, PAIRS_COUNTED):
+                parts.append(self._counted(context, rows, of_form, possible, decided(), most + 1))
                 if sum(map(len, parts)) > most:
                     break
             return first_rows(joined_rows(parts), most)
@@ -269,18 +261,14 @@ class PostponedRuntime:
         if output in (ast.Output.SETS, ast.Output.NON_OVERLAPPING):
             due = hi[lasts] + reach_ms
             lasts = lasts[(due >= after_ms) & (due < before_ms)]
-
-            def all_of(of: Int64Array) -> Int64Array:
-                return found_between(of, -(2**62), 2**63 - 1)
-
             if output is ast.Output.SETS:
-                found = merged_sets(listing, lasts, all_of, self._threshold)
+                found = merged_sets(listing, lasts, in_reach.parts, self._threshold)
             else:
-                found = list(non_overlapping(listing, lasts, all_of, self._ends_ms))
+                found = list(non_overlapping(listing, lasts, in_reach.of, self._ends_ms))
         elif self.plan.negations or (possible is not None and output is not ast.Output.TOP):
-            found = listing.matches(found_between(lasts, after_ms, before_ms))
+            found = listing.matches(in_reach.parts(lasts, after_ms, before_ms))
         else:
-            return self._columns(listing, found_between(lasts, after_ms, before_ms))
+            return self._columns(listing, in_reach.parts(lasts, after_ms, before_ms))
         ordered = rows.of_matches(found)
         if output is ast.Output.TOP:
             ordered = self._top(ordered)
@@ -364,9 +352,7 @@ class PostponedRuntime:
 
     # -------------------------------------------------------- imprecise events
 
-    def _listed(
-        self, context: Context, listing: Listing, decided: Int64Array, possible: PossibleRows | None
-    ) -> Matches:
+    def _listed(self, context: Context, listing: Listing, decided: Parts, possible: PossibleRows | None) -> Matches:
         """What selections and output forms over listed matches take."""
         if self.plan.negations or possible is not None:
             found = listing.matches(decided)
@@ -375,7 +361,7 @@ class PostponedRuntime:
         in_order = not ties_by_partition(self.plan)
         return matches_of_blocks(context, blocks, self._spelled, unfinished=listing.unfinished, in_order=in_order)
 
-    def _columns(self, listing: Listing, decided: Int64Array) -> Sequence[MatchRow]:
+    def _columns(self, listing: Listing, decided: Parts) -> Sequence[MatchRow]:
         """OUTPUT ALL and TOP without a row per match."""
         most = limit(self.plan, self.limits)
         if self.plan.output is ast.Output.TOP:
@@ -392,15 +378,21 @@ class PostponedRuntime:
         return kept
 
     def _counted(
-        self, context: Context, rows: Rows, possible: PossibleRows | None, decided: Int64Array, most: int
+        self,
+        context: Context,
+        rows: Rows,
+        of_form: PossiblePairs | None,
+        possible: PossibleRows | None,
+        decided: Int64Array,
+        most: int,
     ) -> Sequence[MatchRow]:
         """The first `most` rows of pairs, which stand by their last event."""
         collapsed = self.plan.output is ast.Output.COLLAPSED
         numbers = np.arange(len(decided))
         block: PossibleBlock | EnclosedBlock
-        if self._form is not None and self._threshold == 0.0:
-            pairs_of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget)
-            block, others = pairs_of_form.counted(context, decided, collapsed)
+        if of_form is not None:
+            block, others, finished = of_form.counted(context, decided, collapsed)
+            self.n_unfinished += not finished
         elif self._enclosed is not None:
             enclosed = EnclosedPairs(self.plan, self._enclosed)
             block, others, finished = enclosed.counted(

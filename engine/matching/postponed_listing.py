@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from engine.events import Int64Array
 from engine.kernels.ordering import may_precede
 from engine.kernels.postponed_search import COMPLETE, REFUSED_SKEW, TOLERANCE, search
+from engine.kernels.shared_search import FREE_STEPS
 from engine.matching.postponed_context import Context, refused_skew
-from engine.matching.shared_listing import ListedBlock, SharedListing
+from engine.matching.shared_listing import ListedBlock, Parts, Ranks, SharedListing
 from engine.matching.work import WorkAccount
 
 LISTING_TIMES = 25
@@ -26,6 +27,8 @@ _PER_ORDER = 900
 PER_CANDIDATE = 2
 PER_PAIR = 1_000
 """Steps in the time that a search takes before its first one: by event around the pair, and in all."""
+_PER_SEARCH = 3_000
+"""Steps in the time that the shared search takes for a single pair, beside its looks at events."""
 _PER_STEP = 40
 """Steps of the shared search in the time of one that looks for negated events."""
 
@@ -37,6 +40,9 @@ Pair = tuple[int, int, int]
 
 PairsOf = Callable[[Int64Array], Int64Array]
 """From rows that may be last to the pairs that end in them, int64 (n, 3)."""
+
+PartsOf = Callable[[Int64Array], Parts]
+"""The same in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +74,36 @@ class Listing:
     work: WorkAccount
     per_match: int = 0
     unfinished: bool = False
+    free_steps: Int64Array = field(default_factory=lambda: np.array([FREE_STEPS], np.int64))
+    _ranks: Ranks = field(init=False)
 
-    def matches(self, pairs: Int64Array) -> list[Listed]:
+    def __post_init__(self) -> None:
+        self._ranks = Ranks(self.context.store, self.context.longest_ms)
+
+    def matches(self, pairs: Parts) -> list[Listed]:
         """The matches of all pairs, at most `max_matches`."""
         if not self.context.plan.negations:
             return self._shared(pairs, self.max_matches)
         found: list[Listed] = []
-        for pair in one_by_one(pairs):
-            if len(found) >= self.max_matches or not self.work.left:
+        for part in pairs:
+            if not self.work.left:
                 self.unfinished = True
                 break
-            found += self.of_pair(pair, self.max_matches - len(found))
+            for pair in one_by_one(part()):
+                if len(found) >= self.max_matches or not self.work.left:
+                    self.unfinished = True
+                    return found
+                found += self.of_pair(pair, self.max_matches - len(found))
         return found
 
-    def blocks(self, pairs: Int64Array) -> list[ListedBlock]:
-        """The same for a plan without negations, as columns in listing order; pairs: int64 (n, 3)."""
+    def blocks(self, pairs: Parts) -> list[ListedBlock]:
+        """The same for a plan without negations, as columns in listing order."""
         listing = self._listing(self.max_matches)
         found = listing.blocks(pairs)
         self.unfinished |= listing.unfinished
         return found
 
-    def best(self, pairs: Int64Array, k: int, least: float) -> list[ListedBlock]:
+    def best(self, pairs: Parts, k: int, least: float) -> list[ListedBlock]:
         """See `SharedListing.best`; for a plan without negations."""
         listing = self._listing(self.max_matches)
         found = listing.best(pairs, k, least)
@@ -96,9 +111,11 @@ class Listing:
         return found
 
     def _listing(self, capacity: int) -> SharedListing:
-        return SharedListing(self.context, self.threshold, capacity, self.work, self.per_match)
+        return SharedListing(
+            self.context, self.threshold, capacity, self.work, self.free_steps, self._ranks, self.per_match
+        )
 
-    def _shared(self, pairs: Int64Array, capacity: int) -> list[Listed]:
+    def _shared(self, pairs: Parts, capacity: int) -> list[Listed]:
         listing = self._listing(capacity)
         found = [match for block in listing.blocks(pairs) for match in _listed(block)]
         self.unfinished |= listing.unfinished
@@ -111,8 +128,8 @@ class Listing:
             self.unfinished = True
             return []
         if not context.plan.negations:
-            self.work.settle(PER_PAIR + PER_CANDIDATE * abs(pair[1] - pair[0]))
-            return self._shared(np.array([pair], np.int64), capacity)
+            self.work.settle(_PER_SEARCH + PER_CANDIDATE * abs(pair[1] - pair[0]))
+            return self._shared([lambda: np.array([pair], np.int64)], capacity)
         near = context.neighbourhood(*pair)
         status, n, n_work, confidences, offsets, chain, steps, _ = search(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.masks.negated,
@@ -150,7 +167,7 @@ def _listed(block: ListedBlock) -> Iterator[Listed]:
         yield Listed(partitions[k], tuple(rows[own]), tuple(steps[own]), confidence)
 
 
-def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshold: float) -> list[Listed]:
+def merged_sets(listing: Listing, lasts: Int64Array, parts_of: PartsOf, threshold: float) -> list[Listed]:
     """OUTPUT SETS: one match per event set, with the most confident order and the sum of all orders' confidences.
 
     A set is decided with the event of its last component that is latest in (t_hi, row): `lasts` are those. The other
@@ -164,9 +181,8 @@ def merged_sets(listing: Listing, lasts: Int64Array, pairs_of: PairsOf, threshol
             break
         groups: dict[object, list[Listed]] = {}
         rivals = _rivals(listing.context, int(owner))
-        listing.work.settle(PER_PAIR * len(rivals))
-        pairs = pairs_of(rivals)
-        for match in listing.matches(pairs):
+        listing.work.settle(_PER_SEARCH + PER_PAIR * len(rivals))
+        for match in listing.matches(parts_of(rivals)):
             if _owner(listing.context, match) == owner:
                 groups.setdefault(match.sets, []).append(match)
         for group in groups.values():
@@ -233,19 +249,23 @@ def non_overlapping(
     """
     context = listing.context
     lo, hi = context.events.lo_ms, context.events.hi_ms
+    ends = np.full(context.store.n_partitions, -(2**62), np.int64)
+    for partition, end_ms in ends_ms.items():
+        ends[partition] = end_ms
     for last in sorted(lasts.tolist(), key=lambda row: (hi[row], row)):
-        by_partition: dict[int, list[Pair]] = {}
-        for pair in one_by_one(pairs_of(np.array([last], np.int64))):
-            by_partition.setdefault(pair[2], []).append(pair)
-        for partition, pairs in by_partition.items():
-            for pair in sorted(pairs, key=lambda p: (lo[p[0]], p[0])):
-                if lo[pair[0]] <= ends_ms.get(partition, -(2**62)):
-                    continue
+        if not listing.work.left:
+            listing.unfinished = True
+            break
+        pairs = pairs_of(np.array([last], np.int64))
+        pairs = pairs[lo[pairs[:, 0]] > ends[pairs[:, 2]]]
+        pairs = pairs[np.lexsort((pairs[:, 0], lo[pairs[:, 0]], pairs[:, 2]))]
+        for own in np.split(pairs, np.flatnonzero(np.diff(pairs[:, 2])) + 1):
+            for pair in one_by_one(own):
                 found = listing.of_pair(pair, listing.max_matches)
                 if found:
                     longest = max(len(match.chain) for match in found)
                     candidates = [match for match in found if len(match.chain) == longest]
-                    ends_ms[partition] = int(hi[last])
+                    ends_ms[pair[2]] = ends[pair[2]] = int(hi[last])
                     yield min(candidates, key=lambda match: listing_order(context, match))
                     break
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.postponed_pairs import by_first
 from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.kernels.postponed_state import Tables
 from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
@@ -25,8 +27,14 @@ from engine.plan.model import Plan
 _PARTS = 8
 """Into so many the last events are divided when there is no room for the matches of all."""
 
+_BEFORE_SEARCH = 6
+"""Steps in the time that a pair takes before its search: it is found, and put beside those of its first event."""
 _PER_PAIR = 25
 """Steps in the time that a pair takes before its search, where it is searched again."""
+
+Parts = Sequence[Callable[[], Int64Array]]
+"""Pairs by last event, int64 (n, 3): first, last, partition; each part is found when it is called, and is later in
+listing order than those before it."""
 
 _MOST_ROUNDS = 64
 """Searches for the most confident matches, each with a higher threshold."""
@@ -146,27 +154,71 @@ class ListedBlock(OneByOne):
         return self.source.texts(np.concatenate((self.node_row, self.pairs[np.unique(self.match_pair), 1])))
 
 
+class Ranks:
+    """`ranks_of` for many searches of one store: once as many rows have been sorted as it has, all of them are."""
+
+    def __init__(self, store: EventStore, longest_ms: int) -> None:
+        self._store = store
+        self._longest_ms = longest_ms
+        self._n_sorted = 0
+        self._of_all: Int64Array | None = None
+
+    def of(self, pairs: Int64Array) -> Int64Array:
+        """For each row around a pair a number that orders it by its id, (n_rows,)."""
+        if self._of_all is not None:
+            return self._of_all
+        if self._n_sorted > len(self._store):
+            ids = self._store.ids.array()
+            self._of_all = np.empty(len(ids), np.int64)
+            self._of_all[np.asarray(pc.sort_indices(ids))] = np.arange(len(ids))
+            return self._of_all
+        ranks = ranks_of(self._store, pairs, self._longest_ms)
+        self._n_sorted += int(ranks.max(initial=0)) + 1
+        return ranks
+
+
 @dataclass
 class SharedListing:
     """Lists the matches of pairs of a plan without negations; `unfinished` is set when a bound stopped it.
 
-    max_matches: of one call. work: what pays for the search. per_match: what a match costs.
+    max_matches: of one call. work: what pays for the search. free_steps: int64 (1,), what need not be paid for, all
+    searches of a step share it. ranks: of the events of the context. per_match: what a match costs.
     """
 
     context: Context
     threshold: float
     max_matches: int
     work: WorkAccount
+    free_steps: Int64Array
+    ranks: Ranks
     per_match: int = 0
     unfinished: bool = False
 
-    def blocks(self, pairs: Int64Array) -> list[ListedBlock]:
-        """The first `max_matches` matches of the pairs (first, last, partition) in listing order: by last event, first
-        event, ids."""
+    def blocks(self, parts: Parts) -> list[ListedBlock]:
+        """The first `max_matches` matches of the pairs in listing order: by last event, first event, ids."""
         found: list[ListedBlock] = []
-        ranks = ranks_of(self.context.store, pairs, self.context.longest_ms)
-        waiting = [pairs]
         left = self.max_matches
+        for part in parts:
+            if self._is_spent:
+                self.unfinished = True
+                break
+            some, is_full = self._blocks(part(), left)
+            found += some
+            left -= sum(map(len, some))
+            if is_full:
+                break
+        return found
+
+    @property
+    def _is_spent(self) -> bool:
+        """Whether no search will be paid for."""
+        return not self.work.left and self.free_steps[0] <= 0
+
+    def _blocks(self, pairs: Int64Array, left: int) -> tuple[list[ListedBlock], bool]:
+        """The first so many matches of some pairs; whether there are more."""
+        found: list[ListedBlock] = []
+        ranks = self.ranks.of(pairs)
+        waiting = [pairs]
         while waiting and len(pairs):
             some = waiting.pop()
             block, is_full = self._search(some, ranks, left, self.threshold)
@@ -181,16 +233,32 @@ class SharedListing:
             left -= len(block)
             if is_full:
                 self.unfinished = True
+                return found, True
+        return found, False
+
+    def best(self, parts: Parts, k: int, least: float) -> list[ListedBlock]:
+        """The k most confident matches of the pairs that reach `least` too, and others: of each part most confident
+        first, at a tie the first in listing order."""
+        found: list[ListedBlock] = []
+        confidence = np.empty(0)
+        for part in parts:
+            if self._is_spent:
+                self.unfinished = True
                 break
+            some = self._best(part(), k, least)
+            confidence = np.sort(np.concatenate((confidence, *(ranked_confidence(block.confidence) for block in some))))
+            if len(confidence) >= k:
+                confidence = confidence[-k:]
+                least = max(least, float(confidence[0]) - RANK_STEP)
+            found += some
         return found
 
-    def best(self, pairs: Int64Array, k: int, least: float) -> list[ListedBlock]:
-        """The k most confident matches of the pairs that reach `least` too, most confident first, at a tie the first in
-        listing order.
+    def _best(self, pairs: Int64Array, k: int, least: float) -> list[ListedBlock]:
+        """The k most confident matches of some pairs, most confident first.
 
         Where there is no room for all the threshold rises above the k-th best of those that were found.
         """
-        ranks = ranks_of(self.context.store, pairs, self.context.longest_ms)
+        ranks = self.ranks.of(pairs)
         threshold = max(self.threshold, least)
         level = None  # the confidence above which there are fewer than k
         for _ in range(_MOST_ROUNDS if len(pairs) else 0):
@@ -209,7 +277,7 @@ class SharedListing:
         """The first n matches in listing order that are so confident, where fewer than k are more so."""
         listing = replace(self, threshold=max(self.threshold, level - RANK_STEP), max_matches=k, unfinished=False)
         found: list[ListedBlock] = []
-        for block in listing.blocks(pairs):
+        for block in listing.blocks([lambda: pairs]):
             own = block.chosen(np.flatnonzero(block.confidence <= level + RANK_STEP)[: max(n, 0)])
             found, n = [*found, own], n - len(own)
         return found
@@ -218,15 +286,18 @@ class SharedListing:
         self, pairs: Int64Array, ranks: Int64Array, capacity: int, threshold: float
     ) -> tuple[ListedBlock, bool]:
         context, store = self.context, self.context.store
-        ordered = pairs[np.lexsort((pairs[:, 1], pairs[:, 2], pairs[:, 0]))]
+        self._pay_for(len(pairs))
+        ordered = by_first(pairs, len(store), store.n_partitions)
         status, node_parent, node_row, node_step, match_node, match_pair, confidence = list_shared(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
             context.members.starts, ordered, ranks, context.longest_ms, threshold, context.compiled.reads_last,
-            self.work.terms[0], self.work.account, self.per_match, capacity,
+            self.work.terms[0], self.work.account, self.free_steps, self.per_match, capacity,
         )  # fmt: skip
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         self.unfinished |= status == OUT_OF_BUDGET
+        used, match_pair = np.unique(match_pair, return_inverse=True)
+        ordered = ordered[used]
         own = ordered[match_pair]
         order = np.lexsort((own[:, 2], own[:, 0], own[:, 1]))
         block = ListedBlock(
@@ -245,6 +316,13 @@ class SharedListing:
             values=np.empty((len(order), 0)),
         )
         return block.with_values(context.replayed, store.columns), status == OUT_OF_ROOM
+
+    def _pay_for(self, n_pairs: int) -> None:
+        """What pairs cost before their search: from what need not be paid for, as far as that goes."""
+        cost = _BEFORE_SEARCH * n_pairs
+        free = min(cost, max(int(self.free_steps[0]), 0))
+        self.free_steps[0] -= free
+        self.work.settle(cost - free)
 
 
 def ranks_of(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64Array:
@@ -268,4 +346,4 @@ def _rows_around(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64
     return np.flatnonzero(np.cumsum(changes)[:n])
 
 
-__all__ = ["Int32Array", "ListedBlock", "SharedListing", "ranks_of"]
+__all__ = ["Int32Array", "ListedBlock", "Parts", "Ranks", "SharedListing", "ranks_of"]

@@ -8,6 +8,7 @@ parts share events, or one event has several places, the factor is made by inclu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -101,6 +102,7 @@ class _Joint:
         self._is_difference = True
         over = tuple(sorted({n for part in parts for d in part for n in (d.before, d.after)} - negated))
         shape = [len(self._times[number].shares) for number in over]
+        self._budget.spend(math.prod(shape))
         values = np.ones(shape)
         n_terms = 0
         waiting: list[tuple[int, tuple[Difference, ...], float]] = [(0, (), -1.0)]
@@ -125,14 +127,14 @@ class _Joint:
         elimination.sum_out(negated)
         found = elimination.table()
         shape = [len(self._times[number].shares) if number in found.times else 1 for number in over]
-        self._budget.spend(int(np.prod([len(self._times[number].shares) for number in over])))
+        self._budget.spend(math.prod(len(self._times[number].shares) for number in over))
         return found.values.reshape(shape)
 
     def _outside(self, part: Part, number: int) -> Table:
         """P(a single event is before all that its place allows or after it), given the times that bound the place."""
         time = self._times[number]
         over = tuple(sorted({n for d in part for n in (d.before, d.after)} - {number}))
-        self._budget.spend(int(np.prod([len(self._times[other].shares) for other in over])))
+        self._budget.spend(math.prod(len(self._times[other].shares) for other in over))
         n = len(time.shares)
         first: Any = None
         stop: Any = None

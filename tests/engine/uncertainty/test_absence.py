@@ -103,6 +103,15 @@ def test_a_cycle_of_long_intervals_is_too_much_work() -> None:
         joint_probability(times, demanded)
 
 
+def test_parts_between_many_wide_events_are_too_much() -> None:
+    """A table over the times around them would have more cells than any memory, and than a number holds."""
+    n = 10
+    times = {number: shares([1] * 400) for number in range(n + 1)}
+    parts = [[Difference(number, n, 1) for number in range(n) if number % 2 == odd] for odd in range(2)]
+    with pytest.raises(TooMuchWorkError):
+        joint_probability(times, [], [n], parts)
+
+
 def test_what_holds_in_no_world_is_exactly_nothing() -> None:
     times = {0: shares([1, 0, 2]), 1: shares([1, 0, 0])}
     assert joint_probability(times, [Difference(0, 1, 1)]) == 0.0
