@@ -55,7 +55,7 @@ class CountedChains:
         self._links = links
         self._threshold = threshold
         self._budget = work_budget * STEPS_PER_BUDGET
-        self._with_used = with_used
+        self.with_used = with_used
         self._one_pass = form.ordered and not (form.reads_start and form.kleene)
 
     @property
@@ -66,6 +66,11 @@ class CountedChains:
             return False, False
         at_start = self.form.kleene == 0 < self.context.plan.n_steps - 1
         return not self.form.reads_last, at_start and not self.form.reads_first
+
+    def n_steps_of_pass(self, n_between: Int64Array) -> Int64Array:
+        """What a pass over so many events takes, where they have an order by what neighbours are compared by."""
+        levels = np.ceil(np.log2(n_between + 2)).astype(np.int64)
+        return 3 * self.form.most_counted * levels * n_between
 
     def of_pair(self, near: Neighbourhood) -> ChainCount | None:
         """The matches of one pair; None where it is not of this form after all."""
@@ -92,7 +97,7 @@ class CountedChains:
         if len(rows) * self.form.most_counted > _MOST_LAYERED:
             return None
         found: list[ChainCount] = []
-        n_together = max(1, _MOST_USED // max(len(rows), 1)) if self._with_used else len(lasts)
+        n_together = max(1, _MOST_USED // max(len(rows), 1)) if self.with_used else len(lasts)
         for start in range(0, len(lasts), n_together):
             part = slice(start, start + n_together)
             counted = self._count(near, rows, places[part], lasts[part], n_before[part])
@@ -109,7 +114,7 @@ class CountedChains:
         rows = rows[: n_before[-1]]
         status, counts, confidences, offsets, chain, steps, used, n_work = count_chains(
             context.compiled.tables, self._links, context.events, masks.begin, masks.take, rows, near.first, places,
-            lasts, n_before, self._threshold, self._with_used, self._budget if bounded else MOST,
+            lasts, n_before, self._threshold, self.with_used, self._budget if bounded else MOST,
         )  # fmt: skip
         self.n_work += n_work
         if status == NOT_THIS_FORM:
@@ -122,7 +127,7 @@ class CountedChains:
                 confidence=float(confidences[p]),
                 chain=chain[offsets[p] : offsets[p + 1]],
                 steps=steps[offsets[p] : offsets[p + 1]],
-                used=rows[used[p]] if self._with_used else rows[:0],
+                used=rows[used[p]] if self.with_used else rows[:0],
             )
             for p, count in enumerate(counts.tolist())
         ]

@@ -37,6 +37,21 @@ class Groups:
         bounds = np.arange(BROADCAST, store.n_partitions + 1)
         return cls(rows[order], np.searchsorted(partitions[order], bounds).astype(np.int64))
 
+    def n_between(self, pairs: Int64Array, n_rows: int) -> Int64Array:
+        """How many rows lie between the first and the last one of each pair (first, last, partition): int64 (n,)."""
+        first, last, partition = pairs.T
+        groups = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        codes = groups * n_rows + self.rows
+
+        def within(group: Int64Array | int) -> Int64Array:
+            found: Int64Array = np.searchsorted(codes, group * n_rows + last) - np.searchsorted(
+                codes, group * n_rows + first, "right"
+            )
+            return found
+
+        found = np.maximum(within(partition + 1), 0)
+        return np.where(partition == BROADCAST, found, found + np.maximum(within(0), 0))
+
     @classmethod
     def stacked(cls, masks: BoolArray, store: EventStore) -> tuple[Int64Array, Int64Array]:
         """The groups of several masks (n, n_rows): all rows, one mask after the other, and starts (n, n_groups)."""

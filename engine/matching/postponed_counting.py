@@ -13,6 +13,7 @@ from engine.kernels.ordering import order_is_certain
 from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
 from engine.matching.counted_chains import STEPS_PER_BUDGET, ChainCount, CountedChains
+from engine.matching.pairs_in_reach import PAIRS_COUNTED
 from engine.matching.postponed_context import Context, Neighbourhood, refused_skew
 from engine.matching.postponed_listing import LISTING_TIMES, PER_CANDIDATE, PER_PAIR, Pair
 from engine.matching.work import WorkAccount
@@ -23,14 +24,20 @@ _LABELS_PER_TRIPLE = 16
 _POLYNOMIAL_FACTOR = 10
 """Work budgets that counting one pair may take where the work is polynomial: some seconds."""
 
-_PAIRS_TOGETHER = 65_536
-"""Pairs that are sorted by their first events, to count those of one together: their rows are bounded memory."""
-
 _COUNTING_TIMES = 60
 """Steps of listing in the time of one that looks for prefixes that are alike; a pair may overdraw the account by it."""
 
 _CHAIN_STEPS_PER_STEP = STEPS_PER_BUDGET // LISTING_TIMES
 """Steps of chains in the time of one of listing."""
+
+_SET_UP = 6
+"""What is looked at before the first pass takes the time of so many."""
+
+_EVENTS_TOGETHER = 16_000_000
+"""Events between the pairs that are counted together: bounded memory, as each may be in a row of all of them."""
+
+_PER_TOLD = 16
+"""Steps for an event that a row names."""
 
 _NEGATED_PER_STEP = 2
 """Candidates of a pair are compared with each other before they are counted, each in a step, and with what is negated:
@@ -92,17 +99,14 @@ class Counting:
         """The first `most` of these pairs, int64 (n, 3), by last event, that have matches, each with its number.
 
         The pairs of a last event may take what the account holds when it stands at that event. Where pairs are counted
-        together, in a pass that bounds itself, as many are looked at as rows are wanted; more only once these have not
-        been enough.
+        together, as many are looked at as rows are wanted; more only once these have not been enough.
         """
         if self._chains is not None and any(self._chains.shared_by):
             yield from self._shared(pairs, most)
             return
-        lasts = pairs[:, 1]
-        bounds = [0, *(np.flatnonzero(np.diff(lasts)) + 1).tolist(), len(lasts)] if len(lasts) else []
         n_found = 0
-        for begin, end in pairwise(bounds):
-            self._left = self._account.allowance_at(self._position_of(int(lasts[begin])))
+        for begin, end in _by_last(pairs):
+            self._left = self._account.allowance_at(self._position_of(int(pairs[begin, 1])))
             for number in range(begin, end):
                 if self._left <= 0:
                     self.n_unfinished += 1
@@ -120,27 +124,79 @@ class Counting:
         return int(store.position[row]) if len(store.position) else store.n_seen - 1
 
     def _shared(self, pairs: Int64Array, most: int) -> Iterator[tuple[int, Counted]]:
+        """What passes cost is known before; rows are paid for as they come, those that are not are left out."""
+        n_between = self.context.members.n_between(pairs, self.context.n_rows)
+        cost = self._cost_of_passes(pairs, n_between)
+        numbers, cut = self._paid(pairs, cost)
         n_found = start = 0
-        self._left = self._account.allowance_at(self.context.store.n_seen - 1)
-        while start < len(pairs) and n_found < most:
-            if self._left <= 0:
-                self.n_unfinished += 1
-                return
-            n = min(max(most - n_found, start), _PAIRS_TOGETHER)
-            for number, counted in enumerate(self._together(pairs[start : start + n]), start):
+        at = self._left = -1
+        sizes = np.cumsum(n_between[numbers] + 1)
+        while start < len(numbers) and n_found < most:
+            size = int(sizes[start - 1]) if start else 0
+            together = int(np.searchsorted(sizes, size + _EVENTS_TOGETHER, "right"))
+            some = numbers[start : max(start + 1, min(together, start + max(most - n_found, start)))]
+            start += len(some)
+            for number, counted in zip(some.tolist(), self._together(pairs[some]), strict=True):
+                if pairs[number, 1] != at:
+                    at = int(pairs[number, 1])
+                    self._left = self._account.allowance_at(self._position_of(at))
+                if self._left <= 0:
+                    cut.add(at)
+                    continue
+                spent = int(cost[number]) + self._cost_of_row(counted)
+                self._account.settle(spent)
+                self._left -= spent
                 if counted is not None:
                     yield number, counted
                     n_found += 1
                     if n_found == most:
-                        return
-            start += n
+                        break
+        self.n_unfinished += len(cut)
+
+    def _cost_of_passes(self, pairs: Int64Array, n_between: Int64Array) -> Int64Array:
+        """What each pair adds to the passes that many share; int64 (n,)."""
+        assert self._chains is not None
+        n_firsts = np.concatenate(
+            [np.full(end - begin, end - begin) for begin, end in _by_last(pairs)] or [pairs[:, 0]]
+        )
+        n_together = np.minimum(PAIRS_COUNTED, _EVENTS_TOGETHER / (n_between + 1))
+        n_passes = np.minimum(_SET_UP * n_firsts / n_together, _SET_UP) + self._chains.with_used  # back from its end
+        steps = n_passes * self._chains.n_steps_of_pass(n_between) / _CHAIN_STEPS_PER_STEP
+        cost: Int64Array = PER_PAIR + steps.astype(np.int64)
+        return cost
+
+    def _cost_of_row(self, counted: Counted | None) -> int:
+        """What it takes to name the events of a row."""
+        if counted is None:
+            return 0
+        return _PER_TOLD * (len(counted.chain) + (int(counted.used.sum()) if self.with_candidates else 0))
+
+    def _paid(self, pairs: Int64Array, cost: Int64Array) -> tuple[Int64Array, set[int]]:
+        """The numbers of the pairs that their last events could pay for if rows cost nothing; the others' last
+        events."""
+        before = self._account.account.copy()
+        kept = np.ones(len(pairs), np.bool_)
+        cut = set()
+        for begin, end in _by_last(pairs):
+            last = int(pairs[begin, 1])
+            left = self._account.allowance_at(self._position_of(last))
+            spent = np.cumsum(cost[begin:end])
+            n = int(np.searchsorted(spent - cost[begin:end], left))  # the last one may overdraw it
+            if n:
+                self._account.settle(int(spent[n - 1]))
+            if n < end - begin:
+                kept[begin + n : end] = False
+                cut.add(last)
+        self._account.account[:] = before
+        return np.flatnonzero(kept), cut
 
     def _together(self, pairs: Int64Array) -> Sequence[Counted | None]:
         """The rows of some pairs; those of one first event, or of one last event, are counted together."""
         assert self._chains is not None
         by_first, by_last = self._chains.shared_by
-        if by_first and by_last:
-            by_last = len(np.unique(pairs[:, 1])) < len(np.unique(pairs[:, 0]))
+        if by_first and by_last:  # each first event has passes of its own: shared by last events, or for each of these
+            n_firsts, n_lasts = len(np.unique(pairs[:, 0])), len(np.unique(pairs[:, 1]))
+            by_last = n_lasts * (n_firsts + _SET_UP) < n_firsts * (1 + _SET_UP)
         shared, other = (1, 0) if by_last else (0, 1)
         found: list[Counted | None] = [None] * len(pairs)
         order = np.lexsort((pairs[:, other], pairs[:, shared], pairs[:, 2]))
@@ -179,7 +235,7 @@ class Counting:
         n_around = len(near.candidates) + len(near.negated)
         spent = _COUNTING_TIMES * (self._n_work - before) + PER_CANDIDATE * n_around + PER_PAIR
         spent += (self._n_chain_steps - chains_before) // _CHAIN_STEPS_PER_STEP
-        spent += self._n_compared
+        spent += self._n_compared + self._cost_of_row(counted)
         self._n_compared = 0
         self._account.settle(spent)
         self._left -= spent
@@ -318,6 +374,12 @@ class Counting:
                 begin = context.masks.begin[step.position, rows]
                 alike &= bool((begin == context.masks.take[step.position, rows]).all())
         return near.precise and not context.compiled.has_predicates and alike
+
+
+def _by_last(pairs: Int64Array) -> list[tuple[int, int]]:
+    """Where the pairs of each last event begin and end."""
+    bounds = [0, *(np.flatnonzero(np.diff(pairs[:, 1])) + 1).tolist(), len(pairs)] if len(pairs) else []
+    return list(pairwise(bounds))
 
 
 __all__ = ["Counted", "Counting"]

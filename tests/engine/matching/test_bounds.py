@@ -351,6 +351,10 @@ LISTED = (
     query("SEQ(A a, !N n, B+ b[], !N m, C c)", where="n.x > a.x AND m.x < c.x"),
     query("SEQ(B+ b[])", rest="WITHIN 60 ms", where="sum(b[].x) < 9"),
     query("SEQ(A a, B+ b[], C c)", rest="WITHIN 100 ms OUTPUT COLLAPSED", where="sum(b[].x) < 9"),
+    query("SEQ(A a, B+ b[], C c)", rest="WITHIN 10 min OUTPUT COUNT", where="b[i].x >= b[i-1].x"),
+    query("SEQ(B+ b[], C c)", rest="WITHIN 10 min OUTPUT COUNT", where="b[i].x >= b[i-1].x"),
+    query("SEQ(B+ b[], C c)", rest="WITHIN 10 min OUTPUT COLLAPSED", where="b[i].x >= b[i-1].x"),
+    query("SEQ(A a, B+ b[])", rest="WITHIN 10 min OUTPUT COLLAPSED", where="b[i].x <= b[i-1].x"),
 )
 
 
@@ -381,6 +385,16 @@ def test_plain_sequences_are_cut_at_the_same_events_for_every_division(
         assert found == complete
     elif "OUTPUT" not in text and "FIRST" not in text and "CONSUME" not in text:
         assert all(bindings in complete for bindings in found)
+
+
+@pytest.mark.parametrize("form", ["COUNT", "COLLAPSED"])
+def test_pairs_that_share_passes_and_name_many_events_pay_for_them(form: str) -> None:
+    rising = query("SEQ(B+ b[], C c)", rest=f"WITHIN 10 min OUTPUT {form}", where="b[i].x >= b[i-1].x")
+    types = "B" * 40 + "C" * 10
+    assert len(whole(rising, types).rows) == 400
+    running = whole(rising, types, Limits(work_budget=2_000))
+    assert 0 < len(running.rows) < 400
+    assert running.runtime.n_unfinished > 0
 
 
 @pytest.mark.parametrize("ids_ascend", [True, False])
