@@ -41,6 +41,8 @@ ROW, EDGE, PARENT = 0, 1, 2
 N_NODES, N_RUNS, FREE, N_LIVE = 0, 1, 2, 3
 
 
+_STEPS_PER_EDGE = 3
+"""What it costs to try an edge of a run: its events are gone through."""
 _STEPS_PER_RUN = 3
 """What it costs to begin a run."""
 
@@ -223,7 +225,7 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
                             while chain.rows.shape[0] < n + 2:
                                 chain = longer_chain(tables, chain, np.int64(0))
                             _unroll(tables, state.nodes, node, chain, n)
-                        work[0] -= 1 + n // 16
+                        work[0] -= _STEPS_PER_EDGE + n // 16
                         if follow(tables, store, chain, np.int64(0), n, edge, row):
                             work[0] -= STEPS_PER_EVENT
                             blocked = blocked or tables.edges[edge, BLOCKS] != 0

@@ -29,6 +29,7 @@ from engine.kernels.postponed_state import (
     completes,
     count_in,
     leaves,
+    n_negated_at,
     negations_at,
     takes,
     unbound,
@@ -37,6 +38,8 @@ from engine.kernels.postponed_state import (
 NEEDS_SEARCH = 4  # an imprecise negated event: the confidence depends on the neighbours of each match
 MOST = 2**62 - 1  # counts stop here; the sum of two still fits
 MAX_LINKS = 1 << 23
+_NEGATED_PER_STEP = 2
+"""So many negated events are looked at in the time of a step."""
 _MOST_NUMBERS = 1 << 25
 """Numbers that labels of one pair may take: 256 MiB."""
 
@@ -244,6 +247,7 @@ def count(
                 else:
                     if not begins(tables, events, target, j, rows, aggregates, stack):
                         continue
+                    n_work += n_negated_at(tables, events, negated, target, first, last, rows) // _NEGATED_PER_STEP
                     decided = negations_at(
                         tables, events, negated, negated_ok, target, first, last, rows, aggregates, stack
                     )
@@ -257,6 +261,7 @@ def count(
                         continue
                     if not completes(tables, events, rows, aggregates, stack):
                         continue
+                    n_work += n_negated_at(tables, events, negated, n_steps, first, last, rows) // _NEGATED_PER_STEP
                     decided = negations_at(
                         tables, events, negated, negated_ok, n_steps, first, last, rows, aggregates, stack
                     )

@@ -231,6 +231,28 @@ def negated_between(tables, events, k, row, left, right, first, last, rows, aggr
 
 
 @leaf
+def _is_outside(tables, events, after, row, left, right):
+    """Whether times alone tell that an event stands in no gap between its neighbours."""
+    return (after >= 0 and events.hi_ms[row] < events.lo_ms[left]) or (
+        after < tables.kleene.shape[0] - 1 and events.lo_ms[row] > events.hi_ms[right]
+    )
+
+
+@leaf
+def n_negated_at(tables, events, negated, decided_at, first, last, rows):
+    """How many events `negations_at` looks at, those that times alone tell left out; at most."""
+    n_looks = 0
+    for k in range(tables.negations.shape[0]):
+        if tables.negations[k, 1] == decided_at:
+            after = tables.negations[k, 0]
+            left = rows[2 * after + 1] if after >= 0 else first
+            right = rows[2 * after + 2] if after + 1 < tables.kleene.shape[0] else last
+            for row in negated:
+                n_looks += not _is_outside(tables, events, after, row, left, right)
+    return n_looks
+
+
+@leaf
 def negations_at(tables, events, negated, negated_ok, decided_at, first, last, rows, aggregates, stack):
     """The worst answer of `negated_between` over the negations decided when `decided_at` is bound.
 
@@ -246,6 +268,8 @@ def negations_at(tables, events, negated, negated_ok, decided_at, first, last, r
         after_row = rows[2 * after + 2] if after + 1 < tables.kleene.shape[0] else last
         for row in negated:
             if not negated_ok[k, row] or row in (before_row, after_row):
+                continue
+            if _is_outside(tables, events, after, row, before_row, after_row):
                 continue
             found = negated_between(tables, events, k, row, before_row, after_row, first, last, rows, aggregates, stack)
             if found == PRESENT:
@@ -319,6 +343,7 @@ __all__ = [
     "count_in",
     "leaves",
     "loops_hold",
+    "n_negated_at",
     "negated_between",
     "negations_at",
     "takes",

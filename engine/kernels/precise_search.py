@@ -241,6 +241,9 @@ def _search_each(
             if longest_only and (state[_UNIT_KEY] == key or events.lo_ms[first] <= ends_ms[key]):
                 state[_SPENT] += 1
                 continue
+            if apart and state[_MOST] == 0:
+                state[_IS_CUT] = 1  # and nothing is spent: its pairs may not even be made
+                continue
             state[_BEFORE] = state[_SPENT]
             state[_SPENT] += WORK_PER_PAIR * (end - begin)
             if state[_SPENT] > state[_MOST]:
@@ -258,6 +261,8 @@ def _search_each(
         base = n_lasts - (end - begin)
         if state[_PHASE] == _PREPARED:
             begin_at = first_after(events, rows, first)
+            if by_first and not alone:
+                state[_SPENT] += (rows.shape[0] - begin_at) // _ROWS_PER_STEP
             single = begin if pairs[begin, 1] == first else -1  # the first event is the last one as well
             depth = -1
             if (single >= 0 or onward[begin_at] < n_lasts) and begin_ok[0, first]:

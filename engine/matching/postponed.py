@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
-from engine.events import FOREVER_MS, Int64Array
+from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.postponed_pairs import pairs
 from engine.kernels.shared_search import PER_MATCH_EVENTS
 from engine.language import ast
@@ -45,7 +45,7 @@ from engine.matching.promise import longest_interval_ms, promised_ms
 from engine.matching.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.shared_listing import Parts
-from engine.matching.store import EventStore, MovesBack
+from engine.matching.store import BROADCAST, EventStore, MovesBack
 from engine.matching.stream import StreamColumns
 from engine.matching.work import WorkAccount
 from engine.plan.enclosed import EnclosedForm, enclosed_form
@@ -335,7 +335,12 @@ class PostponedRuntime:
 
         if not by_first:
             n_pairs = most_pairs(lasts, t, store.partition, firsts, -within_ms if self._n_steps else 0, 0)
-            return Deciding(lasts, n_pairs, lambda rows: pairs_of(firsts, rows))
+
+            def have_firsts(rows: Int64Array) -> BoolArray:
+                is_due = (t[rows] >= after_ms) & (t[rows] < before_ms)
+                return is_due & self._surely_pair(context, rows, firsts, by_first=False)
+
+            return Deciding(lasts, n_pairs, lambda rows: pairs_of(firsts, rows), have_firsts)
         deadline_ms = t[firsts.rows] + within_ms
         due_rows = np.sort(firsts.rows[(deadline_ms >= after_ms) & (deadline_ms < before_ms)])
         mask = np.zeros(context.n_rows, np.bool_)
@@ -348,7 +353,29 @@ class PostponedRuntime:
 
         ends = Groups.of(self._masks.ends(context.n_rows), store)
         n_pairs = most_pairs(due_rows, t, store.partition, ends, 0, within_ms if self._n_steps else 0)
-        return Deciding(due_rows, n_pairs, of_firsts, by_first=True)
+
+        def have_lasts(rows: Int64Array) -> BoolArray:
+            return self._surely_pair(context, rows, ends, by_first=True)
+
+        return Deciding(due_rows, n_pairs, of_firsts, have_lasts, by_first=True)
+
+    def _surely_pair(self, context: Context, rows: Int64Array, others: Groups, *, by_first: bool) -> BoolArray:
+        """Whether precise rows of one partition have a last event among the others (`by_first`), or a first one."""
+        store, within_ms = self.store, self.plan.within_ms
+        times, t = store.t_lo_ms[: context.n_rows], store.t_lo_ms[rows]
+        is_strict = context.events.strict
+        if by_first:
+            low = np.searchsorted(times, t, side="right") if is_strict else rows + 1
+            high = np.searchsorted(times, t + within_ms, side="right")
+        else:
+            low = np.searchsorted(times, t - within_ms)
+            high = np.searchsorted(times, t) if is_strict else rows
+        own = store.partition[rows]
+        found: BoolArray = np.isin(rows, others.rows) if self._n_steps <= 1 else np.zeros(len(rows), np.bool_)
+        if self._n_steps:
+            found |= (others.n_within(own, low, high) + others.n_within(np.full_like(own, BROADCAST), low, high)) > 0
+        found &= own != BROADCAST
+        return found
 
     # -------------------------------------------------------- imprecise events
 

@@ -37,20 +37,21 @@ class Groups:
         bounds = np.arange(BROADCAST, store.n_partitions + 1)
         return cls(rows[order], np.searchsorted(partitions[order], bounds).astype(np.int64))
 
-    def n_between(self, pairs: Int64Array, n_rows: int) -> Int64Array:
+    def n_within(self, groups: Int64Array, low: Int64Array, high: Int64Array) -> Int64Array:
+        """How many rows >= low and < high each of these groups has: all int64 (n,)."""
+        if not len(self.rows):
+            return np.zeros(len(groups), np.int64)
+        span = int(max(self.rows.max(), high.max(initial=0))) + 1
+        codes = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)) * span + self.rows
+        begin, end = (np.searchsorted(codes, (groups + 1) * span + bound) for bound in (low, np.maximum(low, high)))
+        found: Int64Array = end - begin
+        return found
+
+    def n_between(self, pairs: Int64Array) -> Int64Array:
         """How many rows lie between the first and the last one of each pair (first, last, partition): int64 (n,)."""
         first, last, partition = pairs.T
-        groups = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        codes = groups * n_rows + self.rows
-
-        def within(group: Int64Array | int) -> Int64Array:
-            found: Int64Array = np.searchsorted(codes, group * n_rows + last) - np.searchsorted(
-                codes, group * n_rows + first, "right"
-            )
-            return found
-
-        found = np.maximum(within(partition + 1), 0)
-        return np.where(partition == BROADCAST, found, found + np.maximum(within(0), 0))
+        common = np.where(partition == BROADCAST, 0, self.n_within(np.full_like(partition, BROADCAST), first + 1, last))
+        return self.n_within(partition, first + 1, last) + common
 
     @classmethod
     def stacked(cls, masks: BoolArray, store: EventStore) -> tuple[Int64Array, Int64Array]:
@@ -95,6 +96,8 @@ class Context:
         self.negated = Groups.of(np.any(masks.negated[:, :n], axis=0), store)
         self.denied = Groups.stacked(masks.negated[:, :n], store)
         self.replayed = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
+        self._looks_back = any(negation.after < 0 for negation in plan.negations)
+        self._looks_ahead = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
         self._ids: dict[int, str] = {}
         self._programs = np.array([value.program for value in plan.returns], np.int64)
 
@@ -104,14 +107,18 @@ class Context:
             self.events, self.members.rows, self.members.starts, partition, first, last, self.longest_ms, 0, 0
         )
         candidates, blocks, _ = search_order(self.events, inside(self.events, rows, first, last))
+        lo, hi = self.store.t_lo_ms, self.store.t_hi_ms
         negated = np.empty(0, np.int64)
         if self.plan.negations:
-            within = self.plan.within_ms
+            before_ms = after_ms = self.plan.within_ms
+            if not self.has_skew:
+                # Others than bear upon the pair may be there or not, as the stream came in; all are paid for.
+                before_ms = max(before_ms - int(lo[last] - lo[first]), 0) if self._looks_back else 0
+                after_ms = max(after_ms - int(hi[last] - hi[first]), 0) if self._looks_ahead else 0
             negated = around(
                 self.events, self.negated.rows, self.negated.starts, partition, first, last, self.longest_ms,
-                within, within,
+                before_ms, after_ms,
             )  # fmt: skip
-        lo, hi = self.store.t_lo_ms, self.store.t_hi_ms
         precise = lo[first] == hi[first] and lo[last] == hi[last] and bool((lo[candidates] == hi[candidates]).all())
         return Neighbourhood(first, last, partition, candidates, blocks, negated, bool(precise))
 

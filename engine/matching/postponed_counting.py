@@ -125,7 +125,7 @@ class Counting:
 
     def _shared(self, pairs: Int64Array, most: int) -> Iterator[tuple[int, Counted]]:
         """What passes cost is known before; rows are paid for as they come, those that are not are left out."""
-        n_between = self.context.members.n_between(pairs, self.context.n_rows)
+        n_between = self.context.members.n_between(pairs)
         cost = self._cost_of_passes(pairs, n_between)
         numbers, cut = self._paid(pairs, cost)
         n_found = start = 0
@@ -347,7 +347,7 @@ class Counting:
         mask[0, near.first] = True
         mask[n_steps - 1, near.last] = True
         try:
-            status, n_orders, *_ = count(
+            status, n_orders, n_work, *_ = count(
                 context.compiled.sequence_only, context.events, mask, mask, context.masks.negated, near.candidates,
                 near.blocks, np.empty(0, np.int64), near.first, near.last, 0.0, self._polynomial_budget(near),
                 near.precise, False,
@@ -356,6 +356,7 @@ class Counting:
             mask[:, near.candidates] = False
             mask[0, near.first] = False
             mask[n_steps - 1, near.last] = False
+        self._n_work += n_work
         return bool(status == COMPLETE and n_orders == n_matches)
 
     def _polynomial_budget(self, near: Neighbourhood) -> int:

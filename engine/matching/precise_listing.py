@@ -7,7 +7,7 @@ it is allowed, it stands; else those from the first on that costs more are searc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from engine.events import BoolArray, Int64Array
 from engine.kernels.postponed_search import COMPLETE, OUT_OF_ROOM
-from engine.kernels.precise_search import list_precise, pair_work
+from engine.kernels.precise_search import WORK_PER_PAIR, list_precise, pair_work
 from engine.matching.listed import Cut
 from engine.matching.postponed_context import Context, Groups
 from engine.matching.shared_listing import Int32Array, ListedBlock, ranks_of
@@ -27,6 +27,8 @@ from engine.matching.work import WorkAccount
 
 _PAIRS_TOGETHER = 262_144
 """Pairs of a first and a last event that are searched together: bounded memory."""
+_FEW_PAIRS = 32_768
+"""So many are made at once, though less may be left than they take."""
 _MOST_UNORDERED = 1 << 20
 """Matches that are found before the first ones in listing order are known, where first events decide."""
 _PER_EVENT = 1
@@ -39,18 +41,24 @@ class Deciding:
     """The events that decide the matches of a step: those that they end with, or begin with (`by_first`).
 
     rows: int64 (n,), ascending. n_pairs: int64 (n,), so many pairs at most each decides. pairs_of: from some of the
-    rows to their pairs, int64 (m, 3): first, last, partition, by last event.
+    rows to their pairs, int64 (m, 3): first, last, partition, by last event. has_pairs: which of some of the rows
+    surely have any, bool.
     """
 
     rows: Int64Array
     n_pairs: Int64Array
     pairs_of: Callable[[Int64Array], Int64Array]
+    has_pairs: Callable[[Int64Array], BoolArray]
     by_first: bool = False
 
-    def parts(self) -> Iterator[Int64Array]:
-        """The rows, as many at a time as have a bounded number of pairs."""
-        part = np.cumsum(self.n_pairs) // _PAIRS_TOGETHER
-        return iter(np.split(self.rows, np.flatnonzero(np.diff(part)) + 1))
+    @cached_property
+    def _ends(self) -> Int64Array:
+        return np.cumsum(self.n_pairs)
+
+    def part(self, start: int, most: int) -> int:
+        """Where those from `start` on end that have so many pairs; one more than it at least."""
+        before = int(self._ends[start - 1]) if start else 0
+        return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
 
 
 class _Found(NamedTuple):
@@ -104,18 +112,42 @@ class PreciseListing:
         """The matches of all pairs, the first `max_matches` in listing order."""
         found: list[_Found] = []
         most = max(self.max_matches, _MOST_UNORDERED) if deciding.by_first else self.max_matches
-        parts = list(deciding.parts()) if len(deciding.rows) else []
-        for rows in parts:
-            pairs = deciding.pairs_of(rows)
-            if not len(pairs):
-                continue
-            ranks = self._all_ranks if len(parts) > 1 else ranks_of(self.context.store, pairs, 0)
-            for some in self._of_pairs(pairs, ranks, most, deciding.by_first):
-                found.append(some.compact())
-                most -= len(some.match_node)
-            if self.is_full:
-                break
+        start, n_rows = self._paid_from(deciding, 0), len(deciding.rows)
+        while start < n_rows and not self.is_full:
+            stop = deciding.part(start, min(max(self._expected(deciding, start), _FEW_PAIRS), _PAIRS_TOGETHER))
+            pairs = deciding.pairs_of(deciding.rows[start:stop])
+            if len(pairs):
+                ranks = self._all_ranks if stop - start < n_rows else ranks_of(self.context.store, pairs, 0)
+                for some in self._of_pairs(pairs, ranks, most, deciding.by_first):
+                    found.append(some.compact())
+                    most -= len(some.match_node)
+            start = self._paid_from(deciding, stop)
         return self._block(_joined(found))
+
+    def _expected(self, deciding: Deciding, start: int) -> int:
+        """How many pairs can be paid for from there on."""
+        return self.work.expected_at(int(self._positions[deciding.rows[start]])) // WORK_PER_PAIR
+
+    def _paid_from(self, deciding: Deciding, start: int) -> int:
+        """The first of the deciding events, from `start` on, for which the account holds anything; those before it are
+        cut if they have pairs, which are not made: they may be far more than all that can be paid for."""
+        rows = deciding.rows[start:]
+        if self.longest_only or not len(rows) or self.work.expected_at(int(self._positions[rows[0]])) > 0:
+            return start
+        balance, paid = self.work.account.tolist()
+        paid_in = np.maximum.accumulate(np.maximum(self._positions[rows] + 1 - paid, 0))
+        holds = balance + int(self.work.terms[2]) * paid_in > 0
+        n = int(holds.argmax()) if holds.any() else len(rows)
+        unpaid = rows[:n]
+        has_pairs = deciding.has_pairs(unpaid)
+        others = unpaid[~has_pairs]
+        of = 0 if deciding.by_first else 1
+        step = max(_PAIRS_TOGETHER // max(int(deciding.n_pairs[start : start + n].max()), 1), 1)
+        with_pairs = [unpaid[has_pairs]]
+        for at in range(0, len(others), step):
+            with_pairs.append(deciding.pairs_of(others[at : at + step])[:, of])
+        self.cut_rows += np.unique(np.concatenate(with_pairs)).tolist()
+        return start + n
 
     @cached_property
     def _all_ranks(self) -> Int64Array:

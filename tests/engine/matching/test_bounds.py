@@ -6,6 +6,7 @@ Work is counted in search steps, never in seconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
 from engine.kernels.nfa import RUNS_KEPT
 from engine.kernels.nfa_arrays import N_CUT
 from engine.matching.automaton import AutomatonRuntime
@@ -23,7 +24,8 @@ from engine.matching.bindings import comparable
 from engine.matching.interner import Interner
 from engine.matching.nfa import NfaRuntime
 from engine.matching.postponed import PostponedRuntime
-from engine.matching.postponed_counting import Counting
+from engine.matching.postponed_counting import _COUNTING_TIMES, Counting
+from engine.matching.precise_listing import Deciding
 from engine.matching.rows import MatchRow
 from engine.matching.stream import StreamColumns
 from engine.matching.work import WorkAccount
@@ -452,6 +454,51 @@ def test_a_counted_pair_pays_for_comparing_all_that_is_around_it() -> None:
     assert len(running.rows) == 1
     assert not running.rows[0].capped
     assert running.runtime._work.terms[1] - running.runtime._work.account[0] >= n * (n + n // 2)
+
+
+def test_a_counted_pair_pays_for_looking_at_what_is_negated_and_for_counting_again() -> None:
+    """Ten ways to go on from the first event, each looked at with all that is negated."""
+    n, text = 200, query("SEQ(A a, !N n, B+ b[], C c)", rest="WITHIN 10 min OUTPUT COLLAPSED")
+    spent = []
+    for negated in ("N" * n, ""):
+        running = whole(text, "A" + "B" * 10 + negated + "B" + "C", Limits())
+        assert [row.count for row in running.rows] == [2**11 - 1 - (1 if negated else 0)]
+        spent.append(running.runtime._work.terms[1] - running.runtime._work.account[0])
+    assert spent[0] - spent[1] >= _COUNTING_TIMES * n // 2
+
+
+def test_what_is_negated_behind_a_pair_costs_it_nothing() -> None:
+    """It may be there or not, as the stream came in."""
+    text = query("SEQ(A a, !N n, B+ b[], C c)", rest="WITHIN 10 min OUTPUT COLLAPSED")
+    accounts = []
+    for types in ("AB" + "C", "ABC" + "N" * 50):
+        accounts.append(whole(text, types, Limits()).runtime._work.account[0])
+    assert accounts[0] == accounts[1]
+
+
+_NONE = "sum(b[].x) < 0"
+
+
+@pytest.mark.parametrize("text", [query("SEQ(B+ b[], C c)", where=_NONE), query("SEQ(C c, B+ b[], !N n)", where=_NONE)])
+def test_pairs_of_events_that_nothing_is_left_for_are_not_made(text: str) -> None:
+    """They are cut all the same. Thousands of events of one window are millions of pairs."""
+    n, made = 300, []
+
+    def counted(deciding: Deciding) -> Deciding:
+        def pairs_of(rows: Int64Array) -> Int64Array:
+            made.append(len(found := deciding.pairs_of(rows)))
+            return found
+
+        return replace(deciding, pairs_of=pairs_of)
+
+    deciding_of = PostponedRuntime._deciding
+    with (
+        patch.object(PostponedRuntime, "_deciding", lambda *given: counted(deciding_of(*given))),
+        patch("engine.matching.precise_listing._FEW_PAIRS", 1),
+    ):
+        running = whole(text, "BC" * n, Limits(work_budget=10))
+    assert running.runtime.n_unfinished > n // 2
+    assert 0 < sum(made) < n * n // 3  # of n * n // 2
 
 
 def test_matches_of_one_order_are_not_counted_again_to_see_whether_all_selections_are_matches() -> None:
