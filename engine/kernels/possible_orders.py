@@ -37,6 +37,14 @@ of used events that may come again; the number of prefixes; the earliest time; t
 
 _FIELDS = 8
 _FREE = -1
+_MOST_LABELS = 1 << 20
+"""More are not made: some 150 MiB."""
+_PER_STEP = 16
+"""Events, and prefixes in the pool, that are looked at in the time of a step."""
+_TIMES_SPENT = 2
+_GOING_ON = 5_000
+"""Where the budget is spent a count goes on to later events, without telling orders apart, up to so many times the
+budget and so many steps."""
 
 
 @leaf
@@ -182,6 +190,14 @@ def _pooled(pool, n, bound, used, count):
     return n + 1
 
 
+@leaf
+def _end_from(last_of, hi, now, complete):
+    """Counts of last events that do not end before `now` are lower bounds."""
+    for j in range(last_of.shape[0]):
+        if last_of[j] >= 0 and hi[j] >= now:
+            complete[last_of[j]] = False
+
+
 @kernel
 def overlapping(lo, hi):
     """For intervals in the order of lo: starts int64 (n + 1,) and others int64, those that share a time with each."""
@@ -287,6 +303,8 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
     owner = np.full(MAX_SLOTS, -1, np.int64)
     n_slots = 0
     n_work = 0
+    is_spent = False
+    most_work = _TIMES_SPENT * budget + min(4 * starts[n], _GOING_ON)
     horizon = hi[n - 1] if n else 0
     for j in range(n):
         horizon = max(horizon, hi[j])
@@ -319,12 +337,15 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
             now = labels[label, EARLIEST]
             count = labels[label, COUNT]
             precise = lo[i] == hi[i]
-            n_work += 1 + starts[i + 1] - starts[i]
-            if n_work > budget and not narrow:
-                narrow = True
-                for j in range(n):
-                    if last_of[j] >= 0 and hi[j] >= now:
-                        complete[last_of[j]] = False
+            n_around = starts[i + 1] - starts[i]
+            n_work += 1 + n_around
+            if used != 0:
+                n_work += n_around * (1 + n_around // _PER_STEP) // 4
+            if (n_work > budget or sizes[0] > _MOST_LABELS) and not is_spent:
+                is_spent = narrow = True
+                _end_from(last_of, hi, now, complete)
+            if n_work > most_work:
+                break
             if sizes[0] + starts[i + 1] - starts[i] + 2 > room:
                 labels, heap, table = _grown(labels, heap, table, sizes[0] + starts[i + 1] - starts[i])
                 room = labels.shape[0]
@@ -360,6 +381,9 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
         # The next event: what ended before it goes into the pool, and the pool goes on to it.
         j = at
         now = lo[j]
+        if n_work > most_work or sizes[0] > 2 * _MOST_LABELS:
+            _end_from(last_of, hi, now, complete)
+            break
         at += 1
         open_slots = np.int64(0)
         for slot in range(n_slots):
@@ -368,6 +392,7 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
         n_old = n_pool
         n_pool = 1
         for k in range(1, n_old):
+            n_work += n_pool // _PER_STEP
             n_pool = _pooled(pool, n_pool, pool[k, 0], pool[k, 1] & open_slots, pool[k, 2])
         while n_ended < n and hi[by_end[n_ended]] < now:
             i = by_end[n_ended]
@@ -379,6 +404,7 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
                     used = _still_open(
                         lo, hi, slots, overlaps, starts[i], starts[i + 1], used, labels[label, EARLIEST], now
                     )
+                n_work += n_pool // _PER_STEP
                 if n_pool + 1 > pool.shape[0]:
                     pool = np.concatenate((pool, np.empty_like(pool)))
                 n_pool = _pooled(pool, n_pool, labels[label, BOUND], used, labels[label, COUNT])
@@ -390,6 +416,7 @@ def count_orders(lo, hi, member, last_of, first_hi_ms, tie_first, within_ms, cut
             labels, heap, table = _grown(labels, heap, table, sizes[0] + n_pool)
             room = labels.shape[0]
         is_most = False
+        n_work += n_pool
         for k in range(n_pool):
             if k == 0 and now <= first_hi_ms:
                 continue

@@ -45,6 +45,8 @@ _PER_KEPT = 10
 is kept: memory, too."""
 _MOST_OVERLAPS = 4_000_000
 """Overlaps of one first event that are written down."""
+_UNKNOWN = -1.0
+"""A confidence that nothing is left for."""
 
 BROADCAST = -1
 
@@ -132,7 +134,7 @@ def count_possible(
             rows[n] = rows[k]
             n += 1
         rows = rows[:n]
-        n_work = _PER_CANDIDATE * n + _PER_PAIR * (end - p)
+        n_work = (_PER_CANDIDATE + _PER_SORTED) * n + _PER_PAIR * (end - p)
         free_work = min(_FREE * (n + end - p), max(free_steps[0], 0))
         if simple:
             overlap, looks = _clocks_overlap(events, first, rows, pairs, status, p, end)
@@ -143,10 +145,10 @@ def count_possible(
                 if status[q] == COUNTED and pairs[q, 1] != first:
                     status[q] = OTHER_FORM
         elif n_lasts > 0:
-            left = (free_work + max(account[0], 0) - n_work) // _PER_COUNTED
+            # Half of what is free is left for confidences: rows that nothing is left to count for are told, too.
+            left = (free_work // 2 + max(account[0], 0) - n_work) // _PER_COUNTED
             n_work += _PER_COUNTED * _count_lasts(
-                events, rows, pairs, status, p, end, tables.within_ms, not some, min(budget, max(left, 1)), counts,
-                complete,
+                events, rows, pairs, status, p, end, tables.within_ms, not some, min(budget, left), counts, complete,
             )  # fmt: skip
         chain = _greedy(events, first, rows) if simple else rows[:0]
         chain_hi_ms = events.hi_ms[chain]
@@ -161,6 +163,8 @@ def count_possible(
         pool[own_rows:own_chain] = rows
         n_pool = own_chain + chain.shape[0]
         pool[own_chain:n_pool] = chain
+        n_work += _PER_KEPT * (n_pool - own_rows)
+        any_kept = False
         for q in range(p, end):
             if status[q] != COUNTED:
                 continue
@@ -170,17 +174,20 @@ def count_possible(
             last = pairs[q, 1]
             if first == last:
                 counts[q] = 1
+                complete[q] = True
                 confidences[q] = 1.0
                 continue
             if n_pool + 2 * n > pool.shape[0]:
                 pool = np.concatenate((pool, np.empty(pool.shape[0] + 2 * n, np.int64)))
             confidences[q], n_apart, n_between, steps = _best(
-                events, first, last, rows, chain, chain_hi_ms, some, tables.within_ms, pool, n_pool
-            )
+                events, first, last, rows, chain, chain_hi_ms, some, tables.within_ms, pool, n_pool,
+                free_work + max(account[0], 0) - n_work,
+            )  # fmt: skip
             n_work += steps
             if confidences[q] <= 0.0:
-                status[q] = NO_MATCH
+                status[q] = NO_MATCH if confidences[q] > _UNKNOWN else LEFT_OUT
                 continue
+            any_kept = True
             if not complete[q]:
                 counts[q] = max(counts[q], 1)
             bounds[q, 0] = own_chain if n_between == 0 else n_pool
@@ -195,6 +202,8 @@ def count_possible(
             n_pool += n_others
             bounds[q, 5] = n_pool
             n_work += _PER_CANDIDATE * looks + _PER_KEPT * (n_between + n_others)
+        if not any_kept:
+            n_pool = own_rows
         free_steps[0] -= min(n_work, free_work)
         account[0] -= max(n_work - free_work, 0)
         p = end
@@ -263,6 +272,10 @@ def _clocks_overlap(events, first, rows, pairs, status, start, end):
 def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, budget, counts, complete):
     """Write the counts of the pairs start..end-1, which have one first event; rows: their candidates. Returns the
     steps."""
+    if budget <= 0:
+        counts[start:end] = 0
+        complete[start:end] = False
+        return 0
     first = pairs[start, 0]
     n_rows = rows.shape[0]
     room = n_rows + end - start
@@ -294,7 +307,7 @@ def _count_lasts(events, rows, pairs, status, start, end, within_ms, direct, bud
         n += 1
     tie_first = events.lo_ms[first] == events.hi_ms[first]
     n_overlaps, n_looks = overlapping_work(lo[:n], hi[:n])
-    if n_overlaps > _MOST_OVERLAPS:
+    if n_overlaps > _MOST_OVERLAPS or n_looks // 8 > budget + n:
         counts[start:end] = 0
         complete[start:end] = False
         return n
@@ -372,10 +385,10 @@ def _write_used(events, first, last, rows, lo_ms, latest, within_ms, pool, n):
 
 
 @kernel
-def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longest, start):
+def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longest, start, limit):
     """The best match of a pair: (confidence, k, n, steps): the events between its ends are the first k of `chain`
     (`_greedy`, chain_hi_ms: when they end), or, where n is not 0, n that are written from longest[start] on. some:
-    there has to be one."""
+    there has to be one. The confidence is _UNKNOWN where more than `limit` steps would be needed."""
     certain = separated(events, first, last) and events.hi_ms[last] - events.lo_ms[first] <= within_ms
     confidence = 1.0
     n_work = 0
@@ -396,6 +409,8 @@ def _best(events, first, last, rows, chain, chain_hi_ms, some, within_ms, longes
         row = rows[k]
         if events.lo_ms[row] > events.hi_ms[last]:
             break
+        if n_work > limit:
+            return _UNKNOWN, 0, 0, n_work
         if row == last or not may_precede(events, row, last):
             continue
         trio[1] = row

@@ -9,11 +9,14 @@ import numpy as np
 
 from engine.matching.binding_digests import binding_digests, groups_of
 from engine.matching.listed import Matches
+from engine.matching.work import WorkAccount
 from engine.uncertainty.possibilities import united
 from engine.uncertainty.union_probability import OutOfWorkError, UnionProbability
 
 WORK_LIMIT = 10_000
 """Of the confidence of matches that share worlds: about two seconds."""
+_PER_LOOK = 10_000
+"""Steps in the time in which `UnionProbability` looks at a match once."""
 
 
 def distinct(found: Matches) -> Matches:
@@ -53,8 +56,9 @@ def distinct(found: Matches) -> Matches:
     return kept.chosen(np.flatnonzero(is_chosen))
 
 
-def confidence_of_any(matches: Matches, group: Sequence[int]) -> float | None:
-    """How sure it is that one of these matches of the same events happened; None: too much work.
+def confidence_of_any(matches: Matches, group: Sequence[int], account: WorkAccount | None = None) -> float | None:
+    """How sure it is that one of these matches of the same events happened; None: too much work, or more than is left
+    in the account, which pays for it.
 
     Where it is not known in which worlds they are matches they are sequences: different orders exclude each other, the
     divisions of one order into iterations share its worlds.
@@ -66,10 +70,17 @@ def confidence_of_any(matches: Matches, group: Sequence[int]) -> float | None:
     known = [each for each in possible if each is not None]
     if len(known) == len(group):
         found = united(known)
+        work_limit = WORK_LIMIT
+        if account is not None:
+            work_limit = min(work_limit, account.allowance_at(int(number[matches.last[group[0]]])) // (2 * _PER_LOOK))
+        evaluator = UnionProbability(found.times, work_limit)
         try:
-            return min(UnionProbability(found.times, WORK_LIMIT).of(found.matches), 1.0)
+            return min(evaluator.of(found.matches), 1.0)
         except OutOfWorkError:
             return None
+        finally:
+            if account is not None:
+                account.settle(_PER_LOOK * evaluator.n_work)
     by_order: dict[tuple[int, ...], float] = {}
     for match in group:
         order = tuple(number[listed.rows[listed.offsets[match] : listed.offsets[match + 1]]].tolist())

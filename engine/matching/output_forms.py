@@ -18,6 +18,7 @@ from engine.kernels.selection import chosen_apart
 from engine.matching.binding_digests import groups_of, set_digests
 from engine.matching.distinct import confidence_of_any
 from engine.matching.listed import Key, Matches, as_key
+from engine.matching.work import WorkAccount
 
 RANKED_DIGITS = 9
 """Digits of confidences by which TOP ranks."""
@@ -176,14 +177,17 @@ def all_rows(matches: Matches, entries: Entries) -> Formed:
     return Formed.of(entries, matches.listed.confidence[entries.match], np.ones(n, np.int64))
 
 
-def merged_sets(matches: Matches, entries: Entries, threshold: float, lost: list[int]) -> Formed:
+def merged_sets(
+    matches: Matches, entries: Entries, threshold: float, lost: list[int], account: WorkAccount, due_ms: Int64Array
+) -> Formed:
     """OUTPUT SETS: entries with equal event sets per component are one.
 
     Their orders are disjoint, so confidences add up; the divisions of one order into iterations share its worlds and
     count once. Where AND leaves orders open, or negated events tell matches of one order apart, it is known in which
     worlds each is a match, and the row is as confident as it is that one of them happened; a row of which that would
     be too much work is left out, in `lost`. The threshold applies to the sum. The row shows the most
-    confident, longest, first listed match.
+    confident, longest, first listed match. account: pays for what this takes, in the order of `due_ms`, int64 (n,),
+    when each match is decided.
     """
     order, bounds = groups_of(set_digests(matches)[:, entries.match], entries.window_codes)
     starts, lengths = bounds[:-1], np.diff(bounds)
@@ -192,13 +196,16 @@ def merged_sets(matches: Matches, entries: Entries, threshold: float, lost: list
     alone = order[starts[lengths == 1]]
     kept[alone] = confidence[alone] >= threshold - TOLERANCE
     n_behind = np.ones(len(kept), np.int64)
-    several = lengths > 1
+    several = np.flatnonzero(lengths > 1)
+    shown = entries.match[order[starts[several]]]
+    last = matches.events.number[matches.last[shown]]
+    several = several[np.lexsort((shown, last, due_ms[shown]))]
     totals: dict[tuple[int, ...], float | None] = {}  # windows share sets
     for start, n in zip(starts[several].tolist(), lengths[several].tolist(), strict=True):
         group = order[start : start + n]
         members = tuple(entries.match[group].tolist())
         if members not in totals:
-            totals[members] = confidence_of_any(matches, list(members))
+            totals[members] = confidence_of_any(matches, list(members), account)
         total = totals[members]
         if total is None:
             lost.append(start)

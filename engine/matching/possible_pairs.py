@@ -7,7 +7,7 @@ threshold, beside `IndependentPairs` for precise events.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,14 @@ class PossibleColumns(NamedTuple):
         between = self.rows[self.bounds[k, 0] : self.bounds[k, 1]]
         return np.concatenate((first, between, last)) if first[0] != last[0] else first
 
+    def of(self, numbers: Int64Array) -> PossibleColumns:
+        """What is known of these pairs alone."""
+        c = self
+        return PossibleColumns(
+            c.pairs[numbers], c.first_lo_ms[numbers], c.last_lo_ms[numbers], c.last_hi_ms[numbers], c.counts[numbers],
+            c.complete[numbers], c.confidences[numbers], c.bounds[numbers], c.rows, c.values[numbers],
+        )  # fmt: skip
+
     def used(self, k: int) -> Int64Array:
         """The candidates of pair k without its ends."""
         _, _, *bounds = self.bounds[k].tolist()
@@ -64,6 +72,10 @@ class PossibleBlock(PairBlock[PossibleColumns]):
     """Rows of COLLAPSED or COUNT over imprecise events; `kleene`: the component that may have several."""
 
     kleene: int
+
+    def compact(self) -> PossibleBlock:
+        """The same rows without what is known of other pairs: of millions a few may have rows."""
+        return replace(self, columns=self.columns.of(self.order), order=np.arange(len(self.order)))
 
     def _events(self, k: int) -> tuple[Int64Array, Int64Array]:
         return self.columns.longest(k), self.columns.used(k)

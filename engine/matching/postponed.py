@@ -429,7 +429,7 @@ class PostponedRuntime:
         else:
             return [row for _, row in self._one_by_one(context, rows, decided, numbers, most)]
         if not len(others) and possible is None:
-            return block[:most]
+            return (block.compact() if isinstance(block, PossibleBlock) else block)[:most]
         numbered = list(zip(block.order[:most].tolist(), block[:most], strict=True))
         if possible is not None:
             numbered = [(k, replace(row, possible=possible.of_pair(block.counted(context, k)))) for k, row in numbered]

@@ -144,6 +144,9 @@ class Results:
         self._held = no_matches(len(plan.returns), self._depth)
         self._latest = LatestEnds()
         self._work = WorkAccount(limits.work_budget, FORM_TIMES)
+        self._united = WorkAccount(limits.work_budget, FORM_TIMES)
+        """For sets whose orders share worlds."""
+        self._united.terms[0] = self._united.terms[1]
         self._cut: dict[int, tuple[int, int]] = {}  # last event -> its t_hi, and from when on it is cut
 
     @property
@@ -312,7 +315,7 @@ class Results:
         match self.plan.output:
             case ast.Output.SETS:
                 lost: list[int] = []
-                formed = merged_sets(matches, entries, self._threshold, lost)
+                formed = merged_sets(matches, entries, self._threshold, lost, self._united, self._paid_at_ms(matches))
                 self.n_unfinished += len(lost)
                 return formed
             case ast.Output.COLLAPSED:
@@ -374,6 +377,7 @@ class Results:
             "consumed": self._consumption.save(),
             "cut": [[number, *when] for number, when in self._cut.items()],
             "work": self._work.save(),
+            "united": self._united.save(),
         }
         meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
         held = self._held.save()
@@ -399,6 +403,8 @@ class Results:
         self._cut = {number: (hi_ms, *(since_ms or [-FOREVER_MS])) for number, hi_ms, *since_ms in saved.get("cut", [])}
         if "work" in saved:  # states of before had no account
             self._work.restore(saved["work"])
+        if "united" in saved:
+            self._united.restore(saved["united"])
         if self._windows is not None:
             self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}

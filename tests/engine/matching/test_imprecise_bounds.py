@@ -166,6 +166,22 @@ def test_confidences_are_paid_for_by_events(
         assert account.account[0] > -most
 
 
+def test_sets_whose_orders_share_worlds_are_paid_for() -> None:
+    """What is left for them is spent on some; the others are left out, and that is told."""
+    text = query("AND(SEQ(A a, B+ b[]), C c)", rest="WITHIN 2 s OUTPUT SETS")
+    events = [(kind, 25) for kind in 3 * "ABBC"]
+    whole_rows = whole(text, events, Limits(max_rows=10**6)).rows
+    running = Running(text, Limits(max_rows=10**6))
+    account = running.runtime._results._united
+    account.terms[:], account.account[0] = (2_000_000, 2_000_000, 1), 2_000_000
+    running.give(batch(events), FOREVER_MS)
+    assert account.account[0] < 1_000_000
+    assert 0 < len(running.rows) < len(whole_rows)
+    assert running.runtime.n_unfinished >= len(whole_rows) - len(running.rows)
+    sure = {repr((row.bindings, round(row.confidence, 12))) for row in whole_rows}
+    assert {repr((row.bindings, round(row.confidence, 12))) for row in running.rows} <= sure
+
+
 def test_a_search_leaves_work_for_confidences() -> None:
     """An event whose search is cut tells the matches that were found."""
     running = whole(

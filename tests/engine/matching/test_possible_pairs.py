@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch
+from engine.matching.base import Limits
 from engine.matching.possible_pairs import PossibleBlock
+from engine.matching.postponed import PostponedRuntime
 from engine.matching.postponed_counting import Counted, Counting
 from engine.matching.postponed_listing import Pair
-from engine.matching.rows import MatchRow
+from engine.matching.rows import MatchRow, MatchRows
 from engine.reference.output import ReferenceRow, reference_output
 from tests.conformance.comparison import Tally, compare
 from tests.engine.strategies import IMPRECISE, SCHEMA, SKEWED, WEIGHTED, Case, StreamScope, deliveries, streams
@@ -100,3 +102,60 @@ def test_rows_are_made_in_parts_and_from_columns() -> None:
     assert [block[k] for k in (0, -1, 1030)] == [made[0], made[-1], made[1030]]
     assert list(block[1020:1030]) == made[1020:1030]
     assert block.n_matches == sum(row.count for row in made)  # type: ignore[attr-defined]
+
+
+def overlapping(types: str, n: int, width_ms: int) -> EventBatch:
+    """So many events one after the other, each of this width."""
+    fields = {"k": "p", "j": 1, "x": 1}
+    return EventBatch.from_rows(
+        [
+            {"type": types[k % len(types)], "t_lo_ms": k, "t_hi_ms": k + width_ms, "event_id": f"e{k}", "source_seq": k}
+            | fields
+            for k in range(n)
+        ],
+        SCHEMA,
+    )
+
+
+def test_counts_take_no_more_than_the_account_holds() -> None:
+    """Pairs that nothing is left to count for are told all the same: that they have a match takes next to nothing."""
+    compiled = compile_query("PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match WITHIN 1 min OUTPUT COUNT", SCHEMA)
+    engine = Engine([compiled], SCHEMA, limits=Limits(max_rows=10**6, work_budget=20_000))
+    (runtime,) = engine._runtimes.values()
+    assert isinstance(runtime, PostponedRuntime)
+    rows = engine.process(overlapping("ABB", 300, 20), 10**6)
+    most, capacity, _ = runtime._work.terms.tolist()
+    assert -8 * most < runtime._work.account[0] < capacity
+    assert len(rows) > 300
+    assert any(not row.count_exact for row in rows)
+    assert all(row.count >= 1 for row in rows)
+
+
+def test_a_block_keeps_the_pairs_that_have_rows() -> None:
+    """Where a condition denies most pairs, what is known of these is not kept with the rows."""
+    text = "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { a.x > c.x } WITHIN 1 min OUTPUT COUNT"
+    rows = [
+        {"type": "AB"[k % 2], "t_lo_ms": 3 * k, "t_hi_ms": 3 * k + 4, "event_id": f"e{k}", "source_seq": k}
+        | {"k": "p", "j": 1, "x": int(k == 4)}
+        for k in range(60)
+    ]
+    found = Engine([compile_query(text, SCHEMA)], SCHEMA).process(EventBatch.from_rows(rows, SCHEMA), 10**6)
+    assert isinstance(found, MatchRows)
+    (part,) = found.parts
+    assert isinstance(part, MatchRows)
+    (block,) = part.parts
+    assert isinstance(block, PossibleBlock)
+    assert len(block) == len(block.columns.pairs) > 10
+    assert {row.first_lo_ms for row in block} == {12}
+
+
+def test_a_pair_that_is_counted_by_itself_pays_for_what_it_takes_before_its_search() -> None:
+    """Some 20 us, in steps of 7 ns."""
+    text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match { a.x > b.x } WITHIN 1 min OUTPUT COUNT"
+    engine = Engine([compile_query(text, SCHEMA)], SCHEMA)
+    (runtime,) = engine._runtimes.values()
+    assert isinstance(runtime, PostponedRuntime)
+    assert not engine.process(overlapping("A" * 30 + "B" * 10, 40, 3), 10**6)
+    spent = runtime._work.terms[1] - runtime._work.account[0]
+    assert spent >= 300 * 3_000 - 10 * runtime._work.terms[2]
+    assert engine.statistics[runtime.plan.name].n_unfinished == 0
