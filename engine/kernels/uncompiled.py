@@ -9,6 +9,7 @@ call of each kernel, also from within another one that still runs as Python, tak
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,39 @@ from numba.core.registry import CPUDispatcher
 
 _OURS = "engine.kernels."
 _DISPATCHER: Any = CPUDispatcher
-_compile_for_args = _DISPATCHER._compile_for_args
+_numba_compile_for_args = _DISPATCHER._compile_for_args
 _lock = threading.Lock()
+_prepared_s: dict[int, float] = {}
+_preparing_since_s: dict[int, float] = {}
+
+
+def _compile_for_args(dispatcher: Any, *args: Any, **keywords: Any) -> Any:
+    """What numba does, and how long it took."""
+    thread = threading.get_ident()
+    if thread in _preparing_since_s:
+        return _numba_compile_for_args(dispatcher, *args, **keywords)
+    _preparing_since_s[thread] = since_s = time.thread_time()
+    try:
+        return _numba_compile_for_args(dispatcher, *args, **keywords)
+    finally:
+        _prepared_s[thread] = _prepared_s.get(thread, 0.0) + time.thread_time() - since_s
+        del _preparing_since_s[thread]
+
+
+_DISPATCHER._compile_for_args = _compile_for_args
+
+
+def preparing_s(thread: int) -> float:
+    """Processor time of this thread in which kernels were compiled, or compiled ones loaded."""
+    prepared_s, since_s = _prepared_s.get(thread, 0.0), _preparing_since_s.get(thread)
+    if since_s is None:
+        return prepared_s
+    return prepared_s + time.clock_gettime(time.pthread_getcpuclockid(thread)) - since_s
+
+
+def runs_as_python() -> bool:
+    """Whether kernels without compiled code run as Python now."""
+    return bool(numba.config.DISABLE_JIT) or _DISPATCHER._compile_for_args is _python_function  # type: ignore[attr-defined]
 
 
 def run_uncompiled_until(is_there: Callable[[], bool], *, every_s: float = 0.5) -> None:
@@ -55,4 +87,4 @@ def _python_function(dispatcher: Any, *args: Any, **keywords: Any) -> Any:
     return _compile_for_args(dispatcher, *args, **keywords)
 
 
-__all__ = ["run_compiled", "run_uncompiled_until"]
+__all__ = ["preparing_s", "run_compiled", "run_uncompiled_until", "runs_as_python"]

@@ -23,6 +23,7 @@ from engine.matching.automaton_memory import Pending, RunsMemory, room, taken
 from engine.matching.automaton_precise import Listed, PreciseSearch
 from engine.matching.base import Limits
 from engine.matching.bindings import BoundVariable
+from engine.matching.brake import braked
 from engine.matching.distinct import distinct
 from engine.matching.early_filter import EarlyFilter, Masks, Survivors
 from engine.matching.imprecise import Decided, ImpreciseMatching
@@ -35,7 +36,6 @@ from engine.matching.results import Results, TakesMatches
 from engine.matching.rows import MatchRow
 from engine.matching.store import BROADCAST, EventStore, MovesBack
 from engine.matching.stream import StreamColumns
-from engine.matching.work import WorkAccount
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.branches import is_plain
 
@@ -75,8 +75,8 @@ class AutomatonRuntime:
             plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=shapes_of(plan)
         )
         self._pending = taken(room(len(plan.returns), self._depth))
-        self._work = WorkAccount(limits.work_budget, n_sharing=limits.n_sharing)
-        self._work_after = WorkAccount(limits.work_budget, n_sharing=limits.n_sharing)
+        self._work = limits.brake.account(limits.work_budget, n_sharing=limits.n_sharing)
+        self._work_after = limits.brake.account(limits.work_budget, n_sharing=limits.n_sharing)
         self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)
         self._compact_at = _LEAST_ROWS
         self._arrangements = Arrangements(plan.states)
@@ -103,6 +103,7 @@ class AutomatonRuntime:
         """See `Runtime.n_unfinished`."""
         return self._results.n_unfinished
 
+    @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
         survivors = self._survivors(stream)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
 
+from engine.matching.brake import Brake
 from engine.matching.rows import MatchRow
 from engine.matching.store import MovesBack
 from engine.matching.stream import StreamColumns
@@ -29,7 +30,7 @@ class Limits:
     whose future is the same go on as one (SASE+ section 5.3); the matches are the same without it. `possibilities`:
     rows over imprecise events carry what P(at least one match) is evaluated from (`MatchRow.possible`); it costs time
     for each of them. `n_sharing`: runtimes that share what one query's searches may cost, each having its part of it:
-    the branches of a union.
+    the branches of a union. `brake`: of the runtime that these limits are given to, `for_one` makes one that fits.
     """
 
     max_rows: int = 100_000
@@ -38,6 +39,13 @@ class Limits:
     n_sharing: int = 1
     merge_runs: bool = True
     possibilities: bool = False
+    brake: Brake = field(default_factory=Brake, compare=False, repr=False)
+
+    def for_one(self) -> Limits:
+        """These limits for one runtime, which may take the longer the more is asked of it."""
+        ordinary = Limits()
+        times = max(1.0, self.max_rows / ordinary.max_rows, self.work_budget / ordinary.work_budget)
+        return replace(self, brake=Brake(times))
 
 
 class Runtime(Protocol):

@@ -22,6 +22,7 @@ from engine.events import FOREVER_MS, BoolArray, EventBatch, Float64Array, Int64
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.matching.base import Limits
+from engine.matching.brake import braked
 from engine.matching.distinct import distinct
 from engine.matching.held import HeldMatches
 from engine.matching.interner import Interner
@@ -179,6 +180,7 @@ class CountedRuntime:
 
     # --------------------------------------------------------------- matching
 
+    @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
         bounds = self._bounds(stream)

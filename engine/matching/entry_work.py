@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import Int64Array
+from engine.matching.base import Limits
 from engine.matching.listed import ListedMatches
 from engine.matching.work import WorkAccount
 
@@ -85,8 +86,8 @@ class SpelledMatches:
     The searches share what matches have in common; forms look at each match by itself.
     """
 
-    def __init__(self, work_budget: int, n_sharing: int) -> None:
-        self.account = WorkAccount(work_budget, n_sharing=_EVENTS_PER_STEP * n_sharing)
+    def __init__(self, limits: Limits) -> None:
+        self.account = limits.brake.account(limits.work_budget, n_sharing=_EVENTS_PER_STEP * limits.n_sharing)
         self.account.terms[0] = self.account.terms[1]
         self._usual = 1
 

@@ -20,6 +20,7 @@ from engine.kernels.generated import KernelSet
 from engine.kernels.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.base import Limits
+from engine.matching.brake import braked
 from engine.matching.early_filter import EarlyFilter
 from engine.matching.entry_work import SpelledMatches
 from engine.matching.interner import Interner
@@ -36,7 +37,6 @@ from engine.matching.run_rows import RunRows
 from engine.matching.run_store import RunStore
 from engine.matching.store import MovesBack
 from engine.matching.stream import StreamColumns
-from engine.matching.work import WorkAccount
 from engine.plan.implied_key import implied_key
 from engine.plan.model import Plan
 from engine.plan.programs import Programs
@@ -60,8 +60,8 @@ class NfaRuntime:
         self.n_rejected = 0
         self._filter = EarlyFilter(plan, interner)
         self._neighbours = Neighbours(plan) if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY else None
-        work = WorkAccount(limits.work_budget, _OFFERS_PER_STEP, limits.n_sharing)
-        self._spelled = SpelledMatches(limits.work_budget, limits.n_sharing)
+        work = limits.brake.account(limits.work_budget, _OFFERS_PER_STEP, limits.n_sharing)
+        self._spelled = SpelledMatches(limits)
         self._arrays = plan_arrays(plan, interner, work, merges=limits.merge_runs)
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
         self._memory = RunMemory(
@@ -124,6 +124,7 @@ class NfaRuntime:
         """Pairs of a run and an event of its partition looked at so far: over the events, runs per time step."""
         return self._memory.count(na.N_OFFERED)
 
+    @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Imprecise events are refused and counted in `n_rejected`."""
         n_cut = self._memory.count(na.N_CUT)

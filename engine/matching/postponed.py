@@ -22,6 +22,7 @@ from engine.kernels.postponed_pairs import pairs
 from engine.kernels.shared_search import PER_MATCH_EVENTS
 from engine.language import ast
 from engine.matching.base import Limits
+from engine.matching.brake import braked
 from engine.matching.early_filter import Masks
 from engine.matching.enclosed_pairs import EnclosedBlock, EnclosedPairs
 from engine.matching.entry_work import SpelledMatches
@@ -47,7 +48,6 @@ from engine.matching.rows import MatchRow, RowBlock, RowSink, first_rows, joined
 from engine.matching.shared_listing import Parts
 from engine.matching.store import BROADCAST, EventStore, MovesBack
 from engine.matching.stream import StreamColumns
-from engine.matching.work import WorkAccount
 from engine.plan.enclosed import EnclosedForm, enclosed_form
 from engine.plan.independent import IndependentForm, OtherForm, independent_form
 from engine.plan.model import Plan
@@ -83,8 +83,8 @@ class PostponedRuntime:
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
-        self._work = WorkAccount(self.limits.work_budget, LISTING_TIMES, self.limits.n_sharing)
-        self._spelled = SpelledMatches(self.limits.work_budget, self.limits.n_sharing)
+        self._work = self.limits.brake.account(self.limits.work_budget, LISTING_TIMES, self.limits.n_sharing)
+        self._spelled = SpelledMatches(self.limits)
         self.sink: RowSink | None = None
         """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
@@ -147,6 +147,7 @@ class PostponedRuntime:
         """Events kept."""
         return len(self.store)
 
+    @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`. Raises EventError for weights that do not fit their interval."""
         check_weights(stream, self.plan.types)
@@ -184,7 +185,8 @@ class PostponedRuntime:
             found = independent.listed(self._intake, start, by_id=True, most=most + 1)
         if sink is not None:
             for block in found:
-                sink.hand_over(block)
+                with self.limits.brake.handing_over(len(block)):
+                    sink.hand_over(block)
             return []
         blocks: list[Sequence[MatchRow]] = []
         n_rows = 0

@@ -41,7 +41,6 @@ from engine.matching.rows import MatchRow, Value, joined_rows
 from engine.matching.selection import Consumption, first_of_each_end
 from engine.matching.stream import StreamColumns
 from engine.matching.windowed import Windows, windows_of
-from engine.matching.work import WorkAccount
 from engine.plan.model import Plan
 
 PER_MATCH = 60
@@ -143,8 +142,8 @@ class Results:
         self._windows = windows or windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
         self._latest = LatestEnds()
-        self._work = WorkAccount(limits.work_budget, FORM_TIMES)
-        self._united = WorkAccount(limits.work_budget, FORM_TIMES)
+        self._work = limits.brake.account(limits.work_budget, FORM_TIMES)
+        self._united = limits.brake.account(limits.work_budget, FORM_TIMES)
         """For sets whose orders share worlds."""
         self._united.terms[0] = self._united.terms[1]
         self._cut: dict[int, tuple[int, int]] = {}  # last event -> its t_hi, and from when on it is cut

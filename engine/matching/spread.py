@@ -19,6 +19,7 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, EventBatch, Int64Array
 from engine.language import ast
 from engine.matching.base import Limits, Runtime
+from engine.matching.brake import braked
 from engine.matching.interner import Interner
 from engine.matching.listed import Matches
 from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
@@ -110,6 +111,7 @@ class SpreadRuntime:
         """See `Runtime.n_unfinished`."""
         return self._results.n_unfinished + self._runtime.n_unfinished
 
+    @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
         places, n_known, n_earlier = self._places, len(self._places.keys), 0

@@ -20,6 +20,7 @@ from engine.matching.automaton import AutomatonRuntime, shapes_of
 from engine.matching.automaton import bound_variables as automaton_variables
 from engine.matching.base import Limits, Movable, Runtime
 from engine.matching.bindings import BoundVariable, comparable
+from engine.matching.brake import braked
 from engine.matching.distinct import distinct
 from engine.matching.event_places import EventPlaces
 from engine.matching.interner import Interner
@@ -157,6 +158,7 @@ class UnionRuntime:
         """See `Runtime.n_unfinished`."""
         return self._results.n_unfinished + sum(runtime.n_unfinished for runtime in self._runtimes)
 
+    @braked
     def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
         """See `Runtime.advance`."""
         told = [runtime.advance(stream, watermark_ms) for runtime in self._runtimes]

@@ -14,6 +14,7 @@ _SAVED = 2
 """The account holds so many times `work_budget` at most, and at first."""
 _EVENTS_PER_BUDGET = 2_500
 """So many events add `work_budget` to it."""
+_EMPTY = -(2**60)
 
 
 class WorkAccount:
@@ -47,6 +48,14 @@ class WorkAccount:
     def settle(self, spent: int) -> None:
         """Pay for work that has been done."""
         self.account[0] -= spent
+
+    def empty(self) -> None:
+        """Nothing is left, whatever is paid in, until `release`."""
+        self.account[0] = _EMPTY
+
+    def release(self) -> None:
+        """After `empty`: from now on what is paid in counts."""
+        self.account[0] = 0
 
     @property
     def left(self) -> int:

@@ -19,6 +19,7 @@ def make_runtime(
 
     `baseline`: one of the papers' baselines instead of what the planner would choose.
     """
+    limits = limits.for_one()
     try:
         if baseline is not None:
             return make_baseline(baseline, _plain(query), interner, limits)
