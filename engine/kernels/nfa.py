@@ -384,7 +384,7 @@ def advance(
                             for negation in range(n_negations):
                                 if negations[negation, DECIDED_AT] == there and negation_fails(
                                     code, bounds, constants, columns, negations, scalars, t_ms, negated_before,
-                                    newest_negated, n_steps, negation, owner, row, rows, aggregates, stack,
+                                    newest_negated, n_steps, negation, owner, row, rows, aggregates, stack, counters,
                                 ):  # fmt: skip
                                     filtered = True
                                     break
@@ -577,7 +577,7 @@ def _complete(
             and negations[negation, AFTER] != last
             and negation_fails(
                 code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated,
-                n_steps, negation, partition, n_rows, rows, aggregates, stack,
+                n_steps, negation, partition, n_rows, rows, aggregates, stack, counters,
             )
         ):  # fmt: skip
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from engine.kernels.automaton_search import allowance_at, settle
 from engine.kernels.compiling import leaf
 from engine.kernels.nfa_arrays import (
     AFTER,
+    BALANCE,
     BRANCH,
     COMPONENT,
     FIRST_ABSENT,
@@ -57,9 +59,9 @@ def loops_hold(
 @leaf
 def negation_fails(
     code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
-    negation, partition, n_rows, rows, aggregates, stack,
+    negation, partition, n_rows, rows, aggregates, stack, counters,
 ):  # fmt: skip
-    """True when an event of the negated component stands where it must not.
+    """True when an event of the negated component stands where it must not. Each one looked at is paid for.
 
     The place is strictly between the neighbours; for a leading negation [last - within, first), for a trailing one
     (last, first + within] (DESIGN 3). Rows stand in stream order, so a place is a range of rows; the negated events of
@@ -75,7 +77,7 @@ def negation_fails(
         start, end = rows[2 * after + 1] + 1, rows[2 * (after + 1)]
     if newest_negated[negation, broadcast] >= start and _stands_between(
         code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
-        negation, broadcast, start, end, rows, aggregates, stack,
+        negation, broadcast, start, end, rows, aggregates, stack, counters,
     ):  # fmt: skip
         return True
     return (
@@ -83,7 +85,7 @@ def negation_fails(
         and newest_negated[negation, partition] >= start
         and _stands_between(
             code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
-            negation, partition, start, end, rows, aggregates, stack,
+            negation, partition, start, end, rows, aggregates, stack, counters,
         )
     )  # fmt: skip
 
@@ -91,7 +93,7 @@ def negation_fails(
 @leaf
 def _stands_between(
     code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
-    negation, partition, start, end, rows, aggregates, stack,
+    negation, partition, start, end, rows, aggregates, stack, counters,
 ):  # fmt: skip
     """True when a negated event of one partition stands in the rows start..end-1 and all predicates hold for it."""
     after = negations[negation, AFTER]
@@ -104,6 +106,7 @@ def _stands_between(
         t = t_ms[row]
         if after < 0 and t < t_ms[rows[2 * n_steps - 1]] - scalars[WITHIN]:
             break
+        counters[BALANCE] -= 1
         if row < end and not (after == n_steps - 1 and t > t_ms[rows[0]] + scalars[WITHIN]):
             tied = scalars[STRICT_TIES] != 0 and (
                 (after >= 0 and t <= t_ms[rows[2 * after + 1]])
@@ -125,17 +128,26 @@ def _stands_between(
 @leaf
 def undisturbed(
     code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
-    partitions, n_rows, match_rows, match_aggregates, stack, stands,
+    partitions, n_rows, match_rows, match_aggregates, order, firsts, position, terms, account, counters, stack,
+    stands, was_cut,
 ):  # fmt: skip
-    """Write to stands (bool, per match) whether no trailing negation of a match, all of whose window is past, fails."""
-    for at in range(partitions.shape[0]):
-        stands[at] = True
+    """Write to stands (bool, per match) whether no trailing negation of a match, all of whose window is past, fails.
+
+    Looked at in this order, and paid for by the stream up to their first events (firsts: their rows; terms, account:
+    see `automaton_search.allowance_at`): was_cut (bool, per match) are those that nothing was left for, which do not
+    stand. counters: of `nfa_arrays`, written.
+    """
+    for at in order:
+        allowance = allowance_at(account, terms, position[firsts[at]])
+        stands[at], was_cut[at] = allowance > 0, allowance <= 0
+        counters[BALANCE] = allowance
         for negation in range(negations.shape[0]):
-            if negations[negation, AFTER] == n_steps - 1 and negation_fails(
+            if stands[at] and negations[negation, AFTER] == n_steps - 1 and negation_fails(
                 code, bounds, constants, columns, negations, scalars, t_ms, negated_before, newest_negated, n_steps,
-                negation, partitions[at], n_rows, match_rows[at], match_aggregates[at], stack,
+                negation, partitions[at], n_rows, match_rows[at], match_aggregates[at], stack, counters,
             ):  # fmt: skip
                 stands[at] = False
+        settle(account, allowance - counters[BALANCE])
 
 
 @leaf

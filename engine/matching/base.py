@@ -45,7 +45,7 @@ class Limits:
         """These limits for one runtime, which may take the longer the more is asked of it."""
         ordinary = Limits()
         times = max(1.0, self.max_rows / ordinary.max_rows, self.work_budget / ordinary.work_budget)
-        return replace(self, brake=Brake(times))
+        return replace(self, brake=self.brake.anew(times))
 
 
 class Runtime(Protocol):

@@ -49,6 +49,10 @@ class Brake:
         self._accounts: list[WorkAccount] = []
         self._running: _Running | None = None
 
+    def anew(self, times: float) -> Brake:
+        """One for another runtime, with so many times its seconds."""
+        return type(self)(times * self._times)
+
     def account(self, work_budget: int, times: int = 1, n_sharing: int = 1) -> WorkAccount:
         """A new account that this brake empties."""
         account = WorkAccount(work_budget, times, n_sharing)
@@ -73,7 +77,7 @@ class Brake:
             self._running = None
             self.left_s = running.left_s
             if running.is_over:
-                self._release()
+                self.release()
 
     @contextmanager
     def handing_over(self, n_rows: int) -> Iterator[None]:
@@ -95,7 +99,8 @@ class Brake:
         for account in self._accounts:
             account.empty()
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """After `empty`: searches go on with what is paid in from now on."""
         for account in self._accounts:
             account.release()
 

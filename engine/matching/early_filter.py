@@ -17,6 +17,7 @@ from engine.kernels.liveness import mark_found
 from engine.language import ast
 from engine.matching.interner import Interner
 from engine.matching.liveness import LiveStarts
+from engine.matching.row_numbers import each_once
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
 from engine.plan.model import EdgePredicates, Plan
@@ -43,7 +44,7 @@ class Survivors:
 
     def with_rows(self, rows: Int64Array) -> Survivors:
         """These and the given rows, which no edge need accept."""
-        united = np.union1d(self.rows, rows)
+        united = each_once(self.rows, rows)
         place = np.searchsorted(united, self.rows)
 
         def widened(table: BoolArray) -> BoolArray:

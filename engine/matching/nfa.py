@@ -44,6 +44,8 @@ from engine.plan.programs import Programs
 _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
 _OFFERS_PER_STEP = 10
 """Offers of an event to a run in the time of one step of the work budget."""
+_LOOKS_PER_STEP = 10
+"""Looks at negated events in that time."""
 _EVENTS_PER_ROW = 160
 _EVENTS_PER_LISTED = 2
 """Events of merged histories, or of listed matches, that one step tells at most, for each that its limit allows."""
@@ -61,6 +63,8 @@ class NfaRuntime:
         self._filter = EarlyFilter(plan, interner)
         self._neighbours = Neighbours(plan) if plan.strategy is ast.Strategy.PARTITION_CONTIGUITY else None
         work = limits.brake.account(limits.work_budget, _OFFERS_PER_STEP, limits.n_sharing)
+        self._after = limits.brake.account(limits.work_budget, _LOOKS_PER_STEP, limits.n_sharing)
+        """Pays for what is negated at the end of the pattern."""
         self._spelled = SpelledMatches(limits)
         self._arrays = plan_arrays(plan, interner, work, merges=limits.merge_runs)
         self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
@@ -71,7 +75,9 @@ class NfaRuntime:
             len(plan.negations),
             waits=self._waits,
         )
-        self._memory.counters[na.BALANCE] = work.terms[1]
+        counted = self._memory.counters[na.BALANCE : na.AT_POSITION + 1]  # where its kernel keeps what the account has
+        counted[:] = work.account
+        work.account = counted
         self._pending = self._memory.no_matches()
         self.kernels = KernelSet()
         self._results = results
@@ -203,12 +209,16 @@ class NfaRuntime:
         due = store.t_lo_ms[matches.fields[:, na.FIRST_ROW]] + self.plan.within_ms < watermark_ms
         self._pending = where(matches, ~due)
         matches = where(matches, due)
-        stands: BoolArray = np.empty(len(matches.fields), np.bool_)
+        stands, was_cut = np.empty((2, len(matches.fields)), np.bool_)
+        first, last = matches.fields[:, na.FIRST_ROW], matches.fields[:, na.LAST_ROW]
         nfa_edges.undisturbed(
             a.code, a.bounds, a.constants, store.columns, a.negations, a.scalars, store.t_lo_ms, store.negated_before,
             memory.newest_negated, self.plan.n_steps, np.ascontiguousarray(matches.fields[:, na.PARTITION]),
-            len(store), matches.rows, matches.aggregates, np.empty(MAX_STACK, np.float64), stands,
+            len(store), matches.rows, matches.aggregates, np.lexsort((last, first)), np.ascontiguousarray(first),
+            store.position, self._after.terms, self._after.account, np.zeros(na.N_COUNTERS, np.int64),
+            np.empty(MAX_STACK, np.float64), stands, was_cut,
         )  # fmt: skip
+        memory.counters[na.N_CUT] += len(np.unique(last[was_cut]))
         return where(matches, stands)
 
     @property
@@ -315,7 +325,11 @@ class NfaRuntime:
         """The state: kept events, nodes, runs chain by chain, partitions, matches that wait."""
         store = self.store.save()
         store = store.replace_schema_metadata(
-            {**(store.schema.metadata or {}), "spelled": self._spelled.account.save()}
+            {
+                **(store.schema.metadata or {}),
+                "spelled": self._spelled.account.save(),
+                "after": self._after.save(),
+            }
         )
         if self._neighbours is not None:
             store = store.replace_schema_metadata({**store.schema.metadata, "neighbours": self._neighbours.save()})
@@ -337,6 +351,8 @@ class NfaRuntime:
         meta: Mapping[bytes, bytes] = state["store"].schema.metadata or {}
         if b"spelled" in meta:  # states of before had no account
             self._spelled.account.restore(meta[b"spelled"].decode())
+        if b"after" in meta:
+            self._after.restore(meta[b"after"].decode())
         if self._neighbours is not None:
             self._neighbours.restore(state["store"].schema.metadata[b"neighbours"].decode())
         if self._results is not None:

@@ -12,6 +12,7 @@ from engine.kernels.nfa_arrays import BROADCAST, N_LIVE, NOWHERE
 from engine.language import ast
 from engine.matching.early_filter import EarlyFilter
 from engine.matching.key_table import KeyTable
+from engine.matching.row_numbers import each_once
 from engine.matching.run_memory import RunMemory
 from engine.matching.run_store import RunStore
 from engine.matching.stream import Chains, StreamColumns
@@ -67,7 +68,7 @@ class RunPartitions:
         numbers, within_ms = chains.partitions.numbers, self._plan.within_ms
         own = self._known(stream, chains, store.keys)
         until_ms = runs_reach(own, memory.chains, memory.runs, store.t_lo_ms, within_ms)
-        adding = np.union1d(starts, others) if len(others) else starts
+        adding = each_once(starts, others) if len(others) else starts
         fresh = claim_partitions(adding, numbers, own, NOWHERE, _CLAIMED)
         if len(fresh):
             with stream.lock:

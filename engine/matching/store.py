@@ -18,6 +18,7 @@ from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array
 from engine.matching.event_ids import IdColumn
 from engine.matching.interner import Interner
 from engine.matching.key_table import KeyTable
+from engine.matching.row_numbers import each_once
 from engine.matching.rows import Value
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan, ReturnValue
@@ -58,21 +59,18 @@ class StoredEvents:
 
     def texts(self, rows: Int64Array) -> dict[int, str]:
         """The ids of these rows, each once."""
-        distinct = np.unique(rows)
+        distinct = each_once(rows)
         return dict(zip(distinct.tolist(), self.ids.take(pa.array(distinct, pa.int64())).to_pylist(), strict=True))
 
     def text_of_each(self, rows: Int64Array) -> list[str]:
         """The id of each of these rows; of an event that comes often the same object each time."""
         if len(rows) < FEW_ROWS:
             return self.ids.take(pa.array(rows)).to_pylist()  # type: ignore[no-any-return]
-        least = int(rows.min())
-        places = rows - least
-        is_there = np.zeros(int(places.max()) + 1, np.bool_)
-        is_there[places] = True
-        distinct = np.flatnonzero(is_there)
-        texts = np.empty(len(is_there), np.object_)
-        texts[distinct] = self.ids.take(pa.array(distinct + least)).to_pylist()
-        return texts[places].tolist()  # type: ignore[no-any-return]
+        distinct = each_once(rows)
+        least = int(distinct[0])
+        texts = np.empty(int(distinct[-1]) - least + 1, np.object_)
+        texts[distinct - least] = self.ids.take(pa.array(distinct)).to_pylist()
+        return texts[rows - least].tolist()  # type: ignore[no-any-return]
 
     def key_of(self, partition: int) -> tuple[tuple[str, Value], ...]:
         """The key of a partition as (attribute, value) pairs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -176,8 +177,9 @@ class RowQuota:
         return found
 
     def _waiting_row(self, row: MatchRow) -> _Waiting:
-        order = output_order(row)
-        return _Waiting(confidence_rank(row) if self._is_top else order, order, _window(row), row)
+        window = _window(row)
+        order = row.place, _Bound(row), window
+        return _Waiting((_confidence_place(row), order) if self._is_top else order, order, window, row)
 
     def _leave_out(self, window: Window) -> None:
         if not self._is_top and window not in self._limited:
@@ -251,15 +253,42 @@ class RowQuota:
         self._waiting = [self._waiting_row(row_from_json(self._name, row)) for row in saved["waiting"]]
 
 
+class _Bound:
+    """The ids of a row in a sort key. They may be as many as the window has events, and are looked at by rows of the
+    same first and last event alone."""
+
+    def __init__(self, row: MatchRow) -> None:
+        self._row = row
+
+    @cached_property
+    def _ids(self) -> tuple[object, ...]:
+        return _bound(self._row)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Bound) and self._ids == other._ids
+
+    def __lt__(self, other: _Bound) -> bool:
+        return self._ids < other._ids
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _bound(row: MatchRow) -> tuple[object, ...]:
+    return tuple((name, comparable(ids)) for name, ids in row.bindings.items())
+
+
 def output_order(row: MatchRow) -> tuple[object, ...]:
     """Sort key of rows with a place: last event, first event, ids, window."""
-    bound = tuple((name, comparable(ids)) for name, ids in row.bindings.items())
-    return row.place, bound, _window(row)
+    return row.place, _bound(row), _window(row)
 
 
 def confidence_rank(row: MatchRow) -> tuple[object, ...]:
     """Sort key of rows with a place under TOP: the most confident first, at a tie the first in output order."""
-    return -round(row.confidence, RANKED_DIGITS), output_order(row)
+    return _confidence_place(row), output_order(row)
+
+
+def _confidence_place(row: MatchRow) -> float:
+    return -round(row.confidence, RANKED_DIGITS)
 
 
 def _window(row: MatchRow) -> Window:

@@ -26,6 +26,7 @@ from engine.uncertainty.differences import (
     narrowed,
     undecided,
 )
+from engine.uncertainty.linked import linked
 
 MAX_TERMS = 4_096
 """Terms of one inclusion and exclusion."""
@@ -80,19 +81,7 @@ class _Joint:
 
     def _groups(self, parts: Sequence[Part]) -> list[list[Part]]:
         """The parts, together when they share negated events."""
-        groups: list[tuple[set[int], list[Part]]] = []
-        for part in parts:
-            own = {number for d in part for number in (d.before, d.after)} & self._negated
-            joined = [part]
-            apart = []
-            for events, members in groups:
-                if events & own:
-                    own |= events
-                    joined = [*members, *joined]
-                else:
-                    apart.append((events, members))
-            groups = [*apart, (own, joined)]
-        return [members for _, members in groups]
+        return linked(parts, lambda part: {number for d in part for number in (d.before, d.after)} & self._negated)
 
     def _absence(self, parts: Sequence[Part]) -> Table:
         """P(none of the parts is in its place), given the times of the match around them."""

@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from engine.events import BoolArray, Float64Array
+from engine.uncertainty.linked import linked
 from engine.uncertainty.polynomial_sums import nodes_and_weights
 from engine.uncertainty.possibilities import ORIGIN, Condition, Distribution, PossibleMatch
 
@@ -410,18 +411,7 @@ def _all_conditions(matches: Iterable[PossibleMatch]) -> Iterator[Condition]:
 
 def components(matches: Sequence[PossibleMatch]) -> list[list[PossibleMatch]]:
     """Groups of matches of which each shares an uncertain time with another of its group."""
-    groups: list[tuple[set[str], list[PossibleMatch]]] = []
-    for match in matches:
-        named, together = set(match.variables()), [match]
-        apart = []
-        for group in groups:
-            if group[0].isdisjoint(named):
-                apart.append(group)
-            else:
-                named |= group[0]
-                together = group[1] + together
-        groups = [*apart, (named, together)]
-    return [group for _, group in groups]
+    return linked(matches, lambda match: set(match.variables()))
 
 
 def _independent_parts(match: PossibleMatch) -> list[PossibleMatch]:

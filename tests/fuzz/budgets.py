@@ -1,7 +1,8 @@
 """Cases whose searches are stopped: what is left out is the same for every division of the stream, and is told.
 
-A work budget of a few steps stands for streams that are long. Rows that say that they are whole are those of the search
-without bounds; where any row is missing, or says less, some row or the query's metrics say so.
+A work budget of a few steps stands for streams that are long, and a brake that is on in every step for what takes very
+long; what that one leaves out need not be the same for every division. Rows that say that they are whole are those of
+the search without bounds; where any row is missing, or says less, some row or the query's metrics say so.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import traceback
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from engine.errors import QueryError, UnsupportedQueryError
 from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
+from engine.matching.brake import Brake
 from tests.conformance.ways import AUTOMATON, AUTOMATON_CUT, COMPILED, CUT, Outcome, Way, outcome_by
 from tests.fuzz.case import FuzzCase, load
 from tests.fuzz.checking import Finding, Plans, shown
@@ -28,6 +31,7 @@ from tests.fuzz.drawing import FIELDS, fuzz_cases
 
 _PAIRS = ((COMPILED, CUT), (AUTOMATON, AUTOMATON_CUT))
 _DIGITS = 9
+_BRAKED = replace(COMPILED, name=f"{COMPILED.name}, braked")
 _FILE = "budget.json"
 
 
@@ -50,6 +54,25 @@ class Budgeted:
 
     def __str__(self) -> str:
         return f"{self.case}\nwork budget {self.work_budget}"
+
+
+class Pulled(Brake):
+    """A brake that is on in every step."""
+
+    _is_pulled = False
+
+    @contextmanager
+    def step(self, n_events: int, n_kept: int) -> Iterator[None]:
+        """Without any time."""
+        del n_events, n_kept
+        if self._is_pulled:
+            yield
+            return
+        self._is_pulled = True
+        self.empty()
+        yield
+        self.release()
+        self._is_pulled = False
 
 
 def load_budgeted(folder: Path) -> Budgeted | None:
@@ -85,12 +108,17 @@ def difference(budgeted: Budgeted) -> Finding | None:
             if unbounded.is_unfinished or unbounded.has_rejected:
                 continue
             found = {way: outcome_by(way, queries, case.parts, case.restarts, budgeted.limits) for way in (whole, cut)}
+            braked = outcome_by(whole, queries, case.parts, (), Limits(brake=Pulled()))
         except UnsupportedQueryError:
             continue
         except Exception:  # noqa: BLE001  # told as a finding
             return Finding(f"{cut.name}, budget", "rows", traceback.format_exc())
         forms = {query.name: query.resolved.query for query in queries}
-        finding = _compared(found, whole, cut) or _told(found[whole], unbounded, whole, forms)
+        finding = (
+            _compared(found, whole, cut)
+            or _told(found[whole], unbounded, whole, forms)
+            or _told(braked, unbounded, _BRAKED, forms)
+        )
         if finding is not None:
             return finding
     return None
