@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.matching.listed import Matches
-from engine.matching.orders import has_other_orders
+from engine.matching.orders import Steps, has_other_orders
 
 _LARGEST_EXPONENT = 1_000
 """Powers of two beyond it are no number of listed matches."""
@@ -70,13 +70,15 @@ def _exact(
     if len(collapsing.shapes) == 1 and list(collapsing.shapes[0]) == list(range(collapsing.n_components)):
         apart = _stand_apart(matches, found, collapsing)
         exact[apart] = (_n_apart(np.diff(found.bounds, axis=1), collapsing.kleene) == count)[apart]
-    starts = np.cumsum(count) - count
+    of_each = groups[np.cumsum(count) - count]  # a match of each row
+    firsts, lasts, steps = matches.first[of_each], matches.last[of_each], Steps()
     for row in np.flatnonzero(~apart).tolist():
-        group = groups[starts[row] : starts[row] + count[row]]
         candidates: Mapping[int, Int64Array] = found.of(row)
+        ends = int(firsts[row]), int(lasts[row])
         exact[row] = not has_other_orders(
-            matches, group, candidates, collapsing.kleene, collapsing.shapes, strict_ties=collapsing.strict_ties
-        )
+            matches.events, ends, int(count[row]), candidates, collapsing.kleene, collapsing.shapes, steps,
+            strict_ties=collapsing.strict_ties,
+        )  # fmt: skip
     return exact
 
 

@@ -117,7 +117,7 @@ class Hostile:
 @dataclass(frozen=True)
 class Cost:
     """What a case took: processor seconds, peak of resident memory, rows; whether anything was left out, and whether
-    a search was stopped."""
+    a search over precise events was stopped."""
 
     seconds: float
     mib: float
@@ -201,7 +201,9 @@ def _measured(query: CompiledQuery, hostile: Hostile) -> tuple[float, float, int
         is_cut |= any(row.capped or not row.count_exact for row in [*rows[:_READ], *rows[-1:]])
     seconds = time.process_time() - started
     is_stopped = engine.statistics["q1"].n_unfinished > 0
-    return seconds, resident_mib(peak=True), n_rows, is_cut or is_stopped, is_stopped
+    # One confidence may be known to cost more than there is, before anything is done for it.
+    is_stopped_here = is_stopped and not hostile.width_ms
+    return seconds, resident_mib(peak=True), n_rows, is_cut or is_stopped, is_stopped_here
 
 
 # ---------------------------------------------------------------------- drawn
@@ -211,7 +213,9 @@ def _measured(query: CompiledQuery, hostile: Hostile) -> tuple[float, float, int
 def hostile_cases(draw: st.DrawFn, scope: QueryScope, widths_ms: tuple[int, ...] = (0,)) -> Hostile:
     """A query of this scope in a long window, and a stream in which its types come again and again."""
     query = parse(draw(queries(scope)))
+    keys = (1, 1, 1, 3, 500)
     if query.within_events is not None:
+        keys = (1, 3)  # docs/performance.md says what hundreds cost, of which each has its copies of broadcast events
         query = replace(query, within_events=draw(st.sampled_from((20, 1_000, 10_000))))
     else:
         query = replace(query, within_ms=draw(st.sampled_from((3_600_000, 3_600_000, 10_000, 1_000))))
@@ -225,7 +229,7 @@ def hostile_cases(draw: st.DrawFn, scope: QueryScope, widths_ms: tuple[int, ...]
         text=print_query(query),
         types="".join(name * times for name, times in runs),
         values=draw(st.sampled_from(("random", "random", "up", "down", "few", "one"))),
-        n_keys=draw(st.sampled_from((1, 1, 1, 3, 500))),
+        n_keys=draw(st.sampled_from(keys)),
         step_ms=draw(st.sampled_from((10, 10, 1, 1_000))),
         burst=draw(st.sampled_from((1, 1, 1, 50, 10_000))),
         width_ms=draw(st.sampled_from(widths_ms)),

@@ -25,7 +25,7 @@ from tests.fuzz.searching import Found, Order, Search, Tally
 ONE_EVENT = Hostile("PATTERN SEQ(A v0) WHERE skip_till_any_match WITHIN 1 hour", "A")
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTILE if "imprecise" not in name])  # see docs/performance.md
+@pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_cases_end_within_bounded_memory(name: str) -> None:
     @settings(max_examples=examples(5), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(HOSTILE[name])

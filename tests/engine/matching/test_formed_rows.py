@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.collapsed_candidates import Collapsing, candidates_of
 from engine.matching.listed import ListedMatches, MatchedEvents, Matches
-from engine.matching.orders import has_other_orders
+from engine.matching.orders import Steps, has_other_orders
 from engine.matching.rows import RowBlock, rows_table
 from engine.reference.output import reference_output
 from engine.runtime.compiled import compile_query
@@ -77,8 +77,8 @@ def test_candidates_and_whether_they_say_it_all(
     for row, group in enumerate(groups):
         wanted = {at: sorted({place for chain in group for place in chain[at]}) for at in range(n_components)}
         assert {at: own.tolist() for at, own in found.of(row).items()} == wanted
-        numbers = np.arange(start, start + len(group))
-        other = has_other_orders(matches, numbers, found.of(row), kleene, shapes, strict_ties=strict)
+        ends = int(matches.first[start]), int(matches.last[start])
+        other = has_other_orders(events, ends, len(group), found.of(row), kleene, shapes, Steps(), strict_ties=strict)
         assert found.exact[row] == (not other)
         start += len(group)
 
