@@ -261,14 +261,15 @@ def _search_each(
         base = n_lasts - (end - begin)
         if state[_PHASE] == _PREPARED:
             begin_at = first_after(events, rows, first)
-            if by_first and not alone:
-                state[_SPENT] += (rows.shape[0] - begin_at) // _ROWS_PER_STEP
             single = begin if pairs[begin, 1] == first else -1  # the first event is the last one as well
             depth = -1
-            if (single >= 0 or onward[begin_at] < n_lasts) and begin_ok[0, first]:
-                if state[_HAS_CHOICES] == 0:
-                    state[_HAS_CHOICES] = 1
-                    return _NEEDS_CHOICES
+            may_begin = (single >= 0 or onward[begin_at] < n_lasts) and begin_ok[0, first]
+            if may_begin and state[_HAS_CHOICES] == 0:
+                state[_HAS_CHOICES] = 1
+                return _NEEDS_CHOICES
+            if by_first and not alone:
+                state[_SPENT] += (rows.shape[0] - begin_at) // _ROWS_PER_STEP
+            if may_begin:
                 scratch[:] = -1
                 if alone and tables.known_last:
                     scratch[2 * final] = last
