@@ -68,6 +68,10 @@ MINUTES ?= 2
 fuzz: setup ## search for wrong answers of the engine with fresh cases, MINUTES=2 (FUZZ_ARGS="--seed 1 --only groups")
 	@$(PY) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_ARGS)
 
+.PHONY: fuzz-costs
+fuzz-costs: setup ## search for queries that cost too much over hostile streams, MINUTES=2 (FUZZ_ARGS=)
+	@$(PY) -m tests.fuzz --costs --minutes $(MINUTES) $(FUZZ_ARGS)
+
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/benchmarks
 	@$(PY) -m benchmarks $(BENCH)
@@ -94,4 +98,4 @@ clean: ## remove the virtual environment and everything built
 
 .PHONY: help
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

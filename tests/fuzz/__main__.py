@@ -2,7 +2,7 @@
 
 Fresh queries and streams from a fresh seed, which is printed: `--seed` repeats them. What is found is shrunk and saved
 as a folder with the query, the events and how they were cut; `--case FOLDER` looks at one again. Exit 0 when nothing
-was found, 1 otherwise.
+was found, 1 otherwise. `--costs`: search for queries that cost too much instead, which depends on the machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.case is not None:
         return repeat(options.case)
-    known = [*FIELDS, *PROBES, *BUDGETED, *HOSTILE]
+    known = list(HOSTILE) if options.costs else [*FIELDS, *PROBES, *BUDGETED]
     fields = [
         name
         for name in known
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--only", nargs="+", default=[], metavar="FIELD", help="fields whose name has one of these")
     parser.add_argument("--skip", nargs="+", default=[], metavar="FIELD", help="no fields whose name has one of these")
+    parser.add_argument("--costs", action="store_true", help="search for what costs too much, not for wrong answers")
     parser.add_argument("--without", nargs="+", default=[], metavar="CONSTRUCT", help="leave out what has one of these")
     parser.add_argument("--case", type=Path, metavar="FOLDER", help="look at a saved case again")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where findings are saved")
