@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from app import match_command, report_command, spark_command, spark_query_command, stream_command
-from app.clock import SystemClock
+from app.clock import SteadyClock
 from app.config import load_settings
 from app.console import inert, table_console
 from app.errors import AppError
@@ -104,7 +104,7 @@ def run(
                 writer.forget_checkpoint(LIVE_PIPELINE)
             CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE).forget()
     with asked_by_signals() as asked:
-        if not run_live(settings, SystemClock(), asked, lambda: check_all(config)):
+        if not run_live(settings, SteadyClock(), asked, lambda: check_all(config)):
             os._exit(0)  # the step that hangs is made again after the next start
 
 

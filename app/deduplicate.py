@@ -95,6 +95,10 @@ class Deduplicator:
         self._forget()
         return released
 
+    def go_back(self, watermark_ms: int) -> None:
+        """The watermark was ahead of time; what was released stays so."""
+        self.watermark_ms = watermark_ms
+
     def knows(self, event_id: str) -> bool:
         """True when an event of this id waits or was released and is still remembered."""
         waits = bool(pc.any(pc.equal(self._waiting.column("event_id"), event_id)).as_py())

@@ -41,5 +41,3 @@ def configure_logs(settings: Log) -> None:
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
-    # A poll that takes longer than its interval is skipped, as intended; that is no warning.
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)

@@ -82,6 +82,10 @@ class Metrics:
             self._store_outages.inc()
             self._store_out = True
 
+    def clock_jumped(self) -> None:
+        """The machine's clock jumped, or a jump turned out to last."""
+        self._clock_jumps.inc()
+
     def delivered(self, receiver: str, outcome: str, reason: str) -> None:
         """An attempt to tell a receiver ended: "delivered", "retried" (it will be tried again) or "failed" for good."""
         self._notifications.labels(receiver, outcome).inc()
@@ -151,6 +155,9 @@ class Metrics:
         self._failed_steps = self._counter("clustercep_failed_steps", "Steps that were undone.", "reason")
         self._store_outages = self._counter(
             "clustercep_store_outages", "Times that the store or its disk refused, once each."
+        )
+        self._clock_jumps = self._counter(
+            "clustercep_clock_jumps", "Jumps of the machine's clock, and those that lasted once more."
         )
         for reason in STEP_FAILURES:
             self._failed_steps.labels(reason)

@@ -78,6 +78,11 @@ class Order:
         watermark_ms = self._watermarks.end()
         return Ordered(self._deduplicator.release(watermark_ms), watermark_ms, self._due(watermark_ms))
 
+    def go_back(self, watermark_ms: int, now_ms: int) -> None:
+        """The watermark was ahead of time: go on from this one."""
+        self._watermarks.go_back(watermark_ms, now_ms)
+        self._deduplicator.go_back(watermark_ms)
+
     def save(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         """Tables and JSON-able state."""
         state = {

@@ -18,6 +18,7 @@ from app.alerting.match import Match
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions, Outcome, Recorder
 from app.alerting.report_rows import HISTORY, LIVE
+from app.alerting.text import iso
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.clock_skew import apart
 from app.errors import CheckpointError
@@ -57,6 +58,11 @@ class Matcher(Protocol):
         """Let these queries begin with events that the watermark has passed, telling nothing."""
         ...
 
+
+MOST_AHEAD_MS = 60_000
+"""A watermark that is further ahead of the time than this is wrong: sources promise the past."""
+BACK_MS = 600_000
+"""So far before the time it goes on at the earliest."""
 
 Boundary = Callable[[str], None]
 """Called between any two parts of a step, with the name of what comes next; tests make it fail."""
@@ -113,9 +119,16 @@ class Pipeline:
     def step(self, now_ms: int) -> Step:
         """Take in what the sources brought since the last step; a crash anywhere repeats or loses nothing."""
         self.boundary("collect")
+        problems = self._back_to(now_ms)
         intakes = self.intake.drain()
         self.sources.take(intakes)
-        return self._run(lambda: self.order.advance(intakes, now_ms), now_ms)
+
+        def advance() -> Ordered:
+            ordered = self.order.advance(intakes, now_ms)
+            ordered.problems += problems
+            return ordered
+
+        return self._run(advance, now_ms)
 
     def finish(self, now_ms: int) -> Step:
         """No source will send anything more: decide all that waits."""
@@ -159,6 +172,26 @@ class Pipeline:
         for line in outcome.log:
             log.info("alert", **line.fields())
         return Step(ordered.watermark_ms, len(ordered.events), _by_query(matches), outcome, counters)
+
+    def _back_to(self, now_ms: int) -> list[NewProblem]:
+        """Go back to the present when the watermark is ahead of it: the clock was wrong, and every event would be late.
+
+        Matching starts again from the kept events that are not ahead; the alerts that it finds again are known.
+        """
+        false_ms = self.order.watermarks.combined_ms
+        if not now_ms + MOST_AHEAD_MS < false_ms < FOREVER_MS or self.rewind is None:
+            return []
+        past = self.recent.events.where(self.recent.events.t_hi_ms <= now_ms)
+        true_ms = max(int(past.t_lo_ms.max()) if len(past) else now_ms - BACK_MS, now_ms - BACK_MS)
+        self.recent.restore(past.table, true_ms)
+        self.matcher = self.rewind(apart(past), true_ms)
+        self.order.go_back(true_ms, now_ms)
+        message = (
+            f"the watermark stood at {iso(false_ms)}, it is {iso(now_ms)}: the clock was ahead when it was set. "
+            f"Matching goes on from {iso(true_ms)}; events that came meanwhile were late and take no part"
+        )
+        log.error("the watermark was ahead of time", what=message)
+        return [NewProblem("pipeline", "clock", "watermark_ahead", message)]
 
     def _log(self, ordered: Ordered, number: int, now_ms: int) -> list[NewProblem]:
         if self.event_log is None:

@@ -13,7 +13,7 @@ import engine
 from app.alerting.notifier import Notifier
 from app.assembly import Live, assemble, endpoints_of
 from app.check import CheckReport
-from app.clock import Clock
+from app.clock import LEAST_HOLD_MS, Clock, SteadyClock
 from app.errors import AppError, ConfigError, StoreError
 from app.metrics import Metrics, program_version
 from app.outages import Outage, OutageKind, outage_kind
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 FAILURES_BEFORE_GIVING_UP = 10
 """Defects in a row; outages of the store do not count."""
 
-IDLE_STEP_MS = 5_000
+IDLE_STEP_S = 5.0
 """How often a step is made without anything new: silences end, and sources fall silent."""
 
 
@@ -58,7 +58,7 @@ class Runner:
         self._notifier = notifier
         self._clock = clock
         self._durable = durable
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._step_lock = threading.Lock()
         self._reload_lock = threading.Lock()
         self._stopped = False
@@ -68,8 +68,10 @@ class Runner:
         self.n_steps = 0
         self.step_s = 0.0
         """Of the last step."""
-        self.tried_ms = self.started_ms = self.loaded_ms = clock.now_ms()
-        self.stepped_ms: int | None = None
+        self.started_ms = self.loaded_ms = clock.now_ms()
+        self.tried_s = monotonic()
+        self.stepped_s: float | None = None
+        """When a step was last tried, and stored; by the clock that nobody sets."""
         self.reload_problems: tuple[str, ...] = ()
         self._earlier: dict[str, QueryFigures] = {}
         """Of queries, by engines that were replaced."""
@@ -82,9 +84,9 @@ class Runner:
         live = self.live  # a poll under way while the path is put together anew belongs to the old one
         if self.outage is not None or name not in live.sources:
             return
-        started_s = self._monotonic()
+        started_s = self.monotonic()
         intake = live.poll(name, self._clock.now_ms())
-        seconds, succeeded = self._monotonic() - started_s, intake.watermark_ms is not None
+        seconds, succeeded = self.monotonic() - started_s, intake.watermark_ms is not None
         self.metrics.polled(name, seconds, succeeded)
         log.debug("polled", source=name, events=len(intake.events), seconds=round(seconds, 3), succeeded=succeeded)
 
@@ -94,10 +96,11 @@ class Runner:
         While the store is out, steps are tried at growing intervals. Raises AppError after many defects in a row.
         """
         with self._step_lock:
-            now_ms = self.tried_ms = self._clock.now_ms()
+            started_s = self.tried_s = self.monotonic()
+            self._tell_jumps()
+            now_ms = self._clock.now_ms()
             if self._stopped or not self._is_due(now_ms):
                 return
-            started_s = self._monotonic()
             try:
                 if self.outage is not None:
                     self.go_back()
@@ -105,7 +108,7 @@ class Runner:
             except Exception as error:  # noqa: BLE001  # the one boundary: whatever failed, memory no longer agrees with the store
                 self._failed(error, now_ms)
             else:
-                self._succeeded(step, now_ms, self._monotonic() - started_s)
+                self._succeeded(step, now_ms, self.monotonic() - started_s)
 
     def go_back(self) -> None:
         """Put the live path together anew where the store's checkpoint stands, as a new process would."""
@@ -243,11 +246,11 @@ class Runner:
     def _is_due(self, now_ms: int) -> bool:
         if self.outage is not None:
             return self.outage.is_due(now_ms)
-        idle = self.stepped_ms is not None and 0 <= now_ms - self.stepped_ms < IDLE_STEP_MS
+        idle = self.stepped_s is not None and self.monotonic() - self.stepped_s < IDLE_STEP_S
         return not idle or len(self.live.pipeline.intake) > 0
 
     def _succeeded(self, step: Step, now_ms: int, seconds: float) -> None:
-        self._n_failures, self.stepped_ms, self.step_s = 0, now_ms, seconds
+        self._n_failures, self.stepped_s, self.step_s = 0, self.monotonic(), seconds
         self.n_steps += 1
         outage, self.outage = self.outage, None
         self.metrics.stepped(step, seconds)
@@ -282,6 +285,17 @@ class Runner:
             self.n_outages += 1
             log.error("the store is out; sources are not polled until it is back", kind=kind, reason=str(error))
         self.outage.failed(now_ms)
+
+    def _tell_jumps(self) -> None:
+        if not isinstance(self._clock, SteadyClock):
+            return
+        intervals_ms = [source.interval_ms for source in self.live.sources.values()]
+        self._clock.hold_ms = max(LEAST_HOLD_MS, 2 * max(intervals_ms, default=0))
+        for jump in self._clock.take_jumps():
+            log.error("the machine's clock jumped", what=jump.message)
+            self.metrics.clock_jumped()
+            if self.outage is None:
+                self._keep(NewProblem("pipeline", "clock", "clock_jump", jump.message))
 
     def _keep(self, problem: NewProblem) -> None:
         try:

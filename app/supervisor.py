@@ -1,4 +1,4 @@
-"""`clustercep run`: one process per store; APScheduler polls every source at its interval, steps and retention beside.
+"""`clustercep run`: one process per store; every source is polled at its interval, steps and retention beside.
 
 The main thread waits for what is asked of the process: to stop, to read its configuration again, or to give up.
 """
@@ -21,7 +21,7 @@ from app.metrics import Metrics
 from app.process_lock import only_process
 from app.reload import ReloadOutcome
 from app.runner import Runner
-from app.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, StepThread, new_scheduler
+from app.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, Repeated, StepThread
 from app.settings import Settings
 from app.web import Endpoints
 
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 STOP_TIMEOUT_S = 10.0
 """How long a step under way may take to its end; what it has not stored by then is done again after the next start."""
 
-SILENT_STEPS_MS = 60_000
+SILENT_STEPS_S = 60.0
 """A process whose steps are not even tried for so long is not healthy; one that stores none for so long is not ready.
 Three times the steps' interval when that is longer."""
 
@@ -46,18 +46,16 @@ class Supervisor:
         self,
         runner: Runner,
         notifier: Notifier,
-        clock: Clock,
         asked: Asked,
         check: Callable[[], CheckReport],
     ) -> None:
         self._runner = runner
         self._notifier = notifier
-        self._clock = clock
         self._asked = asked
         self._check = check
-        self._scheduler = new_scheduler()
         self._steps = StepThread(self.step)
-        self._jobs = PollJobs(self._scheduler, self.poll)
+        self._jobs = PollJobs(self.poll, runner.monotonic)
+        self._retention = Repeated("retention", runner.clean, RETENTION_INTERVAL_S, at_once=False)
         self._endpoints = self._new_endpoints(runner.settings)
         self._compiled = False
 
@@ -73,9 +71,9 @@ class Supervisor:
         runner.tell_unreachable()
         self._notifier.start()
         self._follow()
-        self._scheduler.add_job(runner.clean, "interval", seconds=RETENTION_INTERVAL_S, id="retention")
         self._steps.start()
-        self._scheduler.start()
+        self._jobs.start()
+        self._retention.start()
         names = ", ".join(runner.live.sources) or "none"
         log.info("running", queries=len(runner.queries.compiled), sources=names)
 
@@ -96,8 +94,8 @@ class Supervisor:
         False when the step does not end within its time.
         """
         log.info("stopping")
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=False)
+        self._jobs.stop()
+        self._retention.stop()
         self._steps.stop()
         if self._endpoints is not None:
             self._endpoints.stop()
@@ -139,21 +137,21 @@ class Supervisor:
 
     def _follow(self) -> None:
         self._jobs.follow(self._runner.live)
-        self._steps.interval_ms = min(LONGEST_STEP_INTERVAL_MS, self._jobs.shortest_ms or LONGEST_STEP_INTERVAL_MS)
+        self._steps.interval_ms = min([LONGEST_STEP_INTERVAL_MS, *self._jobs.intervals_ms.values()])
 
     # ------------------------------------------------------------------- health
 
     def healthy(self) -> tuple[bool, str]:
         """Whether steps are tried; a restart is the remedy when they are not."""
-        if not self._scheduler.running:
-            return False, "the scheduler does not run"
+        if not self._jobs.alive:
+            return False, "the sources are not polled"
         if not self._steps.alive:
             return False, "the thread of the steps has ended"
         if not self._compiled:
             return True, _COMPILING
-        silent_ms = self._clock.now_ms() - self._runner.tried_ms
-        if silent_ms > self._most_silent_ms():
-            return False, f"no step was tried for {silent_ms // 1000} s"
+        silent_s = self._runner.monotonic() - self._runner.tried_s
+        if silent_s > self._most_silent_s():
+            return False, f"no step was tried for {silent_s:.0f} s"
         return True, "steps are made"
 
     def ready(self) -> tuple[bool, str]:
@@ -163,18 +161,20 @@ class Supervisor:
         """
         if not self._compiled:
             return False, _COMPILING
-        outage, stepped_ms = self._runner.outage, self._runner.stepped_ms
+        outage, stepped_s = self._runner.outage, self._runner.stepped_s
         if outage is not None:
             return False, f"the store is out: {outage.reason}"
-        if stepped_ms is None:
+        if stepped_s is None:
             return False, "no step was made yet"
-        silent_ms = self._clock.now_ms() - stepped_ms
-        if silent_ms > self._most_silent_ms():
-            return False, f"no step was stored for {silent_ms // 1000} s"
+        silent_s = self._runner.monotonic() - stepped_s
+        if silent_s > self._most_silent_s():
+            return False, f"no step was stored for {silent_s:.0f} s"
+        if (silent := self._jobs.silent()) is not None:
+            return False, f"no source was polled for {silent[1]:.0f} s; the last one was {silent[0]}"
         return True, "steps are made and stored"
 
-    def _most_silent_ms(self) -> int:
-        return max(SILENT_STEPS_MS, 3 * self._steps.interval_ms)
+    def _most_silent_s(self) -> float:
+        return max(SILENT_STEPS_S, 3 * self._steps.interval_ms / 1000)
 
     def _new_endpoints(self, settings: Settings) -> Endpoints | None:
         if not settings.web.enabled:
@@ -194,7 +194,7 @@ def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], Chec
         notifier = Notifier(store, endpoints, clock, metrics=metrics)
         runner = Runner(settings, queries, store, notifier, clock, metrics=metrics)
         metrics.watch(lambda: runner.live, store, clock)
-        supervisor = Supervisor(runner, notifier, clock, asked, check)
+        supervisor = Supervisor(runner, notifier, asked, check)
         try:
             supervisor.start()
             supervisor.wait()

@@ -69,6 +69,12 @@ class Watermarks:
             self._combined_ms = max(self._combined_ms, min(live))
         return Advance(self._combined_ms, tuple(left_out), tuple(back))
 
+    def go_back(self, watermark_ms: int, now_ms: int) -> None:
+        """The watermark was ahead of time: nothing later than this was promised, and each source is waited for anew."""
+        self._combined_ms = watermark_ms
+        for name, state in self._sources.items():
+            self._sources[name] = _Source(min(state.watermark_ms, watermark_ms), now_ms)
+
     def end(self) -> int:
         """No source will send anything more."""
         self._combined_ms = FOREVER_MS

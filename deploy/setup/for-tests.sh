@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what some tests need and this machine lacks: Chromium, with fonts for what they show (DejaVu has Latin, Hebrew
-# and Arabic, WenQuanYi Chinese, Japanese and Korean), PostgreSQL's server, and rrdtool's command. Never fails: without
-# them one line says so, and those tests are skipped (with CI=true they fail).
+# and Arabic, WenQuanYi Chinese, Japanese and Korean), PostgreSQL's server, rrdtool's command and libfaketime. Never
+# fails: without them one line says so, and those tests are skipped (with CI=true they fail).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -15,3 +15,4 @@ bring() { # WHAT PROGRAM PACKAGE...
 bring Chromium chromium chromium fonts-dejavu-core fonts-wqy-microhei
 bring PostgreSQL "/usr/lib/postgresql/*/bin/initdb" postgresql
 bring rrdtool rrdtool rrdtool
+bring libfaketime faketime faketime

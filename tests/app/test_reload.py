@@ -300,7 +300,7 @@ def test_the_log_follows(tmp_path: Path) -> None:
     with open_configured_store(settings) as store:
         notifier = Notifier(store, {}, clock)
         runner = Runner(settings, checked_queries(settings), store, notifier, clock)
-        supervisor = Supervisor(runner, notifier, clock, Asked(), lambda: check_all(tmp_path / "config.yaml"))
+        supervisor = Supervisor(runner, notifier, Asked(), lambda: check_all(tmp_path / "config.yaml"))
         read(tmp_path, "log: {level: error}\n")
         assert supervisor.reload().ok
         assert not structlog.get_logger("x").is_enabled_for(logging.WARNING)

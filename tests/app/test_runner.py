@@ -14,7 +14,7 @@ from app.clock import SetClock
 from app.config import load_settings
 from app.errors import AppError
 from app.process_lock import only_process
-from app.runner import FAILURES_BEFORE_GIVING_UP, IDLE_STEP_MS, Runner
+from app.runner import FAILURES_BEFORE_GIVING_UP, IDLE_STEP_S, Runner
 from app.settings import Settings
 
 QUERY = """
@@ -77,12 +77,19 @@ def test_it_gives_up_after_many_failures_in_a_row(tmp_path: Path, monkeypatch: p
 def test_idle_steps_are_rare(tmp_path: Path) -> None:
     settings, clock = write_settings(tmp_path), SetClock(1_000_000)
     with open_configured_store(settings) as store:
-        runner = Runner(settings, checked_queries(settings), store, Notifier(store, {}, clock), clock)
+        runner = Runner(
+            settings,
+            checked_queries(settings),
+            store,
+            Notifier(store, {}, clock),
+            clock,
+            monotonic=lambda: clock.now_ms() / 1000,
+        )
         numbers = []
         for _ in range(3):
             runner.step()
             numbers.append(runner.live.pipeline.number)
-            clock.advance_to(clock.now_ms() + IDLE_STEP_MS // 2)
+            clock.advance_to(clock.now_ms() + round(500 * IDLE_STEP_S))
         assert numbers == [1, 1, 2]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import socket
 import threading
@@ -24,20 +25,14 @@ from app.outages import Outage
 from app.process_figures import query_figures
 from app.process_lock import only_process
 from app.runner import Runner
-from app.scheduling import DaemonThreads, PollJobs, StepThread, new_scheduler
+from app.scheduling import SILENT_POLLS, PollJobs, Repeated, StepThread
 from app.settings import Settings
 from app.store import Store
-from app.supervisor import SILENT_STEPS_MS, Supervisor, run
+from app.supervisor import SILENT_STEPS_S, Supervisor, run
 from engine import QueryStatistics
 from tests.app.test_runner import write_settings
 
 T0_MS = 1_000_000
-
-
-def job_ids(jobs: PollJobs) -> dict[str, float | None]:
-    """Job -> its interval in seconds; None: once."""
-    found = jobs._scheduler.get_jobs()
-    return {job.id: getattr(job.trigger, "interval_length", None) for job in found}
 
 
 @pytest.fixture
@@ -55,34 +50,75 @@ def opened(settings: Settings) -> Iterator[Store]:
 
 def supervised(settings: Settings, store: Store, clock: SetClock, folder: Path) -> tuple[Runner, Supervisor]:
     notifier = Notifier(store, {}, clock)
-    runner = Runner(settings, checked_queries(settings), store, notifier, clock)
+    runner = Runner(
+        settings, checked_queries(settings), store, notifier, clock, monotonic=lambda: clock.now_ms() / 1000
+    )
     asked = Asked()
-    return runner, Supervisor(runner, notifier, clock, asked, lambda: check_all(folder / "config.yaml"))
+    return runner, Supervisor(runner, notifier, asked, lambda: check_all(folder / "config.yaml"))
 
 
 def test_jobs_follow_the_sources(settings: Settings, opened: Store, tmp_path: Path) -> None:
     clock = SetClock(T0_MS)
     runner, _ = supervised(settings, opened, clock, tmp_path)
-    jobs = PollJobs(new_scheduler(), runner.poll)
+    polled: queue.Queue[str] = queue.Queue()
+    jobs = PollJobs(polled.put)
     jobs.follow(runner.live)
-    assert job_ids(jobs) == {"poll-job_history": 0.1}
+    assert jobs.intervals_ms == {"job_history": 100}
+    assert polled.empty()
+    jobs.start()
+    assert [polled.get(timeout=20), polled.get(timeout=20)] == ["job_history"] * 2
     (tmp_path / "logs").mkdir()
     (tmp_path / "config.yaml").write_text(
         "sources:\n"
-        "  job_history: {enabled: true, directories: [history], interval: 7 s}\n"
-        "  daemon_log: {enabled: true, directory: logs, interval: 9 s}\n"
+        "  job_history: {enabled: true, directories: [history], interval: 7 h}\n"
+        "  daemon_log: {enabled: true, directory: logs, interval: 9 h}\n"
         "store: {directory: store}\nweb: {port: 0}\n"
     )
     assert runner.reload(lambda: check_all(tmp_path / "config.yaml")).ok
     jobs.follow(runner.live)
-    assert job_ids(jobs) == {"poll-job_history": 7.0, "poll-daemon_log": 9.0}
-    last = {job.id: job for job in jobs._scheduler.get_jobs()}  # replaced ones go with the scheduler's start
-    at_once = {name for name, job in last.items() if hasattr(job, "next_run_time")}
-    assert at_once == {"poll-daemon_log"}  # the other one only has another interval
+    assert jobs.intervals_ms == {"job_history": 7 * 3_600_000, "daemon_log": 9 * 3_600_000}
+    while polled.get(timeout=20) != "daemon_log":
+        pass  # it is polled at once; the other one only has another interval
     write_settings(tmp_path)
     assert runner.reload(lambda: check_all(tmp_path / "config.yaml")).ok
     jobs.follow(runner.live)
-    assert {name for name in job_ids(jobs) if name.startswith("poll")} == {"poll-job_history"}
+    assert jobs.intervals_ms == {"job_history": 100}
+    assert polled.get(timeout=20) == "job_history"
+    jobs.stop()
+    assert not jobs.alive
+
+
+def test_a_call_that_fails_is_made_again_and_none_after_the_end() -> None:
+    calls: queue.Queue[int] = queue.Queue()
+
+    def fail() -> None:
+        calls.put(1)
+        raise ZeroDivisionError("a defect")
+
+    with capture_logs() as lines:
+        repeated = Repeated("poll", fail, 0.001, at_once=False)
+        repeated.start()
+        for _ in range(3):
+            calls.get(timeout=20)
+        repeated.stop()
+        repeated._thread.join(20)
+    assert not repeated.alive
+    assert {line["event"] for line in lines} == {"a call failed; it is made again after its interval"}
+
+
+def test_it_is_not_ready_when_no_source_was_polled_for_three_intervals(
+    settings: Settings, opened: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SetClock(T0_MS)
+    _, supervisor = supervised(settings, opened, clock, tmp_path)
+    monkeypatch.setattr("engine.warm_kernels", lambda: None)
+    supervisor.step()
+    clock.advance_to(T0_MS + SILENT_POLLS * 100)
+    assert supervisor.ready()[0]
+    clock.advance_to(T0_MS + SILENT_POLLS * 100 + 2_000)
+    assert supervisor.ready() == (False, "no source was polled for 2 s; the last one was job_history")
+    supervisor._jobs._polled("job_history")
+    assert supervisor.ready()[0]
 
 
 def test_it_runs_until_it_is_told_to_stop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,44 +190,46 @@ def test_health_and_readiness(
 ) -> None:
     clock = SetClock(T0_MS)
     runner, supervisor = supervised(settings, opened, clock, tmp_path)
-    assert supervisor.healthy() == (False, "the scheduler does not run")
-    supervisor._scheduler.start(paused=True)
+    assert supervisor.healthy() == (False, "the sources are not polled")
+    supervisor._jobs = PollJobs(lambda _name: None)
+    supervisor._jobs.start()
     assert supervisor.healthy() == (False, "the thread of the steps has ended")
     hold = threading.Event()
     supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type]
     supervisor._steps.start()
     assert supervisor.healthy()[0]
-    clock.advance_to(T0_MS + 10 * SILENT_STEPS_MS)  # compiling takes long, and no restart would help
+    after = T0_MS + round(10_000 * SILENT_STEPS_S)
+    clock.advance_to(after)  # compiling takes long, and no restart would help
     assert supervisor.healthy()[0]
     ready, reason = supervisor.ready()
     assert not ready
     assert "compiled" in reason
-    clock = SetClock(T0_MS)
-    runner._clock = supervisor._clock = clock
     monkeypatch.setattr("engine.warm_kernels", lambda: None)
     supervisor.step()
+    supervisor._jobs = PollJobs(lambda _name: None)  # nothing is polled: steps alone are looked at
+    supervisor._jobs.start()
     assert supervisor.ready()[0]
-    clock.advance_to(T0_MS + SILENT_STEPS_MS)
+    clock.advance_to(after + 60_000)
     assert supervisor.healthy()[0]
-    clock.advance_to(T0_MS + SILENT_STEPS_MS + 1)
-    assert supervisor.healthy() == (False, "no step was tried for 60 s")
+    clock.advance_to(after + 61_000)
+    assert supervisor.healthy() == (False, "no step was tried for 61 s")
     runner.outage = Outage(T0_MS, "database is locked")
     assert supervisor.ready() == (False, "the store is out: database is locked")
     runner.outage = None
-    assert supervisor.ready() == (False, "no step was stored for 60 s")
-    runner.tried_ms = clock.now_ms()  # steps that are tried and fail: healthy, not ready
+    assert supervisor.ready() == (False, "no step was stored for 61 s")
+    runner.tried_s = runner.monotonic()  # steps that are tried and fail: healthy, not ready
     assert supervisor.healthy()[0]
     assert not supervisor.ready()[0]
-    runner.stepped_ms = clock.now_ms() - SILENT_STEPS_MS
+    runner.stepped_s = runner.monotonic() - SILENT_STEPS_S
     assert supervisor.ready() == (True, "steps are made and stored")
-    supervisor._steps.interval_ms = SILENT_STEPS_MS
-    runner.stepped_ms = clock.now_ms() - 3 * SILENT_STEPS_MS
+    supervisor._steps.interval_ms = round(1000 * SILENT_STEPS_S)
+    runner.stepped_s = runner.monotonic() - 3 * SILENT_STEPS_S
     assert supervisor.ready()[0]
-    runner.stepped_ms -= 1
+    runner.stepped_s -= 1
     assert not supervisor.ready()[0]
     supervisor._steps.stop()
     hold.set()
-    supervisor._scheduler.shutdown(wait=False)
+    supervisor._jobs.stop()
     assert not supervisor.healthy()[0]
 
 
@@ -269,16 +307,6 @@ def test_a_step_that_hangs_is_not_waited_for_long(
     assert not supervisor.stop()
     release.set()
     assert runner.stop(20)
-
-
-def test_calls_of_the_executor_tell_their_end() -> None:
-    threads = DaemonThreads()
-    assert threads.submit(lambda: 3).result(20) == 3
-    with pytest.raises(ZeroDivisionError):
-        threads.submit(lambda: 1 // 0).result(20)
-    threads.shutdown()
-    with pytest.raises(RuntimeError):
-        threads.submit(lambda: 3)
 
 
 def test_signals_ask(monkeypatch: pytest.MonkeyPatch) -> None:
