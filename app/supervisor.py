@@ -171,7 +171,8 @@ class Supervisor:
         silent_ms = self._clock.now_ms() - stepped_ms
         if silent_ms > self._most_silent_ms():
             return False, f"no step was stored for {silent_ms // 1000} s"
-        return True, "steps are made and stored"
+        down = [found.text() for found in self._notifier.down()]
+        return True, "\n".join(["steps are made and stored", *down])
 
     def _most_silent_ms(self) -> int:
         return max(SILENT_STEPS_MS, 3 * self._steps.interval_ms)
