@@ -324,6 +324,8 @@ class Recorder:
         alert.state = change.to_state.value
         if change.silenced is not None:
             alert.silenced = change.silenced
+        if change.silenced:
+            self._writer.withdraw(alert.id, self._now_ms)
         alert.updated_ms = self._now_ms
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms

@@ -234,7 +234,8 @@ class NotificationRow(Base):
     payload: Mapped[dict[str, Any]]
     """The alert as it was then; the body is rendered from it when it is sent."""
     status: Mapped[str] = mapped_column(String(16))
-    """pending, delivered, failed (given up) or overtaken: a later message told in its place what holds."""
+    """pending, delivered, failed (given up) or overtaken: a later message tells what holds in its place, or a
+    silence has withdrawn it."""
     n_attempts: Mapped[int]
     tried_since_ms: Mapped[int | None]
     """When attempts began, at it or at one that it has overtaken; null: there was none."""

@@ -251,7 +251,7 @@ class Writer:
             NotificationRow.alert_id == alert_id,
             NotificationRow.receiver == receiver,
             NotificationRow.state == "firing",
-            NotificationRow.status != "failed",
+            NotificationRow.status.not_in(("failed", "overtaken")),
             NotificationRow.revision > func.coalesce(over.scalar_subquery(), 0),
         )
         return self.session.scalars(statement.limit(1)).first() is not None
@@ -295,7 +295,8 @@ class Writer:
         was_tried = NotificationRow.tried_since_ms.is_not(None)
         tried = self._pending_of_same(notification, was_tried, NotificationRow.sequence < notification.sequence)
         if tried and notification.status == "pending":
-            self._overtake(tried, notification, self._latest_attempt_ms(tried), notification.created_ms)
+            next_ms = max(message.next_attempt_ms for message in tried)
+            self._overtake(tried, notification, next_ms, notification.created_ms)
         return True
 
     def record_attempt(
@@ -308,18 +309,24 @@ class Writer:
         tried = self.session.get(NotificationRow, (key, receiver))
         if tried is None:
             return
-        tried.status = status
+        if status != "pending" or tried.status != "overtaken":  # meanwhile, by what was written during the attempt
+            tried.status, tried.finished_ms = status, None if status == "pending" else now_ms
         tried.n_attempts += 1
         tried.last_error = error
         tried.next_attempt_ms = next_attempt_ms
-        tried.finished_ms = None if status == "pending" else now_ms
         if tried.tried_since_ms is None:
             tried.tried_since_ms = now_ms
         self.session.flush()
-        if status == "pending":
-            *overtaken, last = self._pending_of_same(tried)
-            if overtaken:
-                self._overtake(overtaken, last, self._latest_attempt_ms(overtaken), now_ms)
+        if status == "pending" and (later := self._pending_of_same(tried, NotificationRow.sequence > tried.sequence)):
+            *others, last = later
+            self._overtake([tried, *others], last, next_attempt_ms, now_ms)
+
+    def withdraw(self, alert_id: str, now_ms: int) -> None:
+        """Nobody is told what waits of an alert; what has become of it is told later."""
+        waiting = update(NotificationRow).where(
+            NotificationRow.alert_id == alert_id, NotificationRow.status == "pending"
+        )
+        self.session.execute(waiting.values(status="overtaken", finished_ms=now_ms))
 
     def _pending_of_same(self, message: NotificationRow, *conditions: ColumnElement[bool]) -> list[NotificationRow]:
         """Pending messages of one's receiver and fingerprint, in order."""
@@ -330,10 +337,6 @@ class Writer:
             *conditions,
         )
         return list(self.session.scalars(statement.order_by(NotificationRow.sequence)))
-
-    @staticmethod
-    def _latest_attempt_ms(messages: Sequence[NotificationRow]) -> int:
-        return max(message.next_attempt_ms for message in messages)
 
     @staticmethod
     def _overtake(messages: Sequence[NotificationRow], by: NotificationRow, next_ms: int, now_ms: int) -> None:

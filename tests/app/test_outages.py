@@ -348,6 +348,7 @@ def test_a_webhook_that_is_dead_for_longer_than_the_retries(
     (failed,) = store.notifications("failed")
     assert (failed.last_error, failed.n_attempts, len(sent)) == ("ConnectionError", 3, 3)
     assert {problem.kind for problem in store.problems()} == {"undelivered", "receiver_down"}
+    assert [found.receiver for found in notifier.down()] == ["ops"]
     alive.set()
     with open_store(f"sqlite:///{tmp_path / 'store.db'}") as dashboard, dashboard.transaction() as writer:
         assert writer.send_again("ops", now_ms=5).n_pending == 1
@@ -355,6 +356,7 @@ def test_a_webhook_that_is_dead_for_longer_than_the_retries(
     notifier.stop(20)
     (again,) = store.notifications()
     assert again.status == "delivered"
+    assert (notifier.down(), store.receivers_down()) == ([], {})
     assert set(sent) == {failed.idempotency_key}
 
 

@@ -206,6 +206,38 @@ def test_a_message_that_is_overtaken_during_its_attempt(store: Store, clock: Set
     assert statuses(store) == [("firing", "delivered" if taken else "overtaken"), ("resolved", "delivered")]
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+@pytest.mark.parametrize("during", [False, True])
+def test_nobody_is_told_under_a_silence_what_waited_before_it(
+    store: Store, clock: SetClock, is_over: bool, during: bool
+) -> None:
+    def silence() -> None:
+        with store.transaction() as writer:
+            Recorder(options(), writer, kept, clock.now_ms()).silence("slow", None, clock.now_ms() + 60_000, "mia", "")
+
+    def answer(_task: str, _state: str) -> None:
+        if during:
+            silence()
+        refusing()("", "")
+
+    write(store, clock, task("a"))
+    post = Receiving(store, answer)
+    told_by = courier(store, clock, post)
+    told_by.deliver_pending()
+    if not during:
+        silence()
+    post.answer = lambda _task, _state: None
+    clock.advance_to(clock.now_ms() + 59_000)
+    write(store, clock, watermark_ms=100 if is_over else 0)
+    assert told_by.deliver_pending() == 0
+    assert told_by.wait_ms() is None
+    clock.advance_to(clock.now_ms() + 1_000)
+    write(store, clock)
+    deliver_all(told_by, clock)
+    assert post.asked == [("a", "firing"), ("a", "resolved" if is_over else "firing")]
+    assert len(set(post.keys)) == 2
+
+
 def test_nothing_that_was_given_up_is_sent_after_something_later(store: Store, clock: SetClock) -> None:
     write(store, clock, task("a"), watermark_ms=100)
     post = Receiving(store, refusing())
