@@ -328,6 +328,14 @@ def test_a_clock_that_was_set_back_puts_nothing_off(store: Store) -> None:
     assert told_by.wait_ms() == 2_000
 
 
+def test_order_holds_though_the_clock_was_set_back(store: Store, clock: SetClock) -> None:
+    write(store, SetClock(NOW_MS + 60_000), task("a"))
+    write(store, clock, watermark_ms=100)
+    post = Receiving(store)
+    assert deliver_all(courier(store, clock, post), clock) == [60_000]
+    assert post.asked == [("a", "firing"), ("a", "resolved")]
+
+
 def test_settings_of_before_still_hold() -> None:
     assert (receiver().give_up_after_ms, receiver().max_attempts) == (DAY_MS, None)
     assert receiver(max_attempts=8).max_attempts == 8
