@@ -274,7 +274,7 @@ class Writer:
             .where(
                 AlertRow.query == alert.query,
                 AlertRow.key_text == alert.key_text,
-                AlertRow.updated_ms >= alert.created_ms,
+                or_(AlertRow.updated_ms >= alert.created_ms, AlertRow.id == alert.id),  # the clock may be set back
                 NotificationRow.receiver == receiver,
             )
             .order_by(NotificationRow.sequence.desc())
