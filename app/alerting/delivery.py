@@ -274,6 +274,9 @@ class Courier:
             self._asked_for = None
             self._give_up(notification, error, self._clock.now_ms())
             return True
+        except Exception as error:  # a boundary: a message that meets a defect must not hold up the others
+            log.exception("delivery failed; it is tried again", receiver=endpoint.name)
+            return self._failed(notification, TemporaryDeliveryError(type(error).__name__, MESSAGE))
         self._asked_for = None
         self._taken(notification)
         return True

@@ -369,8 +369,9 @@ def test_a_worker_lives_through_a_defect(store: Store, monkeypatch: pytest.Monke
             raise ZeroDivisionError
         delivered.set()
 
-    fill_outbox(store, [FakeMatch(1, 2)], ops=receiver())
-    notifier = Notifier(store, {"ops": endpoint_of("ops", receiver(), "")}, SetClock(5_000), post=post)
+    ops = receiver(first_retry="1 ms")
+    fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
+    notifier = Notifier(store, {"ops": endpoint_of("ops", ops, "")}, SystemClock(), post=post)
     with capture_logs() as lines:
         notifier.start()
         assert delivered.wait(20)

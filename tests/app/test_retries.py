@@ -118,6 +118,19 @@ def test_a_message_that_is_never_taken_holds_up_none_of_a_thousand_others(store:
     assert sorted(asked[1_001:]) == ["bad", "late"]
 
 
+def test_a_message_that_meets_a_defect_holds_up_nobody(store: Store, clock: SetClock) -> None:
+    def answer(task: str, _state: str) -> None:
+        if task == "a":
+            raise ZeroDivisionError
+
+    write(store, clock, task("a"), task("b"))
+    assert courier(store, clock, Receiving(store, answer)).deliver_pending() == 1
+    assert {m.last_error: m.status for m in store.notifications()} == {
+        "ZeroDivisionError": "pending",
+        None: "delivered",
+    }
+
+
 def test_order_holds_per_alert(store: Store, clock: SetClock) -> None:
     write(store, clock, task("a"), task("b"), watermark_ms=100)
     post = Receiving(store, refusing())
