@@ -322,9 +322,11 @@ class Writer:
             self._overtake([tried, *others], last, next_attempt_ms, now_ms)
 
     def withdraw(self, alert_id: str, now_ms: int) -> None:
-        """Nobody is told what waits of an alert; what has become of it is told later."""
+        """Nobody is told what waits of an alert to be tried again; what has become of it is told later."""
         waiting = update(NotificationRow).where(
-            NotificationRow.alert_id == alert_id, NotificationRow.status == "pending"
+            NotificationRow.alert_id == alert_id,
+            NotificationRow.status == "pending",
+            NotificationRow.tried_since_ms.is_not(None),
         )
         self.session.execute(waiting.values(status="overtaken", finished_ms=now_ms))
 

@@ -220,25 +220,13 @@ def test_a_message_that_is_overtaken_during_its_attempt(store: Store, clock: Set
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-@pytest.mark.parametrize("during", [False, True])
-def test_nobody_is_told_under_a_silence_what_waited_before_it(
-    store: Store, clock: SetClock, is_over: bool, during: bool
-) -> None:
-    def silence() -> None:
-        with store.transaction() as writer:
-            Recorder(options(), writer, kept, clock.now_ms()).silence("slow", None, clock.now_ms() + 60_000, "mia", "")
-
-    def answer(_task: str, _state: str) -> None:
-        if during:
-            silence()
-        refusing()("", "")
-
+def test_nobody_is_told_under_a_silence_what_waited_before_it(store: Store, clock: SetClock, is_over: bool) -> None:
     write(store, clock, task("a"))
-    post = Receiving(store, answer)
+    post = Receiving(store, refusing())
     told_by = courier(store, clock, post)
     told_by.deliver_pending()
-    if not during:
-        silence()
+    with store.transaction() as writer:
+        Recorder(options(), writer, kept, clock.now_ms()).silence("slow", None, clock.now_ms() + 60_000, "mia", "")
     post.answer = lambda _task, _state: None
     clock.advance_to(clock.now_ms() + 59_000)
     write(store, clock, watermark_ms=100 if is_over else 0)
