@@ -93,4 +93,4 @@ def resend(
         again = writer.send_again(receiver, now_ms=SystemClock().now_ms())
     typer.echo(f"{again.n_pending} message(s) will be sent again.")
     if again.n_overtaken:
-        typer.echo(f"{again.n_overtaken} stay given up: the receiver was told something later of the same alert.")
+        typer.echo(f"{again.n_overtaken} stay given up: there is a later message of the same alert.")

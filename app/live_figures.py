@@ -28,7 +28,7 @@ STORE_WAIT_S = 1.0
 
 
 class StoreCounts(Protocol):
-    """What the figures need of app.store.Store; both raise StoreError."""
+    """What the figures need of app.store.Store; all raise StoreError."""
 
     def n_open_alerts(self) -> dict[tuple[str, bool, str], int]:
         """Open alerts by (state, whether it is silenced, severity)."""
@@ -36,6 +36,10 @@ class StoreCounts(Protocol):
 
     def n_notifications(self) -> dict[tuple[str, str], int]:
         """Notifications by (receiver, status)."""
+        ...
+
+    def receivers_down(self) -> dict[str, int]:
+        """Receivers that take no messages, and since when (ms)."""
         ...
 
 
@@ -99,6 +103,7 @@ class StoredFigures:
 
     open_alerts: Mapping[tuple[str, bool, str], int]
     notifications: Mapping[tuple[str, str], int]
+    receivers_down: Mapping[str, int]
 
     def n_pending(self, receiver: str) -> int:
         """Messages that a receiver has still to be told."""
@@ -131,7 +136,7 @@ class _Reading:
 
     def run(self, store: StoreCounts) -> None:
         try:
-            self.found = StoredFigures(store.n_open_alerts(), store.n_notifications())
+            self.found = StoredFigures(store.n_open_alerts(), store.n_notifications(), store.receivers_down())
         except StoreError as error:
             log.warning("figures of the store are left out", reason=str(error))
         except Exception:  # a boundary: a scrape tells of everything else whatever is wrong with the store
@@ -264,7 +269,13 @@ def store_metrics(configured: Iterable[str], stored: StoredFigures | None) -> It
     given_up = GaugeMetricFamily(
         "clustercep_notifications_given_up", "Messages that the store keeps as failed.", labels=["receiver"]
     )
+    down = GaugeMetricFamily(
+        "clustercep_receiver_down_since_timestamp_seconds",
+        "Since when a receiver takes no messages; 0: it takes them.",
+        labels=["receiver"],
+    )
     for receiver in receivers:
+        down.add_metric([receiver], stored.receivers_down.get(receiver, 0) / 1000)
         pending.add_metric([receiver], stored.n_pending(receiver))
         given_up.add_metric([receiver], stored.notifications.get((receiver, "failed"), 0))
-    yield from (pending, given_up)
+    yield from (pending, given_up, down)

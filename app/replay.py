@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from app.alerting.notifier import Notifier
 from app.assembly import checked_queries, endpoints_of, open_configured_store
-from app.clock import SetClock
+from app.clock import SetClock, SystemClock
 from app.recorded_rest import RecordedRest, serve
 from app.recording import Recording
 from app.runner import Runner
@@ -58,7 +58,8 @@ def replay(
         base_url = opened.enter_context(serve(RecordedRest(recording.folder / "rest.jsonl.gz"), clock))
         settings = settings_for(recording, settings, folder, base_url)
         store: Store = opened.enter_context(open_configured_store(settings, durable=False))
-        notifier = Notifier(store, endpoints_of(settings), clock)
+        # Receivers are real: that one is back takes time of ours, not of the recording.
+        notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)
         runner = Runner(settings, queries, store, notifier, clock, durable=False)
         notifier.start()

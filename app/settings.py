@@ -33,6 +33,9 @@ base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
 MAX_SKEW_MS = 3_600_000
 """A clock that is further off is set, not bounded."""
 
+MAX_GIVE_UP_MS = 30 * 86_400_000
+"""Who is told of an alert after a month is told of history."""
+
 SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
 
 
@@ -200,7 +203,8 @@ class Receiver(Section):
     min_severity: Severity = Severity.INFO
     send_resolved: bool = True
     template: AnchoredPath | None = None
-    max_attempts: int = Field(default=8, ge=1, le=100)
+    give_up_after_ms: DurationMs = Field(default=86_400_000, ge=0, le=MAX_GIVE_UP_MS)
+    max_attempts: int | None = Field(default=None, ge=1, le=100_000)
     first_retry_ms: DurationMs = Field(default=1_000, ge=1)
     max_retry_ms: DurationMs = Field(default=300_000, ge=1)
 

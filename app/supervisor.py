@@ -171,7 +171,8 @@ class Supervisor:
             return False, f"no step was stored for {silent_s:.0f} s"
         if (silent := self._jobs.silent()) is not None:
             return False, f"no source was polled for {silent[1]:.0f} s; the last one was {silent[0]}"
-        return True, "steps are made and stored"
+        down = [found.text() for found in self._notifier.down()]
+        return True, "\n".join(["steps are made and stored", *down])
 
     def _most_silent_s(self) -> float:
         return max(SILENT_STEPS_S, 3 * self._steps.interval_ms / 1000)

@@ -18,6 +18,7 @@ from dashboard.store import (
     ProcessStatus,
     ProcessStatusRow,
     QueryFigures,
+    ReceiverStatusRow,
     SilenceRow,
     SourceStatusRow,
     StatisticRow,
@@ -61,6 +62,8 @@ class Observed:
     total_bytes: int | None
     silence_timeout_ms: int
     watch: Watch
+    receivers: Sequence[ReceiverStatusRow] = ()
+    """Of receivers that are configured, and enabled."""
 
 
 def process_status(row: ProcessStatusRow | None) -> ProcessStatus:
@@ -157,6 +160,17 @@ def _last_error(source: SourceStatusRow) -> str:
 
 def _notifications(seen: Observed) -> list[Finding]:
     found = []
+    for row in seen.receivers:
+        if row.down_since_ms is not None:
+            n = seen.n_notifications.get((row.receiver, "pending"), 0)
+            found.append(
+                Finding(
+                    Level.ERROR,
+                    f"{inert(row.receiver)} has taken no notification since {shown(row.down_since_ms)} "
+                    f"({inert(row.last_error or '', 300)}). {n:,} {'waits' if n == 1 else 'wait'}, and will be tried "
+                    "until alerting.receivers.NAME.give_up_after.",
+                )
+            )
     for (receiver, status), n in sorted(seen.n_notifications.items()):
         if status == "failed" and n:
             found.append(
@@ -299,20 +313,32 @@ def engine_frame(queries: Mapping[str, QueryFigures], running_ms: int | None) ->
     return pd.DataFrame(lines, columns=columns)
 
 
-def receivers_frame(n_notifications: Mapping[tuple[str, str], int], configured: Sequence[str]) -> pd.DataFrame:
-    """One line per receiver: delivered, waiting, given up."""
+def receivers_frame(
+    n_notifications: Mapping[tuple[str, str], int],
+    configured: Sequence[str],
+    known: Sequence[ReceiverStatusRow] = (),
+) -> pd.DataFrame:
+    """One line per receiver: whether it takes notifications; delivered, waiting, overtaken, given up."""
+    down = {row.receiver: row for row in known if row.down_since_ms is not None}
     names = sorted({*configured, *(receiver for receiver, _ in n_notifications)})
     lines = [
         {
             "Receiver": inert(name),
+            "State": f"down since {shown(down[name].down_since_ms)}" if name in down else "",
+            "Last error": inert(down[name].last_error or "", 500) if name in down else "",
             "Delivered": n_notifications.get((name, "delivered"), 0),
             "Waiting": n_notifications.get((name, "pending"), 0),
+            "Overtaken": n_notifications.get((name, "overtaken"), 0),
             "Given up": n_notifications.get((name, "failed"), 0),
             "Configured": name in configured,
         }
         for name in names
     ]
-    return pd.DataFrame(lines, columns=["Receiver", "Delivered", "Waiting", "Given up", "Configured"])
+    columns = [
+        *("Receiver", "State", "Last error"),
+        *("Delivered", "Waiting", "Overtaken", "Given up", "Configured"),
+    ]
+    return pd.DataFrame(lines, columns=columns)
 
 
 def notifications_frame(rows: Sequence[NotificationRow], now_ms: int, *, pending: bool) -> pd.DataFrame:

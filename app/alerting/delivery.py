@@ -1,20 +1,23 @@
-"""Delivering the outbox to one receiver; `app.alerting.notifier` gives each receiver a worker."""
+"""Delivering the outbox to one receiver; `app.alerting.notifier` gives each receiver a worker.
+
+Nothing sleeps here: when a message is tried again stands in the outbox, and meanwhile others have their turn.
+"""
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import requests
 import structlog
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
-from tenacity.stop import stop_base
 
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, read_template, template_fields, templated_payload
-from app.alerting.text import plain
+from app.alerting.retries import back_off_ms, retry_after_ms
+from app.alerting.text import iso, plain
 from app.clock import Clock
 from app.config import read_secret
 from app.errors import ConfigError, ConfigProblem
@@ -22,7 +25,7 @@ from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import NotificationRow
 from app.store.subject import job_of
-from app.store.writer import NewProblem
+from app.store.writer import NewProblem, Writer
 from collectors.http import NoRedirectSession
 
 log = structlog.get_logger(__name__)
@@ -41,10 +44,14 @@ MESSAGE = "message"
 
 
 class DeliveryError(Exception):
-    """An attempt that failed; `reason` is one of the names above, for counting."""
+    """An attempt that failed; `reason` is one of the names above, for counting.
 
-    def __init__(self, text: str, reason: str) -> None:
+    `retry_after`: the header of the answer, as it came.
+    """
+
+    def __init__(self, text: str, reason: str, retry_after: str | None = None) -> None:
         self.reason = reason
+        self.retry_after = retry_after
         super().__init__(text)
 
 
@@ -66,9 +73,10 @@ class Endpoint:
     timeout_s: float
     template: Any
     external_url: str
-    max_attempts: int
-    first_retry_s: float
-    max_retry_s: float
+    give_up_after_ms: int
+    max_attempts: int | None
+    first_retry_ms: int
+    max_retry_ms: int
 
     def __repr__(self) -> str:
         return f"Endpoint(name={self.name!r})"
@@ -101,9 +109,10 @@ def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
         timeout_s=receiver.timeout_ms / 1000,
         template=None if receiver.template is None else read_template(receiver.template, f"{key}.template"),
         external_url=external_url,
+        give_up_after_ms=receiver.give_up_after_ms,
         max_attempts=receiver.max_attempts,
-        first_retry_s=receiver.first_retry_ms / 1000,
-        max_retry_s=receiver.max_retry_ms / 1000,
+        first_retry_ms=receiver.first_retry_ms,
+        max_retry_ms=receiver.max_retry_ms,
     )
 
 
@@ -138,20 +147,21 @@ def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
                 stream=True,
             ) as response:
                 status = response.status_code
+                retry_after = response.headers.get("Retry-After")
     except (requests.ConnectionError, requests.Timeout) as error:
         raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
     except (requests.RequestException, ValueError) as error:
         raise PermanentDeliveryError(_without_url(error), MESSAGE) from None
     if not 200 <= status < 300:
-        raise _refusal(status)
+        raise _refusal(status, retry_after)
 
 
-def _refusal(status: int) -> DeliveryError:
+def _refusal(status: int, retry_after: str | None) -> DeliveryError:
     text = f"answered {status}"
     if status >= 500:
-        return TemporaryDeliveryError(text, SERVER)
+        return TemporaryDeliveryError(text, SERVER, retry_after)
     if status in RETRIED_STATUS:
-        return TemporaryDeliveryError(text, REFUSED)
+        return TemporaryDeliveryError(text, REFUSED, retry_after)
     return PermanentDeliveryError(text, REDIRECT if 300 <= status < 400 else REFUSED)
 
 
@@ -164,16 +174,6 @@ def _reason_of(error: Exception) -> str:
 def _without_url(error: Exception) -> str:
     """The kind of the failure: messages of `requests` hold the URL, and with it a token."""
     return type(error).__name__
-
-
-class _StopAfterRecorded(stop_base):
-    """Counts attempts of earlier processes too."""
-
-    def __init__(self, n_before: int, max_attempts: int) -> None:
-        self._n_left = max(1, max_attempts - n_before)
-
-    def __call__(self, retry_state: RetryCallState) -> bool:
-        return retry_state.attempt_number >= self._n_left
 
 
 class StoppedError(Exception):
@@ -193,12 +193,23 @@ def _about(notification: NotificationRow) -> dict[str, str]:
     return {name: value for name, value in about.items() if value}
 
 
-def _never_stops(_seconds: float) -> bool:
-    return False
+@dataclass(frozen=True, slots=True)
+class Down:
+    """A receiver that takes no messages: since when, why not, and how many wait, as of the last attempt."""
+
+    receiver: str
+    since_ms: int
+    error: str
+    n_waiting: int
+
+    def text(self) -> str:
+        """For people."""
+        waiting = "1 message waits" if self.n_waiting == 1 else f"{self.n_waiting:,} messages wait"
+        return f"receiver {self.receiver} has taken nothing since {iso(self.since_ms)}: {self.error}; {waiting}"
 
 
 class Courier:
-    """Tells one receiver, in order, at least once."""
+    """Tells one receiver, at least once: in order of what has the same labels, and nobody waits for what others say."""
 
     def __init__(
         self,
@@ -207,49 +218,68 @@ class Courier:
         clock: Clock,
         *,
         post: Post = http_post,
-        wait: Callable[[float], bool] | None = None,
         stopping: Callable[[], bool] | None = None,
         metrics: DeliveryCounts | None = None,
+        draw: Callable[[], float] = random.random,
     ) -> None:
-        """`wait(seconds)` returns True when the process ends meanwhile; `stopping` is asked before each message."""
+        """`stopping` is asked before each message; `draw` gives numbers in [0, 1) for the jitter of waits."""
         self._metrics = metrics or _Uncounted()
         self._store = store
         self._endpoint = endpoint
         self._clock = clock
         self._post = post
-        self._wait = wait or _never_stops
         self._stopping = stopping or (lambda: False)
+        self._draw = draw
+        self._asked_for: str | None = None
+        """The fingerprint for which the receiver asked to wait with the last attempt."""
+        self._paused_until_ms = 0
+        self.down: Down | None = None
+        """As far as this process has seen."""
 
     def deliver_pending(self) -> int:
-        """Deliver, or finally fail, all that is pending; returns how many are done with. Raises StoppedError."""
+        """Make the attempts that are due; returns how many messages are done with. Raises StoppedError, StoreError."""
         n_done = 0
-        while batch := self._store.pending_notifications(self._endpoint.name):
-            for notification in batch:
-                if self._stopping():
-                    raise StoppedError
-                self._deliver(notification)
-                n_done += 1
+        while not self._pause_ms() and (notification := self._due()) is not None:
+            if self._stopping():
+                raise StoppedError
+            n_done += self._deliver(notification)
         return n_done
 
-    def _deliver(self, notification: NotificationRow) -> None:
+    def wait_ms(self) -> int | None:
+        """How long until an attempt is due; None: nothing waits. Raises StoreError."""
+        next_ms = self._store.next_attempt_ms(self._endpoint.name)
+        if next_ms is None:
+            return None
+        return max(self._ahead_ms(next_ms), self._pause_ms())
+
+    def _due(self) -> NotificationRow | None:
+        return self._store.due_notification(self._endpoint.name, self._clock.now_ms(), self._endpoint.max_retry_ms)
+
+    def _pause_ms(self) -> int:
+        return self._ahead_ms(self._paused_until_ms)
+
+    def _ahead_ms(self, time_ms: int) -> int:
+        """0 for what is past, and for what lies further ahead than anything waits: the clock was set back."""
+        ahead_ms = time_ms - self._clock.now_ms()
+        return ahead_ms if 0 < ahead_ms <= self._endpoint.max_retry_ms else 0
+
+    def _deliver(self, notification: NotificationRow) -> bool:
+        """One attempt; False when there will be another."""
         endpoint = self._endpoint
-        retrying = Retrying(
-            retry=retry_if_exception_type(TemporaryDeliveryError),
-            stop=_StopAfterRecorded(notification.n_attempts, endpoint.max_attempts),
-            wait=wait_exponential_jitter(multiplier=endpoint.first_retry_s, max=endpoint.max_retry_s, jitter=0.1),
-            before_sleep=lambda state: self._failed_for_now(notification, state),
-            sleep=self._sleep,
-            reraise=True,
-        )
         try:
-            body = self._body(notification)
-            retrying(self._post, endpoint, body, notification.idempotency_key)
+            self._post(endpoint, self._body(notification), notification.idempotency_key)
+        except TemporaryDeliveryError as error:
+            return self._failed(notification, error)
         except DeliveryError as error:
-            self._failed_for_good(notification, error)
-        else:
-            self._record(notification, "delivered", None, 0)
-            self._metrics.delivered(endpoint.name, "delivered", "")
-            log.info("told", receiver=endpoint.name, state=notification.state, **_about(notification))
+            self._asked_for = None
+            self._give_up(notification, error, self._clock.now_ms())
+            return True
+        except Exception as error:  # a boundary: a message that meets a defect must not hold up the others
+            log.exception("delivery failed; it is tried again", receiver=endpoint.name)
+            return self._failed(notification, TemporaryDeliveryError(type(error).__name__, MESSAGE))
+        self._asked_for = None
+        self._taken(notification)
+        return True
 
     def _body(self, notification: NotificationRow) -> bytes:
         try:
@@ -257,41 +287,94 @@ class Courier:
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise PermanentDeliveryError(f"the message cannot be written: {error}", MESSAGE) from error
 
-    def _sleep(self, seconds: float) -> None:
-        if self._wait(seconds):
-            raise StoppedError
-
-    def _failed_for_now(self, notification: NotificationRow, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        assert isinstance(error, DeliveryError), "nothing else is retried"
-        delay_ms = round((state.next_action.sleep if state.next_action else 0) * 1000)
-        self._record(notification, "pending", plain(error), self._clock.now_ms() + delay_ms)
-        self._metrics.delivered(self._endpoint.name, "retried", error.reason)
-        log.warning("not told yet", receiver=self._endpoint.name, error=plain(error), **_about(notification))
-
-    def _failed_for_good(self, notification: NotificationRow, error: DeliveryError) -> None:
-        message = f"a message was given up: {plain(error)}"
+    def _taken(self, notification: NotificationRow) -> None:
+        name, now_ms = self._endpoint.name, self._clock.now_ms()
         with self._store.transaction() as writer:
-            writer.record_attempt(
-                notification.idempotency_key,
-                notification.receiver,
-                status="failed",
-                error=plain(error),
-                next_attempt_ms=0,
-                now_ms=self._clock.now_ms(),
-            )
-            problem = NewProblem("alerting", f"receiver {self._endpoint.name}", "undelivered", message)
-            writer.add_problems([problem], self._clock.now_ms())
-        self._metrics.delivered(self._endpoint.name, "failed", error.reason)
-        log.error("given up", receiver=self._endpoint.name, error=plain(error), **_about(notification))
+            self._record(writer, notification, "delivered", None, 0, now_ms)
+            was_down = writer.receiver_took(name, now_ms)
+            if was_down is not None:
+                back = f"took nothing from {iso(was_down[0])} to {iso(now_ms)}: {was_down[1]}; it takes messages again"
+                writer.end_problem(self._problem("receiver_down", back), now_ms)
+        self.down = None
+        if was_down is not None:
+            log.warning("the receiver takes messages again", receiver=name, what=back)
+        self._metrics.delivered(name, "delivered", "")
+        log.info("told", receiver=name, state=notification.state, **_about(notification))
 
-    def _record(self, notification: NotificationRow, status: str, error: str | None, next_ms: int) -> None:
+    def _failed(self, notification: NotificationRow, error: TemporaryDeliveryError) -> bool:
+        """Try again later, or give up; returns whether it is given up."""
+        endpoint, now_ms = self._endpoint, self._clock.now_ms()
+        asked_ms = retry_after_ms(error.retry_after, now_ms, endpoint.max_retry_ms)
+        self._heed(notification.fingerprint, asked_ms, now_ms)
+        n_attempts = notification.n_attempts + 1
+        given_up_ms = (now_ms if notification.tried_since_ms is None else notification.tried_since_ms) + (
+            endpoint.give_up_after_ms
+        )
+        if now_ms >= given_up_ms or (endpoint.max_attempts is not None and n_attempts >= endpoint.max_attempts):
+            self._give_up(notification, error, now_ms)
+            return True
+        wait_ms = back_off_ms(n_attempts, endpoint.first_retry_ms, endpoint.max_retry_ms, self._draw())
+        next_ms = min(now_ms + max(wait_ms, asked_ms), given_up_ms)
         with self._store.transaction() as writer:
-            writer.record_attempt(
-                notification.idempotency_key,
-                notification.receiver,
-                status=status,
-                error=error,
-                next_attempt_ms=next_ms,
-                now_ms=self._clock.now_ms(),
-            )
+            self._record(writer, notification, "pending", plain(error), next_ms, now_ms)
+            fell = self._is_down(writer, notification, error, now_ms)
+        self._tell_down(fell)
+        self._metrics.delivered(endpoint.name, "retried", error.reason)
+        # A receiver that is down for a day has many attempts; that it is down is told once.
+        tell = log.warning if notification.tried_since_ms is None else log.debug
+        tell("not told yet", receiver=endpoint.name, error=plain(error), **_about(notification))
+        return False
+
+    def _give_up(self, notification: NotificationRow, error: DeliveryError, now_ms: int) -> None:
+        name, fell = self._endpoint.name, False
+        with self._store.transaction() as writer:
+            self._record(writer, notification, "failed", plain(error), 0, now_ms)
+            writer.add_problems([self._problem("undelivered", f"a message was given up: {plain(error)}")], now_ms)
+            if isinstance(error, TemporaryDeliveryError):
+                fell = self._is_down(writer, notification, error, now_ms)
+        self._tell_down(fell)
+        self._metrics.delivered(name, "failed", error.reason)
+        log.error("given up", receiver=name, error=plain(error), **_about(notification))
+
+    def _heed(self, fingerprint: str, asked_ms: int, now_ms: int) -> None:
+        """Asked to wait with one message, others go on; with two in a row, it is the receiver that wants a pause."""
+        if asked_ms and self._asked_for not in (None, fingerprint):
+            self._paused_until_ms = now_ms + asked_ms
+        self._asked_for = fingerprint if asked_ms else None
+
+    def _is_down(
+        self, writer: Writer, notification: NotificationRow, error: TemporaryDeliveryError, now_ms: int
+    ) -> bool:
+        """Keep that the receiver is down; returns whether that is new. When it has taken others since this message was
+        tried first, it is the message that it does not take."""
+        name, since_ms = self._endpoint.name, notification.tried_since_ms
+        row = writer.receiver_status(name)
+        took_ms = None if row is None else row.delivered_ms
+        is_known = row is not None and row.down_since_ms is not None
+        if not is_known and since_ms is not None and took_ms is not None and took_ms >= since_ms:
+            return False
+        down_since_ms = writer.receiver_down(name, plain(error), now_ms)
+        self.down = Down(name, down_since_ms, plain(error), writer.n_pending(name))
+        if not is_known:
+            writer.add_problems([self._problem("receiver_down", self.down.text())], now_ms)
+        return not is_known
+
+    def _tell_down(self, fell: bool) -> None:
+        if fell and self.down is not None:
+            log.error("the receiver takes no messages; they wait", receiver=self._endpoint.name, what=self.down.text())
+
+    def _problem(self, kind: str, message: str) -> NewProblem:
+        return NewProblem("alerting", f"receiver {self._endpoint.name}", kind, message)
+
+    @staticmethod
+    def _record(
+        writer: Writer, notification: NotificationRow, status: str, error: str | None, next_ms: int, now_ms: int
+    ) -> None:
+        writer.record_attempt(
+            notification.idempotency_key,
+            notification.receiver,
+            status=status,
+            error=error,
+            next_attempt_ms=next_ms,
+            now_ms=now_ms,
+        )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from app.alerting.delivery import Courier, DeliveryCounts, Endpoint, Post, StoppedError, http_post
+from app.alerting.delivery import Courier, DeliveryCounts, Down, Endpoint, Post, StoppedError, http_post
 from app.clock import Clock
 from app.errors import StoreError
 from app.store.api import Store
@@ -78,6 +78,12 @@ class Notifier:
         """Wait until everything is told or given up; False when the time is over first."""
         return all(worker.idle.wait(timeout_s) for worker in self._workers.values())
 
+    def down(self) -> list[Down]:
+        """Receivers that take no messages, as of this process's last attempts; waits for nobody."""
+        with self._lock:
+            found = [worker.down for worker in self._workers.values()]
+        return [down for down in found if down is not None]
+
     def stop(self, timeout_s: float = 2.0) -> None:
         """Stop after the attempts under way, waiting so long for all of them; what is pending stays pending."""
         with self._lock:
@@ -96,7 +102,6 @@ class Notifier:
             endpoint,
             self._clock,
             post=self._post,
-            wait=leaving.wait,
             stopping=leaving.is_set,
             metrics=self._metrics,
         )
@@ -150,17 +155,25 @@ class _Worker:
         """Whether it still works."""
         return self._thread.is_alive()
 
+    @property
+    def down(self) -> Down | None:
+        """That its receiver takes no messages."""
+        return self._courier.down
+
     def _work(self) -> None:
         if self._predecessor is not None:
             self._predecessor.join()
             self._predecessor = None
+        wait_s = self._poll_s
         while not self._leaving.is_set():
-            self._awake.wait(self._poll_s)
+            self._awake.wait(wait_s)
             self._awake.clear()
             if self._leaving.is_set():
                 return
+            wait_s = self._poll_s
             try:
                 self._courier.deliver_pending()
+                wait_ms = self._courier.wait_ms()
             except StoppedError:
                 return
             except StoreError as error:
@@ -169,14 +182,16 @@ class _Worker:
                 log.exception("delivery failed; it is tried again", receiver=self.endpoint.name)
                 self._leaving.wait(self._poll_s)
             else:
-                self._delivered()
+                self._looked(is_empty=wait_ms is None)
+                if wait_ms is not None:
+                    wait_s = min(wait_s, wait_ms / 1000)
 
-    def _delivered(self) -> None:
+    def _looked(self, *, is_empty: bool) -> None:
         if self._store_failed:
             log.info("the outbox can be read again", receiver=self.endpoint.name)
             self._store_failed = False
         with self._lock:
-            if not self._awake.is_set():
+            if is_empty and not self._awake.is_set():
                 self.idle.set()
 
     def _store_refused(self, error: StoreError) -> None:

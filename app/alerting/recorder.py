@@ -25,6 +25,7 @@ from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
 from app.alerting.notices import Audience, Snapshot, decide
+from app.alerting.payload import fingerprint, labels_of
 from app.alerting.report_rows import HISTORY, LIVE, remove_incomplete, write_reports
 from app.settings import Receiver
 from app.store.models import AlertChangeRow, AlertRow, NotificationRow, SilenceRow
@@ -323,6 +324,8 @@ class Recorder:
         alert.state = change.to_state.value
         if change.silenced is not None:
             alert.silenced = change.silenced
+        if change.silenced:
+            self._writer.withdraw(alert.id, self._now_ms)
         alert.updated_ms = self._now_ms
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
@@ -368,6 +371,7 @@ class Recorder:
                 receiver=name,
                 sequence=0,
                 alert_id=alert.id,
+                fingerprint=fingerprint(labels_of(snapshot)),
                 state=alert.state,
                 revision=alert.revision,
                 payload=snapshot.as_json(),

@@ -26,12 +26,13 @@ from app.store.models import (
     NotificationRow,
     ProblemRow,
     ProcessStatusRow,
+    ReceiverStatusRow,
     ReportRow,
     SilenceRow,
     SourceStatusRow,
     StatisticRow,
 )
-from app.store.outbox import SentAgain, given_up, is_overtaken
+from app.store.outbox import SentAgain, first_pending, given_up, is_overtaken
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS, REPLAY
 from app.store.writer import Writer
@@ -206,14 +207,32 @@ class Store:
             statement = statement.where(NotificationRow.status == status)
         return self._all(statement.limit(limit))
 
-    def pending_notifications(self, receiver: str, limit: int = 100) -> list[NotificationRow]:
-        """What a receiver has still to be told, in order."""
-        return self._all(
-            select(NotificationRow)
-            .where(NotificationRow.status == "pending", NotificationRow.receiver == receiver)
-            .order_by(NotificationRow.sequence)
-            .limit(limit)
-        )
+    def due_notification(self, receiver: str, now_ms: int, longest_wait_ms: int) -> NotificationRow | None:
+        """The message whose attempt is due, that of the earliest time first; None while none is.
+
+        Nothing waits longer than `longest_wait_ms`: what seems to was written before the clock was set back; it is due.
+        """
+        due_ms, latest_ms = NotificationRow.next_attempt_ms, now_ms + longest_wait_ms
+        with self._reading() as session:
+            for is_due in (due_ms <= now_ms, due_ms > latest_ms):
+                found = session.scalars(first_pending(receiver).where(is_due).limit(1)).first()
+                if found is not None:
+                    return found
+        return None
+
+    def next_attempt_ms(self, receiver: str) -> int | None:
+        """When the next attempt to tell a receiver is due; None when nothing waits for it."""
+        with self._reading() as session:
+            following = session.scalars(first_pending(receiver).limit(1)).first()
+            return None if following is None else following.next_attempt_ms
+
+    def receivers_down(self) -> dict[str, int]:
+        """Receivers that take no messages, and since when."""
+        return {row.receiver: row.down_since_ms for row in self.receiver_status() if row.down_since_ms is not None}
+
+    def receiver_status(self) -> list[ReceiverStatusRow]:
+        """Whether receivers take messages, by name; those that were never told anything are not among them."""
+        return self._all(select(ReceiverStatusRow).order_by(ReceiverStatusRow.receiver))
 
     def failed_notifications(self, limit: int = 1_000) -> list[NotificationRow]:
         """What was given up, the latest first."""
@@ -240,7 +259,7 @@ class Store:
         return {(receiver, status): n for receiver, status, n in rows}
 
     def n_notifications_by_status(self) -> dict[str, int]:
-        """How many notifications are pending, delivered, failed."""
+        """How many notifications are pending, delivered, failed, overtaken."""
         return self._counts(select(NotificationRow.status, func.count()).group_by(NotificationRow.status))
 
     def problems(self, limit: int = 1_000) -> list[ProblemRow]:

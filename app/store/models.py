@@ -214,7 +214,8 @@ class NotificationRow(Base):
 
     __tablename__ = "notifications"
     __table_args__ = (
-        Index("ix_notifications_status_receiver", "status", "receiver", "sequence"),
+        Index("ix_notifications_due", "status", "receiver", "next_attempt_ms", "sequence"),
+        Index("ix_notifications_fingerprint", "receiver", "fingerprint", "status", "sequence"),
         Index("ix_notifications_status_sequence", "status", "sequence", "receiver"),
         Index("ix_notifications_created", "created_ms"),
         Index("ix_notifications_sequence", "sequence", "receiver"),
@@ -224,18 +225,38 @@ class NotificationRow(Base):
     idempotency_key: Mapped[str] = mapped_column(String(64), primary_key=True)
     receiver: Mapped[str] = mapped_column(String(100), primary_key=True)
     sequence: Mapped[int]
-    """Order of writing: a receiver is told in this order."""
+    """Order of writing: of what has the same fingerprint, a receiver is told in this order."""
     alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"))
+    fingerprint: Mapped[str] = mapped_column(String(32), default=_given("alert_id"), server_default="")
+    """Of the alert's labels: alerts that have the same ones are one to a receiver."""
     state: Mapped[str] = mapped_column(String(16))
     revision: Mapped[int]
     payload: Mapped[dict[str, Any]]
     """The alert as it was then; the body is rendered from it when it is sent."""
     status: Mapped[str] = mapped_column(String(16))
+    """pending, delivered, failed (given up) or overtaken: a later message tells what holds in its place, or a
+    silence has withdrawn it."""
     n_attempts: Mapped[int]
+    tried_since_ms: Mapped[int | None]
+    """When attempts began, at it or at one that it has overtaken; null: there was none."""
     next_attempt_ms: Mapped[int]
     last_error: Mapped[str | None]
     created_ms: Mapped[int]
     finished_ms: Mapped[int | None]
+
+
+class ReceiverStatusRow(Base):
+    """Whether a receiver takes messages, as of the last attempt."""
+
+    __tablename__ = "receiver_status"
+
+    receiver: Mapped[str] = mapped_column(String(100), primary_key=True)
+    down_since_ms: Mapped[int | None]
+    """Since when it takes none; null: it takes them."""
+    last_error: Mapped[str | None]
+    """Of the last attempt that failed while it was down; null while it is not."""
+    delivered_ms: Mapped[int | None]
+    """When it took one last."""
 
 
 class ProblemRow(Base):

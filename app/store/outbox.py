@@ -1,7 +1,8 @@
-"""Which messages that were given up can be sent again.
+"""Which messages of the outbox come next, and which are overtaken.
 
-A receiver is told in order of writing. A message whose alert it was told something later of is overtaken: to send it
-now would say that the alert fires when it is over.
+To a receiver alerts with the same labels are one. Of what has one fingerprint it is told in order of writing, and never
+of anything earlier once a later message may have reached it: that would say that an alert fires when it is over. So
+either one message is tried, the latest, or those that wait have not been tried yet.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, case, exists
+from sqlalchemy import ColumnElement, Select, and_, exists, select
 from sqlalchemy.orm import aliased
 
 from app.store.models import NotificationRow
@@ -29,15 +30,37 @@ class SentAgain:
         return SentAgain(self.n_pending + other.n_pending, self.n_overtaken + other.n_overtaken)
 
 
+STATUSES = ("pending", "delivered", "failed", "overtaken")
+
+
 def is_overtaken() -> ColumnElement[bool]:
-    """A later message about the same alert was delivered to the same receiver."""
-    # One condition of status and sequence: with two, SQLite walks through all that the receiver was told since, by the
-    # index that begins with the status, in place of the few messages of the alert.
+    """There is a later message of the same fingerprint, whatever became of it: one that failed may have arrived."""
     later = aliased(NotificationRow)
     return exists().where(
-        later.alert_id == NotificationRow.alert_id,
         later.receiver == NotificationRow.receiver,
-        case((later.status == "delivered", later.sequence), else_=-1) > NotificationRow.sequence,
+        later.fingerprint == NotificationRow.fingerprint,
+        later.status.in_(STATUSES),  # all of them: so that each is a range of the index
+        later.sequence > NotificationRow.sequence,
+    )
+
+
+def is_first() -> ColumnElement[bool]:
+    """No earlier message of the same fingerprint is pending."""
+    earlier = aliased(NotificationRow)
+    return ~exists().where(
+        earlier.receiver == NotificationRow.receiver,
+        earlier.fingerprint == NotificationRow.fingerprint,
+        earlier.status == "pending",
+        earlier.sequence < NotificationRow.sequence,
+    )
+
+
+def first_pending(receiver: str) -> Select[NotificationRow]:
+    """Of each fingerprint the message that a receiver has to be told next; those that wait longest first."""
+    return (
+        select(NotificationRow)
+        .where(NotificationRow.status == "pending", NotificationRow.receiver == receiver, is_first())
+        .order_by(NotificationRow.next_attempt_ms, NotificationRow.sequence)
     )
 
 
@@ -57,4 +80,4 @@ def given_up(receiver: str | None, keys: Sequence[str]) -> Iterator[ColumnElemen
         yield and_(failed, NotificationRow.idempotency_key.in_(wanted[start : start + _CHUNK]))
 
 
-__all__ = ["SentAgain", "given_up", "is_overtaken"]
+__all__ = ["SentAgain", "first_pending", "given_up", "is_overtaken"]

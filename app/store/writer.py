@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.settings import Retention
@@ -22,6 +22,7 @@ from app.store.models import (
     NotificationRow,
     ProblemRow,
     ProcessStatusRow,
+    ReceiverStatusRow,
     ReportRow,
     SilenceRow,
     SourceStatusRow,
@@ -250,7 +251,7 @@ class Writer:
             NotificationRow.alert_id == alert_id,
             NotificationRow.receiver == receiver,
             NotificationRow.state == "firing",
-            NotificationRow.status != "failed",
+            NotificationRow.status.not_in(("failed", "overtaken")),
             NotificationRow.revision > func.coalesce(over.scalar_subquery(), 0),
         )
         return self.session.scalars(statement.limit(1)).first() is not None
@@ -273,7 +274,7 @@ class Writer:
             .where(
                 AlertRow.query == alert.query,
                 AlertRow.key_text == alert.key_text,
-                AlertRow.updated_ms >= alert.created_ms,
+                or_(AlertRow.updated_ms >= alert.created_ms, AlertRow.id == alert.id),  # the clock may be set back
                 NotificationRow.receiver == receiver,
             )
             .order_by(NotificationRow.sequence.desc())
@@ -291,23 +292,91 @@ class Writer:
         notification.sequence = self._sequence
         self.session.add(notification)
         self.session.flush()
+        was_tried = NotificationRow.tried_since_ms.is_not(None)
+        tried = self._pending_of_same(notification, was_tried, NotificationRow.sequence < notification.sequence)
+        if tried and notification.status == "pending":
+            next_ms = max(message.next_attempt_ms for message in tried)
+            self._overtake(tried, notification, next_ms, notification.created_ms)
         return True
 
     def record_attempt(
         self, key: str, receiver: str, *, status: str, error: str | None, next_attempt_ms: int, now_ms: int
     ) -> None:
-        """What became of one attempt to deliver; status pending, delivered or failed."""
-        self.session.execute(
-            update(NotificationRow)
-            .where(NotificationRow.idempotency_key == key, NotificationRow.receiver == receiver)
-            .values(
-                status=status,
-                n_attempts=NotificationRow.n_attempts + 1,
-                last_error=error,
-                next_attempt_ms=next_attempt_ms,
-                finished_ms=None if status == "pending" else now_ms,
-            )
+        """What became of one attempt to deliver; status pending, delivered or failed.
+
+        When it is to be tried again and a later message of its fingerprint waits, that one is tried in its place.
+        """
+        tried = self.session.get(NotificationRow, (key, receiver))
+        if tried is None:
+            return
+        if status != "pending" or tried.status != "overtaken":  # meanwhile, by what was written during the attempt
+            tried.status, tried.finished_ms = status, None if status == "pending" else now_ms
+        tried.n_attempts += 1
+        tried.last_error = error
+        tried.next_attempt_ms = next_attempt_ms
+        if tried.tried_since_ms is None:
+            tried.tried_since_ms = now_ms
+        self.session.flush()
+        if status == "pending" and (later := self._pending_of_same(tried, NotificationRow.sequence > tried.sequence)):
+            *others, last = later
+            self._overtake([tried, *others], last, next_attempt_ms, now_ms)
+
+    def withdraw(self, alert_id: str, now_ms: int) -> None:
+        """Nobody is told what waits of an alert to be tried again; what has become of it is told later."""
+        waiting = update(NotificationRow).where(
+            NotificationRow.alert_id == alert_id,
+            NotificationRow.status == "pending",
+            NotificationRow.tried_since_ms.is_not(None),
         )
+        self.session.execute(waiting.values(status="overtaken", finished_ms=now_ms))
+
+    def _pending_of_same(self, message: NotificationRow, *conditions: ColumnElement[bool]) -> list[NotificationRow]:
+        """Pending messages of one's receiver and fingerprint, in order."""
+        statement = select(NotificationRow).where(
+            NotificationRow.receiver == message.receiver,
+            NotificationRow.fingerprint == message.fingerprint,
+            NotificationRow.status == "pending",
+            *conditions,
+        )
+        return list(self.session.scalars(statement.order_by(NotificationRow.sequence)))
+
+    @staticmethod
+    def _overtake(messages: Sequence[NotificationRow], by: NotificationRow, next_ms: int, now_ms: int) -> None:
+        """What one message says now is told in place of others; the wait for the next attempt goes on."""
+        for message in messages:
+            message.status, message.finished_ms = "overtaken", now_ms
+        by.next_attempt_ms = max(by.next_attempt_ms, next_ms)
+        if by.tried_since_ms is None:
+            by.tried_since_ms = now_ms
+
+    def receiver_down(self, receiver: str, error: str, now_ms: int) -> int:
+        """A receiver takes no messages; returns since when."""
+        row = self._receiver(receiver)
+        row.last_error = error
+        if row.down_since_ms is None:
+            row.down_since_ms = now_ms
+        return row.down_since_ms
+
+    def receiver_took(self, receiver: str, now_ms: int) -> tuple[int, str] | None:
+        """A receiver has taken a message; when it was down before: (since when, the last error)."""
+        row = self._receiver(receiver)
+        row.delivered_ms = now_ms
+        if row.down_since_ms is None:
+            return None
+        was_down = row.down_since_ms, row.last_error or ""
+        row.down_since_ms = row.last_error = None
+        return was_down
+
+    def receiver_status(self, receiver: str) -> ReceiverStatusRow | None:
+        """Whether it takes messages; None: there was no attempt yet."""
+        return self.session.get(ReceiverStatusRow, receiver)
+
+    def _receiver(self, receiver: str) -> ReceiverStatusRow:
+        row = self.session.get(ReceiverStatusRow, receiver)
+        if row is None:
+            row = ReceiverStatusRow(receiver=receiver, down_since_ms=None, last_error=None, delivered_ms=None)
+            self.session.add(row)
+        return row
 
     def send_again(self, receiver: str | None = None, keys: Sequence[str] = (), *, now_ms: int) -> SentAgain:
         """What was given up is pending again, under its Idempotency-Key and with all attempts before it.
@@ -315,7 +384,10 @@ class Writer:
         `receiver`: only of this one; `keys`: only these Idempotency-Keys. Messages that a later one has overtaken stay
         given up.
         """
-        pending = {"status": "pending", "n_attempts": 0, "next_attempt_ms": now_ms, "finished_ms": None}
+        pending = {
+            **{"status": "pending", "n_attempts": 0, "finished_ms": None},
+            **{"tried_since_ms": now_ms, "next_attempt_ms": now_ms},
+        }
         n_overtaken = n_again = 0
         for failed in given_up(receiver, keys):
             left = select(func.count()).select_from(NotificationRow).where(failed, is_overtaken())
@@ -350,6 +422,13 @@ class Writer:
             else:
                 row.n_times, row.last_ms, row.message = row.n_times + 1, now_ms, message
         return new
+
+    def end_problem(self, problem: NewProblem, now_ms: int) -> None:
+        """A problem that lasted is over: its message says so from now on, and it is counted no further."""
+        place = storable_text(problem.place, MAX_PLACE_CHARS)
+        row = self.session.get(ProblemRow, (problem.source, place, problem.kind))
+        if row is not None:
+            row.message, row.last_ms = storable_text(problem.message, MAX_MESSAGE_CHARS), now_ms
 
     def add_statistics(self, increments: Mapping[tuple[str, str, str], int]) -> None:
         """Add to counters named (name, source, type)."""
@@ -398,9 +477,11 @@ class Writer:
         """A recording fills the store; `last_ms`: its steps are made at this time of the recording at the latest."""
         self.session.merge(ProcessStatusRow(name=REPLAY, updated_ms=last_ms, value=storable_values(dict(status))))
 
-    def n_pending(self) -> int:
-        """Messages that receivers have still to be told."""
+    def n_pending(self, receiver: str | None = None) -> int:
+        """Messages that receivers, or one of them, have still to be told."""
         pending = select(func.count()).select_from(NotificationRow).where(NotificationRow.status == "pending")
+        if receiver is not None:
+            pending = pending.where(NotificationRow.receiver == receiver)
         return self.session.scalar(pending) or 0
 
     def put_checkpoint(self, checkpoint: CheckpointRow) -> None:

@@ -80,7 +80,13 @@ def _observe() -> tuple[Observed, Storage]:
         total_bytes=kept.total_bytes,
         silence_timeout_ms=now.sources.silence_timeout_ms,
         watch=watched(store(), now_ms()),
+        receivers=[row for row in store().receiver_status() if row.receiver in _enabled()],
     ), kept
+
+
+def _enabled() -> list[str]:
+    """The receivers that are told."""
+    return [name for name, receiver in settings().alerting.receivers.items() if receiver.enabled]
 
 
 def _unreadable(error: StoreError) -> None:
@@ -241,8 +247,7 @@ def _engine(seen: Observed, _: Storage) -> None:
 
 
 def _notifications(seen: Observed, _: Storage) -> None:
-    configured = [name for name, receiver in settings().alerting.receivers.items() if receiver.enabled]
-    frame = receivers_frame(seen.n_notifications, configured)
+    frame = receivers_frame(seen.n_notifications, _enabled(), seen.receivers)
     if frame.empty:
         st.info(
             "Nobody is told of alerts. Name a webhook below alerting.receivers in config.yaml.",
@@ -250,6 +255,7 @@ def _notifications(seen: Observed, _: Storage) -> None:
         )
     else:
         st.dataframe(frame, hide_index=True, height="content", key="health-receivers")
+        st.caption("Overtaken: what a later notification of the same alert told while this one waited.")
     if any(status == "failed" for _, status in seen.n_notifications):
         _failed(seen)
     pending = store().notifications("pending", MAX_ROWS)
@@ -269,7 +275,9 @@ def _failed(seen: Observed) -> None:
     if not failed:
         return
     st.subheader("Given up")
-    st.caption("After alerting.receivers.NAME.max_attempts. Mend the receiver first, then send them again.")
+    st.caption(
+        "After alerting.receivers.NAME.give_up_after, or refused. Mend the receiver first, then send them again."
+    )
     state = st.dataframe(
         notifications_frame(failed, seen.now_ms, pending=False),
         hide_index=True,
@@ -284,9 +292,7 @@ def _failed(seen: Observed) -> None:
         selected.setdefault(row.receiver, []).append(row.idempotency_key)
     in_all, in_selected = _would_be_sent(everything), _would_be_sent(selected)
     if in_all.n_overtaken:
-        st.caption(
-            f"{in_all.n_overtaken:,} of them stay given up: the receiver was told something later of the same alert."
-        )
+        st.caption(f"{in_all.n_overtaken:,} of them stay given up: there is a later notification of the same alert.")
     some, every, _ = st.columns([1, 1, 3])
     for column, part, n, key in (
         (some, selected, in_selected.n_pending, "health-send-selected"),

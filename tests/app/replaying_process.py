@@ -14,7 +14,7 @@ from app import outages
 from app.alerting.notifier import Notifier
 from app.assembly import checked_queries, endpoints_of, open_configured_store
 from app.check import CheckReport
-from app.clock import SetClock
+from app.clock import SetClock, SystemClock
 from app.config import load_settings
 from app.demo import with_demo_parameters
 from app.logs import configure_logs
@@ -47,7 +47,7 @@ def main(recording_folder: Path, folder: Path, webhook_url: str, *, disturbed: b
         settings = settings_for(recording, _settings(plain, folder / "store", webhook_url), folder / "spool", base_url)
         opened.enter_context(only_process(settings.store.directory))
         store = opened.enter_context(open_configured_store(settings, durable=False))
-        notifier = Notifier(store, endpoints_of(settings), clock)
+        notifier = Notifier(store, endpoints_of(settings), SystemClock())
         follow(recording, settings, store, notifier, clock, folder / "spool", disturbed=disturbed)
         print("told" if notifier.drain(60) else "not told", flush=True)
         notifier.stop()

@@ -138,7 +138,7 @@ def test_what_was_given_up_is_sent_again(config: Path) -> None:
                     message.idempotency_key, "ops", status="failed", error="no", next_attempt_ms=0, now_ms=1
                 )
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config, "--receiver", "other").stdout
-    assert "3 message(s)" in invoke("alerts", "resend", "-c", config).stdout
+    assert "2 message(s)" in invoke("alerts", "resend", "-c", config).stdout  # the end of one, not its beginning
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config).stdout
 
 

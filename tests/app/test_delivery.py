@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 
 import pytest
@@ -15,14 +15,16 @@ from app.alerting.delivery import Courier, Endpoint, StoppedError, endpoint_of, 
 from app.alerting.notifier import Notifier
 from app.alerting.payload import alertmanager_payload, templated_payload
 from app.alerting.recorder import Recorder
-from app.clock import SetClock
+from app.clock import SetClock, SystemClock
 from app.settings import Receiver
 from app.store import Store
 from app.store.models import NotificationRow
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
-from tests.app.webhook import Webhook, webhook
+from tests.app.webhook import webhook
 
 CLOCK = SetClock(5_000)
+MAX_ATTEMPTS = 1_000
+"""More than any test needs: one that goes on for ever fails."""
 
 
 class Counted:
@@ -40,24 +42,34 @@ def fill_outbox(store: Store, matches: Sequence[FakeMatch], watermark_ms: int = 
         Recorder(options(**receivers), writer, kept, 1_000).live(matches, watermark_ms)
 
 
-def courier(store: Store, settings: Receiver, waits: list[float] | None = None) -> Courier:
-    waits = [] if waits is None else waits
-    endpoint = endpoint_of("ops", settings, "http://127.0.0.1:8501")
-    return Courier(store, endpoint, CLOCK, wait=lambda seconds: waits.append(seconds) is not None)
+def courier(store: Store, settings: Receiver, clock: SetClock = CLOCK) -> Courier:
+    return Courier(store, endpoint_of("ops", settings, "http://127.0.0.1:8501"), clock, draw=lambda: 0.0)
 
 
-def timed_out_once(store: Store, settings: Receiver, hook: Webhook, counted: Counted | None = None) -> Courier:
-    """Only its first attempt has the time-out of the settings, and the second waits until the first has come.
+def deliver_all(told_by: Courier, clock: SetClock) -> list[int]:
+    """Until nothing waits any more; the time that passed before each further attempt was due."""
+    waits_ms: list[int] = []
+    for n in count():
+        assert n < MAX_ATTEMPTS
+        told_by.deliver_pending()
+        wait_ms = told_by.wait_ms()
+        if wait_ms is None:
+            break
+        assert wait_ms > 0, "due, and not tried"
+        waits_ms.append(wait_ms)
+        clock.advance_to(clock.now_ms() + wait_ms)
+    return waits_ms
 
-    So a slow machine makes neither more attempts fail nor their order another one.
-    """
+
+def timed_out_once(store: Store, settings: Receiver, clock: SetClock, counted: Counted | None = None) -> Courier:
+    """Only its first attempt has the time-out of the settings: a slow machine makes no more attempts fail."""
     endpoint = endpoint_of("ops", settings, "")
     limits_s = chain([endpoint.timeout_s], repeat(20.0))
 
     def post(endpoint: Endpoint, body: bytes, key: str) -> None:
         http_post(replace(endpoint, timeout_s=next(limits_s)), body, key)
 
-    return Courier(store, endpoint, CLOCK, post=post, wait=lambda _: not hook.came(1), metrics=counted)
+    return Courier(store, endpoint, clock, post=post, metrics=counted)
 
 
 def test_alertmanager_payload_version_4(store: Store) -> None:
@@ -84,30 +96,31 @@ def test_alertmanager_payload_version_4(store: Store) -> None:
 
 
 def test_a_500_is_retried_with_the_same_key_and_growing_waits(store: Store) -> None:
-    waits: list[float] = []
+    clock = SetClock(5_000)
     with webhook(500, 503, 429) as hook:
         ops = receiver(url=hook.url, first_retry="1 s")
         fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
-        courier(store, ops, waits).deliver_pending()
+        waits_ms = deliver_all(courier(store, ops, clock), clock)
     assert len({key for key, _ in hook.received}) == 1
     assert len(hook.received) == 4
-    assert [round(wait) for wait in waits] == [1, 2, 4]
+    assert waits_ms == [1_000, 2_000, 4_000]
     (notification,) = store.notifications()
     assert (notification.status, notification.n_attempts) == ("delivered", 4)
 
 
 def test_what_finally_fails_is_visible_and_does_not_hold_up_the_rest(store: Store) -> None:
-    with webhook(500, 500, 400) as hook:
+    clock = SetClock(5_000)
+    with webhook(500, 400, 200, 500) as hook:
         ops = receiver(url=hook.url, max_attempts=2, send_resolved=False)
         fill_outbox(store, [FakeMatch(i, i, key=(("task_id", f"t{i}"),)) for i in range(3)], ops=ops)
-        courier(store, ops).deliver_pending()
+        deliver_all(courier(store, ops, clock), clock)
     assert [(n.status, n.n_attempts, n.last_error) for n in store.notifications()] == [
         ("failed", 2, "answered 500"),
         ("failed", 1, "answered 400"),
         ("delivered", 1, None),
     ]
-    (problem,) = store.problems()
-    assert (problem.source, problem.kind, problem.n_times) == ("alerting", "undelivered", 2)
+    (problem,) = (problem for problem in store.problems() if problem.kind == "undelivered")
+    assert (problem.source, problem.n_times) == ("alerting", 2)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +135,12 @@ def test_what_finally_fails_is_visible_and_does_not_hold_up_the_rest(store: Stor
 def test_every_attempt_is_counted_with_its_reason(
     store: Store, answers: tuple[int, ...], attempts: list[tuple[str, str]]
 ) -> None:
-    counted = Counted()
+    counted, clock = Counted(), SetClock(5_000)
     with webhook(*answers) as hook:
         ops = receiver(url=hook.url, timeout="20 s", max_attempts=3)
         fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
         endpoint = endpoint_of("ops", ops, "")
-        Courier(store, endpoint, CLOCK, wait=lambda _: False, metrics=counted).deliver_pending()
+        deliver_all(Courier(store, endpoint, clock, metrics=counted), clock)
     assert counted.attempts == [("ops", *attempt) for attempt in attempts]
 
 
@@ -160,13 +173,14 @@ def test_a_message_that_cannot_be_written_fails_alone(store: Store) -> None:
     assert [n.status for n in store.notifications()] == ["delivered", "failed", "delivered"]
 
 
-def test_a_refused_message_does_not_hold_up_the_next_and_order_is_kept(store: Store) -> None:
+def test_a_message_that_is_refused_or_waits_does_not_hold_up_the_next(store: Store) -> None:
+    clock = SetClock(5_000)
     with webhook(200, 403, 500, 200, 200) as hook:
         ops = receiver(url=hook.url)
         fill_outbox(store, [FakeMatch(i, i, key=(("task_id", f"t{i}"),)) for i in range(4)], ops=ops)
-        courier(store, ops).deliver_pending()
+        deliver_all(courier(store, ops, clock), clock)
     told = [payload["alerts"][0]["labels"]["task_id"] for _, payload in hook.received]
-    assert told == ["t0", "t1", "t2", "t2", "t3"]
+    assert told == ["t0", "t1", "t2", "t3", "t2"]
     assert [n.status for n in store.notifications()] == ["delivered", "failed", "delivered", "delivered"]
 
 
@@ -183,7 +197,7 @@ def test_what_another_process_sends_again_is_picked_up_unasked(store: Store) -> 
         notifier.start()
         assert notifier.drain(20)
         with store.transaction() as writer:
-            assert writer.send_again("ops", now_ms=6_000).n_pending == 1
+            assert writer.send_again("ops", now_ms=5_000).n_pending == 1
         assert hook.came(2)
         notifier.stop(20)
     assert [key for key, _ in hook.received] == [given_up.idempotency_key] * 2
@@ -198,20 +212,35 @@ def test_redirects_are_not_followed(store: Store) -> None:
     assert [(n.status, n.last_error) for n in store.notifications()] == [("failed", "answered 302")]
 
 
-def test_attempts_count_over_restarts(store: Store) -> None:
-    def stop(_seconds: float) -> bool:
-        return True
-
+def test_attempts_and_their_time_are_kept_over_restarts(store: Store) -> None:
+    clock = SetClock(5_000)
     with webhook(500, 500, 500) as hook:
         ops = receiver(url=hook.url, max_attempts=3)
         fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
-        endpoint = endpoint_of("ops", ops, "")
-        for _ in range(2):
-            with pytest.raises(StoppedError):
-                Courier(store, endpoint, CLOCK, wait=stop).deliver_pending()
-        Courier(store, endpoint, CLOCK, wait=stop).deliver_pending()
+        for n_attempts, wait_ms in ((1, 1_000), (2, 2_000), (3, None)):
+            started = courier(store, ops, clock)
+            started.deliver_pending()
+            assert len(hook.received) == n_attempts
+            assert started.wait_ms() == courier(store, ops, clock).wait_ms() == wait_ms
+            if wait_ms is not None:
+                clock.advance_to(clock.now_ms() + wait_ms - 1)
+                assert courier(store, ops, clock).deliver_pending() == 0  # not yet
+                clock.advance_to(clock.now_ms() + 1)
     assert [(n.status, n.n_attempts) for n in store.notifications()] == [("failed", 3)]
     assert len({key for key, _ in hook.received}) == 1
+
+
+def test_a_courier_that_is_told_to_stop_leaves_the_rest(store: Store) -> None:
+    sent: list[str] = []
+    ops = receiver()
+    fill_outbox(store, [FakeMatch(i, i, key=(("task_id", f"t{i}"),)) for i in range(3)], ops=ops)
+    told_by = Courier(
+        store, endpoint_of("ops", ops, ""), CLOCK, post=lambda *told: sent.append(told[2]), stopping=lambda: bool(sent)
+    )
+    with pytest.raises(StoppedError):
+        told_by.deliver_pending()
+    assert len(sent) == 1
+    assert store.n_notifications_by_status()["delivered"] == 1
 
 
 def test_a_crash_between_answer_and_record_repeats_the_same_key(store: Store) -> None:
@@ -237,13 +266,15 @@ def test_a_crash_between_answer_and_record_repeats_the_same_key(store: Store) ->
 def test_a_hanging_receiver_holds_up_nobody(store: Store) -> None:
     with webhook("hang") as hanging, webhook() as fine:
         slow, good = receiver(url=hanging.url, timeout="60 s"), receiver(url=fine.url)
-        notifier = Notifier(store, {n: endpoint_of(n, r, "") for n, r in (("a", slow), ("b", good))}, CLOCK)
+        endpoints = {n: endpoint_of(n, r, "") for n, r in (("a", slow), ("b", good))}
+        notifier = Notifier(store, endpoints, SystemClock())
         notifier.start()
         fill_outbox(store, [FakeMatch(1, 2)], a=slow, b=good)
         notifier.wake()
         assert notifier._workers["b"].idle.wait(20)
         assert len(fine.received) == 1
-        fill_outbox(store, [FakeMatch(1_000, 2_000)], a=slow, b=good)  # the store is not held either
+        other = FakeMatch(1_000, 2_000, key=(("task_id", "t2"),))
+        fill_outbox(store, [other], a=slow, b=good)  # the store is not held either
         hanging.release.set()
         notifier.wake()
         assert notifier.drain(20)
@@ -253,11 +284,11 @@ def test_a_hanging_receiver_holds_up_nobody(store: Store) -> None:
 
 
 def test_a_time_out_is_a_temporary_failure(store: Store) -> None:
-    counted = Counted()
+    counted, clock = Counted(), SetClock(5_000)
     with webhook("hang") as hook:
         ops = receiver(url=hook.url, timeout="100 ms")
         fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
-        timed_out_once(store, ops, hook, counted).deliver_pending()
+        deliver_all(timed_out_once(store, ops, clock, counted), clock)
     (notification,) = store.notifications()
     assert (notification.status, notification.n_attempts) == ("delivered", 2)
     assert counted.attempts == [("ops", "retried", "timeout"), ("ops", "delivered", "")]

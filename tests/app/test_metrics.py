@@ -352,6 +352,9 @@ class DeadStore:
     def n_notifications(self) -> Mapping[tuple[str, str], int]:
         return {("ops", "pending"): 2}
 
+    def receivers_down(self) -> Mapping[str, int]:
+        return {}
+
 
 @pytest.mark.parametrize("error", [StoreError("database is locked"), RuntimeError("defect")])
 def test_a_store_that_refuses_leaves_the_rest_of_the_scrape(run: Run, error: Exception) -> None:

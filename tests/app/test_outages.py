@@ -20,7 +20,7 @@ from app.alerting.delivery import Endpoint, TemporaryDeliveryError, endpoint_of
 from app.alerting.notifier import Notifier
 from app.assembly import Live, checked_queries
 from app.check import check_all
-from app.clock import SetClock
+from app.clock import SetClock, SystemClock
 from app.errors import AppError, CheckpointError, StoreError
 from app.outages import MAX_RETRY_MS, Outage, outage_kind
 from app.runner import FAILURES_BEFORE_GIVING_UP, Runner
@@ -316,7 +316,7 @@ def test_deliveries_go_on_after_an_outage(store: Store, monkeypatch: pytest.Monk
 
     flaky.refuses = refuses  # type: ignore[method-assign]
     fill_outbox(store, [FakeMatch(1, 2)], ops=receiver())
-    notifier = Notifier(flaky, {"ops": endpoint_of("ops", receiver(), "")}, SetClock(0), post=post)
+    notifier = Notifier(flaky, {"ops": endpoint_of("ops", receiver(), "")}, SetClock(5_000), post=post)
     with capture_logs() as lines:
         notifier.start()
         assert delivered.wait(20)
@@ -342,12 +342,13 @@ def test_a_webhook_that_is_dead_for_longer_than_the_retries(
 
     ops = receiver(max_attempts=3, first_retry="1 ms", max_retry="1 ms")
     fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
-    notifier = Notifier(store, {"ops": endpoint_of("ops", ops, "")}, SetClock(0), post=post)
+    notifier = Notifier(store, {"ops": endpoint_of("ops", ops, "")}, SystemClock(), post=post)
     notifier.start()
     assert notifier.drain(20)
     (failed,) = store.notifications("failed")
     assert (failed.last_error, failed.n_attempts, len(sent)) == ("ConnectionError", 3, 3)
-    assert [problem.kind for problem in store.problems()] == ["undelivered"]
+    assert {problem.kind for problem in store.problems()} == {"undelivered", "receiver_down"}
+    assert [found.receiver for found in notifier.down()] == ["ops"]
     alive.set()
     with open_store(f"sqlite:///{tmp_path / 'store.db'}") as dashboard, dashboard.transaction() as writer:
         assert writer.send_again("ops", now_ms=5).n_pending == 1
@@ -355,6 +356,7 @@ def test_a_webhook_that_is_dead_for_longer_than_the_retries(
     notifier.stop(20)
     (again,) = store.notifications()
     assert again.status == "delivered"
+    assert (notifier.down(), store.receivers_down()) == ([], {})
     assert set(sent) == {failed.idempotency_key}
 
 
@@ -367,8 +369,9 @@ def test_a_worker_lives_through_a_defect(store: Store, monkeypatch: pytest.Monke
             raise ZeroDivisionError
         delivered.set()
 
-    fill_outbox(store, [FakeMatch(1, 2)], ops=receiver())
-    notifier = Notifier(store, {"ops": endpoint_of("ops", receiver(), "")}, SetClock(0), post=post)
+    ops = receiver(first_retry="1 ms")
+    fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
+    notifier = Notifier(store, {"ops": endpoint_of("ops", ops, "")}, SystemClock(), post=post)
     with capture_logs() as lines:
         notifier.start()
         assert delivered.wait(20)

@@ -7,6 +7,7 @@ from typing import Any
 from alembic import command
 from sqlalchemy import JSON, Engine, column, create_engine, insert, table, text
 
+from app.alerting.payload import fingerprint
 from app.store import open_store
 from app.store.schema import alembic_config, differences
 
@@ -73,6 +74,50 @@ def test_alerts_of_earlier_versions_are_as_sure_as_their_best_match(empty_url: s
             (0.5, 1.0, "bounds"),
             (0.5, 1.0, "bounds"),
         ]
+
+
+def test_messages_of_earlier_versions_are_delivered_in_order_by_their_labels(empty_url: str) -> None:
+    engine = at_revision(empty_url, "0009")
+    of_alert = ["id", "raised_ms", "last_seen_ms", *ALERT]
+    alerts = table("alerts", *map(column, of_alert), *(column(n, JSON()) for n in ("key", "values", "seen", "labels")))
+    of_message = ("idempotency_key", "receiver", "sequence", "alert_id", "state", "status", "next_attempt_ms")
+    messages = table(
+        "notifications",
+        *map(column, (*of_message, "revision", "n_attempts", "created_ms")),
+        column("payload", JSON()),
+    )
+    labels = {"alertname": "slow", "severity": "warning", "task_id": "t1"}
+    rows = [  # alerts a and b have the same labels
+        ("k1", "ops", 1, "a", "firing", "pending"),  # sent again although something later was given up
+        ("k2", "ops", 2, "b", "resolved", "failed"),
+        ("k3", "ops", 3, "a", "firing", "pending"),
+        ("k4", "ops", 4, "b", "resolved", "pending"),
+        ("k5", "ops", 5, "c", "firing", "pending"),
+        ("k2", "chat", 6, "b", "resolved", "delivered"),
+    ]
+    with engine.begin() as connection:
+        for name, of in (("a", labels), ("b", labels), ("c", {})):
+            values = {"id": name, "raised_ms": 1, "last_seen_ms": 2, "key": {}, "values": {}, "seen": {}, "labels": of}
+            connection.execute(insert(alerts), {**ALERT, **values})
+        for row in rows:
+            values = {"revision": 1, "n_attempts": 3, "created_ms": 1, "payload": {}}
+            connection.execute(insert(messages), {**dict(zip(of_message, (*row, 77), strict=True)), **values})
+    engine.dispose()
+    with open_store(empty_url) as store:
+        assert differences(store.engine) == []
+        found = {(m.idempotency_key, m.receiver): m for m in store.notifications()}
+        by_labels = {m.alert_id: m.fingerprint for m in found.values()}
+        assert by_labels == {"a": fingerprint(labels), "b": fingerprint(labels), "c": "c"}
+        assert found["k1", "ops"].status == "overtaken"
+        assert [m.idempotency_key for m in store.notifications("pending")] == ["k3", "k4", "k5"]
+        assert {m.tried_since_ms for m in found.values()} == {None}
+        told = []
+        while (due := store.due_notification("ops", 100, 300_000)) is not None:
+            told.append(due.idempotency_key)
+            with store.transaction() as writer:
+                writer.record_attempt(told[-1], "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=100)
+        assert told == ["k3", "k4", "k5"]
+        assert store.receiver_status() == []
 
 
 def test_migrations_can_be_taken_back(empty_url: str) -> None:

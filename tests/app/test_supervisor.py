@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
+from app.alerting.delivery import Down
 from app.alerting.notifier import Notifier
 from app.asked import Asked, Reload, Stop, asked_by_signals
 from app.assembly import checked_queries, open_configured_store
@@ -249,6 +250,21 @@ def test_health_asks_no_database(
     event.listen(opened.engine, "before_cursor_execute", hang)
     supervisor.healthy()
     assert supervisor.ready() == (True, "steps are made and stored")
+
+
+def test_receivers_that_are_down_are_named_and_make_nothing_unready(
+    settings: Settings, opened: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, supervisor = supervised(settings, opened, SetClock(T0_MS), tmp_path)
+    monkeypatch.setattr("engine.warm_kernels", lambda: None)
+    supervisor.step()
+    monkeypatch.setattr(supervisor._notifier, "down", lambda: [Down("ops", 0, "answered 503", 1)])
+    ready, text = supervisor.ready()
+    assert ready
+    assert text.splitlines() == [
+        "steps are made and stored",
+        "receiver ops has taken nothing since 1970-01-01T00:00:00.000Z: answered 503; 1 message waits",
+    ]
 
 
 def test_a_poll_that_hangs_does_not_hold_up_the_stop(settings: Settings, opened: Store, tmp_path: Path) -> None:

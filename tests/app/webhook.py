@@ -31,8 +31,8 @@ class Webhook:
 
 
 @contextmanager
-def webhook(*answers: int | str) -> Iterator[Webhook]:
-    """Listen on a free port of loopback."""
+def webhook(*answers: int | str, retry_after: str | None = None) -> Iterator[Webhook]:
+    """Listen on a free port of loopback; `retry_after`: a header of every answer but 200."""
     hook = Webhook(answers=list(answers))
 
     class Handler(BaseHTTPRequestHandler):
@@ -50,6 +50,8 @@ def webhook(*answers: int | str) -> Iterator[Webhook]:
             self.send_response(int(answer))
             if 300 <= int(answer) < 400:
                 self.send_header("Location", hook.url)
+            if retry_after is not None and answer != 200:
+                self.send_header("Retry-After", retry_after)
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from app.settings import StoreSettings
-from app.store.models import AlertRow, LateEventRow, NotificationRow, ProcessStatusRow, SilenceRow, SourceStatusRow
+from app.store.models import (
+    AlertRow,
+    LateEventRow,
+    NotificationRow,
+    ProcessStatusRow,
+    ReceiverStatusRow,
+    SilenceRow,
+    SourceStatusRow,
+)
 from app.store.status import ProcessStatus, SourceStatus
 from app.store.writer import NewProblem
 from app.watching import Watch
-from dashboard.health_figures import Level, Observed, engine_frame, findings, size, sources_frame
+from dashboard.health_figures import Level, Observed, engine_frame, findings, receivers_frame, size, sources_frame
 from dashboard.storage_figures import database, folder_bytes
 from engine.events import FOREVER_MS
 from tests.dashboard.conftest import T0_MS
@@ -103,6 +111,20 @@ def test_reload_problems_outages_failed_notifications_and_disk() -> None:
         assert words in text
 
 
+def test_a_receiver_that_is_down_is_told_with_its_error_and_what_waits() -> None:
+    down = ReceiverStatusRow(receiver="ops", down_since_ms=0, last_error=HOSTILE, delivered_ms=None)
+    well = ReceiverStatusRow(receiver="chat", down_since_ms=None, last_error=None, delivered_ms=5)
+    counts = {("ops", "pending"): 1_200, ("ops", "overtaken"): 3, ("chat", "delivered"): 7}
+    ((level, text),) = told(observed({}, n_notifications=counts, receivers=[well, down]))
+    assert level is Level.ERROR
+    assert text.startswith("ops has taken no notification since 1970-01-01 00:00:00")
+    assert "1,200 wait" in text
+    assert "\n" not in text
+    frame = receivers_frame(counts, ["ops", "chat"], [well, down]).set_index("Receiver")
+    assert frame.loc["ops", "State"].startswith("down since 1970")
+    assert (frame.loc["ops", "Overtaken"], frame.loc["chat", "State"]) == (3, "")
+
+
 # --------------------------------------------------------------------- tables
 
 
@@ -161,6 +183,7 @@ def test_size_of_the_sqlite_file_and_of_a_folder(installation: Installation, tmp
 def notification(key: str, status: str, receiver: str = "ops") -> NotificationRow:
     return NotificationRow(
         idempotency_key=key, receiver=receiver, sequence=ord(key[-1]), alert_id="0" * 32, state="firing", revision=1,
+        fingerprint=key,
         payload={}, status=status, n_attempts=8, next_attempt_ms=0, last_error=HOSTILE, created_ms=0, finished_ms=0,
     )  # fmt: skip
 
@@ -288,6 +311,9 @@ def test_only_what_nothing_has_overtaken_is_offered(installation: Installation) 
     with installation.store() as store, store.transaction() as writer:
         writer.record_attempt("k2", "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1)
         writer.session.add(notification("k4", "failed"))
+        first = writer.session.get(NotificationRow, ("k1", "ops"))
+        assert first is not None
+        first.fingerprint = "k2"
     page = view("health", part="Notifications")
     assert page.button(key="health-send-all").label == "Send all 1 again"
     assert "1 of them stay given up" in texts(page)
