@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import requests
@@ -15,6 +16,7 @@ from tenacity.stop import stop_base
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, read_template, template_fields, templated_payload
 from app.alerting.text import plain
+from app.certificates import checked_ca_file
 from app.clock import Clock
 from app.config import read_secret
 from app.errors import ConfigError, ConfigProblem
@@ -23,7 +25,7 @@ from app.store.api import Store
 from app.store.models import NotificationRow
 from app.store.subject import job_of
 from app.store.writer import NewProblem
-from collectors.http import NoRedirectSession
+from collectors import http_attempt
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +71,8 @@ class Endpoint:
     max_attempts: int
     first_retry_s: float
     max_retry_s: float
+    ca_file: Path | None = None
+    """Certificates that its own is checked against, in place of the usual ones."""
 
     def __repr__(self) -> str:
         return f"Endpoint(name={self.name!r})"
@@ -104,6 +108,7 @@ def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
         max_attempts=receiver.max_attempts,
         first_retry_s=receiver.first_retry_ms / 1000,
         max_retry_s=receiver.max_retry_ms / 1000,
+        ca_file=checked_ca_file(receiver.ca_file, f"{key}.ca_file"),
     )
 
 
@@ -124,20 +129,10 @@ class Post(Protocol):
 
 
 def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
-    """POST with time-outs, without redirects (a secret header must not travel), reading little of the answer."""
+    """POST once, within the receiver's time-out, without redirects (a secret header must not travel)."""
+    headers = {**endpoint.headers, "Idempotency-Key": idempotency_key}
     try:
-        with NoRedirectSession() as session:
-            session.trust_env = False  # a password from ~/.netrc would take the place of our Authorization header
-            with session.post(
-                endpoint.url,
-                data=body,
-                headers={**endpoint.headers, "Idempotency-Key": idempotency_key},
-                timeout=(endpoint.timeout_s, endpoint.timeout_s),
-                proxies=requests.utils.get_environ_proxies(endpoint.url),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                status = response.status_code
+        status = http_attempt.post(endpoint.url, body, headers, endpoint.timeout_s, endpoint.ca_file)
     except (requests.ConnectionError, requests.Timeout) as error:
         raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
     except (requests.RequestException, ValueError) as error:
