@@ -12,7 +12,7 @@ from tenacity.stop import stop_base
 
 from collectors.base import OptionError, SourceUnavailableError
 from collectors.deadlines import remaining_s, within
-from collectors.http_attempt import AttemptLimits, AttemptSession, attempt
+from collectors.http_attempt import AttemptLimits, AttemptSession, OversizeError, attempt
 
 PASSING_STATUSES = frozenset({502, 503, 504})
 """A proxy or a server that is starting: worth asking again."""
@@ -76,6 +76,11 @@ class _PassingStatusError(Exception):
         self.answer = answer
 
 
+def _may_pass(error: BaseException) -> bool:
+    passing = (requests.ConnectionError, requests.Timeout, _PassingStatusError)
+    return isinstance(error, passing) and not isinstance(error, OversizeError)
+
+
 class _StopWhenOver(stop_base):
     """No attempt can begin any more."""
 
@@ -108,7 +113,7 @@ class HttpTransport:
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_any(tenacity.stop_after_attempt(self._options.n_attempts), _StopWhenOver()),
             wait=lambda state: min(backoff(state), remaining_s()),
-            retry=tenacity.retry_if_exception_type((requests.ConnectionError, requests.Timeout, _PassingStatusError)),
+            retry=tenacity.retry_if_exception(_may_pass),
             reraise=True,
         )
 

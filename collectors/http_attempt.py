@@ -63,7 +63,7 @@ class DeadlineError(requests.Timeout):
     """The attempt took longer than it may."""
 
 
-class OversizeError(requests.RequestException):
+class OversizeError(requests.ConnectionError):
     """The answer is longer than it may be."""
 
 
