@@ -11,11 +11,10 @@ import io
 import ipaddress
 import re
 import socket
-import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
 from http import HTTPStatus
@@ -26,6 +25,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from app.bounded_server import BoundedServer
 from app.errors import AppError
 from app.settings import Web
 
@@ -36,8 +36,6 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 RELOAD = "/-/reload"
 HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[^\s:\[\]@/]+))(?::[0-9]*)?")
 MAX_UNWANTED_READS = 64
-MAX_WAIT_S = 1.0
-"""For a thread of a connection that was hung up on to end."""
 
 
 class Health(Protocol):
@@ -245,8 +243,10 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.parse_request():
                 return
             self._skip_body(len(rest), deadline_s)
-            with self.server.answering(self.connection):
-                answer = self.server.gate.answer(self.command, self.path, self.headers)
+            if not self.server.begin_answer(self.connection):
+                return
+            answer = self.server.gate.answer(self.command, self.path, self.headers)
+            self.server.end_answer(self.connection)
         except _RequestRefused as refused:
             self._send(Answer.text(refused.status, refused.status.phrase.lower()))
             self._see_off(deadline_s)
@@ -322,80 +322,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not logged; refusals have their status."""
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    """A thread per connection, and a bounded number of them.
-
-    When there are as many as there may be, the oldest that is not being answered is hung up on: those who send nothing
-    make room for those who ask.
-    """
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 1_024  # else a burst makes others wait for a second and more before they are connected
+class _Server(BoundedServer):
+    """Knows which requests are answered."""
 
     def __init__(self, family: socket.AddressFamily, address: tuple[Any, ...], gate: Gate) -> None:
-        self.address_family = family
         self.gate = gate
-        self._lock = threading.Lock()
-        self._open: dict[socket.socket, bool] = {}
-        """Connections in the order in which they came, and whether each may be hung up on."""
-        # Threads of those that were hung up on end a moment later.
-        self._free_threads = threading.BoundedSemaphore(2 * gate.limits.n_connections)
-        super().__init__(address, _Handler)
-
-    @contextmanager
-    def answering(self, connection: socket.socket) -> Iterator[None]:
-        """Its request has been read, and is answered inside; raises EOFError when it was hung up on meanwhile."""
-        self._mark(connection, may_hang_up=False)
-        try:
-            yield
-        finally:
-            self._mark(connection, may_hang_up=True)
-
-    def _mark(self, connection: socket.socket, *, may_hang_up: bool) -> None:
-        with self._lock:
-            if connection not in self._open:
-                raise EOFError
-            self._open[connection] = may_hang_up
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Hang up at once on whom there is no room for."""
-        if not self._make_room(request) or not self._free_threads.acquire(timeout=MAX_WAIT_S):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._free_threads.release()
-            raise
-
-    def _make_room(self, request: socket.socket) -> bool:
-        with self._lock:
-            if len(self._open) >= self.gate.limits.n_connections:
-                oldest = next((connection for connection, may_go in self._open.items() if may_go), None)
-                if oldest is None:
-                    return False
-                del self._open[oldest]
-                with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)  # its thread finds its end, and closes it
-            self._open[request] = True
-            return True
-
-    def _forget(self, request: socket.socket) -> None:
-        with self._lock:
-            self._open.pop(request, None)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """In the connection's thread."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free_threads.release()
-
-    def shutdown_request(self, request: Any) -> None:
-        """Close; nobody may hang up on a number that is another connection's by then."""
-        self._forget(request)
-        super().shutdown_request(request)
+        super().__init__(family, address, _Handler, gate.limits.n_connections)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A defect; it ends one connection."""
