@@ -29,6 +29,7 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
 from collectors.base import OptionError
+from collectors.daemon_threads import in_daemon_thread
 from collectors.deadlines import remaining_s, within
 
 MAX_HEAD_BYTES = 1 << 16
@@ -159,17 +160,13 @@ class _Resolver:
         with self._lock:
             future = self._under_way.get(key)
             if future is None:
-                future = self._under_way[key] = Future()
-                threading.Thread(target=self._look_up, args=(key, future), name="resolver", daemon=True).start()
+                future = in_daemon_thread(lambda: self._look_up(key), "resolver")
+                self._under_way[key] = future
         return future.result(timeout=remaining_s())
 
-    def _look_up(self, key: tuple[str, int], future: Future[list[Any]]) -> None:
+    def _look_up(self, key: tuple[str, int]) -> list[Any]:
         try:
-            found = socket.getaddrinfo(*key, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            future.set_exception(error)
-        else:
-            future.set_result(found)
+            return socket.getaddrinfo(*key, type=socket.SOCK_STREAM)
         finally:
             with self._lock:
                 self._under_way.pop(key, None)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from dataclasses import dataclass, field
+from functools import partial
 
 from collectors.base import ProblemLog
+from collectors.daemon_threads import in_daemon_thread
 from collectors.deadlines import remaining_s, within
 from collectors.lifecycle import EventRows
 from collectors.rest_jobs import JobState
@@ -82,7 +84,7 @@ def take_turns(queues: Sequence[Queue], whole_s: float) -> None:
         for queue, left, _ in busy:
             work(queue, left)
         return
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="rest") as pool:
-        working = [pool.submit(work, queue, left) for queue, left, n in busy for _ in range(n)]
-    for worker in working:
-        worker.result()
+    futures = [in_daemon_thread(partial(work, queue, left), "rest") for queue, left, n in busy for _ in range(n)]
+    wait(futures)
+    for future in futures:
+        future.result()

@@ -77,6 +77,7 @@ def test_others_are_asked_while_a_master_is_silent(is_proven: bool) -> None:
             if path.startswith(AM):
                 was_asked.set()
             elif path.startswith("/proxy"):
+                assert threading.current_thread().daemon, "the end of the process would wait for it"
                 assert was_asked.wait(GUARD_S), "the others are not asked meanwhile"
                 raise rest.down()
             return super().get(base_url, path, now_ms)
