@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,8 +22,11 @@ from app.chosen_store import STORE_VARIABLE
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE
 from app.errors import AppError
 from app.settings import ENV_PREFIX, DashboardSettings, Settings
+from collectors.http_attempt import AttemptLimits, AttemptSession, attempt
 
 PAGES = Path(__file__).parents[1] / "dashboard" / "main.py"
+
+_LOOK = AttemptLimits(total_s=2.0, connect_s=2.0, silence_s=2.0, max_body_bytes=1 << 16)
 
 _WAIT_S = 0.2
 """Between two looks whether the pages answer."""
@@ -157,9 +161,8 @@ def _answers(place: Place, process: subprocess.Popen[bytes]) -> bool:
     """Wait until the pages answer; False when the process ends instead."""
     while process.poll() is None:
         try:
-            with requests.Session() as session:
-                session.trust_env = False  # no proxy stands before this machine itself
-                if session.get(f"{place.url}_stcore/health", timeout=2).ok:
+            with AttemptSession() as session:
+                if attempt(session, "GET", f"{place.url}_stcore/health", _LOOK).status < HTTPStatus.MULTIPLE_CHOICES:
                     return True
         except requests.RequestException:
             pass  # not yet

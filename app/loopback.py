@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from app.bounded_server import BoundedServer
+
+N_CONNECTIONS = 64
 
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Listen on a free port, each request in a thread of its own; gives the base URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    """Listen on a free port, each connection in a thread of its own; gives the base URL."""
+
+    class Counted(handler):  # type: ignore[misc, valid-type]
+        server: BoundedServer
+
+        def parse_request(self) -> bool:
+            return super().parse_request() and self.server.begin_answer(self.connection)
+
+        def handle_one_request(self) -> None:
+            super().handle_one_request()
+            self.server.end_answer(self.connection)
+
+    server = BoundedServer(socket.AF_INET, ("127.0.0.1", 0), Counted, N_CONNECTIONS)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -116,8 +116,19 @@ class YarnRestSource(Source):
     lookback_ms: DurationMs = Field(default=0, ge=0)
     history_wait_ms: DurationMs = Field(default=180_000, ge=0)
     sample_counters: bool = False
+    master_timeout_ms: DurationMs = Field(default=30_000, ge=100)
+    poll_timeout_ms: DurationMs = Field(default=60_000, ge=100)
+    n_workers: int = Field(default=4, ge=1, le=32)
     verify_tls: bool = True
-    certificates: AnchoredPath | None = None
+    ca_file: AnchoredPath | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _earlier_key(cls, section: object) -> object:
+        """`certificates` is what `ca_file` was called."""
+        if isinstance(section, dict) and "certificates" in section and "ca_file" not in section:
+            return {"ca_file" if key == "certificates" else key: value for key, value in section.items()}
+        return section
 
 
 class ClockSkew(Section):
@@ -199,6 +210,7 @@ class Receiver(Section):
     url_file: AnchoredPath | None = None
     authorization: SecretStr | None = None
     authorization_file: AnchoredPath | None = None
+    ca_file: AnchoredPath | None = None
     timeout_ms: DurationMs = Field(default=10_000, ge=100)
     min_severity: Severity = Severity.INFO
     send_resolved: bool = True

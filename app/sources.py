@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from app.certificates import checked_ca_file
 from app.clock_skew import ClockSkewBounds
 from app.errors import ConfigError, ConfigProblem
 from app.intake import Source
@@ -40,6 +41,8 @@ def build_sources(settings: Settings) -> dict[str, ConfiguredSource]:
             built[name] = ConfiguredSource(_BUILDERS[name](settings, rank), section.interval_ms)
         except _MissingError as missing:
             problems.append(ConfigProblem(f"sources.{name}.{missing}", "nothing", "a value, as the source is enabled"))
+        except ConfigError as error:
+            problems += error.problems
         except OptionError as error:
             problems.append(ConfigProblem(f"sources.{name}", str(error), "options that can work"))
     if problems:
@@ -142,7 +145,7 @@ def _daemon_log(settings: Settings, rank: int) -> Source:
 
 def _yarn_rest(settings: Settings, rank: int) -> Source:
     section = settings.sources.yarn_rest
-    verify: bool | str = section.verify_tls if section.certificates is None else str(section.certificates)
+    ca_file = checked_ca_file(section.ca_file, "sources.yarn_rest.ca_file")
     options = YarnRestOptions(
         resource_manager_urls=section.resource_managers,
         history_url=section.history_server,
@@ -150,13 +153,16 @@ def _yarn_rest(settings: Settings, rank: int) -> Source:
         source_rank=rank,
         lookback_ms=section.lookback_ms,
         history_wait_ms=section.history_wait_ms,
+        master_timeout_ms=section.master_timeout_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        n_workers=section.n_workers,
         sample_counters=section.sample_counters,
         http=HttpOptions(
             connect_timeout_s=section.timeout_ms / 1000,
             read_timeout_s=section.timeout_ms / 1000,
             total_timeout_s=3 * section.timeout_ms / 1000,
             n_attempts=section.n_attempts,
-            verify_tls=verify,
+            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
         ),
     )
     return Source(YarnRestCollector(options), clock_skew=clock_skew_of(settings))

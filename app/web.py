@@ -11,7 +11,6 @@ import io
 import ipaddress
 import re
 import socket
-import socketserver
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from app.bounded_server import BoundedServer
 from app.errors import AppError
 from app.settings import Web
 
@@ -243,7 +243,10 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.parse_request():
                 return
             self._skip_body(len(rest), deadline_s)
+            if not self.server.begin_answer(self.connection):
+                return
             answer = self.server.gate.answer(self.command, self.path, self.headers)
+            self.server.end_answer(self.connection)
         except _RequestRefused as refused:
             self._send(Answer.text(refused.status, refused.status.phrase.lower()))
             self._see_off(deadline_s)
@@ -319,36 +322,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not logged; refusals have their status."""
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    """A thread per connection, and a bounded number of them."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 32
+class _Server(BoundedServer):
+    """Knows which requests are answered."""
 
     def __init__(self, family: socket.AddressFamily, address: tuple[Any, ...], gate: Gate) -> None:
-        self.address_family = family
         self.gate = gate
-        self._free = threading.BoundedSemaphore(gate.limits.n_connections)
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Hang up at once on whom there is no thread for."""
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._free.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """In the connection's thread."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
+        super().__init__(family, address, _Handler, gate.limits.n_connections)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A defect; it ends one connection."""

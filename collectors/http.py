@@ -1,22 +1,26 @@
-"""The one place that speaks HTTP: time limits, retries, redirects, size limits."""
+"""Documents over HTTP: retries and redirects; `http_attempt` is one request and its limits."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urljoin, urlsplit
 
 import requests
 import tenacity
+from tenacity.stop import stop_base
 
 from collectors.base import OptionError, SourceUnavailableError
+from collectors.deadlines import remaining_s, within
+from collectors.http_attempt import AttemptLimits, AttemptSession, OversizeError, attempt
 
 PASSING_STATUSES = frozenset({502, 503, 504})
 """A proxy or a server that is starting: worth asking again."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+MAX_CONNECTIONS = 100
+"""That are kept open to one server: as many as threads may ask side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class HttpOptions:
     read_timeout_s: float = 10.0
     """Longest silence of the server."""
     total_timeout_s: float = 30.0
-    """Longest duration of one answer, however steadily it drips."""
+    """Longest wait for one document, further attempts and redirects included, however steadily it drips."""
     n_attempts: int = 3
     first_backoff_s: float = 0.2
     max_backoff_s: float = 2.0
@@ -72,46 +76,44 @@ class _PassingStatusError(Exception):
         self.answer = answer
 
 
-class _TooLongError(Exception):
-    """An answer beyond the limits of size or time."""
+def _may_pass(error: BaseException) -> bool:
+    passing = (requests.ConnectionError, requests.Timeout, _PassingStatusError)
+    return isinstance(error, passing) and not isinstance(error, OversizeError)
 
 
-class NoRedirectSession(requests.Session):
-    """A session that leaves redirects to its caller.
+class _StopWhenOver(stop_base):
+    """No attempt can begin any more."""
 
-    `allow_redirects=False` alone still reads the whole body of a redirect, however long, and parses where it points to.
-    """
-
-    def resolve_redirects(self, *_args: Any, **_kwargs: Any) -> Generator[requests.Response, None, None]:
-        """None."""
-        yield from ()
+    def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
+        del retry_state
+        return remaining_s() <= 0
 
 
 class HttpTransport:
-    """GET over the network.
+    """GET over the network; several threads may ask at once.
 
     Redirects are followed only to the servers named in `base_urls` (a ResourceManager points to its history server, a
     standby to the active one): anywhere else may be a login page or a trap, and the redirect itself is the answer.
     """
 
-    def __init__(
-        self,
-        base_urls: tuple[str, ...],
-        options: HttpOptions | None = None,
-        monotonic_s: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, base_urls: tuple[str, ...], options: HttpOptions | None = None) -> None:
         for url in base_urls:
             check_url(url)
         self._servers = frozenset(_server(url) for url in base_urls)
         self._options = options or HttpOptions()
-        self._monotonic_s = monotonic_s
-        self._session = NoRedirectSession()
-        self._session.trust_env = False  # neither proxies nor passwords from the environment or ~/.netrc
+        self._limits = AttemptLimits(
+            self._options.total_timeout_s,
+            self._options.connect_timeout_s,
+            self._options.read_timeout_s,
+            self._options.max_answer_bytes,
+        )
+        self._session = AttemptSession(MAX_CONNECTIONS)
         self._session.headers["Accept"] = "application/json"
+        backoff = tenacity.wait_random_exponential(self._options.first_backoff_s, self._options.max_backoff_s)
         self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._options.n_attempts),
-            wait=tenacity.wait_random_exponential(self._options.first_backoff_s, self._options.max_backoff_s),
-            retry=tenacity.retry_if_exception_type((requests.ConnectionError, requests.Timeout, _PassingStatusError)),
+            stop=tenacity.stop_any(tenacity.stop_after_attempt(self._options.n_attempts), _StopWhenOver()),
+            wait=lambda state: min(backoff(state), remaining_s()),
+            retry=tenacity.retry_if_exception(_may_pass),
             reraise=True,
         )
 
@@ -119,10 +121,11 @@ class HttpTransport:
         """As Transport; a status that passes is given as the answer when it stays."""
         url = base_url.rstrip("/") + path
         try:
-            return self._retrying(self._follow, url, now_ms)
+            with within(self._options.total_timeout_s):
+                return self._retrying(self._follow, url, now_ms)
         except _PassingStatusError as error:
             return error.answer
-        except (requests.RequestException, _TooLongError) as error:
+        except (requests.RequestException, ValueError) as error:
             raise SourceUnavailableError(
                 f"{url}: {error}; check that the server runs and the address is right"
             ) from error
@@ -138,33 +141,15 @@ class HttpTransport:
         return answer
 
     def _once(self, url: str, now_ms: int) -> Answer:
-        options = self._options
-        deadline_s = self._monotonic_s() + options.total_timeout_s
-        with self._session.get(
+        received = attempt(self._session, "GET", url, self._limits, verify=self._options.verify_tls)
+        return Answer(
             url,
-            timeout=(options.connect_timeout_s, options.read_timeout_s),
-            allow_redirects=False,
-            stream=True,
-            verify=options.verify_tls,
-        ) as response:
-            pieces: list[bytes] = []
-            n_bytes = 0
-            for piece in response.iter_content(1 << 16):
-                pieces.append(piece)
-                n_bytes += len(piece)
-                if n_bytes > options.max_answer_bytes:
-                    raise _TooLongError(f"an answer of more than {options.max_answer_bytes} bytes")
-                if self._monotonic_s() > deadline_s:
-                    raise _TooLongError(f"the answer took more than {options.total_timeout_s} s")
-            location = response.headers.get("Location", "")
-            return Answer(
-                url,
-                response.status_code,
-                response.headers.get("Content-Type", ""),
-                b"".join(pieces),
-                now_ms - _age_ms(response.headers.get("Age", "")),
-                _target(url, location),
-            )
+            received.status,
+            received.headers.get("Content-Type", ""),
+            received.body,
+            now_ms - _age_ms(received.headers.get("Age", "")),
+            _target(url, received.headers.get("Location", "")),
+        )
 
 
 def _target(url: str, location: str) -> str:

@@ -142,6 +142,12 @@ class EventRows:
         self.next_seq += 1
         self.rows.append(row | attributes)
 
+    def extend(self, others: EventRows) -> None:
+        """Append rows that were collected apart, at the next places."""
+        for row in others.rows:
+            self.rows.append(row | {"source_seq": self.next_seq})
+            self.next_seq += 1
+
     def job_start(self, job: JobFacts, t_ms: int, clock_id: str | None, origin: str) -> None:
         """JobStart at the launch."""
         self.add("JobStart", lifecycle_id("JobStart", job.job_id), t_ms, clock_id, origin, job.attributes())

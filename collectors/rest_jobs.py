@@ -38,7 +38,9 @@ class JobState:
     """When the ResourceManager says the application finished; the job finished no later."""
     final_status: str | None = None
     n_failures: int = 0
-    """Polls in a row at which its documents could not be had."""
+    """Polls in a row at which its documents could not be had, or not all of them in time."""
+    asked_ms: int = 0
+    """Last poll at which it was asked for."""
     stalled_ms: int | None = None
     """First poll of those in a row that did not tell everything up to their time."""
     attempts: dict[str, AttemptState] = field(default_factory=dict)

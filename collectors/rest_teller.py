@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
-from collectors.base import ProblemLog
 from collectors.counters import ATTRIBUTES, missing_counters
 from collectors.http import Answer
 from collectors.identity import lifecycle_id, record_id
@@ -45,10 +44,18 @@ class Ask(Protocol):
         ...
 
 
+class Problems(Protocol):
+    """Takes problems."""
+
+    def report(self, place: str, kind: str, message: str, *, key: Hashable = None) -> None:
+        """As ProblemLog."""
+        ...
+
+
 class JobTeller:
     """Adds to `rows` what a poll at `now_ms` finds new about jobs, and notes in each JobState what has been told."""
 
-    def __init__(self, rows: EventRows, problems: ProblemLog, ask: Ask, now_ms: int, *, sample_counters: bool) -> None:
+    def __init__(self, rows: EventRows, problems: Problems, ask: Ask, now_ms: int, *, sample_counters: bool) -> None:
         self._rows = rows
         self._problems = problems
         self._ask = ask

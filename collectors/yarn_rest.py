@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 
 from collectors.base import Collected, OptionError, ProblemLog, SourceUnavailableError, read_position
+from collectors.deadlines import remaining_s
 from collectors.hadoop_ids import application_of_job, job_of_application
 from collectors.http import Answer, HttpOptions, HttpTransport, Transport, check_url
 from collectors.lifecycle import EventRows, JobFacts
 from collectors.rest_documents import AppFacts, DocumentError, parse_apps, parse_job, parse_jobs
 from collectors.rest_jobs import JobState
 from collectors.rest_teller import SAMPLE_CLOCK, JobTeller
+from collectors.rest_turns import Queue, Turn, take_turns
 from collectors.rest_waiting import Waiting
 
 POSITION_VERSION = 1
@@ -48,6 +52,12 @@ class YarnRestOptions:
     """How long an ended job waits for the JobHistoryServer to know it; then it is left out and reported."""
     stall_ms: int = 60_000
     """A running job whose master has not answered for this long no longer holds the watermark."""
+    master_timeout_ms: int = 30_000
+    """Longest time that one ApplicationMaster may take for all it is asked at a poll."""
+    poll_timeout_ms: int = 60_000
+    """Longest time for the jobs of a poll, once the applications are known."""
+    n_workers: int = 4
+    """So many ApplicationMasters that answered in time before are asked side by side, and half as many others."""
     max_requests_per_poll: int = 2_000
     sample_counters: bool = False
     """Ask for the counters of running attempts as well (one request each), for the processor time of TaskSample."""
@@ -61,10 +71,17 @@ class YarnRestOptions:
         for name in ("lateness_ms", "lookback_ms", "history_wait_ms", "stall_ms", "max_requests_per_poll"):
             if getattr(self, name) < 0:
                 raise OptionError(f"yarn: {name} is {getattr(self, name)}; expected 0 or more")
+        for name in ("master_timeout_ms", "poll_timeout_ms", "n_workers"):
+            if getattr(self, name) <= 0:
+                raise OptionError(f"yarn: {name} is {getattr(self, name)}; expected more than 0")
 
 
 class _BudgetSpentError(Exception):
     """This poll has asked often enough."""
+
+
+class _TimeSpentError(Exception):
+    """The time of this turn is over."""
 
 
 class YarnRestCollector:
@@ -89,6 +106,9 @@ class YarnRestCollector:
         self._manager_url = options.resource_manager_urls[0]
         self._n_requests = 0
         self._now_ms = 0
+        self._counting = Lock()
+        self._parsing = Lock()
+        """Large documents take many times their size while they are read: one after the other."""
         self._history_down: str | None = None
         """Why the JobHistoryServer is not asked any more at this poll."""
 
@@ -103,16 +123,7 @@ class YarnRestCollector:
         of_jobs = [app for app in apps if app.is_mapreduce]
         self._note_running(of_jobs)
         self._note_ended(of_jobs)
-        teller = JobTeller(rows, self._problems, self._ask, now_ms, sample_counters=self._options.sample_counters)
-        try:
-            # Those that were not asked for longest come first, so that a limit on requests starves none.
-            for job in sorted(self._jobs.values(), key=lambda job: job.covered_ms):
-                if job.gone_ms is None:
-                    self._tell_running(job, teller)
-                else:
-                    self._tell_ended(job, teller)
-        except _BudgetSpentError:
-            pass  # what was not asked keeps the watermark until a later poll asks it
+        self._tell_jobs(rows)
         self._last_poll_ms = self._listed_ms
         return Collected(rows.take_batch(), self._advance(), self._problems.drain())
 
@@ -206,65 +217,122 @@ class YarnRestCollector:
 
     # ---- what is new of them -----------------------------------------------------------------------------------
 
-    def _tell_running(self, job: JobState, teller: JobTeller) -> None:
-        before_ms = job.covered_ms
-        if job.stalled_ms is None:
-            job.stalled_ms = self._now_ms  # until this poll has told everything
+    def _tell_jobs(self, rows: EventRows) -> None:
+        """All open jobs, side by side. What was not asked for in this poll keeps the watermark until a later one asks.
+
+        Those that were not asked for longest come first, so that no limit starves any. Masters of which it is not known
+        that they answer in time have threads of their own: however many they are, the others do not wait for them.
+        """
+        options = self._options
+        turns = [
+            Turn(job, EventRows(options.source_rank))
+            for job in sorted(self._jobs.values(), key=lambda job: job.asked_ms)
+        ]
+        ended = [turn for turn in turns if turn.job.gone_ms is not None]
+        running = [turn for turn in turns if turn.job.gone_ms is None]
+        for turn in running:
+            if turn.job.stalled_ms is None:
+                turn.job.stalled_ms = self._now_ms  # until a poll has told everything
+        proven = [turn for turn in running if turn.job.asked_ms and not turn.job.n_failures]
+        others = [turn for turn in running if not (turn.job.asked_ms and not turn.job.n_failures)]
+        master_s, whole_s = options.master_timeout_ms / 1000, options.poll_timeout_ms / 1000
+        queues = (
+            Queue(self._tell_running, proven, options.n_workers, master_s),
+            Queue(self._tell_running, others, max(1, options.n_workers // 2), master_s),
+            Queue(self._tell_ended, ended, 1, whole_s),
+        )
+        take_turns(queues, whole_s)
+        for turn in turns:
+            turn.hand_over(rows, self._problems)
+
+    def _teller(self, turn: Turn) -> JobTeller:
+        return JobTeller(
+            turn.rows,
+            turn.problems,
+            partial(self._ask, turn),
+            self._now_ms,
+            sample_counters=self._options.sample_counters,
+        )
+
+    def _tell_running(self, turn: Turn) -> None:
+        job = turn.job
         base = MASTER.format(application=application_of_job(job.job_id))
         try:
-            jobs, job_ms = self._ask(self._manager_url, base, parse_jobs)
-            documents = [document for document in jobs if document.facts.job_id == job.job_id]
-            if not documents:
-                return  # it has registered and not initialised its job yet
-            document = documents[0]
-            teller.job(job, document)
-            if document.finish_ms is not None and not job.end_told:
-                # A master says RUNNING until it has unregistered: how the job ended will be told later.
-                job_ms = min(job_ms, document.finish_ms)
-            covered_ms = teller.tasks(job, self._manager_url, f"{base}/{job.job_id}", sample=True)
-        except (DocumentError, SourceUnavailableError) as error:
-            # The first failure may be the master's end; the ResourceManager will say so at the next poll.
-            job.n_failures += 1
-            if job.n_failures > 1:
-                kind = error.kind if isinstance(error, DocumentError) else "unavailable"
-                self._problems.report(f"{self._manager_url}{base}", kind, str(error))
+            self._ask_master(turn, base)
+        except _BudgetSpentError:
             return
-        job.n_failures = 0
+        except _TimeSpentError:
+            if turn.had_time:
+                limit_s = self._options.master_timeout_ms / 1000
+                message = f"its master's answers take more than {limit_s:g} s of a poll; the rest comes with later ones"
+                self._failed(turn, base, "slow", message)
+        except DocumentError as error:
+            self._failed(turn, base, error.kind, str(error))
+        except SourceUnavailableError as error:
+            self._failed(turn, base, "unavailable", str(error))
+        else:
+            job.n_failures = 0
+
+    def _failed(self, turn: Turn, base: str, kind: str, message: str) -> None:
+        """The first failure may be the master's end; the ResourceManager will say so at the next poll."""
+        turn.job.n_failures += 1
+        if turn.job.n_failures > 1:
+            turn.problems.report(f"{self._manager_url}{base}", kind, message)
+
+    def _ask_master(self, turn: Turn, base: str) -> None:
+        job, teller, before_ms = turn.job, self._teller(turn), turn.job.covered_ms
+        jobs, job_ms = self._ask(turn, self._manager_url, base, parse_jobs)
+        documents = [document for document in jobs if document.facts.job_id == job.job_id]
+        if not documents:
+            return  # it has registered and not initialised its job yet
+        document = documents[0]
+        teller.job(job, document)
+        if document.finish_ms is not None and not job.end_told:
+            # A master says RUNNING until it has unregistered: how the job ended will be told later.
+            job_ms = min(job_ms, document.finish_ms)
+        covered_ms = teller.tasks(job, self._manager_url, f"{base}/{job.job_id}", sample=True)
         if covered_ms is not None:
             job.covered_ms = max(before_ms, min(job_ms, covered_ms))
         if job.covered_ms > before_ms:
             job.stalled_ms = None
 
-    def _tell_ended(self, job: JobState, teller: JobTeller) -> None:
-        url, base = self._options.history_url, f"{HISTORY}/{job.job_id}"
+    def _tell_ended(self, turn: Turn) -> None:
+        job, teller = turn.job, self._teller(turn)
+        url, base, n_done = self._options.history_url, f"{HISTORY}/{job.job_id}", len(job.tasks_done)
         if self._history_down is not None:
-            self._give_up_when_overdue(job, self._history_down, teller)
+            self._give_up_when_overdue(turn, self._history_down)
             return
         try:
-            document, _ = self._ask(url, base, parse_job)
+            document, _ = self._ask(turn, url, base, parse_job)
             teller.job(job, document)
             covered_ms = teller.tasks(job, url, base, sample=False)
-            self._problems.forget((url, "unavailable"))
+            turn.problems.forget((url, "unavailable"))
         except SourceUnavailableError as error:
             self._history_down = "the JobHistoryServer does not answer"
-            self._problems.report(url, "unavailable", str(error), key=(url, "unavailable"))
-            self._give_up_when_overdue(job, self._history_down, teller)
+            turn.problems.report(url, "unavailable", str(error), key=(url, "unavailable"))
+            self._give_up_when_overdue(turn, self._history_down)
+        except _BudgetSpentError:
+            return
+        except _TimeSpentError:
+            if turn.had_time and len(job.tasks_done) == n_done:  # else each poll gets further
+                self._give_up_when_overdue(turn, "the JobHistoryServer takes too long")
         except DocumentError as error:
-            self._give_up_when_overdue(job, str(error), teller)
+            self._give_up_when_overdue(turn, str(error))
         else:
             if covered_ms is not None:
                 if not job.end_told:
                     teller.inferred_end(job)
                 self._close(job)
 
-    def _give_up_when_overdue(self, job: JobState, reason: str, teller: JobTeller) -> None:
+    def _give_up_when_overdue(self, turn: Turn, reason: str) -> None:
+        job = turn.job
         assert job.gone_ms is not None
         if self._now_ms - job.gone_ms < self._options.history_wait_ms:
             return
         message = f"{job.job_id} ended and its history is not to be had ({reason}); what was not seen of it is left out"
-        self._problems.report(f"{self._options.history_url}{HISTORY}/{job.job_id}", "no_history", message)
+        turn.problems.report(f"{self._options.history_url}{HISTORY}/{job.job_id}", "no_history", message)
         if not job.end_told and job.start_told:
-            teller.inferred_end(job)
+            self._teller(turn).inferred_end(job)
         self._close(job)
 
     def _close(self, job: JobState) -> None:
@@ -273,12 +341,24 @@ class YarnRestCollector:
 
     # ---- requests and watermark --------------------------------------------------------------------------------
 
-    def _ask(self, url: str, path: str, parse: Callable[[Answer], _T]) -> tuple[_T, int]:
-        if self._n_requests >= self._options.max_requests_per_poll:
-            raise _BudgetSpentError
-        self._n_requests += 1
-        answer = self._transport.get(url, path, self._now_ms)
-        return parse(answer), answer.t_ms
+    def _ask(self, turn: Turn, url: str, path: str, parse: Callable[[Answer], _T]) -> tuple[_T, int]:
+        """One document of a turn; raises _BudgetSpentError and _TimeSpentError when it may ask no more."""
+        with self._counting:
+            if self._n_requests >= self._options.max_requests_per_poll:
+                raise _BudgetSpentError
+            self._n_requests += 1
+        if remaining_s() <= 0:
+            raise _TimeSpentError
+        turn.job.asked_ms = self._now_ms
+        try:
+            answer = self._transport.get(url, path, self._now_ms)
+        except SourceUnavailableError:
+            if remaining_s() <= 0 and (turn.n_answers or not turn.had_time):
+                raise _TimeSpentError from None  # it was cut short; of a server that answers nothing it is the reason
+            raise
+        turn.n_answers += 1
+        with self._parsing:
+            return parse(answer), answer.t_ms
 
     def _stalls(self, job: JobState) -> bool:
         return job.stalled_ms is not None and self._now_ms - job.stalled_ms >= self._options.stall_ms

@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import requests
@@ -18,6 +19,7 @@ from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, read_template, template_fields, templated_payload
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.alerting.text import iso, plain
+from app.certificates import checked_ca_file
 from app.clock import Clock
 from app.config import read_secret
 from app.errors import ConfigError, ConfigProblem
@@ -26,7 +28,7 @@ from app.store.api import Store
 from app.store.models import NotificationRow
 from app.store.subject import job_of
 from app.store.writer import NewProblem, Writer
-from collectors.http import NoRedirectSession
+from collectors import http_attempt
 
 log = structlog.get_logger(__name__)
 
@@ -77,6 +79,8 @@ class Endpoint:
     max_attempts: int | None
     first_retry_ms: int
     max_retry_ms: int
+    ca_file: Path | None = None
+    """Certificates that its own is checked against, in place of the usual ones."""
 
     def __repr__(self) -> str:
         return f"Endpoint(name={self.name!r})"
@@ -113,6 +117,7 @@ def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
         max_attempts=receiver.max_attempts,
         first_retry_ms=receiver.first_retry_ms,
         max_retry_ms=receiver.max_retry_ms,
+        ca_file=checked_ca_file(receiver.ca_file, f"{key}.ca_file"),
     )
 
 
@@ -133,27 +138,16 @@ class Post(Protocol):
 
 
 def http_post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
-    """POST with time-outs, without redirects (a secret header must not travel), reading little of the answer."""
+    """POST once, within the receiver's time-out, without redirects (a secret header must not travel)."""
+    headers = {**endpoint.headers, "Idempotency-Key": idempotency_key}
     try:
-        with NoRedirectSession() as session:
-            session.trust_env = False  # a password from ~/.netrc would take the place of our Authorization header
-            with session.post(
-                endpoint.url,
-                data=body,
-                headers={**endpoint.headers, "Idempotency-Key": idempotency_key},
-                timeout=(endpoint.timeout_s, endpoint.timeout_s),
-                proxies=requests.utils.get_environ_proxies(endpoint.url),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                status = response.status_code
-                retry_after = response.headers.get("Retry-After")
+        received = http_attempt.post(endpoint.url, body, headers, endpoint.timeout_s, endpoint.ca_file)
     except (requests.ConnectionError, requests.Timeout) as error:
         raise TemporaryDeliveryError(_without_url(error), _reason_of(error)) from None
     except (requests.RequestException, ValueError) as error:
         raise PermanentDeliveryError(_without_url(error), MESSAGE) from None
-    if not 200 <= status < 300:
-        raise _refusal(status, retry_after)
+    if not 200 <= received.status < 300:
+        raise _refusal(received.status, received.headers.get("Retry-After"))
 
 
 def _refusal(status: int, retry_after: str | None) -> DeliveryError:

@@ -103,6 +103,21 @@ def test_check_finds_everything_at_once(config: Path) -> None:
     assert "hunter2" not in result.stderr
 
 
+def test_check_looks_at_files_of_certificates(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "sources: {yarn_rest: {enabled: true, ca_file: config.yaml}}\n"
+        "alerting: {receivers: {a: {url: 'https://x', ca_file: gone.pem}}}\n"
+    )
+    result = invoke("check", "-c", tmp_path / "config.yaml")
+    assert result.exit_code == 2
+    expected = "expected a readable PEM file with the certificates to trust"
+    for key, found in (
+        ("sources.yarn_rest", f"{tmp_path / 'config.yaml'}, which holds no certificates"),
+        ("alerting.receivers.a", f"{tmp_path / 'gone.pem'}: No such file or directory"),
+    ):
+        assert f"{key}.ca_file: found {found}; {expected}" in result.stderr.replace("\n", " ")
+
+
 def test_check_of_a_broken_file(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("sources: {yarn_rst: {}}")
     result = invoke("check", "-c", tmp_path / "config.yaml")

@@ -66,6 +66,13 @@ def test_paths_start_at_the_files_folder(tmp_path: Path) -> None:
     assert settings_of(tmp_path, "demo: {}").demo.directory == tmp_path / "build/demo"
 
 
+def test_certificates_is_what_ca_file_was_called(tmp_path: Path) -> None:
+    for key in ("certificates", "ca_file"):
+        settings = settings_of(tmp_path, f"sources: {{yarn_rest: {{{key}: ca.pem}}}}")
+        assert settings.sources.yarn_rest.ca_file == tmp_path / "ca.pem"
+    assert "certificates" in complaints(tmp_path, "sources: {yarn_rest: {certificates: a, ca_file: b}}")
+
+
 def test_the_event_store_is_a_folder_or_any_url(tmp_path: Path) -> None:
     assert settings_of(tmp_path, "store: {directory: kept}").event_store_url == str(tmp_path / "kept" / "event-store")
     assert settings_of(tmp_path, "spark: {store: events}").event_store_url == str(tmp_path / "events")

@@ -16,11 +16,13 @@ from app.alerting.notifier import Notifier
 from app.alerting.payload import alertmanager_payload, templated_payload
 from app.alerting.recorder import Recorder
 from app.clock import SetClock, SystemClock
+from app.errors import ConfigError
 from app.settings import Receiver
 from app.store import Store
 from app.store.models import NotificationRow
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
 from tests.app.webhook import webhook
+from tests.slow_servers import FLOODS, HEADS, Behaviour, answer, certificate, ends, serving
 
 CLOCK = SetClock(5_000)
 MAX_ATTEMPTS = 1_000
@@ -292,6 +294,38 @@ def test_a_time_out_is_a_temporary_failure(store: Store) -> None:
     (notification,) = store.notifications()
     assert (notification.status, notification.n_attempts) == ("delivered", 2)
     assert counted.attempts == [("ops", "retried", "timeout"), ("ops", "delivered", "")]
+
+
+@pytest.mark.parametrize("behaviour", [pytest.param(behaviour, id=name) for name, behaviour in HEADS.items()])
+def test_an_attempt_ends_however_slowly_the_answer_comes(store: Store, behaviour: Behaviour) -> None:
+    counted = Counted()
+    with serving(behaviour) as url:
+        ops = receiver(url=url, timeout="300 ms", max_attempts=1)
+        fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
+        ends(Courier(store, endpoint_of("ops", ops, ""), CLOCK, metrics=counted).deliver_pending)
+    (notification,) = store.notifications()
+    assert (notification.status, counted.attempts) == ("failed", [("ops", "failed", "timeout")])
+
+
+def test_an_answer_too_long_may_be_better_next_time(store: Store) -> None:
+    counted = Counted()
+    with serving(FLOODS["a header without end"]) as url:
+        ops = receiver(url=url, timeout="60 s", max_attempts=1)
+        fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
+        ends(Courier(store, endpoint_of("ops", ops, ""), CLOCK, metrics=counted).deliver_pending)
+    assert counted.attempts == [("ops", "failed", "connection")]
+
+
+def test_a_receiver_with_certificates_of_its_own(store: Store, tmp_path: Path) -> None:
+    context, ca_file = certificate(tmp_path)
+    with serving(answer, context) as url:
+        ops = receiver(url=url, timeout="60 s", ca_file=ca_file)
+        fill_outbox(store, [FakeMatch(1, 2)], ops=ops)
+        ends(Courier(store, endpoint_of("ops", ops, ""), CLOCK).deliver_pending)
+    assert [notification.status for notification in store.notifications()] == ["delivered"]
+    gone = receiver(url=url, ca_file=tmp_path / "gone.pem")
+    with pytest.raises(ConfigError, match=r"receivers\.ops\.ca_file: found .*gone\.pem: No such file"):
+        endpoint_of("ops", gone, "")
 
 
 def test_secrets_do_not_show(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -322,16 +322,46 @@ def test_drips_do_not_make_a_request_longer() -> None:
             pytest.fail("the connection outlived its time")
 
 
-def test_the_number_of_connections_is_bounded() -> None:
+def test_the_number_of_connections_is_bounded_and_the_oldest_makes_room() -> None:
     limits = Limits(n_connections=2, request_s=TIMEOUT_S)
     with site(limits) as running, running.connect() as first, running.connect() as second:
         first.sendall(b"GET")
         second.sendall(b"GET")
         with running.connect() as third:
-            assert everything(third) == b""
-        first.sendall(b" /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert Reply.of(everything(first)).status == 200
-        # The first one's thread ends soon after its answer; until then a client may still be turned away.
+            assert everything(first) == b""
+            second.sendall(b" /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            third.sendall(b"GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert [Reply.of(everything(open_one)).status for open_one in (second, third)] == [200, 200]
+
+
+def test_whoever_is_being_answered_does_not_make_room() -> None:
+    refused: list[bytes] = []
+    with site(Limits(n_connections=1, request_s=TIMEOUT_S)) as running:
+
+        def another() -> None:
+            with running.connect() as connection:
+                refused.append(everything(connection))
+
+        running.process.during = another
+        assert running.ask("POST", "/-/reload").status == 200
+    assert refused == [b""]
+
+
+@pytest.mark.parametrize("start", [b"", b"GET /-/ready HTTP/1.1\r\nHost: "])
+def test_health_answers_beside_many_that_send_nothing_or_slowly(start: bytes) -> None:
+    with site(Limits(request_s=600.0)) as running, ExitStack() as opened:
+        for _ in range(500):
+            opened.enter_context(running.connect()).sendall(start)
+        for path in ("/-/healthy", "/-/ready", "/metrics"):
+            assert running.ask("GET", path).status == 200
+
+
+def test_clients_that_do_not_read_their_answer_make_room() -> None:
+    limits = Limits(n_connections=2, request_s=600.0)
+    with site(limits) as running, ExitStack() as opened:
+        Counter("long_" + "x" * 1_000, "y" * 20_000_000, registry=running.registry)
+        for _ in range(4):
+            opened.enter_context(running.connect()).sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert any(running.is_ready() for _ in range(10_000))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import ExitStack
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 
+from app.loopback import N_CONNECTIONS
 from app.webhook_sink import MAX_BODY_BYTES, webhook_sink
 from tests.live.sink import listening
 
@@ -22,6 +26,15 @@ def test_what_comes_twice_counts_once() -> None:
         for key in ("k1", "k2", "k1"):
             assert post(sink.url, json=PAYLOAD, headers={"Idempotency-Key": key}) == 200
     assert sink.received == {"k1": PAYLOAD, "k2": PAYLOAD}
+
+
+def test_those_who_send_nothing_make_room() -> None:
+    with webhook_sink() as sink, ExitStack() as opened:
+        address = ("127.0.0.1", urlsplit(sink.url).port)
+        silent = [opened.enter_context(socket.create_connection(address, 20)) for _ in range(2 * N_CONNECTIONS)]
+        assert all(connection.recv(1) == b"" for connection in silent[:N_CONNECTIONS])
+        assert post(sink.url, json=PAYLOAD, headers={"Idempotency-Key": "k"}) == 200
+    assert sink.received == {"k": PAYLOAD}
 
 
 @pytest.mark.parametrize(
