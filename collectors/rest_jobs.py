@@ -17,7 +17,7 @@ class AttemptState:
     ended: bool = False
     summarised: bool = False
     n_failures: int = 0
-    """How often its counters could not be had."""
+    """How often its end, and once that is told its counters, could not be had."""
     sampled_ms: int = 0
     """Time of its last sample."""
 

@@ -26,8 +26,8 @@ from collectors.rest_jobs import AttemptState, JobState
 
 _T = TypeVar("_T")
 
-MAX_COUNTER_FAILURES = 3
-"""So often the counters of an ended attempt are asked for; then its summary goes out without them."""
+MAX_FAILURES = 3
+"""So often the end of an ended attempt, and then its counters, are asked for; then it goes on without them."""
 
 AGE_RESOLUTION_MS = 1_000
 """Answers state their age in whole seconds."""
@@ -123,14 +123,16 @@ class JobTeller:
             self._rows.attempt_start(facts, job.clock_id, origin)
         if facts.status in ENDED_ATTEMPT:
             if facts.finish_ms is None:
-                state.summarised = True
-                if state.started:  # else it was killed while it waited for a container
+                # A master says of an attempt that it is killed before it has noted when.
+                state.n_failures += 1
+                state.summarised = not state.started or state.n_failures >= MAX_FAILURES
+                if state.started and state.summarised:  # else it was killed while it waited for a container
                     message = f"{facts.attempt_id} ended without a finishTime: no end is made up"
                     key = (facts.attempt_id, "missing_time")
                     self._problems.report(f"{url}{path}", "missing_time", message, key=key)
                 return
             if not state.ended:
-                state.ended = True
+                state.ended, state.n_failures = True, 0
                 self._rows.attempt_end(facts, job.clock_id, origin)
             if not state.summarised:
                 self._summarise(job, attempt, state, url, path, t_ms)
@@ -147,7 +149,7 @@ class JobTeller:
             measured.update(self._counters(facts, url, path, min(t_ms, facts.finish_ms or t_ms)))
         except DocumentError as error:
             state.n_failures += 1
-            if state.n_failures < MAX_COUNTER_FAILURES:
+            if state.n_failures < MAX_FAILURES:
                 return
             place = f"{url}{path}/{facts.attempt_id}/counters"
             self._problems.report(place, "missing_counter", f"no counters: {error}; they are left empty")

@@ -337,9 +337,21 @@ def test_an_attempt_that_ended_without_a_time_has_no_end() -> None:
     script = plain_run()
     script.documents[f"{TASKS}/{MAP_RUNS}/attempts"] = rest.attempts(rest.attempt(MAP_RUNS, state="KILLED"))
     yarn = collector(script)
-    polls = [yarn.poll(NOW_MS), yarn.poll(NOW_MS + 5_000)]
+    polls = [yarn.poll(NOW_MS + 5_000 * at) for at in range(5)]
     assert told(*polls) == [("JobStart", 0), ("MapStart", 10_000)]
-    assert [p.kind for polled in polls for p in polled.problems] == ["missing_time"]
+    assert [[p.kind for p in polled.problems] for polled in polls] == [[], [], ["missing_time"], [], []]
+
+
+def test_the_time_of_an_attempt_that_is_being_killed_is_waited_for() -> None:
+    script = plain_run()
+    path = f"{TASKS}/{MAP_RUNS}/attempts"
+    yarn = collector(script)
+    script.documents[path] = rest.attempts(rest.attempt(MAP_RUNS, state="KILLED"))
+    polls = [yarn.poll(NOW_MS)]
+    script.documents[path] = rest.attempts(rest.attempt(MAP_RUNS, state="KILLED", finishTime=NOW_MS))
+    polls.append(yarn.poll(NOW_MS + 5_000))
+    assert told(*polls) == [("JobStart", 0), ("MapEnd", 60_000), ("MapStart", 10_000)]
+    assert [p.kind for polled in polls for p in polled.problems] == []
 
 
 def test_an_attempt_that_was_killed_before_it_ran_is_no_problem() -> None:
