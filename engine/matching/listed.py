@@ -22,7 +22,8 @@ Key = tuple[tuple[str, Value], ...]
 
 
 Cut = tuple[tuple[int, int], ...]
-"""Last events of which some matches are missing, the work for one having been spent: number in the stream, t_hi."""
+"""Events of which some matches are missing, the work for one having been spent: number in the stream of the last event
+of these matches, or `~number` of the first one (which decides them where a negation stands at the end), t_hi."""
 
 
 class ListedMatches(NamedTuple):

@@ -216,10 +216,11 @@ def merged_sets(
 
 
 def counted(matches: Matches, entries: Entries, most: int) -> Formed:
-    """OUTPUT COUNT and COLLAPSED: one row per window, key, first and last event; at most `most`."""
+    """OUTPUT COUNT and COLLAPSED: one row per window, key, first and last event; at most `most`. Those of one first and
+    last event in the order of their first listed matches."""
     listed, number = matches.listed, matches.events.number
-    key = listed.partition[entries.match]
     first, last = number[matches.first][entries.match], number[matches.last][entries.match]
+    key = _by_first_listed(listed.partition[entries.match], first, last)
     order = np.lexsort((np.arange(len(key)), *entries.windows, key, first, last))
     entries = entries.at(order)
     columns = (first[order], last[order], key[order], *entries.windows)
@@ -227,6 +228,17 @@ def counted(matches: Matches, entries: Entries, most: int) -> Formed:
     starts = _starts(*columns)
     n_behind = np.diff(np.append(starts, len(order)))
     return Formed(shown, listed.confidence[shown.match], n_behind, entries.match, starts).at(slice(most))
+
+
+def _by_first_listed(key: Int64Array, first: Int64Array, last: Int64Array) -> Int64Array:
+    """Keys renumbered so that among entries of one first and last event they ascend as their first entries do."""
+    order = np.lexsort((key, first, last))
+    starts, of_ends = _starts(first[order], last[order], key[order]), _starts(first[order], last[order])
+    if len(starts) == len(of_ends):
+        return key
+    lead: Int64Array = np.empty(len(key), np.int64)
+    lead[order] = np.repeat(order[starts], np.diff(np.append(starts, len(order))))
+    return lead
 
 
 @dataclass

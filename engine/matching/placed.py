@@ -96,12 +96,15 @@ class PlacedRows:
         return found, np.equal(self.numbers[found], numbers)
 
     def cut_in_stream(self, cut: Cut) -> Cut:
-        """Last events of which matches are missing, by their numbers and times in the whole stream."""
+        """Events of which matches are missing, by their numbers and times in the whole stream."""
         if not cut:
             return ()
-        at, is_there = self.at(np.array([number for number, _ in cut], np.int64))
-        at = at[is_there]
-        return tuple(zip(self.stream_number[at].tolist(), self.time_ms[at].tolist(), strict=True))
+        signed = np.array([number for number, _ in cut], np.int64)
+        is_first = signed < 0
+        at, is_there = self.at(np.where(is_first, ~signed, signed))
+        at, is_first = at[is_there], is_first[is_there]
+        numbers = np.where(is_first, ~self.stream_number[at], self.stream_number[at])
+        return tuple(zip(numbers.tolist(), self.time_ms[at].tolist(), strict=True))
 
     @property
     def is_to_be_looked_at(self) -> bool:

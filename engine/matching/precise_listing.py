@@ -101,15 +101,19 @@ class PreciseListing:
     is_full: bool = False
     cut_rows: list[int] = field(default_factory=list)
     """The deciding events whose search ended early."""
+    _by_first: bool = False
 
     @property
     def cut(self) -> Cut:
         """The same as they are told, see `listed.Cut`."""
         store, rows = self.context.store, np.array(self.cut_rows, np.int64)
-        return tuple(zip(store.position[rows].tolist(), store.t_hi_ms[rows].tolist(), strict=True))
+        numbers = store.position[rows]
+        numbers = ~numbers if self._by_first else numbers
+        return tuple(zip(numbers.tolist(), store.t_hi_ms[rows].tolist(), strict=True))
 
     def block(self, deciding: Deciding) -> ListedBlock:
         """The matches of all pairs, the first `max_matches` in listing order."""
+        self._by_first = deciding.by_first
         found: list[_Found] = []
         most = max(self.max_matches, _MOST_UNORDERED) if deciding.by_first else self.max_matches
         start, n_rows = self._paid_from(deciding, 0), len(deciding.rows)

@@ -146,7 +146,7 @@ class Results:
         self._united = limits.brake.account(limits.work_budget, FORM_TIMES)
         """For sets whose orders share worlds."""
         self._united.terms[0] = self._united.terms[1]
-        self._cut: dict[int, tuple[int, int]] = {}  # last event -> its t_hi, and from when on it is cut
+        self._cut: dict[int, tuple[int, int]] = {}  # event, see `Cut` -> its t_hi, and from when on it is cut
 
     @property
     def n_wanted(self) -> int:
@@ -350,14 +350,16 @@ class Results:
         return joined_rows(capped(rows, count_exact=not (counts and matches.unfinished)))
 
     def _is_cut(self, matches: Matches) -> BoolArray:
-        """Matches of whose last event some are missing, bool (n,)."""
+        """Matches of whose last event, or of whose first one where that decides, some are missing, bool (n,)."""
+        found: BoolArray = np.zeros(matches.n_matches, np.bool_)
         if not self._cut:
-            return np.zeros(matches.n_matches, np.bool_)
+            return found
         numbers = np.array(sorted(self._cut), np.int64)
         since_ms = np.array([self._cut[number][1] for number in numbers.tolist()], np.int64)
-        last = matches.events.number[matches.last]
-        at = np.minimum(np.searchsorted(numbers, last), len(numbers) - 1)
-        found: BoolArray = (numbers[at] == last) & (self._paid_at_ms(matches) >= since_ms[at])
+        paid_at_ms, known = self._paid_at_ms(matches), matches.events.number
+        for deciding in (known[matches.last], ~known[matches.first]):
+            at = np.minimum(np.searchsorted(numbers, deciding), len(numbers) - 1)
+            found |= (numbers[at] == deciding) & (paid_at_ms >= since_ms[at])
         return found
 
     def _value(self, number: float, kind: AttributeType) -> Value:

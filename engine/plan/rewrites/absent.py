@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from engine.language import ast
+from engine.language.reading import Reading
 from engine.language.resolver import ResolvedQuery
 
 
@@ -28,7 +29,7 @@ def for_pattern(resolved: ResolvedQuery, pattern: ast.Pattern) -> ResolvedQuery 
     kept = [
         (conjunct, reading)
         for conjunct, reading in (
-            (without(conjunct, absent), reading)
+            (without(conjunct, absent), _once(reading) if mentions(conjunct, absent) else reading)
             for conjunct, reading in zip(query.predicates, resolved.reading, strict=True)
             if not mentions(conjunct, not_negated)
         )
@@ -49,6 +50,12 @@ def for_pattern(resolved: ResolvedQuery, pattern: ast.Pattern) -> ResolvedQuery 
         variables={name: variable for name, variable in resolved.variables.items() if name in present},
         keyed={name: attributes for name, attributes in resolved.keyed.items() if name in present},
     )
+
+
+def _once(reading: Reading) -> Reading:
+    """Of a conjunct about an absent list: the groups around it, in each of whose iterations it would have to hold, are
+    absent with it."""
+    return replace(reading, context=())
 
 
 def without(expression: ast.Expression, absent: Collection[str]) -> ast.Expression:

@@ -175,3 +175,23 @@ def test_keys_that_share_both_ends_have_rows_of_their_own(pattern: str, output: 
     found = Engine([query], schema).process(stream, FOREVER_MS)
     assert {row.key: row.count for row in found} == {(("k", "p"),): 3 + ("OR" in pattern), (("k", "q"),): 1}
     assert sorted(comparable(row, True) for row in found) == sorted(comparable(row, True) for row in expected)
+
+
+def test_rows_of_one_first_and_last_event_come_in_the_order_of_their_bindings() -> None:
+    """P has no key, so that it begins and ends matches of several partitions, and of none."""
+    query = compile_query(
+        "PATTERN SEQ((P a)?, OR(P b, B c), P d) WHERE skip_till_next_match { [j] } WITHIN 7 EVENTS OUTPUT COLLAPSED",
+        SCHEMA,
+    )
+    events = [
+        {"event_id": "p1", "type": "P", "t_lo_ms": 1, "t_hi_ms": 1, "source_seq": 0},
+        {"event_id": "b1", "type": "B", "t_lo_ms": 2, "t_hi_ms": 2, "source_seq": 1, "j": 1},
+        {"event_id": "p2", "type": "P", "t_lo_ms": 3, "t_hi_ms": 3, "source_seq": 2},
+    ]
+    engine = Engine([query], SCHEMA)
+    found = [*engine.process(EventBatch.from_rows(events, SCHEMA), 9), *engine.finish()]
+    assert [dict(row.bindings) for row in found] == [
+        {"a": ("p1",), "c": ("b1",), "d": ("p2",)},
+        {"b": ("p1",), "d": ("p2",)},
+        {"c": ("b1",), "d": ("p2",)},
+    ]
