@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,4 +92,5 @@ def repeat(folder: Path) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its processes end with it
     sys.exit(main())
