@@ -72,6 +72,12 @@ fuzz: setup ## search for wrong answers of the engine with fresh cases, MINUTES=
 fuzz-costs: setup ## search for queries that cost too much over hostile streams, MINUTES=2 (FUZZ_ARGS=)
 	@$(PY) -m tests.fuzz --costs --minutes $(MINUTES) $(FUZZ_ARGS)
 
+TORTURE_MINUTES ?= 20
+.PHONY: torture
+torture: setup ## one campaign against the running program (CAMPAIGN=kills, without one: the list), TORTURE_MINUTES=20
+	@deploy/setup/for-tests.sh
+	@$(PY) -m tests.torture $(CAMPAIGN) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
+
 .PHONY: bench
 bench: setup ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/benchmarks
 	@$(PY) -m benchmarks $(BENCH)
