@@ -85,11 +85,15 @@ def _as_events(
 ) -> list[ObservedEvent]:
     bound = consumer.certain_above
     least = Fraction(1) if bound is None else Fraction(repr(bound))
-    return [
-        _as_event(identify(producer, row), row, last, consumer, match_type(producer.name), depth)
-        for row, last in rows
-        if row.confidence >= least - ROUNDING
-    ]
+    entering: list[ObservedEvent] = []
+    ids: list[str] = []
+    for row, last in rows:
+        if row.confidence >= least - ROUNDING:
+            ids.append(identify(producer, row))
+            # One match in windows that two events of one millisecond opened: the windows look alike, the events differ.
+            own = ids[-1] if (n := ids.count(ids[-1])) == 1 else f"{ids[-1]}~{n}"
+            entering.append(_as_event(own, row, last, consumer, match_type(producer.name), depth))
+    return entering
 
 
 def _as_event(

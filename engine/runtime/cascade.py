@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -86,7 +87,8 @@ def match_events(producer: CompiledQuery, rows: Sequence[MatchRow], consumer: Co
     """The matches of `producer` as events for `consumer`: certain ones, and those above its CERTAIN_ABOVE.
 
     Such an event has the interval of the match's last event and no clock; its id is a digest of the query's name and
-    hash, the window and the bindings.
+    hash, the window and the bindings. A match in several windows of one extent, opened in one millisecond, is one event
+    in each: the second has ~2 behind its id, and so on. They are told together, so that no division changes this.
     """
     least = consumer.resolved.certain_above
     least = 1.0 if least is None else least
@@ -95,7 +97,9 @@ def match_events(producer: CompiledQuery, rows: Sequence[MatchRow], consumer: Co
         return EventBatch.empty()
     schema = consumer.resolved.schema
     columns: dict[str, Any] = {
-        "event_id": [match_id(producer.name, producer.hash, row.key, row.window, row.bindings) for row in entering],
+        "event_id": _numbered(
+            match_id(producer.name, producer.hash, row.key, row.window, row.bindings) for row in entering
+        ),
         "type": [producer.match_type] * len(entering),
         "t_lo_ms": np.array([row.last_hi_ms if row.last_lo_ms is None else row.last_lo_ms for row in entering]),
         "t_hi_ms": np.array([row.last_hi_ms for row in entering]),
@@ -105,6 +109,16 @@ def match_events(producer: CompiledQuery, rows: Sequence[MatchRow], consumer: Co
     for name in schema.types[producer.match_type]:
         columns[name] = [row.values[name] if name in row.values else dict(row.key).get(name) for row in entering]
     return EventBatch.from_columns(columns, schema)
+
+
+def _numbered(ids: Iterable[str]) -> list[str]:
+    """The ids, those that were there already with their number."""
+    n_times = Counter[str]()
+    numbered = []
+    for event_id in ids:
+        n_times[event_id] += 1
+        numbered.append(event_id if n_times[event_id] == 1 else f"{event_id}~{n_times[event_id]}")
+    return numbered
 
 
 def match_id(

@@ -139,12 +139,12 @@ class RowQuota:
 
     def _first_of_step(self, rows: Sequence[MatchRow]) -> list[MatchRow]:
         """As many of the rows of a step as each window has room for, and those that stand at the time of the last of
-        them: their places decide."""
-        by_window: dict[Window, list[MatchRow]] = {}
-        for row in rows:
+        them: their places decide. In the order in which they are given."""
+        by_window: dict[Window, list[int]] = {}
+        for at, row in enumerate(rows):
             if self._owns is None or self._owns(row):
-                by_window.setdefault(_window(row), []).append(row)
-        found: list[MatchRow] = []
+                by_window.setdefault(_window(row), []).append(at)
+        found: list[int] = []
         for window, own in by_window.items():
             room = self._most - self._n_told.get(window, 0)
             if len(own) <= room:
@@ -152,10 +152,9 @@ class RowQuota:
                 continue
             self._leave_out(window)
             if room > 0:
-                own.sort(key=self._about)
-                most = self._about(own[room - 1])
-                found += [row for row in own if self._about(row) <= most]
-        return found
+                most = sorted(self._about(rows[at]) for at in own)[room - 1]
+                found += [at for at in own if self._about(rows[at]) <= most]
+        return [rows[at] for at in sorted(found)]
 
     def _about(self, row: MatchRow) -> tuple[float, int]:
         """The rank of a row in its window, but for what places decide: several events may have the time of the last."""
