@@ -115,7 +115,7 @@ def difference(budgeted: Budgeted) -> Finding | None:
             return Finding(f"{cut.name}, budget", "rows", traceback.format_exc())
         forms = {query.name: query.resolved.query for query in queries}
         finding = (
-            _compared(found, whole, cut)
+            _compared(found, whole, cut, is_top=any(query.top_k is not None for query in forms.values()))
             or _told(found[whole], unbounded, whole, forms)
             or _told(braked, unbounded, _BRAKED, forms)
         )
@@ -124,9 +124,10 @@ def difference(budgeted: Budgeted) -> Finding | None:
     return None
 
 
-def _compared(found: Mapping[Way, Outcome], whole: Way, cut: Way) -> Finding | None:
+def _compared(found: Mapping[Way, Outcome], whole: Way, cut: Way, *, is_top: bool) -> Finding | None:
     one, other = (Counter(map(_said, found[way].rows)) for way in (whole, cut))
-    if one == other and _tells(found[whole]) == _tells(found[cut]):
+    # A step looks no further than the rows of TOP that it finds first; one search more may be stopped in the next step.
+    if one == other and (is_top or _tells(found[whole]) == _tells(found[cut])):
         return None
     message = f"found:\n{_shown(found[cut])}\nin one step:\n{_shown(found[whole])}"
     return Finding(f"{cut.name}, budget", whole.name, message)

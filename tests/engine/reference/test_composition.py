@@ -78,6 +78,21 @@ def test_the_engine_has_the_same_rows() -> None:
         assert [dict(row.bindings) for row in rows if row.query == name] == [row.bindings for row in wanted[name]]
 
 
+def test_a_match_in_two_windows_that_look_alike_is_two_events() -> None:
+    """Both events of 1 ms open a window, which hold the second: as two matches, of one span."""
+    texts = {
+        "over": "PATTERN pair_s p WHERE skip_till_any_match WITHIN 5 RETURN p.height AS height REPORT 'x'",
+        "pair-s": "PATTERN B b WHERE skip_till_any_match WITHIN 5 OPEN ON k = 'p' RETURN b.x AS height REPORT 'x'",
+    }
+    events = stream(("B", 1, 1), ("B", 1, 2))
+    expected = [1, 2, 2]
+    assert [row.values["height"] for row in reference_cascade(cascade(*texts.items()), events)["over"]] == expected
+    rows = Engine(compile_queries(texts, SCHEMA), SCHEMA).process(events, 100)
+    own = [row for row in rows if row.query == "over"]
+    assert sorted(row.values["height"] for row in own) == expected
+    assert len({row.bindings["p"] for row in own}) == 3
+
+
 def range_of(values: Sequence[float]) -> float:
     return max(values) - min(values) if len(values) > 1 else math.nan
 

@@ -190,3 +190,11 @@ def test_threads_count_together(case: Case, n_threads: int) -> None:
     finally:
         workers.LEAST_EVENTS = least
     assert sorted([(row.window, row.bindings) for row in rows], key=repr) == sorted(expected, key=repr)
+
+
+def test_rows_of_windows_that_end_together_are_in_output_order() -> None:
+    """Both events of 1 ms open a window: its rows, which LIMIT counts by themselves, are told with the other's."""
+    query = compile_query("PATTERN B b WHERE skip_till_next_match WITHIN 6 EVENTS OPEN ON k = 'p' LIMIT 4", SCHEMA)
+    events = stream(("A", 1), ("B", 1), ("B", 6))
+    rows, _ = told([query], events.where(events.t_lo_ms <= 6), [])
+    assert [row.bindings["b"] for row in rows] == [("e1",), ("e1",), ("e2",), ("e2",), ("e2",)]
