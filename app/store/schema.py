@@ -18,6 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.errors import StoreError
 from app.private import private_folder
 from app.store.models import Base
+from app.store.owner import Claimant, refuse_while_owned, this_process
 from app.store.sqlite_file import guard_file
 
 MIGRATIONS = Path(__file__).with_name("migrations")
@@ -26,10 +27,19 @@ _WRITERS_LOCK = 0x636C7573746572
 """Any number that no other user of the database locks."""
 
 
-def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make: bool = True) -> Engine:
+def open_database(
+    url: str,
+    *,
+    upgrade: bool = True,
+    durable: bool = True,
+    make: bool = True,
+    by: Claimant | None = None,
+    take_over: bool = False,
+) -> Engine:
     """Connect and, with `upgrade`, migrate; raises StoreError that names the database without its password.
 
-    Not `make`: an SQLite file that is not there is an error; only who writes the store makes it.
+    Not `make`: an SQLite file that is not there is an error; only who writes the store makes it. Nothing is migrated
+    under a process that owns the store; `by`, `take_over`: as for `app.store.owner.claim`.
     """
     try:
         parsed = make_url(url)
@@ -42,6 +52,8 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make:
     try:
         if parsed.get_backend_name() == "sqlite" and make:
             _make_folder(parsed)
+        if by is not None:
+            _refuse_several_names(_file_of(parsed))
         engine = create_engine(parsed, pool_pre_ping=True)
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _configure_sqlite if durable else _configure_fast_sqlite)
@@ -52,6 +64,7 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make:
             event.listen(engine, "begin", _begin_alone)
         if upgrade and not _is_current(engine):
             with engine.execution_options(writes=True).begin() as connection:
+                refuse_while_owned(connection, by or this_process(), take_over=take_over)
                 command.upgrade(alembic_config(connection), "head")
         opened, engine = engine, None
         return opened
@@ -94,6 +107,16 @@ def _is_current(engine: Engine) -> bool:
     with engine.connect() as connection:
         found = MigrationContext.configure(connection).get_current_heads()
         return found == tuple(ScriptDirectory.from_config(alembic_config(connection)).get_heads())
+
+
+def _refuse_several_names(path: Path | None) -> None:
+    """SQLite's log lies beside the name by which a file is opened: by two names two processes would not see each
+    other. A symbolic link does no harm, it is followed first."""
+    if path is not None and path.exists() and (n_names := path.stat().st_nlink) > 1:
+        raise StoreError(
+            f"the database file {path} has {n_names} names (hard links), by which it could be opened twice at once; "
+            f"remove the others ('find -samefile {path}' lists them), or copy the file over itself"
+        )
 
 
 def _make_folder(url: URL) -> None:
