@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import structlog
 
 from app.assembly import open_configured_store
-from app.errors import OwnershipError, StoreError
+from app.errors import DamageError, OwnershipError, StoreError
 from app.process_lock import only_process
 from app.settings import Settings
 from app.store.api import Store
@@ -18,6 +19,8 @@ from app.store.owner import RENEW_S, this_process
 log = structlog.get_logger(__name__)
 
 
+DAMAGED = "damaged"
+"""File in store.directory: the database was found damaged."""
 LONGEST_DISOWN_S = 2.0
 """A database that hangs holds up no end: whoever comes next finds the process gone."""
 
@@ -42,7 +45,11 @@ def owned_store(
     """
     with only_process(settings.store.directory, command=command) as lock:
         by = this_process(command, settings.store.directory, lock)
-        with open_configured_store(settings, durable=durable, by=by, take_over=take_over) as store:
+        with (
+            _remembered_damage(settings.store.directory / DAMAGED),
+            open_configured_store(settings, durable=durable, by=by, take_over=take_over) as store,
+        ):
+            _refuse_damaged(store, settings.store.directory / DAMAGED)
             renewal = _Renewal(store, on_lost)
             renewal.start()
             try:
@@ -52,6 +59,25 @@ def owned_store(
                 telling = threading.Thread(target=_disown, args=(store,), name="disown", daemon=True)
                 telling.start()
                 telling.join(LONGEST_DISOWN_S)
+
+
+@contextmanager
+def _remembered_damage(mark: Path) -> Iterator[None]:
+    """Keep that the database is damaged: the next process would find it only when it comes to the place."""
+    try:
+        yield
+    except DamageError as error:
+        with suppress(OSError):
+            mark.write_text(f"{error}\n", encoding="utf-8")
+        raise
+
+
+def _refuse_damaged(store: Store, mark: Path) -> None:
+    """After a process that ended by damage the whole database is looked at; raises DamageError."""
+    if mark.exists():
+        log.info("an earlier process found the database damaged; it is looked at as a whole", file=str(mark))
+        store.check_content()
+        mark.unlink(missing_ok=True)
 
 
 class _Renewal:

@@ -216,8 +216,8 @@ def run(job: StreamJob, spark: SparkSession, stopped: threading.Event) -> None:
         while not stopped.is_set():
             if query.awaitTermination(_LOOK_S):
                 return
-            if job.store.lost is not None:
-                raise job.store.lost
+            if job.store.fatal is not None:
+                raise job.store.fatal
             job.beat(bool(query.status["isDataAvailable"]))
             job.clean()
     except PySparkException as error:

@@ -13,9 +13,10 @@ from sqlalchemy import Engine, Select, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.errors import NotFoundError, OwnershipError, StoreError
+from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
 from app.store import alert_pages, owner
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
+from app.store.damage import damage_of, damaged
 from app.store.models import (
     AlertChangeRow,
     AlertRow,
@@ -61,8 +62,8 @@ class Store:
         self._writing = engine.execution_options(writes=True)
         self._token: str | None = None
         """Of the ownership without which this process writes nothing; None: it makes no steps and needs none."""
-        self.lost: OwnershipError | None = None
-        """Set once another process was found to own what this one had owned."""
+        self.fatal: StoreError | None = None
+        """Why this process can make no more steps: another one owns the store, or what it holds is damaged."""
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +90,17 @@ class Store:
                 self._check_owner(session)
                 yield Writer(session)
         except SQLAlchemyError as error:
-            raise StoreError(f"the store cannot be written: {_first_line(error)}") from error
+            raise self._refused("written", error) from error
+
+    def check_content(self) -> None:
+        """Look at the whole of an SQLite file; raises DamageError, StoreError."""
+        if self._engine.dialect.name != "sqlite":
+            return
+        with self._reading() as session:
+            found = session.connection().exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        if found != "ok":
+            self.fatal = DamageError(damaged(str(found).splitlines()[-1], self._engine.url))
+            raise self.fatal
 
     # ---------------------------------------------------------- ownership
 
@@ -127,7 +138,7 @@ class Store:
         try:
             owner.check(session.connection(), self._token)
         except OwnershipError as error:
-            self.lost = error
+            self.fatal = error
             raise
 
     @contextmanager
@@ -136,7 +147,13 @@ class Store:
             with Session(self._engine, expire_on_commit=False) as session:
                 yield session
         except SQLAlchemyError as error:
-            raise StoreError(f"the store cannot be read: {_first_line(error)}") from error
+            raise self._refused("read", error) from error
+
+    def _refused(self, done: str, error: SQLAlchemyError) -> StoreError:
+        if (found := damage_of(error, self._engine.url)) is not None:
+            self.fatal = DamageError(found)
+            return self.fatal
+        return StoreError(f"the store cannot be {done}: {_first_line(error)}")
 
     # ------------------------------------------------------------- alerts
 

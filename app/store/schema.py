@@ -15,8 +15,9 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from app.errors import StoreError
+from app.errors import DamageError, StoreError
 from app.private import private_folder
+from app.store.damage import damage_of
 from app.store.models import Base
 from app.store.owner import Claimant, refuse_while_owned, this_process
 from app.store.sqlite_file import guard_file
@@ -75,6 +76,8 @@ def open_database(
             f"the store {shown} was written by another version of clustercep ({error}); use that version or a new store"
         ) from None
     except (SQLAlchemyError, OSError) as error:
+        if (found := damage_of(error, parsed)) is not None:
+            raise DamageError(found) from error
         raise StoreError(f"the store {shown} cannot be opened: {_first_line(error)}") from error
     finally:
         if engine is not None:
