@@ -28,6 +28,8 @@ Life = Literal["gone", "lives", "unknown"]
 
 _NAME = "store"
 _MAX_CHARS = 255
+_TAKE_OVER = ("run", "stream")
+"""Commands that have this option."""
 _OF_STORE = OwnerRow.name == _NAME
 _NOW_MS = {
     "sqlite": "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
@@ -105,7 +107,7 @@ def refuse_while_owned(connection: Connection, by: Claimant, *, take_over: bool 
     life, age_ms = life_of(row, by), _now_ms(connection) - row.renewed_ms
     # A lease far in the future is no lease: the clock was set back since.
     if life == "lives" or (life == "unknown" and abs(age_ms) < LEASE_MS and not take_over):
-        raise OwnershipError(_refusal(row, life, age_ms))
+        raise OwnershipError(_refusal(row, life, age_ms, by))
     return row
 
 
@@ -150,14 +152,15 @@ def _told(row: Row[Any]) -> str:
     return f"'clustercep {row.command}' with pid {row.pid} on host {row.host} (store.directory {row.folder})"
 
 
-def _refusal(row: Row[Any], life: Life, age_ms: int) -> str:
+def _refusal(row: Row[Any], life: Life, age_ms: int, by: Claimant) -> str:
     beginning = f"the store belongs to {_told(row)}"
     if life == "lives":
         return f"{beginning}, which runs; stop it first"
     left_s = (LEASE_MS - max(age_ms, 0)) // 1000 + 1
+    at_once = ", or at once with --take-over" if by.command in _TAKE_OVER else ""
     return (
         f"{beginning}, which was alive {max(age_ms, 0) // 1000} s ago; stop it first. If it is gone with its machine, "
-        f"start again in {left_s} s, or at once with --take-over"
+        f"start again in {left_s} s{at_once}"
     )
 
 

@@ -115,7 +115,7 @@ def _is_current(engine: Engine) -> bool:
 def _refuse_several_names(path: Path | None) -> None:
     """SQLite's log lies beside the name by which a file is opened: by two names two processes would not see each
     other. A symbolic link does no harm, it is followed first."""
-    if path is not None and path.exists() and (n_names := path.stat().st_nlink) > 1:
+    if path is not None and path.is_file() and (n_names := path.stat().st_nlink) > 1:
         raise StoreError(
             f"the database file {path} has {n_names} names (hard links), by which it could be opened twice at once; "
             f"remove the others ('find -samefile {path}' lists them), or copy the file over itself"
