@@ -16,7 +16,10 @@ from pathlib import Path
 
 from tests.torture.campaign import Campaign, Given
 
-CAMPAIGNS: dict[str, str] = {}
+CAMPAIGNS: dict[str, str] = {
+    "damage": "each stored file corrupted, cut off, removed, replaced by an older one: no wrong or doubled alert",
+    "two": "every pairing of run, replay, demo and stream on one database: one owner, the other refused",
+}
 """By name: what it must show."""
 
 FOLDER = Path(__file__).parents[2] / "build" / "torture"
