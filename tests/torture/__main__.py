@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     seed = secrets.randbits(31) if options.seed is None else options.seed
     # What a process says of the harm that is done to it would drown what the campaign says.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 1))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     folder = options.folder / options.campaign
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
