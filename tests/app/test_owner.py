@@ -163,7 +163,7 @@ def test_who_lost_the_store_writes_nothing(store: Store) -> None:
         for attempt in attempts:
             with pytest.raises(OwnershipError, match=told):
                 attempt()
-        assert str(store.lost).startswith("this process does not own the store any more")
+        assert str(store.fatal).startswith("this process does not own the store any more")
         keep(second, "of the second")
         store.disown()  # takes nothing from the second
         keep(second, "later")
