@@ -29,6 +29,7 @@ from app.settings import Settings
 from app.source_book import SourceBook
 from app.sources import ConfiguredSource, build_sources, source_ranks
 from app.store.api import Store, open_store
+from app.store.owner import Claimant
 from app.watermarks import Watermarks
 from collectors.base import PositionError
 from collectors.schema import AttributeRow, event_table, load_event_types
@@ -77,15 +78,17 @@ def store_url(settings: Settings) -> str:
     return f"sqlite:///{settings.store.directory / 'clustercep.db'}" if url is None else url.get_secret_value()
 
 
-def open_configured_store(settings: Settings, *, durable: bool = True) -> Store:
-    """The store of the settings, and its folder when there is none; raises StoreError."""
+def open_configured_store(
+    settings: Settings, *, durable: bool = True, by: Claimant | None = None, take_over: bool = False
+) -> Store:
+    """The store of the settings, and its folder when there is none; raises StoreError. `by`: becomes its owner."""
     directory = settings.store.directory
     try:
         private_folder(directory)
     except OSError as error:
         found = f"store.directory: {directory} cannot be made: {error.strerror}"
         raise StoreError(f"{found}; expected a folder that can be written") from error
-    return open_store(store_url(settings), durable=durable)
+    return open_store(store_url(settings), durable=durable, by=by, take_over=take_over)
 
 
 def checked_queries(settings: Settings) -> Loaded:

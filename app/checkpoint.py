@@ -1,5 +1,6 @@
 """Checkpoints: the pipeline's memory as Arrow files, made current by a row in the store.
 
+The last few are kept: a database that was restored, or whose standby lacked the last steps, may go on from one of them.
 One file per step holds what changes; tables that never change are files of their own, written once, and the step's file
 says which belong to it, with their digests. All are written, flushed and renamed first; the store's transaction that
 holds the step's alerts then names the step's file. A process that dies in between leaves files that nobody names. So
@@ -12,17 +13,24 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import structlog
 from pyarrow import ipc
 
+from app.alerting.episodes import ToldAlert
+from app.alerting.text import iso
 from app.errors import CheckpointError
 from app.private import PRIVATE
 from app.store.models import CheckpointRow
+from app.store.storable import storable_text
+
+log = structlog.get_logger(__name__)
 
 VERSION = 2
 _READABLE = (1, VERSION)
@@ -31,9 +39,15 @@ _READABLE = (1, VERSION)
 _CONTAINER = pa.schema(
     [pa.field("name", pa.string(), nullable=False), pa.field("stream", pa.large_binary(), nullable=False)]
 )
-_FILE_NAME = re.compile(r"(checkpoint-[0-9]{12}|lasting-[0-9a-f]{64})\.arrow(\.part)?")
+KEPT = 3
+"""Checkpoints that stay, with the current one."""
+
+_FILE_NAME = re.compile(r"(checkpoint-[0-9]{12}\.arrow|told-[0-9]{12}\.json|lasting-[0-9a-f]{64}\.arrow)(\.part)?")
 _FIRST = f"checkpoint-{1:012d}.arrow"
-_REMEDY = "remove the row with 'clustercep run --forget-position' to start afresh"
+_REMEDY = (
+    "put back what was there, or start afresh with 'clustercep run --forget-position': what sources still have is read "
+    "again, and what the store has is known by its ids"
+)
 
 
 @dataclass(frozen=True)
@@ -65,12 +79,12 @@ class CheckpointFolder:
 
     def write(self, checkpoint: Checkpoint, now_ms: int, epoch: str = "") -> CheckpointRow:
         """Write what is not there yet; returns the row that makes it current once its transaction commits."""
-        name = f"checkpoint-{checkpoint.number:012d}.arrow"
+        name = _name(checkpoint.number)
         try:
             # Its parent, the store, is never made anew: it may have been moved away.
             self._folder.mkdir(PRIVATE, exist_ok=True)
             digests = self._write_lasting(checkpoint.lasting)
-            data = _pack(checkpoint, digests)
+            data = _pack(checkpoint, digests, epoch)
             _write_atomically(self._folder / name, data, durable=self._durable)
         except OSError as error:
             raise CheckpointError(
@@ -85,13 +99,43 @@ class CheckpointFolder:
             version=VERSION,
             written_ms=now_ms,
             epoch=epoch,
+            place=storable_text(f"{socket.gethostname()}:{self._folder.absolute()}", 4_096),
         )
+
+    def note(self, number: int, told: Sequence[ToldAlert]) -> None:
+        """Keep which alerts a step creates, before its transaction commits: were the database to forget it, they would
+        be created again, and told under the same ids."""
+        if told:
+            path = self._folder / _told_name(number)
+            try:
+                data = json.dumps([astuple(alert) for alert in told]).encode()
+                _write_atomically(path, pa.py_buffer(data), durable=self._durable)
+            except OSError as error:
+                raise CheckpointError(f"{path} cannot be written: {error.strerror}") from error
+
+    def told_after(self, number: int) -> list[ToldAlert]:
+        """The alerts that steps after this one created, as far as they are still kept."""
+        told: list[ToldAlert] = []
+        for path in sorted(self._files()):
+            if path.match("told-*.json") and path.name > _told_name(number):
+                try:
+                    told += [ToldAlert(*values) for values in json.loads(path.read_bytes())]
+                except (OSError, TypeError, ValueError) as error:
+                    log.warning("alerts that were told before may be told again", file=str(path), reason=str(error))
+        return told
+
+    def n_forgotten(self, row: CheckpointRow) -> int:
+        """How many steps were committed after a row, at least: the database knows nothing of them."""
+        later = self._numbers()
+        return max(0, later[-1] - 1 - row.number) if later else 0
 
     def read(self, row: CheckpointRow) -> Checkpoint:
         """The checkpoint a row names; raises CheckpointError when its files are not what was written."""
         path = self._folder / row.file
         if row.version not in _READABLE:
             raise CheckpointError(f"{path}: a checkpoint of version {row.version}; expected {VERSION}; {_REMEDY}")
+        if (refused := self._refusal(row)) is not None:
+            raise CheckpointError(refused)
         container = _unpack(_content(path, row.digest), path)
         try:
             metadata = {b"lasting": b"{}"} if row.version == 1 else {}
@@ -119,6 +163,51 @@ class CheckpointFolder:
                 "again, and alerts that were told before are told again"
             )
 
+    def _refusal(self, row: CheckpointRow) -> str | None:
+        """Why the folder and the database do not belong together, if one of them was replaced."""
+        path, numbers = self._folder / row.file, self._numbers()
+        stands = f"the database stands at checkpoint {row.number} of {iso(row.written_ms)}"
+        if not numbers:
+            there = f"; it was written to {row.place}: start clustercep there" if row.place else ""
+            return f"{stands}, {self._folder} holds none{there}; or {_REMEDY}"
+        epoch = self._epoch_of(numbers[-1])
+        if epoch and row.epoch and epoch != row.epoch:
+            return (
+                f"{stands}, {self._folder / _name(numbers[-1])} is of another start than the database (it was restored "
+                f"from a backup, or is another one); {_REMEDY}"
+            )
+        if path.exists():
+            return None
+        if numbers[-1] > row.number:
+            return (
+                f"{stands}, {self._folder} holds {numbers[0]} to {numbers[-1]}: the database is older, as one restored "
+                "from a backup, or a standby that lacked the last steps. Put the newer database back; or start afresh "
+                "with 'clustercep run --forget-position': what sources still have is read again, and alerts that were "
+                f"told since {iso(row.written_ms)} may be told again"
+            )
+        return f"{stands}, {self._folder} holds {numbers[0]} to {numbers[-1]}: the folder is older; {_REMEDY}"
+
+    def _epoch_of(self, number: int) -> str:
+        return self._metadata(number).get(b"epoch", b"").decode()
+
+    def _metadata(self, number: int) -> dict[bytes, bytes]:
+        """Of a file, without reading it whole; empty when it cannot be read."""
+        try:
+            with pa.OSFile(str(self._folder / _name(number)), "rb") as file, ipc.open_file(file) as reader:
+                return dict(reader.schema.metadata or {})
+        except (OSError, pa.ArrowInvalid):
+            return {}
+
+    def _files_of(self, number: int) -> frozenset[str]:
+        if number not in self._named:
+            digests = json.loads(self._metadata(number).get(b"lasting", b"{}"))
+            self._named[number] = frozenset((_name(number), *map(_lasting_name, digests.values())))
+        return self._named[number] | {_told_name(number)}
+
+    def _numbers(self) -> list[int]:
+        """Of the checkpoints in the folder, ascending."""
+        return sorted(int(path.stem[-12:]) for path in self._files() if path.match("checkpoint-*.arrow"))
+
     def forget(self) -> None:
         """Remove all checkpoints, once their store names none of them."""
         for path in self._files():
@@ -130,11 +219,13 @@ class CheckpointFolder:
         return [path for path in there if _FILE_NAME.fullmatch(path.name)]
 
     def tidy(self, current: int) -> None:
-        """Remove the files that the current checkpoint, which was written or read here, does not name."""
-        named = self._named.get(current)
-        if named is None:
+        """Remove what neither the current checkpoint, which was written or read here, names nor those before it that
+        are kept."""
+        if current not in self._named:
             return
-        self._named = {current: named}
+        kept = [number for number in self._numbers() if number <= current][-KEPT:]
+        named = frozenset().union(*map(self._files_of, kept))
+        self._named = {number: self._named[number] for number in kept}
         for path in self._files():
             if path.name not in named:
                 path.unlink(missing_ok=True)
@@ -173,6 +264,14 @@ class CheckpointFolder:
         return table
 
 
+def _name(number: int) -> str:
+    return f"checkpoint-{number:012d}.arrow"
+
+
+def _told_name(number: int) -> str:
+    return f"told-{number:012d}.json"
+
+
 def _lasting_name(digest: str) -> str:
     return f"lasting-{digest}.arrow"
 
@@ -194,10 +293,13 @@ def _stream(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _pack(checkpoint: Checkpoint, digests: Mapping[str, str]) -> pa.Buffer:
+def _pack(checkpoint: Checkpoint, digests: Mapping[str, str], epoch: str) -> pa.Buffer:
     streams = [_stream(table).to_pybytes() for table in checkpoint.tables.values()]
     container = pa.table({"name": list(checkpoint.tables), "stream": streams}, schema=_CONTAINER)
-    described = {"version": str(VERSION), "state": json.dumps(checkpoint.state), "lasting": json.dumps(digests)}
+    described = {
+        "version": str(VERSION), "epoch": epoch,
+        "state": json.dumps(checkpoint.state), "lasting": json.dumps(digests),
+    }  # fmt: skip
     sink = pa.BufferOutputStream()
     with ipc.new_file(sink, _CONTAINER.with_metadata(described)) as writer:
         writer.write_table(container)

@@ -88,23 +88,26 @@ def run(
     forget_position: Annotated[
         bool, typer.Option("--forget-position", help="Start without the checkpoint: sources are read from their start.")
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="The machine of the process that owned the store until now is lost.")
+    ] = False,
 ) -> None:
     """Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again."""
     from app.asked import asked_by_signals
-    from app.assembly import LIVE_PIPELINE, checkpoint_folder, open_configured_store
+    from app.assembly import LIVE_PIPELINE, checkpoint_folder
     from app.check import check_all
     from app.checkpoint import CheckpointFolder
-    from app.process_lock import only_process
+    from app.owned_store import owned_store
     from app.supervisor import run as run_live
 
     settings = settings_of(config)
     if forget_position:
-        with only_process(settings.store.directory), open_configured_store(settings) as store:
+        with owned_store(settings, "run", take_over=take_over) as store:
             with store.transaction() as writer:
                 writer.forget_checkpoint(LIVE_PIPELINE)
             CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE).forget()
     with asked_by_signals() as asked:
-        if not run_live(settings, SteadyClock(), asked, lambda: check_all(config)):
+        if not run_live(settings, SteadyClock(), asked, lambda: check_all(config), take_over=take_over):
             os._exit(0)  # the step that hangs is made again after the next start
 
 

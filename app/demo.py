@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
 from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,15 +24,18 @@ from app.alerting.text import iso
 from app.assembly import open_configured_store
 from app.dashboard_command import check_port, free_port, place_of, run_dashboard
 from app.demo_report import print_summary
-from app.errors import AppError, RecordingError
+from app.errors import AppError, OwnershipError, RecordingError, StoreError
 from app.ground_truth import SeenAlert, Verdict, judge
+from app.owned_store import owned_store
 from app.process_lock import only_process
 from app.recording import Fault, Recording
 from app.replay import Progress as ReplayProgress
 from app.replay import Speed, put_status, replay
-from app.settings import Receiver, Settings
+from app.settings import Receiver, Settings, StoreSettings
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.webhook_sink import Sink, webhook_sink
+
+log = structlog.get_logger(__name__)
 
 RECEIVER = "demo"
 
@@ -48,7 +52,8 @@ class DemoResult:
 
 def run_demo(settings: Settings, speed: Speed, console: Console, recording_place: Path | None = None) -> DemoResult:
     """Replay into a fresh store, print the summary and write it as JSON; raises AppError."""
-    with only_process(settings.demo.directory, "demo.directory"):
+    with only_process(settings.demo.directory, "demo.directory", "demo"):
+        _refuse_to_clear(settings)
         return _run(settings, speed, console, recording_place)
 
 
@@ -75,12 +80,30 @@ def _run(settings: Settings, speed: Speed, console: Console, recording_place: Pa
 
 def demo_settings(settings: Settings, sink: Sink) -> Settings:
     """A store of its own, a receiver of its own, and the parameters that suit a small cluster."""
-    store = settings.store.model_copy(
-        update={"directory": settings.demo.directory / "store", "url": None, "url_file": None}
-    )
+    store = _store_of(settings)
     receiver = Receiver(url=SecretStr(sink.url))
     alerting = settings.alerting.model_copy(update={"receivers": {RECEIVER: receiver}})
     return with_demo_parameters(settings).model_copy(update={"store": store, "alerting": alerting})
+
+
+def _store_of(settings: Settings) -> StoreSettings:
+    return settings.store.model_copy(
+        update={"directory": settings.demo.directory / "store", "url": None, "url_file": None}
+    )
+
+
+def _refuse_to_clear(settings: Settings) -> None:
+    """The store of the last demo goes, unless a process makes steps in it: raises AppError."""
+    before = settings.model_copy(update={"store": _store_of(settings)})
+    if not (before.store.directory / "clustercep.db").exists():
+        return
+    try:
+        with owned_store(before, "demo", durable=False):
+            pass
+    except OwnershipError:
+        raise
+    except StoreError as error:
+        log.info("the store of the last demo cannot be opened; it goes anyway", reason=str(error))
 
 
 def show_demo(settings: Settings, result: DemoResult, config: Path | None, announce: Callable[[str], None]) -> None:
@@ -179,7 +202,7 @@ def _replay_with_progress(recording: Recording, settings: Settings, spool: Path,
         def watch(progress: ReplayProgress) -> None:
             bar.update(task, completed=progress.now_ms - progress.started_ms)
 
-        replay(recording, settings, spool, speed=speed, watch=watch)
+        replay(recording, settings, spool, command="demo", speed=speed, watch=watch)
 
 
 def _fault(fault: Fault) -> dict[str, Any]:

@@ -37,6 +37,14 @@ class StoreError(AppError):
     """The store cannot be opened, read or written."""
 
 
+class OwnershipError(StoreError):
+    """The store belongs to another process."""
+
+
+class DamageError(StoreError):
+    """What the database holds is damaged: another attempt, or waiting, cures nothing."""
+
+
 class CheckpointError(AppError):
     """A checkpoint that cannot be restored: damaged, or of another version."""
 
@@ -58,8 +66,10 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "ConfigProblem",
+    "DamageError",
     "EventLogError",
     "NotFoundError",
+    "OwnershipError",
     "RecordingError",
     "StoreError",
 ]

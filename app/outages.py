@@ -11,7 +11,7 @@ from typing import Literal
 from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
 
 from app.alerting.text import iso
-from app.errors import CheckpointError, StoreError
+from app.errors import CheckpointError, DamageError, OwnershipError, StoreError
 from app.store.writer import NewProblem
 
 FIRST_RETRY_MS = 1_000
@@ -25,6 +25,8 @@ _DEFECTS = (DataError, IntegrityError, ProgrammingError)
 
 def outage_kind(error: BaseException) -> OutageKind | None:
     """Who refused; None when the error is a defect."""
+    if isinstance(error, OwnershipError | DamageError):
+        return None
     if isinstance(error, StoreError):
         return None if isinstance(error.__cause__, _DEFECTS) else "store"
     cause = error.__cause__ if isinstance(error, CheckpointError) else error

@@ -8,12 +8,13 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 import structlog
 
+from app.alerting.episodes import ToldAlert
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions, Outcome, Recorder
@@ -21,7 +22,7 @@ from app.alerting.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.checkpoint import Checkpoint, CheckpointFolder
 from app.clock_skew import apart
-from app.errors import CheckpointError
+from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog
 from app.histories import HistoryReplay, Replayed
 from app.intake import IntakeQueue
@@ -31,6 +32,7 @@ from app.settings import Retention
 from app.source_book import SourceBook
 from app.spare_memory import SpareMemory
 from app.store.api import Store
+from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues
 from app.store.writer import NewProblem
 from engine.errors import StateError
@@ -61,6 +63,8 @@ class Matcher(Protocol):
 
 MOST_AHEAD_MS = 60_000
 """A watermark that is further ahead of the time than this is wrong: sources promise the past."""
+TOLD_MS = 86_400_000
+"""For so long alerts that a database forgot are known by their ids."""
 BACK_MS = 600_000
 """So far before the time it goes on at the earliest."""
 
@@ -115,11 +119,14 @@ class Pipeline:
     epoch: str = ""
     """Of the numbers; another start without a past begins another one."""
     boundary: Boundary = no_boundary
+    _forgotten: list[NewProblem] = field(default_factory=list)
+    """That the database is older than this process's files."""
+    _restored_ms: int = 0
 
     def step(self, now_ms: int) -> Step:
         """Take in what the sources brought since the last step; a crash anywhere repeats or loses nothing."""
         self.boundary("collect")
-        problems = self._back_to(now_ms)
+        problems = [*self._back_to(now_ms), *self._forgotten]
         intakes = self.intake.drain()
         self.sources.take(intakes)
 
@@ -143,16 +150,19 @@ class Pipeline:
         from_histories = [self.histories.replay(history, self.recent.events) for history in ordered.histories]
         complaints = self.complaints()
         self.boundary("checkpoint")
+        self.store.check_owner()  # files are written before the transaction that would refuse
         row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms, self.epoch)
         self.boundary("log")
         problems_of_log = self._log(ordered, row.number, now_ms)
         self.boundary("store")
         counters = _counters(ordered, matches, from_histories)
         with self.store.transaction() as writer:
+            self._expect(writer.checkpoint(self.checkpoints.pipeline))
             recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms)
             outcome = recorder.live(matches, ordered.watermark_ms)
             for replayed in from_histories:
                 recorder.history(replayed.matches, replayed.lookup)
+            self.checkpoints.note(row.number, outcome.created)
             writer.add_statistics(counters)
             writer.add_late_events(ordered.late)
             problems = writer.add_problems([*ordered.problems, *complaints, *problems_of_log], now_ms)
@@ -160,7 +170,7 @@ class Pipeline:
             writer.put_process_status(self._status(ordered.watermark_ms, writer.n_pending(), now_ms), now_ms)
             writer.put_checkpoint(row)
             self.boundary("commit")
-        self.number = row.number
+        self.number, self._forgotten = row.number, []
         self.boundary("notify")
         self.notifier.wake()
         self.checkpoints.tidy(row.number)
@@ -215,16 +225,17 @@ class Pipeline:
 
         Raises CheckpointError.
         """
+        self.store.check_owner()  # only the owner's files are where the row says
         self.sources.restore(self.store.source_status())
         row = self.store.checkpoint(self.checkpoints.pipeline)
         if row is None:
             self.checkpoints.refuse_without_row()
+        checkpoint = None if row is None else self.checkpoints.read(row)
         self.epoch = secrets.token_hex(8) if row is None else row.epoch
         if self.event_log is not None:
             self.event_log.begin(self.epoch, 0 if row is None else row.number)
-        if row is None:
+        if row is None or checkpoint is None:
             return None
-        checkpoint = self.checkpoints.read(row)
         tables = {**checkpoint.tables, **checkpoint.lasting}
         order, matcher, recent = (_part(tables, name) for name in ("order", "matcher", "recent"))
         try:
@@ -242,9 +253,31 @@ class Pipeline:
                 raise CheckpointError(f"checkpoint {row.number} cannot be restored: {error}") from error
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
             self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
-        self.number = row.number
+        told = [ToldAlert(*values) for values in checkpoint.state.get("told", ())]
+        self.alerting = replace(self.alerting, told=(*told, *self.checkpoints.told_after(row.number)))
+        self.number, self._restored_ms = row.number, row.written_ms
+        if n_steps := self.checkpoints.n_forgotten(row):
+            self.tell_forgotten(row.number + n_steps)
         self.checkpoints.tidy(row.number)
         return positions
+
+    def tell_forgotten(self, number: int) -> None:
+        """The database stands before step `number`, which it had committed."""
+        message = (
+            f"the database was set back from step {number} to step {self.number} of {iso(self._restored_ms)}: it was "
+            "restored, or a standby that lacked the last steps took over. They are made again from what the sources "
+            "still have; alerts keep their ids, and what people did since (acknowledgements, silences) is lost"
+        )
+        log.error("the database forgot steps", what=message)
+        self._forgotten = [NewProblem("pipeline", "store", "store_set_back", message)]
+
+    def _expect(self, row: CheckpointRow | None) -> None:
+        """Raises StoreError when the database is not where this process left it: going back to its place follows."""
+        found = (row.epoch, row.number) if row is not None else ("", 0)
+        if found != (self.epoch if self.number else "", self.number):
+            raise StoreError(
+                f"the database stands at step {found[1]}, this process at {self.number}: the database was replaced"
+            )
 
     def _checkpoint(self, watermark_ms: int) -> Checkpoint:
         order_tables, order_state = self.order.save()
@@ -254,7 +287,10 @@ class Pipeline:
             "recent/events": self.recent.save(),
         }
         lasting = {f"order/{name}": table for name, table in self.order.sealed().items()}
-        return Checkpoint(self.number + 1, tables, {"order": order_state, "watermark_ms": watermark_ms}, lasting)
+        state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms}
+        if told := [astuple(told) for told in self.alerting.told if told.end_ms >= watermark_ms - TOLD_MS]:
+            state["told"] = told
+        return Checkpoint(self.number + 1, tables, state, lasting)
 
 
 def _part(tables: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:

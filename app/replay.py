@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries, endpoints_of, open_configured_store
+from app.assembly import checked_queries, endpoints_of
 from app.clock import SetClock, SystemClock
+from app.owned_store import owned_store
 from app.recorded_rest import RecordedRest, serve
 from app.recording import Recording
 from app.runner import Runner
@@ -44,12 +45,13 @@ def replay(
     settings: Settings,
     folder: Path,
     *,
+    command: str = "replay",
     speed: Speed = "max",
     watch: Callable[[Progress], None] = unwatched,
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Replay into the settings' store; `folder` takes the spool. Raises AppError."""
+    """Replay into the settings' store, which `command` owns meanwhile; `folder` takes the spool. Raises AppError."""
     manifest = recording.manifest
     queries = checked_queries(settings)
     clock = SetClock(manifest.started_ms)
@@ -57,7 +59,7 @@ def replay(
         spool = Spool(recording, folder)
         base_url = opened.enter_context(serve(RecordedRest(recording.folder / "rest.jsonl.gz"), clock))
         settings = settings_for(recording, settings, folder, base_url)
-        store: Store = opened.enter_context(open_configured_store(settings, durable=False))
+        store: Store = opened.enter_context(owned_store(settings, command, durable=False))
         # Receivers are real: that one is back takes time of ours, not of the recording.
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)

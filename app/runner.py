@@ -14,7 +14,7 @@ from app.alerting.notifier import Notifier
 from app.assembly import Live, assemble, endpoints_of
 from app.check import CheckReport
 from app.clock import LEAST_HOLD_MS, Clock, SteadyClock
-from app.errors import AppError, ConfigError, StoreError
+from app.errors import AppError, ConfigError, DamageError, OwnershipError, StoreError
 from app.metrics import Metrics, program_version
 from app.outages import Outage, OutageKind, outage_kind
 from app.pipeline import Step
@@ -93,7 +93,8 @@ class Runner:
     def step(self) -> None:
         """One step; after a failure everything goes back to the checkpoint.
 
-        While the store is out, steps are tried at growing intervals. Raises AppError after many defects in a row.
+        While the store is out, steps are tried at growing intervals. Raises AppError after many defects in a row;
+        OwnershipError when another process has taken the store over, DamageError when its content is damaged.
         """
         with self._step_lock:
             started_s = self.tried_s = self.monotonic()
@@ -101,10 +102,14 @@ class Runner:
             now_ms = self._clock.now_ms()
             if self._stopped or not self._is_due(now_ms):
                 return
+            if self._store.fatal is not None:
+                raise self._store.fatal  # also when delivery or retention found it
             try:
                 if self.outage is not None:
                     self.go_back()
                 step = self.live.pipeline.step(now_ms)
+            except (OwnershipError, DamageError):
+                raise  # another attempt would do no better
             except Exception as error:  # noqa: BLE001  # the one boundary: whatever failed, memory no longer agrees with the store
                 self._failed(error, now_ms)
             else:
@@ -236,6 +241,8 @@ class Runner:
         before, figures = self.live, self._query_figures()
         before.settle()
         self.live = self._assemble()
+        if before.pipeline.number > self.live.pipeline.number:
+            self.live.pipeline.tell_forgotten(before.pipeline.number)
         self._earlier.update(figures)
         before.close()
 

@@ -61,6 +61,9 @@ def stream(
     restart_queries: Annotated[
         bool, typer.Option("--restart-queries", help="New and changed queries begin afresh, the others go on.")
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="The machine of the process that owned the store until now is lost.")
+    ] = False,
 ) -> None:
     """Detect on Spark, live: event files that appear in a folder, or a Kafka topic, to alerts and reports.
 
@@ -74,6 +77,7 @@ def stream(
     words = words_of(options)
     words += [f"--kafka-option={entry}" for entry in kafka_option or ()] + [f"--conf={entry}" for entry in conf or ()]
     words += ["--skip-damaged"] * skip_damaged + ["--once"] * once + ["--restart-queries"] * restart_queries
+    words += ["--take-over"] * take_over
     raise typer.Exit(run_spark_job("stream", [*words, "--", *([] if folder is None else [folder])]))
 
 

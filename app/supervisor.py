@@ -12,13 +12,13 @@ import structlog
 import engine
 from app.alerting.notifier import Notifier
 from app.asked import Asked, Reload
-from app.assembly import checked_queries, endpoints_of, open_configured_store
+from app.assembly import checked_queries, endpoints_of
 from app.check import CheckReport
 from app.clock import Clock
 from app.errors import AppError
 from app.logs import configure_logs
 from app.metrics import Metrics
-from app.process_lock import only_process
+from app.owned_store import owned_store
 from app.reload import ReloadOutcome
 from app.runner import Runner
 from app.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, Repeated, StepThread
@@ -183,14 +183,17 @@ class Supervisor:
         return Endpoints(settings.web, self._runner.metrics.registry, self, self.reload)
 
 
-def run(settings: Settings, clock: Clock, asked: Asked, check: Callable[[], CheckReport]) -> bool:
+def run(
+    settings: Settings, clock: Clock, asked: Asked, check: Callable[[], CheckReport], *, take_over: bool = False
+) -> bool:
     """Run until told to stop; `check` reads everything again for a reload. Raises AppError: cannot start, or go on.
 
+    `take_over`: see `owned_store`.
     False when a step still hangs in the database: the interpreter would wait for it at its end.
     """
     queries = checked_queries(settings)
     endpoints = endpoints_of(settings)
-    with only_process(settings.store.directory), open_configured_store(settings) as store:
+    with owned_store(settings, "run", take_over=take_over, on_lost=asked.stop) as store:
         metrics = Metrics()
         notifier = Notifier(store, endpoints, clock, metrics=metrics)
         runner = Runner(settings, queries, store, notifier, clock, metrics=metrics)

@@ -30,14 +30,14 @@ import engine
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.asked import KILLED_BY_SIGNAL
-from app.assembly import checked_queries, endpoints_of, open_configured_store
+from app.assembly import checked_queries, endpoints_of
 from app.clock import Clock, SystemClock
 from app.config import load_settings
 from app.console import inert
 from app.durations import parse_duration_ms
 from app.errors import AppError, StoreError
 from app.logs import configure_logs
-from app.process_lock import only_process
+from app.owned_store import owned_store
 from app.queries import Loaded
 from app.settings import Settings
 from app.store.api import Store
@@ -216,6 +216,8 @@ def run(job: StreamJob, spark: SparkSession, stopped: threading.Event) -> None:
         while not stopped.is_set():
             if query.awaitTermination(_LOOK_S):
                 return
+            if job.store.fatal is not None:
+                raise job.store.fatal
             job.beat(bool(query.status["isDataAvailable"]))
             job.clean()
     except PySparkException as error:
@@ -248,8 +250,7 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
     queries = checked_queries(settings)
     _compile_kernels()
     with ExitStack() as opened, _stopped_by_signals() as stopped:
-        opened.enter_context(only_process(settings.store.directory))
-        store = opened.enter_context(open_configured_store(settings))
+        store = opened.enter_context(owned_store(settings, "stream", take_over=given.take_over))
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)
         # A partition has a state store of its own, and no more of them than buckets have anything to do.
@@ -386,6 +387,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--once", action="store_true", help="End when all that is there now is done.")
     parser.add_argument(
         "--restart-queries", action="store_true", help="New and changed queries begin afresh, the others go on."
+    )
+    parser.add_argument(
+        "--take-over", action="store_true", help="The machine of the process that owned the store until now is lost."
     )
     return parser
 

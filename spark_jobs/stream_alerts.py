@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions, Outcome, Recorder
+from app.errors import StoreError
 from app.store.api import Store
 from app.store.models import CheckpointRow, LateEventRow
 from app.store.status import ProcessStatus, Queues
@@ -153,6 +154,7 @@ class AlertSink:
             before = writer.checkpoint(PIPELINE)
             if before is not None and before.epoch == self._stream_id and before.number >= batch_id:
                 return Written(batch_id, batch, Outcome(), is_repeated=True)
+            self._refuse_gap(before, batch_id)
             outcome = Outcome()
             if batch.watermark_ms is not None:
                 recorder = Recorder(self._alerting, writer, _lookup(batch), now_ms)
@@ -169,6 +171,18 @@ class AlertSink:
         for line in outcome.log:
             log.info("alert", **line.fields())
         return Written(batch_id, batch, outcome, seconds=seconds)
+
+    def _refuse_gap(self, before: CheckpointRow | None, batch_id: int) -> None:
+        """Raises StoreError when the database lacks micro-batches that Spark will not make again."""
+        of_this = before is not None and before.epoch == self._stream_id
+        if before is None or of_this:
+            n_known = 0 if before is None else before.number + 1
+            if n_known < batch_id:
+                raise StoreError(
+                    f"the database knows {n_known} micro-batches of this stream, its checkpoint {batch_id}: the "
+                    "database was restored from a backup, or is another one. Put the newer one back; or start with "
+                    "another --checkpoint: what the source still has is read again"
+                )
 
     def _write_beside(self, writer: Writer, batch: Batch, now_ms: int) -> list[NewProblem]:
         writer.add_statistics(batch.counters)

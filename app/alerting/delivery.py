@@ -236,6 +236,7 @@ class Courier:
         while not self._pause_ms() and (notification := self._due()) is not None:
             if self._stopping():
                 raise StoppedError
+            self._store.check_owner()  # the next owner tells it
             n_done += self._deliver(notification)
         return n_done
 

@@ -49,6 +49,29 @@ class Episode:
         return canonical_key(self.key)
 
 
+@dataclass(frozen=True, slots=True)
+class ToldAlert:
+    """An alert when it was created; the database may have forgotten it since."""
+
+    id: str
+    query: str
+    query_hash: str
+    key_text: str
+    start_ms: int
+    end_ms: int
+
+
+def told_id(told: Iterable[ToldAlert], episode: Episode, query_hash: str, gap_ms: int) -> str | None:
+    """The id under which an episode was told before; None: it was not."""
+    of = episode.query, query_hash, episode.key_text
+    for alert in told:
+        if (alert.query, alert.query_hash, alert.key_text) == of and within_gap(
+            alert.start_ms, alert.end_ms, episode.start_ms, episode.end_ms, gap_ms
+        ):
+            return alert.id
+    return None
+
+
 def alert_key(match: Match, per: Sequence[str]) -> Key:
     """What an alert is about: the partition key and the values that the query's PER names."""
     named = {name for name, _ in match.key}

@@ -10,7 +10,7 @@ import structlog
 
 from app.alerting.delivery import Courier, DeliveryCounts, Down, Endpoint, Post, StoppedError, http_post
 from app.clock import Clock
-from app.errors import StoreError
+from app.errors import OwnershipError, StoreError
 from app.store.api import Store
 
 log = structlog.get_logger(__name__)
@@ -175,6 +175,9 @@ class _Worker:
                 self._courier.deliver_pending()
                 wait_ms = self._courier.wait_ms()
             except StoppedError:
+                return
+            except OwnershipError as error:
+                log.error("another process tells it", receiver=self.endpoint.name, what=str(error))
                 return
             except StoreError as error:
                 self._store_refused(error)

@@ -14,10 +14,12 @@ from app.alerting import certainty, lifecycle
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import (
     Episode,
+    ToldAlert,
     alert_id,
     group,
     onset_ms,
     shown_events,
+    told_id,
 )
 from app.alerting.evidence import ends, evidence_rows
 from app.alerting.kept import Kept, spread_of
@@ -46,6 +48,8 @@ class AlertingOptions:
     max_age_ms: int = 86_400_000
     external_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every alert, see app.alerting.labels."""
+    told: Sequence[ToldAlert] = ()
+    """Alerts that a database that was set back has forgotten: they keep their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Outcome:
     n_changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes of state by (query, state that the alert went to)."""
     log: list[AlertLine] = field(default_factory=list)
+    created: list[ToldAlert] = field(default_factory=list)
 
     def tell(self, alert: AlertRow, what: str) -> None:
         """Something happened to an alert."""
@@ -170,7 +175,8 @@ class Recorder:
 
     def _id(self, episode: Episode) -> str:
         info = self._options.queries[episode.query]
-        return alert_id(episode.query, episode.key_text, episode.start_ms, info.hash)
+        told = told_id(self._options.told, episode, info.hash, info.group_gap_ms) if self._options.told else None
+        return told or alert_id(episode.query, episode.key_text, episode.start_ms, info.hash)
 
     def _join(self, episode: Episode, watermark_ms: int) -> None:
         gap_ms = self._options.queries[episode.query].group_gap_ms
@@ -253,6 +259,8 @@ class Recorder:
         self._show(alert, Kept.of_new(episode), episode)
         self._change(alert, lifecycle.on_new(self._silenced(alert)))
         self.outcome.n_new_alerts += 1
+        now = (alert.id, alert.query, alert.query_hash, alert.key_text, alert.start_ms, alert.end_ms)
+        self.outcome.created.append(ToldAlert(*now))
         return alert
 
     def _extend(self, alert: AlertRow, episode: Episode, others: Sequence[AlertRow]) -> None:

@@ -13,9 +13,10 @@ from sqlalchemy import Engine, Select, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.errors import NotFoundError, StoreError
-from app.store import alert_pages
+from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
+from app.store import alert_pages, owner
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
+from app.store.damage import damage_of, damaged
 from app.store.models import (
     AlertChangeRow,
     AlertRow,
@@ -33,6 +34,7 @@ from app.store.models import (
     StatisticRow,
 )
 from app.store.outbox import SentAgain, first_pending, given_up, is_overtaken
+from app.store.owner import Claimant
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS, REPLAY
 from app.store.writer import Writer
@@ -58,6 +60,10 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writing = engine.execution_options(writes=True)
+        self._token: str | None = None
+        """Of the ownership without which this process writes nothing; None: it makes no steps and needs none."""
+        self.fatal: StoreError | None = None
+        """Why this process can make no more steps: another one owns the store, or what it holds is damaged."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,9 +87,59 @@ class Store:
         """All or nothing; raises StoreError when the database refuses."""
         try:
             with Session(self._writing, expire_on_commit=False) as session, session.begin():
+                self._check_owner(session)
                 yield Writer(session)
         except SQLAlchemyError as error:
-            raise StoreError(f"the store cannot be written: {_first_line(error)}") from error
+            raise self._refused("written", error) from error
+
+    def check_content(self) -> None:
+        """Look at the whole of an SQLite file; raises DamageError, StoreError."""
+        if self._engine.dialect.name != "sqlite":
+            return
+        with self._reading() as session:
+            found = session.connection().exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        if found != "ok":
+            self.fatal = DamageError(damaged(str(found).splitlines()[-1], self._engine.url))
+            raise self.fatal
+
+    # ---------------------------------------------------------- ownership
+
+    def own(self, by: Claimant, *, take_over: bool = False) -> None:
+        """Make this process the one that makes steps: from now on each transaction holds only as long as it is.
+
+        Raises OwnershipError while another one is; `take_over`: see `app.store.owner.claim`.
+        """
+        with self.transaction() as writer:
+            token = owner.claim(writer.session.connection(), by, take_over=take_over)
+        self._token = token
+
+    def renew(self) -> None:
+        """Say that the owner lives; raises OwnershipError when it is another one, StoreError."""
+        with self.transaction() as writer:
+            if self._token is not None:
+                owner.renew(writer.session.connection(), self._token)
+
+    def disown(self) -> None:
+        """Let others own the store; raises StoreError when the database cannot be told."""
+        token, self._token = self._token, None
+        if token is not None:
+            with self.transaction() as writer:
+                owner.release(writer.session.connection(), token)
+
+    def check_owner(self) -> None:
+        """Before something is done outside of the database; raises OwnershipError when another one owns the store."""
+        if self._token is not None:
+            with self._reading() as session:
+                self._check_owner(session)
+
+    def _check_owner(self, session: Session) -> None:
+        if self._token is None:
+            return
+        try:
+            owner.check(session.connection(), self._token)
+        except OwnershipError as error:
+            self.fatal = error
+            raise
 
     @contextmanager
     def _reading(self) -> Iterator[Session]:
@@ -91,7 +147,13 @@ class Store:
             with Session(self._engine, expire_on_commit=False) as session:
                 yield session
         except SQLAlchemyError as error:
-            raise StoreError(f"the store cannot be read: {_first_line(error)}") from error
+            raise self._refused("read", error) from error
+
+    def _refused(self, done: str, error: SQLAlchemyError) -> StoreError:
+        if (found := damage_of(error, self._engine.url)) is not None:
+            self.fatal = DamageError(found)
+            return self.fatal
+        return StoreError(f"the store cannot be {done}: {_first_line(error)}")
 
     # ------------------------------------------------------------- alerts
 
@@ -314,13 +376,23 @@ class Store:
         return {name: n for name, n in rows}  # noqa: C416  # rows are no tuples to the type checker
 
 
-def open_store(url: str, *, durable: bool = True, make: bool = True) -> Store:
+def open_store(
+    url: str, *, durable: bool = True, make: bool = True, by: Claimant | None = None, take_over: bool = False
+) -> Store:
     """Open (and make or migrate) the database at `url`; raises StoreError.
 
     Not `durable`: a power cut may damage an SQLite file (for replays that can be repeated). Not `make`: a file that is
     not there is an error. A new one in its place would be taken for the store by the process that waits for it.
+    `by`: becomes its owner, as `Store.own` says.
     """
-    return Store(open_database(url, durable=durable, make=make))
+    store = Store(open_database(url, durable=durable, make=make, by=by, take_over=take_over))
+    try:
+        if by is not None:
+            store.own(by, take_over=take_over)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def find_alert(session: Session, alert_id: str) -> AlertRow:

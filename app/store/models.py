@@ -304,6 +304,31 @@ class CheckpointRow(Base):
     written_ms: Mapped[int]
     epoch: Mapped[str] = mapped_column(String(16), server_default="")
     """Of the numbers: another start without a past counts from 1 again."""
+    place: Mapped[str] = mapped_column(server_default="")
+    """HOST:FOLDER of the file, as of whoever wrote it; empty: by an earlier version."""
+
+
+class OwnerRow(Base):
+    """The one process that makes the store's steps, or the last one that did."""
+
+    __tablename__ = "owner"
+
+    name: Mapped[str] = mapped_column(String(16), primary_key=True)
+    token: Mapped[str] = mapped_column(String(32))
+    """Known to the owner alone, and another one for each; empty: it has ended."""
+    command: Mapped[str] = mapped_column(String(16))
+    host: Mapped[str] = mapped_column(String(255))
+    pid: Mapped[int]
+    folder: Mapped[str]
+    """Its store.directory."""
+    boot: Mapped[str]
+    namespace: Mapped[str]
+    started: Mapped[str]
+    lock: Mapped[str]
+    """By these the same machine knows whether it is gone: see `app.store.owner.Claimant`."""
+    claimed_ms: Mapped[int]
+    renewed_ms: Mapped[int]
+    """Both by the database's clock."""
 
 
 class StatisticRow(Base):

@@ -15,9 +15,11 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from app.errors import StoreError
+from app.errors import DamageError, StoreError
 from app.private import private_folder
+from app.store.damage import damage_of
 from app.store.models import Base
+from app.store.owner import Claimant, refuse_while_owned, this_process
 from app.store.sqlite_file import guard_file
 
 MIGRATIONS = Path(__file__).with_name("migrations")
@@ -26,10 +28,19 @@ _WRITERS_LOCK = 0x636C7573746572
 """Any number that no other user of the database locks."""
 
 
-def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make: bool = True) -> Engine:
+def open_database(
+    url: str,
+    *,
+    upgrade: bool = True,
+    durable: bool = True,
+    make: bool = True,
+    by: Claimant | None = None,
+    take_over: bool = False,
+) -> Engine:
     """Connect and, with `upgrade`, migrate; raises StoreError that names the database without its password.
 
-    Not `make`: an SQLite file that is not there is an error; only who writes the store makes it.
+    Not `make`: an SQLite file that is not there is an error; only who writes the store makes it. Nothing is migrated
+    under a process that owns the store; `by`, `take_over`: as for `app.store.owner.claim`.
     """
     try:
         parsed = make_url(url)
@@ -42,6 +53,8 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make:
     try:
         if parsed.get_backend_name() == "sqlite" and make:
             _make_folder(parsed)
+        if by is not None:
+            _refuse_several_names(_file_of(parsed))
         engine = create_engine(parsed, pool_pre_ping=True)
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _configure_sqlite if durable else _configure_fast_sqlite)
@@ -52,6 +65,7 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make:
             event.listen(engine, "begin", _begin_alone)
         if upgrade and not _is_current(engine):
             with engine.execution_options(writes=True).begin() as connection:
+                refuse_while_owned(connection, by or this_process(), take_over=take_over)
                 command.upgrade(alembic_config(connection), "head")
         opened, engine = engine, None
         return opened
@@ -62,6 +76,8 @@ def open_database(url: str, *, upgrade: bool = True, durable: bool = True, make:
             f"the store {shown} was written by another version of clustercep ({error}); use that version or a new store"
         ) from None
     except (SQLAlchemyError, OSError) as error:
+        if (found := damage_of(error, parsed)) is not None:
+            raise DamageError(found) from error
         raise StoreError(f"the store {shown} cannot be opened: {_first_line(error)}") from error
     finally:
         if engine is not None:
@@ -94,6 +110,16 @@ def _is_current(engine: Engine) -> bool:
     with engine.connect() as connection:
         found = MigrationContext.configure(connection).get_current_heads()
         return found == tuple(ScriptDirectory.from_config(alembic_config(connection)).get_heads())
+
+
+def _refuse_several_names(path: Path | None) -> None:
+    """SQLite's log lies beside the name by which a file is opened: by two names two processes would not see each
+    other. A symbolic link does no harm, it is followed first."""
+    if path is not None and path.is_file() and (n_names := path.stat().st_nlink) > 1:
+        raise StoreError(
+            f"the database file {path} has {n_names} names (hard links), by which it could be opened twice at once; "
+            f"remove the others ('find -samefile {path}' lists them), or copy the file over itself"
+        )
 
 
 def _make_folder(url: URL) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from app import outages
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries, endpoints_of, open_configured_store
+from app.assembly import checked_queries, endpoints_of
 from app.check import CheckReport
 from app.clock import SetClock, SystemClock
 from app.config import load_settings
 from app.demo import with_demo_parameters
 from app.logs import configure_logs
-from app.process_lock import only_process
+from app.owned_store import owned_store
 from app.recorded_rest import RecordedRest, serve
 from app.recording import Recording
 from app.replay import settings_for
@@ -45,8 +45,7 @@ def main(recording_folder: Path, folder: Path, webhook_url: str, *, disturbed: b
     with ExitStack() as opened:
         base_url = opened.enter_context(serve(RecordedRest(recording.folder / "rest.jsonl.gz"), clock))
         settings = settings_for(recording, _settings(plain, folder / "store", webhook_url), folder / "spool", base_url)
-        opened.enter_context(only_process(settings.store.directory))
-        store = opened.enter_context(open_configured_store(settings, durable=False))
+        store = opened.enter_context(owned_store(settings, "run", durable=False))
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         follow(recording, settings, store, notifier, clock, folder / "spool", disturbed=disturbed)
         print("told" if notifier.drain(60) else "not told", flush=True)

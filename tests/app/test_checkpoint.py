@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -152,11 +153,12 @@ def test_files_that_are_not_its_own_stay(tmp_path: Path) -> None:
 def test_whatever_moment_it_dies_at_the_committed_one_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int]]
 ) -> None:
-    """Each step adds a lasting table or drops one; the oracle is what the last commit held."""
+    """Each step adds a lasting table or drops one; the oracle is what the last commits held."""
     path = tmp_path_factory.mktemp("checkpoints")
     folder = CheckpointFolder(path, "live", durable=False)
     row: CheckpointRow | None = None
     expected, number, lasting = None, 0, dict[str, pa.Table]()
+    committed: list[tuple[CheckpointRow, Checkpoint]] = []
     for outcome, choice in script:
         lasting = {**lasting, f"l{choice}": table(choice, number)} if choice % 3 else dict(list(lasting.items())[1:])
         wanted = of(number + 1, lasting)
@@ -167,9 +169,14 @@ def test_whatever_moment_it_dies_at_the_committed_one_can_be_read(
             written = folder.write(wanted, 0)
             if outcome != "refuse":
                 row, expected, number = written, wanted, number + 1
+                committed.append((written, wanted))
             if outcome == "tidied":
                 folder.tidy(number)
-                assert {file.name for file in path.glob("lasting-*")} == named(lasting)
+                kept = committed[-module.KEPT :]
+                tables = set().union(*(named(checkpoint.lasting) for _, checkpoint in kept))
+                assert {file.name for file in path.glob("lasting-*")} == tables
+                for of_kept, checkpoint in kept:
+                    assert plain(CheckpointFolder(path, "live").read(of_kept)) == plain(checkpoint)
         if outcome in ("kill", "refuse"):
             folder = CheckpointFolder(path, "live", durable=False)
             if row is not None and expected is not None:
@@ -183,7 +190,7 @@ def test_whatever_moment_it_dies_at_the_committed_one_can_be_read(
         assert plain(CheckpointFolder(path, "live").read(row)) == plain(expected)
 
 
-def named(lasting: dict[str, pa.Table]) -> set[str]:
+def named(lasting: Mapping[str, pa.Table]) -> set[str]:
     return {f"lasting-{module._digest(module._stream(t))}.arrow" for t in lasting.values()}
 
 

@@ -64,14 +64,14 @@ class FlakyStore(Store):
 class World:
     """A runner over scripted sources; its clock moves in steps of 10 ms."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, url: str | None = None) -> None:
         monkeypatch.setattr(outages, "FIRST_RETRY_MS", 10)
         monkeypatch.setattr(outages, "MAX_RETRY_MS", 40)
         monkeypatch.setattr("app.runner.assemble", self._assemble)
         self.folder = folder
         self.clock = SetClock(0)
         settings = write_settings(folder / "settings")
-        opened = open_store(placed(folder / "store.db"), durable=False)
+        opened = open_store(url or placed(folder / "store.db"), durable=False)
         self.store = FlakyStore(opened._engine)
         self.runner = Runner(
             settings, checked_queries(settings), self.store, Notifier(self.store, {}, self.clock), self.clock

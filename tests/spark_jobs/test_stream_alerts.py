@@ -1,0 +1,52 @@
+"""The transaction of a micro-batch: one after the other, each once, by the store's owner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from app.errors import OwnershipError, StoreError
+from app.store import open_store
+from app.store.owner import this_process
+from spark_jobs.stream_alerts import AlertSink
+from tests.app.alerting_fixtures import options
+from tests.new_store import placed
+
+NOTHING = pa.table({})
+
+
+def test_micro_batches_follow_each_other(tmp_path: Path) -> None:
+    with open_store(placed(tmp_path / "store.db")) as store:
+        sink = AlertSink(store, options(), "one", lambda: 5)
+        assert [sink.write(NOTHING, number).is_repeated for number in (0, 1, 1, 2, 1)] == [
+            False,
+            False,
+            True,
+            False,
+            True,
+        ]
+        with pytest.raises(
+            StoreError, match=r"knows 3 micro-batches of this stream, its checkpoint 4: the database was"
+        ):
+            sink.write(NOTHING, 4)
+        assert not AlertSink(store, options(), "two", lambda: 5).write(NOTHING, 7).is_repeated
+    with open_store(placed(tmp_path / "other.db")) as store:
+        with pytest.raises(StoreError, match=r"knows 0 micro-batches .*Put the newer one back; or start with another"):
+            AlertSink(store, options(), "one", lambda: 5).write(NOTHING, 3)
+
+
+def test_a_stream_that_lost_the_store_writes_nothing(tmp_path: Path) -> None:
+    url = placed(tmp_path / "store.db")
+    by = this_process("stream", tmp_path, "1:1")
+    with open_store(url, by=by) as store, open_store(url) as second:
+        sink = AlertSink(store, options(), "one", lambda: 5)
+        sink.write(NOTHING, 0)
+        second.own(by)  # holds what the first one held: that one is taken to be gone
+        with pytest.raises(OwnershipError, match="'clustercep stream' with pid"):
+            sink.write(NOTHING, 1)
+        row = second.checkpoint("stream")
+        assert row is not None
+        assert row.number == 0
+        assert isinstance(store.fatal, OwnershipError)
