@@ -1,4 +1,7 @@
-"""The pages' server: `clustercep dashboard` starts `python -m dashboard OPTIONS`, a JSON object of Streamlit's options."""
+"""The pages' server, `python -m dashboard OPTIONS`, started by `clustercep dashboard`.
+
+OPTIONS is a JSON object of Streamlit's options by their names.
+"""
 
 from __future__ import annotations
 
