@@ -101,7 +101,7 @@ def address_of(name: str, served: Site) -> tuple[str, str]:
         "reports": ("reports?part=Stragglers", "Worst attempts"),
         "queries": ("queries", "load-imbalance-task"),
         "query": ("query?name=load-imbalance-task", "PATTERN"),
-        "editor": ("editor?name=queued-data", "Valid. It reads "),
+        "editor": ("editor?name=queued-data", "Rows appear here"),
         "health": ("health?part=Engine", "mapper-straggler-running"),
         "demo": ("demo", "faults found"),
     }
@@ -125,6 +125,8 @@ def test_every_page_is_whole_under_its_policy(visitor: OwnVisitor, served: Site)
         expect(own.page.locator("h1").first).to_be_visible()
         own.still()
         own.reads(told)
+        if spec.name == "editor":
+            expect(own.page.get_by_role("status").filter(has_text="Valid. It reads ")).to_be_visible()
         n_charts = DRAWN.get(spec.name, 0)
         if n_charts:
             charts = own.page.get_by_test_id("stVegaLiteChart").locator("svg, canvas")
