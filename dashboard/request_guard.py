@@ -21,6 +21,9 @@ from app.web import host_of
 HEALTH = "/_stcore/health"
 """Says `ok` and nothing else: load balancers ask for it by whatever name they know."""
 
+UNUSED = ("/_stcore/agent/", "/_stcore/metrics", "/_stcore/upload_file/")
+"""Of Streamlit: a way in for programs, figures about itself, and files from browsers. No page has a use for them."""
+
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _POLICY_VIOLATION = 1008
 """Code of a closed websocket (RFC 6455, 7.4.1)."""
@@ -44,6 +47,7 @@ def content_security_policy(first_page: str) -> str:
         "font-src 'self' data:",  # one stands in Streamlit's style sheet
         "connect-src 'self'",  # the websocket, and whether the server is there
         "frame-ancestors 'self'",
+        "object-src 'none'",
         "base-uri 'none'",
         "form-action 'self'",
     ))  # fmt: skip
@@ -112,7 +116,14 @@ def other_origin(asked: Asked, known: Sequence[str]) -> Refusal | None:
     return Refusal(HTTPStatus.FORBIDDEN, "The dashboard answers its own pages alone; this is a request of another one.")
 
 
-CHECKS: tuple[Callable[[Asked, Sequence[str]], Refusal | None], ...] = (unknown_name, other_origin)
+def unused(asked: Asked, known: Sequence[str]) -> Refusal | None:
+    """What no page needs is not there."""
+    del known
+    is_unused = any(path in f"{asked.path}/" for path in UNUSED)
+    return Refusal(HTTPStatus.NOT_FOUND, "not found") if is_unused else None
+
+
+CHECKS: tuple[Callable[[Asked, Sequence[str]], Refusal | None], ...] = (unknown_name, other_origin, unused)
 """In order; the first refusal counts."""
 
 
@@ -131,23 +142,26 @@ class RequestGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = self.refusal(Asked.of(scope))
+        asked = Asked.of(scope)
+        refusal = self.refusal(asked)
+        send_on = self._with_headers(send, asked.is_encrypted)
         if refusal is None:
-            await self._app(scope, receive, self._with_headers(send))
+            await self._app(scope, receive, send_on)
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         else:
-            await _refuse(refusal, self._with_headers(send))
+            await _refuse(refusal, send_on)
 
     def refusal(self, asked: Asked) -> Refusal | None:
         """Why it is not answered, if it is not."""
         return next((refusal for check in CHECKS if (refusal := check(asked, self._known_hosts))), None)
 
-    def _with_headers(self, send: Send) -> Send:
+    def _with_headers(self, send: Send, is_encrypted: bool) -> Send:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": self._replaced(message.get("headers", ()))}
+                headers = self._replaced(message.get("headers", ()))
+                message = {**message, "headers": [*map(_secured, headers)] if is_encrypted else headers}
             await send(message)
 
         return sent
@@ -165,6 +179,14 @@ class RequestGuard:
             kept = [(name, value) for name, value in kept if name.lower() != b"cache-control"]
             kept.append((b"cache-control", b"no-store"))
         return kept + self._headers
+
+
+def _secured(header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """A cookie that was given over TLS comes back over TLS alone: Streamlit knows nothing of the proxy that ends it."""
+    name, value = header
+    if name.lower() == b"set-cookie" and b"; secure" not in value.lower():
+        return name, value + b"; Secure"
+    return header
 
 
 async def _refuse(refusal: Refusal, send: Send) -> None:

@@ -178,6 +178,25 @@ def test_only_what_never_changes_is_kept(given: str, expected: str) -> None:
     assert [value for name, value in start["headers"] if name.lower() == b"cache-control"] == [expected.encode()]
 
 
+@pytest.mark.parametrize("path", ["agent/interact", "agent", "metrics", "upload_file/a/b"])
+def test_what_no_page_needs_is_not_there(path: str) -> None:
+    server = Server()
+    assert status({"host": OWN}, path=f"/cep/_stcore/{path}", method="POST", server=server) == 404
+    assert server.n_asked == 0
+    assert status({"host": OWN}, path="/metrics", server=server) == 200
+
+
+def test_cookies_that_are_given_over_tls_come_back_over_tls() -> None:
+    given = [(b"Set-Cookie", b"a=1; HttpOnly"), (b"set-cookie", b"b=2; Secure; Path=/")]
+
+    def cookies(scheme: str) -> list[bytes]:
+        start, _ = ask({"host": "ops.example"}, scheme=scheme, server=Server(given))
+        return [value for name, value in start["headers"] if name.lower() == b"set-cookie"]
+
+    assert cookies("https") == [b"a=1; HttpOnly; Secure", b"b=2; Secure; Path=/"]
+    assert cookies("http") == [b"a=1; HttpOnly", b"b=2; Secure; Path=/"]
+
+
 def test_the_policy_names_no_other_server_and_one_unsafe_word() -> None:
     directives = {name: words for name, *words in (part.split() for part in content_security_policy(PAGE).split("; "))}
     assert directives["default-src"] == ["'none'"]
