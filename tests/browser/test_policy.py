@@ -198,9 +198,9 @@ def test_the_handshake_of_the_websocket(served: Site, headers: dict[str, str], e
     place = urlsplit(served.url)
     with socket.create_connection((place.hostname, place.port), 30) as connection:
         connection.sendall("\r\n".join(["GET /_stcore/stream HTTP/1.1", *lines, "", ""]).encode())
-        answer = http.client.HTTPResponse(connection)
-        answer.begin()
-        assert answer.status == expected
+        with closing(http.client.HTTPResponse(connection)) as answer:
+            answer.begin()
+            assert answer.status == expected
 
 
 @pytest.mark.parametrize(
