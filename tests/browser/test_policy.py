@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 
 from dashboard.main import PAGES
 from tests.browser.conftest import OwnVisitor, Site
-from tests.browser.site import Windows
+from tests.browser.site import WAIT_MS, Windows
 
 VIOLATIONS = """window.violations = [];
 document.addEventListener('securitypolicyviolation', event =>
@@ -83,6 +83,7 @@ def other_server() -> Iterator[int]:
 def elsewhere(windows: Windows) -> Iterator[Page]:
     """An empty page in a window of its own, on another port of this machine."""
     with other_server() as port, closing(windows.browser.new_context()) as context:
+        context.set_default_timeout(WAIT_MS)
         page = context.new_page()
         page.goto(f"http://127.0.0.1:{port}/")
         yield page
@@ -173,7 +174,7 @@ def test_a_link_from_another_port_opens_the_page(elsewhere: Page, served: Site) 
     make = "url => document.body.append(Object.assign(document.createElement('a'), {href: url, text: 'x'}))"
     elsewhere.evaluate(make, f"{served.url}alerts")
     elsewhere.get_by_role("link", name="x").click()
-    expect(elsewhere.locator("h1").first).to_have_text("Alerts")
+    expect(elsewhere.locator("h1").first).to_have_text("Alerts", timeout=WAIT_MS)
 
 
 @pytest.mark.parametrize(
