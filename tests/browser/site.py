@@ -33,6 +33,8 @@ _CUT_LEGENDS = """() => [...document.querySelectorAll('[data-testid=stVegaLiteCh
         return box.left < chart.left - 1 || box.right > chart.right + 1;
     }).map(legend => legend.textContent);
 })"""
+_CUT_FIGURES = """() => [...document.querySelectorAll('[data-testid=stMetricValue], [data-testid=stMetricValue] *')]
+    .filter(node => node.scrollWidth > node.clientWidth + 1).map(node => node.textContent)"""
 _MADE_OF_NAMES = """() => [
     ...[...document.querySelectorAll('a[href]')].filter(
         link => link.protocol === 'javascript:' || link.hostname && link.hostname !== location.hostname),
@@ -126,6 +128,7 @@ class Visitor:
         assert page.evaluate(_MADE_OF_NAMES) == [], "names became elements"
         assert page.evaluate(_TOO_WIDE) == 0, "the page is wider than its window"
         assert page.evaluate(_CUT_LEGENDS) == [], "a legend is wider than its chart"
+        assert page.evaluate(_CUT_FIGURES) == [], "a figure is wider than its box"
         assert self.complaints == []
 
     def listeners(self) -> dict[str, Callable[[Any], None]]:
