@@ -104,7 +104,7 @@ sbom: setup ## what clustercep is made of, as CycloneDX, in build/sbom.json: pac
 
 .PHONY: advisories
 advisories: setup ## known advisories about the pinned parts, without a network (ADVISORIES=FOLDER of OSV's or PyPA's)
-	@$(PY) -m deploy.supply advisories $(ADVISORIES)
+	@$(PY) -m deploy.supply advisories "$(ADVISORIES)"
 
 .PHONY: clean
 clean: ## remove the virtual environment and everything built
