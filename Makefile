@@ -98,6 +98,14 @@ lock: ## renew the pinned requirements from requirements/*.in
 	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-header --no-annotate --python-version 3.11 --allow-unsafe \
 	    requirements/$$part.in -o requirements/$$part.txt || exit 1; done
 
+.PHONY: sbom
+sbom: setup ## what clustercep is made of, as CycloneDX, in build/sbom.json: packages and jars with hashes and licences
+	@$(PY) -m deploy.supply sbom build/sbom.json
+
+.PHONY: advisories
+advisories: setup ## known advisories about the pinned parts, without a network (ADVISORIES=FOLDER of OSV's or PyPA's)
+	@$(PY) -m deploy.supply advisories "$(ADVISORIES)"
+
 .PHONY: clean
 clean: ## remove the virtual environment and everything built
 	rm -rf $(VENV) build

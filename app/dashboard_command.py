@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -24,25 +25,23 @@ from app.errors import AppError
 from app.settings import ENV_PREFIX, DashboardSettings, Settings
 from collectors.http_attempt import AttemptLimits, AttemptSession, attempt
 
-PAGES = Path(__file__).parents[1] / "dashboard" / "main.py"
-
 _LOOK = AttemptLimits(total_s=2.0, connect_s=2.0, silence_s=2.0, max_body_bytes=1 << 16)
 
 _WAIT_S = 0.2
 """Between two looks whether the pages answer."""
 
-OPTIONS = {
-    "server.headless": "true",
+OPTIONS: Mapping[str, Any] = {
+    "server.headless": True,
     "server.fileWatcherType": "none",
-    "server.showEmailPrompt": "false",
-    "server.maxUploadSize": "1",
-    "browser.gatherUsageStats": "false",
+    "server.showEmailPrompt": False,
+    "server.maxUploadSize": 1,
+    "browser.gatherUsageStats": False,
     "client.toolbarMode": "viewer",
     "client.showErrorDetails": "type",
     "client.showErrorLinks": "false",
-    "runner.magicEnabled": "false",
+    "runner.magicEnabled": False,
     "logger.level": "warning",
-    "theme.headingFontSizes": '["1.65rem", "1.3rem", "1.15rem", "1rem"]',
+    "theme.headingFontSizes": ["1.65rem", "1.3rem", "1.15rem", "1rem"],
     "theme.light.primaryColor": "#1f5f99",
     "theme.light.linkColor": "#1f5f99",
     "theme.dark.primaryColor": "#6fb1ea",
@@ -100,12 +99,11 @@ def command(settings: Settings, place: Place) -> list[str]:
     options = {
         **OPTIONS,
         "server.address": place.address,
-        "server.port": str(place.port),
+        "server.port": place.port,
         "server.baseUrlPath": place.base_path,
+        "server.allowedHosts": hosts(settings, place),
     }
-    words = [f"--{name}={value}" for name, value in options.items()]
-    words += [f"--server.allowedHosts={host}" for host in hosts(settings, place)]
-    return [sys.executable, "-m", "dashboard", "run", str(PAGES), *words]
+    return [sys.executable, "-m", "dashboard", json.dumps(options)]
 
 
 def environment(settings: Settings, config: Path | None, store_folder: Path | None) -> dict[str, str]:

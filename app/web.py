@@ -36,6 +36,15 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 RELOAD = "/-/reload"
 HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[^\s:\[\]@/]+))(?::[0-9]*)?")
 MAX_UNWANTED_READS = 64
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Of every answer, refusals and errors too: nobody's page has a use for them."""
 
 
 class Health(Protocol):
@@ -300,9 +309,7 @@ class _Handler(BaseHTTPRequestHandler):
             f"Content-Type: {answer.kind}",
             f"Content-Length: {len(answer.body)}",
             "Connection: close",
-            "Cache-Control: no-store",
-            "X-Content-Type-Options: nosniff",
-            "Cross-Origin-Resource-Policy: same-origin",
+            *(f"{name}: {value}" for name, value in HEADERS.items()),
             *([f"Allow: {answer.allow}"] if answer.allow else []),
         ]
         body = b"" if self.command == "HEAD" else answer.body

@@ -1,21 +1,55 @@
-"""Streamlit's command line for the pages: `clustercep dashboard` starts `python -m dashboard run dashboard/main.py`."""
+"""The pages' server, `python -m dashboard OPTIONS`, started by `clustercep dashboard`.
+
+OPTIONS is a JSON object of Streamlit's options by their names.
+"""
 
 from __future__ import annotations
 
-from streamlit import net_util
-from streamlit.web import cli
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from starlette.types import Receive, Scope, Send
+from streamlit import file_util, net_util
+from streamlit.starlette import App
+
+from dashboard.request_guard import RequestGuard
+
+SCRIPT = Path(__file__).with_name("main.py")
 
 
-def main() -> None:
-    """Run it without its way to the internet."""
+class Dashboard(App):
+    """Streamlit's pages behind our guard: around all of it, so that answers to its own errors have our headers too."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        super().__init__(SCRIPT)
+        first_page = (Path(file_util.get_static_dir()) / "index.html").read_text(encoding="utf-8")
+        self._guard = RequestGuard(super().__call__, first_page, options["server.allowedHosts"])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection."""
+        await self._guard(scope, receive, send)
+
+
+def main(options: dict[str, Any]) -> None:
+    """Serve until SIGINT or SIGTERM; raises SystemExit, with 0 after a signal."""
     # To judge a request of a foreign origin, Streamlit would ask a server outside for this machine's address.
     net_util.get_external_ip = _unknown
-    cli.main(prog_name="streamlit")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)  # the server ends its work, then raises the signal anew
+    Dashboard(options).run(config=options)
 
 
 def _unknown() -> None:
     return None
 
 
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
 if __name__ == "__main__":
-    main()
+    main(json.loads(sys.argv[1]))

@@ -1,6 +1,6 @@
-"""`streamlit run dashboard/main.py`: navigation, sidebar, login, and the one place that reports what a page cannot do.
+"""The script of every page: navigation, sidebar, login, and the one place that reports what a page cannot do.
 
-Started by `clustercep dashboard`, which gives the options of the server. Each page is `dashboard.views.NAME.page`.
+Run by Streamlit, which `python -m dashboard` serves. Each page is `dashboard.views.NAME.page`.
 """
 
 from __future__ import annotations

@@ -48,14 +48,15 @@ def open_database(
         raise StoreError(
             "store.url: not a database URL; expected e.g. sqlite:////var/lib/clustercep/store.db"
         ) from None
-    shown = parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
+    hidden = parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
+    shown = hidden.replace("%2A%2A%2A", "***")
     engine: Engine | None = None
     try:
         if parsed.get_backend_name() == "sqlite" and make:
             _make_folder(parsed)
         if by is not None:
             _refuse_several_names(_file_of(parsed))
-        engine = create_engine(parsed, pool_pre_ping=True)
+        engine = _engine(parsed, shown)
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _configure_sqlite if durable else _configure_fast_sqlite)
             event.listen(engine, "begin", _begin_immediate)
@@ -103,6 +104,15 @@ def differences(engine: Engine) -> list[object]:
         return list(
             compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), Base.metadata)
         )
+
+
+def _engine(url: URL, shown: str) -> Engine:
+    try:
+        return create_engine(url, pool_pre_ping=True)
+    except (ValueError, TypeError):  # its text repeats the value
+        raise StoreError(
+            f"store.url: {shown}: a value after the ? is not of the kind that its option takes, as in timeout=30"
+        ) from None
 
 
 def _is_current(engine: Engine) -> bool:

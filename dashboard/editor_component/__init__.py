@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
 _FOLDER = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "clustercep_query_editor",
-    html=(_FOLDER / "editor.html").read_text(encoding="utf-8"),
-    css=(_FOLDER / "editor.css").read_text(encoding="utf-8"),
-    js=(_FOLDER / "editor.js").read_text(encoding="utf-8"),
-)
+_SCRIPT = _FOLDER / "script/editor.js"
+_PACKAGE, _NAME = "clustercep", "query_editor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,8 @@ def query_editor(
         "types": list(types),
         "max_chars": max_chars,
     }
-    state = _mount(
+    _serve_script()
+    state = _component()(
         key=key,
         data=data,
         default={"text": start},
@@ -86,6 +85,24 @@ def query_editor(
 
 def _nothing() -> None:
     """Streamlit wants a callback for every value that a component has."""
+
+
+def _serve_script() -> None:
+    """Give the script an address: a text would be loaded from a `blob:`, from which our pages may run nothing."""
+    manager = get_bidi_component_manager()
+    if manager.get_component_asset_root(f"{_PACKAGE}.{_NAME}") is None:
+        component = ComponentConfig(_NAME, _SCRIPT.parent.name)
+        manager.register_from_manifest(ComponentManifest(_PACKAGE, "1", [component]), _FOLDER)
+
+
+@cache
+def _component() -> Any:
+    return st.components.v2.component(
+        f"{_PACKAGE}.{_NAME}",
+        html=(_FOLDER / "editor.html").read_text(encoding="utf-8"),
+        css=(_FOLDER / "editor.css").read_text(encoding="utf-8"),
+        js=_SCRIPT.name,
+    )
 
 
 __all__ = ["ShownProblem", "Typed", "query_editor", "typed_text"]

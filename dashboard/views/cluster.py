@@ -76,17 +76,17 @@ def _nothing(reason: str) -> None:
 def _choices(names: MetricNames) -> tuple[str, Aggregation, HostOrder, str]:
     options = list(names.units)
     first = next((options.index(name) for name in PREFERRED if name in names.units), 0)
-    by_metric, by_host, by_aggregation, by_order = st.columns([3, 3, 2, 3])
-    metric = by_metric.selectbox(
-        "Metric", options, index=first, format_func=lambda name: inert(name, 60), key="metric", bind="query-params"
-    )
-    hosts_with = by_host.text_input("Host contains", key="hosts", bind="query-params", max_chars=100)
-    aggregation = by_aggregation.segmented_control(
-        "Cells show the", AGGREGATIONS, default="mean", required=True, key="show", bind="query-params"
-    )
-    order = by_order.segmented_control(
-        "Order of hosts", ORDERS, default="name", required=True, key="order", bind="query-params"
-    )
+    with st.container(horizontal=True, gap="medium"):
+        metric = st.selectbox(
+            "Metric", options, index=first, format_func=lambda name: inert(name, 60), key="metric", bind="query-params"
+        )
+        hosts_with = st.text_input("Host contains", key="hosts", bind="query-params", max_chars=100)
+        aggregation = st.segmented_control(
+            "Cells show the", AGGREGATIONS, default="mean", required=True, key="show", bind="query-params"
+        )
+        order = st.segmented_control(
+            "Order of hosts", ORDERS, default="name", required=True, key="order", bind="query-params"
+        )
     return metric or options[first], aggregation or "mean", order or "name", hosts_with or ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import streamlit as st
 
@@ -40,7 +40,7 @@ _ICONS = {Level.ERROR: ":material/error:", Level.WARNING: ":material/warning:", 
 
 def page() -> None:
     """All of it, again every ten seconds."""
-    title, refresh = st.columns([4, 1], vertical_alignment="bottom")
+    title, refresh = st.columns([3, 2], vertical_alignment="bottom")
     title.title("Health")
     refreshes = refresh.toggle(f"Refresh every {REFRESH_S} s", value=True, key="health-refresh")
     st.fragment(_body, run_every=REFRESH_S if refreshes else None)()
@@ -130,10 +130,7 @@ def _process(seen: Observed) -> None:
         ("Memory", size(status.get("memory_bytes")), "Of the process."),
     ]
     known = [figure for figure in figures if figure[1] != UNKNOWN]
-    # Durations are long: one that is cut off is worth nothing.
-    widths = [3 if " " in value else 2 for _, value, _ in known]
-    for column, (label, value, help_text) in zip(st.columns(widths), known, strict=True):
-        column.metric(label, value, help=help_text, border=True)
+    _figures(known)
     state = "alive" if seen.watch.is_alive else "a recording" if seen.watch.is_replay else "no step lately"
     started = f"process {status.get('pid', '—')} started {shown(started_ms)}" if started_ms is not None else ""
     loaded_ms = status.get("loaded_ms")
@@ -241,9 +238,17 @@ def _engine(seen: Observed, _: Storage) -> None:
         ("outbox", "Outbox", "Notifications that wait to be delivered."),
     )
     st.subheader("Queues")
-    for column, (name, label, help_text) in zip(st.columns(len(labels)), labels, strict=True):
-        value = queues.get(name)
-        column.metric(label, _number(value if isinstance(value, int) else None), help=help_text, border=True)
+    values = [(queues.get(name), label, help_text) for name, label, help_text in labels]
+    _figures(
+        [(label, _number(value if isinstance(value, int) else None), help_text) for value, label, help_text in values]
+    )
+
+
+def _figures(figures: Iterable[tuple[str, str, str]]) -> None:
+    """Label, value, explanation: in as many rows as the window's width asks for, as a cut value is worth nothing."""
+    with st.container(horizontal=True):
+        for label, value, help_text in figures:
+            st.metric(label, value, help=help_text, border=True, width="content")
 
 
 def _notifications(seen: Observed, _: Storage) -> None:
@@ -331,8 +336,7 @@ def _storage(seen: Observed, kept: Storage) -> None:
         ("Events cover", length, "From the first kept event to the last one."),
         ("Free disk", free, "Where store.directory is."),
     ]
-    for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
-        column.metric(label, value, help=help_text, border=True)
+    _figures(shown_figures)
     for left_out in kept.left_out:
         st.warning(f"A file of the event log is left out: {md(left_out, 500)}", icon=":material/warning:")
     if kept.events_problem is not None:

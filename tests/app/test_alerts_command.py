@@ -45,6 +45,17 @@ def test_a_store_that_is_not_there_is_not_made(config: Path, tmp_path: Path) -> 
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize("port", ["99x", "99999"])
+def test_a_bad_port_of_the_database_is_one_line_without_its_password(tmp_path: Path, port: str) -> None:
+    url = f"postgresql+psycopg://127.0.0.1:{port}/db?password=hunter2"
+    (tmp_path / "config.yaml").write_text(f"store: {{directory: data, url: '{url}'}}\n")
+    result = invoke("alerts", "list", "--config", tmp_path / "config.yaml")
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)  # told, not raised
+    assert "store" in result.output
+    assert "hunter2" not in result.output
+
+
 def test_filters(config: Path) -> None:
     assert jobs(config) == ["job_9_1", "job_9_2"]
     assert jobs(config, "--job", "job_9_2") == ["job_9_2"]

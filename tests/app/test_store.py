@@ -76,7 +76,9 @@ def test_a_store_of_a_later_version_is_refused(empty_url: str) -> None:
         open_store(empty_url)
 
 
-@pytest.mark.parametrize("url", ["nonsense", "oracle+nodriver://h/db", "postgresql+psycopg://u:p@h:99x/db"])
+@pytest.mark.parametrize(
+    "url", ["nonsense", "oracle+nodriver://h/db", "postgresql+psycopg://u:p@h:99x/db", "sqlite:///x?timeout=soon"]
+)
 def test_bad_urls_are_explained(url: str) -> None:
     with pytest.raises(StoreError, match=r"store\.url"):
         open_store(url)
@@ -88,6 +90,9 @@ def test_bad_urls_are_explained(url: str) -> None:
         "postgresql+nodriver://user:hunter2@127.0.0.1/db",
         "postgresql+nodriver://127.0.0.1/db?user=ann&password=hunter2&password=hunter22",
         "postgresql+psycopg://127.0.0.1:1/db?sslpassword=hunter2",
+        "postgresql+psycopg://127.0.0.1:99999/db?password=hunter2",
+        "postgresql+psycopg://127.0.0.1/db?port=99x&password=hunter2",
+        "sqlite:///127.0.0.1?timeout=hunter2",
     ],
 )
 def test_password_is_not_shown(url: str) -> None:

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.errors import AppError
 from app.settings import Web
-from app.web import Endpoints, Limits, host_of
+from app.web import HEADERS, Endpoints, Limits, host_of
 
 TIMEOUT_S = 20.0
 
@@ -209,7 +209,32 @@ def test_answers_name_neither_program_nor_version(here: Site) -> None:
     for reply in (here.ask("GET", "/-/ready"), here.send(b"nonsense\r\n\r\n"), here.ask("GET", "/", host="evil")):
         assert "server" not in reply.headers
         assert b"ython" not in reply.raw
-        assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_every_answer_has_the_headers_errors_too(here: Site) -> None:
+    def break_down() -> None:
+        raise RuntimeError
+
+    asked: dict[int, Callable[[], Reply]] = {
+        200: lambda: here.ask("GET", "/metrics"),
+        400: lambda: here.send(b"nonsense\r\n\r\n"),
+        403: lambda: here.ask("GET", "/", host="evil"),
+        404: lambda: here.ask("GET", "/"),
+        405: lambda: here.ask("DELETE", "/-/ready"),
+        411: lambda: here.ask("POST", "/-/reload", "Transfer-Encoding: chunked", body=b"0\r\n\r\n"),
+        431: lambda: here.ask("GET", "/" + "x" * 20_000),
+        500: lambda: here.ask("POST", "/-/reload"),
+        503: lambda: here.ask("GET", "/-/ready"),
+    }
+    here.process.during = break_down
+    here.process.readiness = (False, "no step yet")
+    for status, ask in asked.items():
+        reply = ask()
+        assert reply.status == status
+        assert {name: reply.headers.get(name.lower()) for name in HEADERS} == HEADERS
+    assert HEADERS["X-Frame-Options"] == "DENY"
+    assert HEADERS["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+    assert HEADERS["Cache-Control"] == "no-store"
 
 
 # ------------------------------------------------------------------- who may ask

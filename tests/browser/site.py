@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, TimeoutError, expect
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response, TimeoutError, expect
 
 from app.dashboard_command import free_port
 
@@ -33,6 +33,8 @@ _CUT_LEGENDS = """() => [...document.querySelectorAll('[data-testid=stVegaLiteCh
         return box.left < chart.left - 1 || box.right > chart.right + 1;
     }).map(legend => legend.textContent);
 })"""
+_CUT_FIGURES = """() => [...document.querySelectorAll('[data-testid=stMetricValue], [data-testid=stMetricValue] *')]
+    .filter(node => node.scrollWidth > node.clientWidth + 1).map(node => node.textContent)"""
 _MADE_OF_NAMES = """() => [
     ...[...document.querySelectorAll('a[href]')].filter(
         link => link.protocol === 'javascript:' || link.hostname && link.hostname !== location.hostname),
@@ -126,6 +128,7 @@ class Visitor:
         assert page.evaluate(_MADE_OF_NAMES) == [], "names became elements"
         assert page.evaluate(_TOO_WIDE) == 0, "the page is wider than its window"
         assert page.evaluate(_CUT_LEGENDS) == [], "a legend is wider than its chart"
+        assert page.evaluate(_CUT_FIGURES) == [], "a figure is wider than its box"
         assert self.complaints == []
 
     def listeners(self) -> dict[str, Callable[[Any], None]]:
@@ -135,6 +138,7 @@ class Visitor:
             "pageerror": lambda error: self.complaints.append(f"error: {error}"),
             "dialog": self.note_dialog,
             "request": self.note_request,
+            "response": self.note_response,
             "websocket": lambda socket: self.note_url(socket.url),
         }
 
@@ -146,6 +150,15 @@ class Visitor:
     def note_request(self, request: Request) -> None:
         """Whatever goes to another server is a complaint."""
         self.note_url(request.url)
+
+    def note_response(self, response: Response) -> None:
+        """Whatever this server answers has its policy: all but what the page itself made."""
+        if urlsplit(response.url).scheme not in ("data", "blob"):
+            given = response.headers
+            if "frame-ancestors 'self'" not in given.get("content-security-policy", ""):
+                self.complaints.append(f"no policy: {response.url}")
+            if given.get("x-frame-options") != "SAMEORIGIN":
+                self.complaints.append(f"may be framed: {response.url}")
 
     def note_url(self, url: str) -> None:
         """As `note_request`."""
@@ -165,7 +178,7 @@ class Windows:
     """
 
     def __init__(self, browser: Browser) -> None:
-        self._browser = browser
+        self.browser = browser
         self._free: dict[tuple[str, int, int], list[Page]] = {}
 
     @contextmanager
@@ -191,6 +204,6 @@ class Windows:
         free.append(page)
 
     def _page(self, timezone: str, width: int, height: int) -> Page:
-        context = self._browser.new_context(timezone_id=timezone, viewport={"width": width, "height": height})
+        context = self.browser.new_context(timezone_id=timezone, viewport={"width": width, "height": height})
         context.set_default_timeout(WAIT_MS)
         return context.new_page()

@@ -154,6 +154,10 @@ def test_health_in_all_its_parts(visitor: OwnVisitor, served: Site) -> None:
         page = own.open(f"health?part={part}", "Health")
         expect(page.get_by_role("radio", name=part)).to_be_checked()
         own.reads(fact)
+        own.at_ease()
+    own.resize(800, 900)
+    own.at_ease()
+    own.open("health?part=Storage", "Health")
 
 
 # --------------------------------------------------------------------- hostile

@@ -48,7 +48,8 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def mount(page: Page, text: str = "", **data: Any) -> None:
-    html, css, js = ((FOLDER / f"editor.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    names = ("editor.html", "editor.css", "script/editor.js")
+    html, css, js = ((FOLDER / name).read_text(encoding="utf-8") for name in names)
     module = f"data:text/javascript;base64,{base64.b64encode(js.encode()).decode()}"
     given = {
         "checked": text, "problem": None, "verdict": "Valid.", "types": ["MapEnd"], "max_chars": 65_536,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -44,7 +44,7 @@ def test_every_page_has_a_module_and_its_own_path() -> None:
 
 def test_a_defective_page_leaves_the_others_alone(empty: Raised) -> None:
     test = AppTest.from_string(
-        "from dashboard import main\nfrom app.errors import AppError\nfrom unittest.mock import patch\n"
+        "from dashboard import main\nfrom app.errors import AppError\nfrom unittest.mock import MagicMock, patch\n"
         "class Broken:\n    def page(self): raise AppError('the disk <b>burns</b>; put it out')\n"
         "with patch.object(main.importlib, 'import_module', lambda name: Broken()):\n    main.show('alerts')\n"
     )
@@ -308,13 +308,14 @@ def test_an_unknown_alert_is_an_error_of_its_own(empty: Raised) -> None:
 
 def test_no_server_outside_is_asked_for_this_machines_address(monkeypatch: pytest.MonkeyPatch) -> None:
     from streamlit import net_util
-    from streamlit.web import cli, server
+    from streamlit.web import server
 
     from dashboard import __main__ as command
 
     asked: list[str] = []
     monkeypatch.setattr(net_util, "get_external_ip", lambda: asked.append("outside"))
-    monkeypatch.setattr(cli, "main", lambda prog_name: None)
-    command.main()
+    monkeypatch.setattr(command, "Dashboard", MagicMock())
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    command.main({})
     assert not server.server_util.is_url_from_allowed_origins("http://evil.example")
     assert asked == []

@@ -1,0 +1,1 @@
+"""What clustercep is made of: a bill of materials (CycloneDX), and its parts against known advisories."""
