@@ -16,7 +16,9 @@ from pathlib import Path
 
 from tests.torture.campaign import Campaign, Given
 
-CAMPAIGNS: dict[str, str] = {}
+CAMPAIGNS: dict[str, str] = {
+    "spark": "jobs on Spark killed at any moment lose and double nothing; what is damaged is named",
+}
 """By name: what it must show."""
 
 FOLDER = Path(__file__).parents[2] / "build" / "torture"
