@@ -73,11 +73,10 @@ def run(given: Given) -> Verdict:
     stream(tally, spark, given.folder / "stream", until_s)
     damage_all(tally, spark, given.folder, store, until_s + given.minutes * 60 / 3)
     kills = ", ".join(f"{name} {n}" for name, n in sorted(tally.killed.items()))
+    found = f"{len(tally.failures)} failures" if tally.failures else "0 lost, 0 doubled, no process stayed"
     return Verdict(
-        f"{tally.killed.total()} kills ({kills}), {tally.whole} ended before theirs; 0 lost, 0 doubled; "
-        f"{tally.named} of {tally.damaged} damaged files named, the others did no harm"
-        if not tally.failures
-        else f"{tally.killed.total()} kills ({kills}), {len(tally.failures)} failures",
+        f"{tally.killed.total()} kills ({kills}), {tally.whole} lives ended before theirs: {found}; of {tally.damaged} "
+        f"damaged files {tally.named} were named, the others did no harm",
         tuple(tally.failures),
     )
 
@@ -285,7 +284,8 @@ def told_or_harmless(tally: Tally, life: Life, target: Path, kind: str, is_right
     if life.code == 0:
         tally.expect(is_right(), f"{target} {kind}: no error, and another result")
         return
-    is_named = target.name in said or target.parent.name in said
+    # A checkpoint is restored as a whole: its folder is enough.
+    is_named = f"{target.parent.name}/{target.name}" in said or ("checkpoint" in target.parts and "/checkpoint" in said)
     tally.named += is_named
     tally.expect(is_named, f"{target} {kind}: the message does not name it: {said[-400:]}")
     tally.expect("Traceback" not in said, f"{target} {kind}: a traceback: {said[-400:]}")

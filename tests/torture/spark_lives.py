@@ -45,9 +45,9 @@ class Spark:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def whole(self, words: Sequence[str]) -> Life:
-        """A life to its end. Its time is that of its kind."""
+        """A life to its end. Its time is that of its kind, if it is shorter than others."""
         (life,) = self.at_once([words])
-        self.seconds[words[0]] = life.seconds
+        self.seconds[words[0]] = min(life.seconds, self.seconds.get(words[0], WITHIN_S))
         return life
 
     def at_once(self, several: Sequence[Sequence[str]]) -> list[Life]:
@@ -61,9 +61,11 @@ class Spark:
         return lives
 
     def killed(self, words: Sequence[str]) -> Life:
-        """A life in which one process is killed with -9, at any moment of what a whole one takes."""
+        """A life in which one process is killed with -9, at any moment of what a whole one takes; a worker soon after
+        it has started, for it does not live long."""
         victim = self.drawn.choice(VICTIMS)
-        after_s = self.drawn.uniform(0.1, 1.0) * self.seconds[words[0]]
+        after_s = self.drawn.uniform(0.05, 0.9) * self.seconds[words[0]] if victim != "worker" else 0.0
+        delay_s = self.drawn.uniform(0.0, 0.5) if victim == "worker" else 0.0
         started_s = time.monotonic()
         with start(words) as process:
             pids: list[int] = []
@@ -71,7 +73,8 @@ class Spark:
             while process.poll() is None:
                 pids = descendants(process.pid)
                 if time.monotonic() - started_s >= after_s and (found := chosen(victim, pids)) is not None:
-                    os.kill(found, signal.SIGKILL)
+                    time.sleep(delay_s)
+                    signal_all([found], signal.SIGKILL)
                     done = victim
                     break
                 time.sleep(0.02)
