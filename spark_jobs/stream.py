@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import re
 import signal
 import sys
 import threading
@@ -57,6 +56,7 @@ from spark_jobs.stream_checkpoint import (
     read_meaning,
     write_meaning,
 )
+from spark_jobs.stream_errors import reason_of
 from spark_jobs.stream_groups import StreamPlan, meaning
 from spark_jobs.stream_idle import IdleClock
 from spark_jobs.stream_kafka import KafkaInput, check_config, check_options
@@ -73,7 +73,6 @@ HEARTBEATS = "heartbeats"
 RETENTION_INTERVAL_MS = 3_600_000
 
 _LOOK_S = 1
-_UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+?)\.?\s")
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -124,7 +123,7 @@ class StreamJob:
         try:
             rows = self.rows(spark, plan)
         except PySparkException as error:
-            raise SparkJobError(_cannot_start(self.options.source, error)) from error
+            raise SparkJobError(_cannot_start(self.options, error)) from error
         alerting = AlertingOptions(
             queries=self.queries.infos,
             receivers=self.settings.alerting.receivers,
@@ -145,7 +144,7 @@ class StreamJob:
         try:
             return writer.start()
         except PySparkException as error:
-            raise SparkJobError(_cannot_start(self.options.source, error)) from error
+            raise SparkJobError(_cannot_start(self.options, error)) from error
 
     def rows(self, spark: SparkSession, plan: StreamPlan) -> DataFrame:
         """What the buckets tell, as a stream."""
@@ -221,9 +220,8 @@ def run(job: StreamJob, spark: SparkSession, stopped: threading.Event) -> None:
             job.beat(bool(query.status["isDataAvailable"]))
             job.clean()
     except PySparkException as error:
-        raise SparkJobError(
-            f"the stream failed: {_reason(error)}; it goes on from its checkpoint when started"
-        ) from error
+        reason = reason_of(error, job.options.checkpoint)
+        raise SparkJobError(f"the stream failed: {reason}; it goes on from its checkpoint when started") from error
     except Py4JError as error:
         raise SparkJobError(
             "Spark's own process has ended; the stream goes on from its checkpoint when started"
@@ -298,22 +296,11 @@ def _stopped_by_signals() -> Iterator[_Stopped]:
             signal.signal(number, handler)
 
 
-def _cannot_start(source: FolderInput | KafkaInput, error: PySparkException) -> str:
+def _cannot_start(options: StreamOptions, error: PySparkException) -> str:
+    source = options.source
     if isinstance(source, FolderInput) and error.getCondition() == "PATH_NOT_FOUND":
         return f"{source.url}: no such folder; expected one in which event files appear: make it, or name another"
-    return f"the stream cannot be started: {_reason(error)}"
-
-
-def _reason(error: PySparkException) -> str:
-    """The first lines of Spark's message, which goes on with plans and traces."""
-    if (unread := _UNREAD.search(str(error))) is not None:
-        return (
-            f"{unread[2]} cannot be read ({unread[1]}): put a whole file in its place, or leave such files out with "
-            "--skip-damaged"
-        )
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error:" in line and not line.startswith(("\t", " "))]
-    return (told or lines or ["no reason given"])[0]
+    return f"the stream cannot be started: {reason_of(error, options.checkpoint)}"
 
 
 def _options(given: argparse.Namespace, kafka_config: Path | None) -> StreamOptions:

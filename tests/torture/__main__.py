@@ -23,6 +23,7 @@ CAMPAIGNS: dict[str, str] = {
     "damage": "each stored file corrupted, cut off, removed, replaced by an older one: no wrong or doubled alert",
     "postgresql": "stopped, restarted, cut, full, failed over, restored: as SQLite, and no two keys for one alert",
     "two": "every pairing of run, replay, demo and stream on one database: one owner, the other refused",
+    "spark": "jobs on Spark killed at any moment lose and double nothing; what is damaged is named",
 }
 """By name: what it must show."""
 

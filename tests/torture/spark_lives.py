@@ -1,0 +1,132 @@
+"""Commands whose jobs on Spark are killed: driver, JVM or Python worker, at a moment that is drawn."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.minicluster.guard import descendants, signal_all
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = (
+    '{"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", '
+    '"spark.sql.shuffle.partitions": "1"}'
+)
+WITHIN_S = 240.0
+"""No command takes longer; and no process stays longer than that after the one above it was killed."""
+VICTIMS = ("driver", "jvm", "worker")
+
+
+@dataclass(frozen=True)
+class Life:
+    """How one command went."""
+
+    code: int
+    told: str
+    seconds: float
+    killed: str | None
+    """Which of VICTIMS; None when it had ended before."""
+    stayed: tuple[str, ...]
+    """Processes that were still there long after."""
+
+
+@dataclass
+class Spark:
+    """Starts commands, and keeps how long each kind takes when nobody kills it."""
+
+    drawn: random.Random
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def whole(self, words: Sequence[str]) -> Life:
+        """A life to its end. Its time is that of its kind, if it is shorter than others."""
+        (life,) = self.at_once([words])
+        self.seconds[words[0]] = min(life.seconds, self.seconds.get(words[0], WITHIN_S))
+        return life
+
+    def at_once(self, several: Sequence[Sequence[str]]) -> list[Life]:
+        """Several lives side by side, each to its end."""
+        started_s = time.monotonic()
+        running = [start(words) for words in several]
+        lives = []
+        for process in running:
+            _, told = process.communicate(timeout=WITHIN_S)
+            lives.append(Life(process.returncode, told, time.monotonic() - started_s, None, ()))
+        return lives
+
+    def killed(self, words: Sequence[str]) -> Life:
+        """A life in which one process is killed with -9, at any moment of what a whole one takes; a worker soon after
+        it has started, for it does not live long."""
+        victim = self.drawn.choice(VICTIMS)
+        after_s = self.drawn.uniform(0.05, 0.9) * self.seconds[words[0]] if victim != "worker" else 0.0
+        delay_s = self.drawn.uniform(0.0, 0.5) if victim == "worker" else 0.0
+        started_s = time.monotonic()
+        with start(words) as process:
+            pids: list[int] = []
+            done = None
+            while process.poll() is None:
+                pids = descendants(process.pid)
+                if time.monotonic() - started_s >= after_s and (found := chosen(victim, pids)) is not None:
+                    time.sleep(delay_s)
+                    signal_all([found], signal.SIGKILL)
+                    done = victim
+                    break
+                time.sleep(0.02)
+            try:
+                _, told = process.communicate(timeout=WITHIN_S)
+            except subprocess.TimeoutExpired:
+                signal_all([*descendants(process.pid), *pids, process.pid], signal.SIGKILL)
+                _, told = process.communicate()
+                told += f"\nnot over {WITHIN_S:.0f} s after the {victim} was killed"
+            stayed = long_lived(pids)
+        return Life(process.returncode, told, time.monotonic() - started_s, done, stayed)
+
+
+def start(words: Sequence[str]) -> subprocess.Popen[str]:
+    """The command, in a process; what it says on standard error is kept."""
+    environment = os.environ | {"CLUSTERCEP__SPARK__CONF": SMALL, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *words],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def chosen(victim: str, pids: Sequence[int]) -> int | None:
+    """The process to kill among those below a command; None while it has not started."""
+    programs = {pid: command_line(pid) for pid in pids}
+    if victim == "driver":
+        return next((pid for pid, line in programs.items() if "spark_jobs." in line), None)
+    if victim == "jvm":
+        return next((pid for pid, line in programs.items() if "SparkSubmit" in line and "java" in line), None)
+    workers = [pid for pid, line in programs.items() if "pyspark.daemon" in line or "pyspark/daemon" in line]
+    return workers[-1] if workers else None
+
+
+def command_line(pid: int) -> str:
+    """Of a process; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def long_lived(pids: Sequence[int]) -> tuple[str, ...]:
+    """Those of a command's processes that do not end by themselves; they are ended by force."""
+    before_s = time.monotonic()
+    lines = {pid: command_line(pid) for pid in pids}
+    while there := [pid for pid in pids if lines[pid] and command_line(pid) == lines[pid]]:
+        if time.monotonic() - before_s > 60:
+            signal_all(there, signal.SIGKILL)
+            return tuple(f"{pid}: {lines[pid][:120]}" for pid in there)
+        time.sleep(0.05)
+    return ()
