@@ -37,9 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, shows in CAMPAIGNS.items():
             print(f"{name:12} {shows}")
         return 0
-    seed = secrets.randbits(31) if options.seed is None else options.seed
     # What a process says of the harm that is done to it would drown what the campaign says.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    seed = secrets.randbits(31) if options.seed is None else options.seed
     folder = options.folder / options.campaign
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

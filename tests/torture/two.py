@@ -27,7 +27,7 @@ from app.store.writer import NewProblem
 from tests.app import postgresql
 from tests.app.test_runner import write_settings
 from tests.torture.campaign import Given, Verdict
-from tests.torture.lives import Life
+from tests.torture.processes import Life
 
 COMMANDS = ("run", "replay", "demo", "stream")
 WAYS = ("folder", "link", "file", "url", "host", "postgresql")
