@@ -16,7 +16,9 @@ from pathlib import Path
 
 from tests.torture.campaign import Campaign, Given
 
-CAMPAIGNS: dict[str, str] = {}
+CAMPAIGNS: dict[str, str] = {
+    "kills": "100 kills -9 of the program, also in reload, migration, retention and delivery: nothing lost or doubled",
+}
 """By name: what it must show."""
 
 FOLDER = Path(__file__).parents[2] / "build" / "torture"
