@@ -41,6 +41,9 @@ BEFORE = "0009"
 LONGEST_LIFE_S = 6.0
 """Whoever has not died by then of what was meant for it is killed."""
 
+SETTLED_MS = 3_000
+"""So far past the last event all alerts are over: longer than the queries' gap."""
+
 PATIENCE_S = 120.0
 """For the last life to have told everything."""
 
@@ -99,7 +102,9 @@ class Killing:
 
 def run(given: Given) -> Verdict:
     """A hundred lives."""
-    return killed(given, N_KILLS, N_PER_S, retention="2 s", most_s=60 * given.minutes - PATIENCE_S)
+    return killed(
+        given, N_KILLS, N_PER_S, retention="2 s", most_s=max(60 * given.minutes - PATIENCE_S, 45 * given.minutes)
+    )
 
 
 def killed(given: Given, n_kills: int, n_per_s: float, *, retention: str, most_s: float) -> Verdict:
@@ -203,7 +208,7 @@ def _has_told_all(one: Followed, last_ms: int, pid: int) -> bool:
         status = store.process_status()
         return (
             status is not None
-            and int(status.value["watermark_ms"]) > last_ms + 5_000
+            and int(status.value["watermark_ms"]) > last_ms + SETTLED_MS
             and not store.n_open_alerts()
             and not store.n_notifications_by_status().get("pending")
         )

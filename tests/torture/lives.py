@@ -119,7 +119,7 @@ def _live(wish: dict[str, Any]) -> NoReturn:
     import app.supervisor
     from app.cli import cli
 
-    with open(wish["log"], "ab", buffering=0) as log, open(os.devnull, "rb") as nothing:
+    with Path(wish["log"]).open("ab", buffering=0) as log, Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
         for standard in (1, 2):
             os.dup2(log.fileno(), standard)
