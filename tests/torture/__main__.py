@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import secrets
 import shutil
 import sys
@@ -14,10 +15,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import structlog
+
 from tests.torture.campaign import Campaign, Given
 
 CAMPAIGNS: dict[str, str] = {
     "kills": "100 kills -9 of the program, also in reload, migration, retention and delivery: nothing lost or doubled",
+    "clock": "the clock is set, drifts, or the machine sleeps: alerts go on, or come again within two intervals",
+    "drip": "servers and clients that never come to an end: every attempt keeps its limit, nobody else waits",
 }
 """By name: what it must show."""
 
@@ -31,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, shows in CAMPAIGNS.items():
             print(f"{name:12} {shows}")
         return 0
+    # What goes wrong is meant to.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     seed = secrets.randbits(31) if options.seed is None else options.seed
     folder = options.folder / options.campaign
     shutil.rmtree(folder, ignore_errors=True)
