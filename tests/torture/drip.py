@@ -48,6 +48,8 @@ ANSWER_S = 5.0
 
 SLOW = [f"application_1700000000000_{number:04}" for number in (1, 2, 3)]
 
+RELOAD = ("POST", "/-/reload")
+
 WAYS = HEADS | BODIES | FLOODS
 """Of servers, after the handshake."""
 
@@ -77,8 +79,8 @@ class Tally:
 def document(tally: Tally, name: str, behaviour: Behaviour, tls: Tls | None, handshake: bool = False) -> None:
     """One document of such a server."""
     context, ca_file = (None, True) if tls is None else (None if handshake else tls[0], str(tls[1]))
-    with serving(behaviour, context) as url:
-        url = url.replace("http:", "https:") if handshake else url
+    with serving(behaviour, context) as served:
+        url = served.replace("http:", "https:") if handshake else served
         options = HttpOptions(total_timeout_s=LIMIT_S, verify_tls=ca_file, max_answer_bytes=1 << 20)
         with tally.timed("REST document", name, LIMIT_S), suppress(SourceUnavailableError):
             HttpTransport((url,), options).get(url, "/x", 0)
@@ -87,8 +89,8 @@ def document(tally: Tally, name: str, behaviour: Behaviour, tls: Tls | None, han
 def message(tally: Tally, name: str, behaviour: Behaviour, tls: Tls | None, handshake: bool = False) -> None:
     """One attempt to tell such a receiver."""
     context, ca_file = (None, None) if tls is None else (None if handshake else tls[0], tls[1])
-    with serving(behaviour, context) as url:
-        url = url.replace("http:", "https:") if handshake else url
+    with serving(behaviour, context) as served:
+        url = served.replace("http:", "https:") if handshake else served
         with tally.timed("webhook", name, LIMIT_S), suppress(Exception):
             http_attempt.post(url, b"{}", {}, LIMIT_S, ca_file)
 
@@ -124,13 +126,13 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
 def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
     """Messages for such a receiver and for one that is well: the latter has them at once."""
 
-    def post(endpoint: Endpoint, body: bytes, key: str) -> None:
+    def post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
         if endpoint.name == "good":
-            http_post(endpoint, body, key)
+            http_post(endpoint, body, idempotency_key)
             return
         with tally.timed("webhook", name, LIMIT_S):
             try:
-                http_post(endpoint, body, key)
+                http_post(endpoint, body, idempotency_key)
             except DeliveryError as error:
                 failed.append(error)
         if failed:
@@ -228,8 +230,8 @@ def run(given: Given) -> Verdict:
             one()
     longest = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in sorted(tally.longest_s.items()))
     return Verdict(
-        f"{tally.n_attempts} attempts at {len(WAYS) + len(HANDSHAKES)} kinds of server, {n_rounds} rounds; the longest: "
-        f"{longest} (limits: {LIMIT_S:g} s for documents and webhooks, {POLL_S:g} s for a poll, {ANSWER_S:g} s for "
-        f"whoever is beside; {SLACK_S:g} s of slack)",
+        f"{tally.n_attempts} attempts at {len(WAYS) + len(HANDSHAKES)} kinds of server, {n_rounds} rounds; the "
+        f"longest: {longest} (limits: {LIMIT_S:g} s for documents and webhooks, {POLL_S:g} s for a poll, {ANSWER_S:g} s "
+        f"for whoever is beside; {SLACK_S:g} s of slack)",
         tuple(tally.failures[:20]),
     )
