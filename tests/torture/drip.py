@@ -231,7 +231,7 @@ def run(given: Given) -> Verdict:
     longest = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in sorted(tally.longest_s.items()))
     return Verdict(
         f"{tally.n_attempts} attempts at {len(WAYS) + len(HANDSHAKES)} kinds of server, {n_rounds} rounds; the "
-        f"longest: {longest} (limits: {LIMIT_S:g} s for documents and webhooks, {POLL_S:g} s for a poll, {ANSWER_S:g} s "
-        f"for whoever is beside; {SLACK_S:g} s of slack)",
+        f"longest: {longest} (limits: {LIMIT_S:g} s for documents and webhooks, {POLL_S:g} s for a poll, "
+        f"{ANSWER_S:g} s for whoever is beside; {SLACK_S:g} s of slack)",
         tuple(tally.failures[:20]),
     )
