@@ -1,4 +1,4 @@
-"""Receivers that are down, that want less at a time, and the highest rate: nothing is given up, nobody waits for others.
+"""Receivers that are down, that want less at a time, and the highest rate: nothing is given up, nobody waits.
 
 Outages and limits are on an injected clock, second by second: alerts begin and end all the time, the real outbox and
 courier tell a receiver that is down for a minute, five and sixty, or answers 429 with Retry-After. The highest rate is
