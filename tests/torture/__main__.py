@@ -25,6 +25,7 @@ CAMPAIGNS: dict[str, str] = {
     "drip": "servers and clients that never come to an end: every attempt keeps its limit, nobody else waits",
     "receivers": "receivers that are down or want less, and the highest rate: nothing given up, p95 of the lag 5 s",
     "watchdog": "a kill every minute while a day of backlog is caught up with: every life moves the position on",
+    "soak": "ten hours as busy as the largest recording: memory, open files, checkpoint and step times stay flat",
 }
 """By name: what it must show."""
 
