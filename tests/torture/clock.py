@@ -1,6 +1,6 @@
 """Somebody sets the machine's clock while `clustercep run` follows a cluster whose own clocks are right.
 
-On injected clocks, second by second: a line of the cluster's log each second is an alert. A jump that is undone within
+On injected clocks, second by second: a line of the cluster's log every three seconds is an alert. A jump that is undone within
 the time after which it would be believed (`SteadyClock`) must stop nothing. After the correction of one that was
 believed alerts come again within two intervals of the sources; where no clock tells that the machine slept, two
 intervals later, since that is a jump like others and has to last. One process is real, its clock set by libfaketime
@@ -41,6 +41,9 @@ HOLD_S = 2 * INTERVAL_S
 
 WARM_S, AFTER_S = 60, 180
 """Before the clock is set, and after it is right again."""
+
+LINE_S = 3
+"""Between two lines of the log."""
 
 QUERY = """
 PATTERN NodeLost a WHERE skip_till_any_match { [host] } WITHIN 1 minute
@@ -133,7 +136,7 @@ class Machine:
 
 
 class Simulated:
-    """The program's process on such a machine, and a cluster that loses a node each second."""
+    """The program's process on such a machine, and a cluster that loses a node every few seconds."""
 
     def __init__(self, folder: Path, machine: Machine, store: Store) -> None:
         settings = load_settings(folder / "config.yaml", {})
@@ -156,7 +159,8 @@ class Simulated:
         """One second of true time, with what the process does in it."""
         machine = self.machine
         machine.true_s += 1
-        self.lose_node()
+        if round(machine.true_s) % LINE_S == 0:
+            self.lose_node()
         if machine.monotonic_s() - self._polled_s >= INTERVAL_S:
             self._polled_s = machine.monotonic_s()
             for name in self.runner.live.sources:
@@ -206,7 +210,7 @@ def tried(trial: Trial, folder: Path) -> Seen:
             process.second()
         after = [at_s for at_s in process.alerts_s if at_s > right_s]
         told = [0.0, *(at_s - (trial.suspended_s if at_s >= right_s else 0.0) for at_s in process.alerts_s)]
-        n_undecided = INTERVAL_S + LATENESS_S + 1
+        n_undecided = (INTERVAL_S + LATENESS_S) // LINE_S + 1
         return Seen(
             trial,
             max(later - earlier for earlier, later in pairwise(told)),
