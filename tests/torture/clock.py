@@ -1,7 +1,7 @@
 """Somebody sets the machine's clock while `clustercep run` follows a cluster whose own clocks are right.
 
-On injected clocks, second by second: a line of the cluster's log every three seconds is an alert. A jump that is undone within
-the time after which it would be believed (`SteadyClock`) must stop nothing. After the correction of one that was
+On injected clocks, second by second: a line of the cluster's log every three seconds is an alert. A jump that is undone
+within the time after which it would be believed (`SteadyClock`) must stop nothing. After the correction of one that was
 believed alerts come again within two intervals of the sources; where no clock tells that the machine slept, two
 intervals later, since that is a jump like others and has to last. One process is real, its clock set by libfaketime
 where that is installed.
