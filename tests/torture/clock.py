@@ -2,9 +2,9 @@
 
 On injected clocks, second by second: a line of the cluster's log every three seconds is an alert. A jump that is undone
 within the time after which it would be believed (`SteadyClock`) must stop nothing. After the correction of one that was
-believed alerts come again within two intervals of the sources; where no clock tells that the machine slept, two
-intervals later, since that is a jump like others and has to last. One process is real, its clock set by libfaketime
-where that is installed.
+believed alerts come again within two intervals of the sources; while it was ahead all that came was late, and the
+process not ready. Where no clock tells that the machine slept alerts come two intervals later, since that is a jump
+like others and has to last. One process is real, its clock set by libfaketime where that is installed.
 """
 
 from __future__ import annotations
@@ -258,6 +258,11 @@ def judged(seen: Seen) -> list[str]:
         )
     if (trial.is_passed_over or trial.suspended_s) and seen.n_missing:
         failures.append(f"{trial.name}: {seen.n_missing} alerts are missing")
+    least_s = trial.wrong_s - HOLD_S - 3 * INTERVAL_S
+    if trial.name.startswith("+") and seen.unready_s < least_s:
+        failures.append(f"{trial.name}: not ready for {seen.unready_s:.0f} s, expected {least_s:.0f} at least")
+    if seen.unready_s > max(0.0, trial.wrong_s - HOLD_S) + 2 * INTERVAL_S:
+        failures.append(f"{trial.name}: not ready for {seen.unready_s:.0f} s, longer than it was wrong")
     if trial.is_passed_over and seen.not_ready:
         failures.append(f"{trial.name}: not ready though alerts came: {seen.not_ready}")
     return failures
@@ -289,7 +294,8 @@ def figures(seen: list[Seen]) -> str:
         f"{len(believed)} jumps believed and corrected: next alert {_longest(believed):.0f} s after the correction "
         f"(bound {2 * INTERVAL_S}), of forward ones at most "
         f"{max((one.n_missing for one in forward), default=0)} alerts missing, "
-        f"not ready for {max((one.unready_s for one in believed), default=0):.0f} s"
+        f"not ready for {sum(one.unready_s for one in forward):.0f} s of the "
+        f"{sum(one.trial.wrong_s for one in forward):.0f} s that clocks were ahead"
     )
 
 
