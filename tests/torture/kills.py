@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from alembic import command
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, select
 
 from app.errors import StoreError
 from app.store import Store, open_store
-from app.store.api import MAX_ROWS, AlertFilter
+from app.store.models import AlertRow
 from app.store.schema import alembic_config
 from tests.torture.campaign import Given, Verdict
 from tests.torture.growing_cluster import GrowingCluster, Inbox, change_query, configure, inbox
@@ -38,7 +38,10 @@ MOMENTS = ("any time", "delivery", "migration", "retention", "reload")
 BEFORE = "0009"
 """The store's version before the present one."""
 
-LONGEST_LIFE_S = 6.0
+LONGEST_LIFE_S = 3.0
+"""Of those that are killed at any time."""
+
+MEANT_S = 30.0
 """Whoever has not died by then of what was meant for it is killed."""
 
 SETTLED_MS = 3_000
@@ -84,7 +87,7 @@ class Killing:
         self.cut.inbox.taken = lambda: os.kill(pid, signal.SIGKILL)
         if moment == "delivery":
             self.cut.inbox.before_answer.set()
-        lifetime_s = self.chosen.uniform(0.05, LONGEST_LIFE_S / 2) if moment == "any time" else LONGEST_LIFE_S
+        lifetime_s = self.chosen.uniform(0.05, LONGEST_LIFE_S) if moment == "any time" else MEANT_S
         asked_s = 0.5
         while time.monotonic() - started_s < lifetime_s and not is_dead(pid):
             if moment == "reload" and time.monotonic() - started_s > asked_s:
@@ -188,9 +191,10 @@ def n_under_two_keys(received: Inbox) -> int:
 
 def alerts_of(followed: Followed) -> dict[str, tuple[Any, ...]]:
     """By id, what they say."""
-    with open_store(followed.store_url, durable=False) as store:
-        found = store.alerts(AlertFilter(limit=MAX_ROWS))
-        return {a.id: (a.query, a.key_text, a.start_ms, a.end_ms, a.state, a.n_matches, a.summary) for a in found}
+    columns = ("query", "key_text", "start_ms", "end_ms", "state", "n_matches", "summary")
+    with open_store(followed.store_url, durable=False) as store, store.engine.connect() as connection:
+        found = connection.execute(select(AlertRow.id, *(getattr(AlertRow, name) for name in columns)))
+        return {alert_id: tuple(values) for alert_id, *values in found}
 
 
 def _followed(folder: Path, cluster: GrowingCluster, opened: ExitStack, retention: str) -> Followed:

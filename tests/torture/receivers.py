@@ -35,6 +35,8 @@ MAX_RETRY_S = 300
 N_PER_S = 3.2
 """Incidents, of which nearly every other one is two alerts."""
 MOST_LAG_S = 5.0
+MAX_MESSAGES = 1_000_000
+"""More than there are."""
 
 
 @dataclass
@@ -114,7 +116,7 @@ def tried(name: str, folder: Path, seed: int, *, down_s: int = 0, pause_s: int =
             if second >= written_s and courier.wait_ms() is None:
                 drained_s = second - back_s
                 break
-        messages = store.notifications()
+        messages = store.notifications(limit=MAX_MESSAGES)
         meanwhile = [
             (there.took_ms[n.idempotency_key] - n.created_ms) / 1000
             for n in messages
@@ -193,7 +195,7 @@ def highest_rate(folder: Path, seed: int, seconds: float) -> tuple[float, list[f
         cluster.stop()
         missing = "" if _has_told_all(one, cluster.last_ms, pid) else "not everything was told: see its log"
         with open_store(one.store_url, durable=False) as store:
-            messages, n_alerts = store.notifications(), store.n_alerts()
+            messages, n_alerts = store.notifications(limit=MAX_MESSAGES), store.n_alerts()
     lags_s = [(n.finished_ms - n.created_ms) / 1000 for n in messages if n.finished_ms is not None]
     given_up = sum(n.status == "failed" for n in messages)
     return n_alerts / lasts_s, lags_s, missing or (f"{given_up} messages were given up" if given_up else "")
