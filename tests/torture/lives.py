@@ -6,6 +6,7 @@ one line: {"config", "log", "die"} with the number of the new process, {"end": p
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -20,6 +21,8 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).parents[2]
 RETENTION_S = 0.2
 """Between two times that a life deletes what is old: so that there is something to kill it in."""
+
+PR_SET_PDEATHSIG = 1
 
 PLACES = ("migration", "retention", "reload")
 """Within which a life may be told to die."""
@@ -119,6 +122,7 @@ def _live(wish: dict[str, Any]) -> NoReturn:
     import app.supervisor
     from app.cli import cli
 
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # it does not outlive who would end it
     with Path(wish["log"]).open("ab", buffering=0) as log, Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
         for standard in (1, 2):
