@@ -60,8 +60,9 @@ class SteadyClock:
     """The machine's clock without its short jumps.
 
     Each look compares it with a clock that nobody sets. When the two part by more than `jump_ms` the time goes on by
-    the latter, until the jump has lasted for `hold_ms`: then the machine's clock is believed. Slow corrections are
-    followed at once. A suspended machine is no jump where `elapsed` goes on meanwhile.
+    the latter, until the jump has lasted for `hold_ms`: then the machine's clock is believed. One back to where the
+    time went on before, for longer than since, is a correction and believed at once. Slow corrections are followed at
+    once. A suspended machine is no jump where `elapsed` goes on meanwhile.
     """
 
     def __init__(
@@ -82,6 +83,10 @@ class SteadyClock:
         self._since: tuple[int, int] | None = None
         """Of a jump that is not believed yet: by how much, and when it was seen, by `elapsed`."""
         self._jumps: list[Jump] = []
+        self._begun = self._agreed[1]
+        """When the time began to go on as it does, by `elapsed`."""
+        self._before: tuple[int, int] | None = None
+        """By how much the time jumped then, and for how long it had gone on as before."""
 
     def now_ms(self) -> int:
         """The time now."""
@@ -105,11 +110,18 @@ class SteadyClock:
         if self._since is None or abs(by_ms - self._since[0]) > self._jump_ms:
             self._since = by_ms, elapsed
             self._jumps.append(Jump(going_on_ms, by_ms, is_believed=False))
-        if elapsed - self._since[1] < self.hold_ms:
+        if elapsed - self._since[1] < self.hold_ms and not self._is_correction(by_ms, elapsed):
             return going_on_ms
         self._agreed, self._since = (wall_ms, elapsed), None
+        self._before, self._begun = (by_ms, elapsed - self._begun), elapsed
         self._jumps.append(Jump(wall_ms, by_ms, is_believed=True))
         return wall_ms
+
+    def _is_correction(self, by_ms: int, elapsed: int) -> bool:
+        if self._before is None:
+            return False
+        jumped_ms, lasted_ms = self._before
+        return abs(by_ms + jumped_ms) <= self._jump_ms and elapsed - self._begun < lasted_ms
 
 
 class SetClock:

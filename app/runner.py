@@ -13,7 +13,7 @@ import engine
 from app.alerting.notifier import Notifier
 from app.assembly import Live, assemble, endpoints_of
 from app.check import CheckReport
-from app.clock import LEAST_HOLD_MS, Clock, SteadyClock
+from app.clock import LEAST_HOLD_MS, Clock, Jump, SteadyClock
 from app.errors import AppError, ConfigError, DamageError, OwnershipError, StoreError
 from app.metrics import Metrics, program_version
 from app.outages import Outage, OutageKind, outage_kind
@@ -72,6 +72,10 @@ class Runner:
         self.tried_s = monotonic()
         self.stepped_s: float | None = None
         """When a step was last tried, and stored; by the clock that nobody sets."""
+        self.clock_ahead: Jump | None = None
+        """The jump after which all that comes is late: alerts are not found."""
+        self._forward: Jump | None = None
+        """The last jump that was believed, if it was one forward."""
         self.reload_problems: tuple[str, ...] = ()
         self._earlier: dict[str, QueryFigures] = {}
         """Of queries, by engines that were replaced."""
@@ -261,6 +265,10 @@ class Runner:
         self.n_steps += 1
         outage, self.outage = self.outage, None
         self.metrics.stepped(step, seconds)
+        if step.n_events:
+            self.clock_ahead = None
+        elif any(statistic[0] == "late" for statistic in step.counters):
+            self.clock_ahead = self._forward
         log.debug("step", events=step.n_events, rows=dict(step.n_matches), seconds=round(seconds, 3))
         if outage is not None:
             log.warning("the store is back", what=outage.message(now_ms))
@@ -301,6 +309,8 @@ class Runner:
         for jump in self._clock.take_jumps():
             log.error("the machine's clock jumped", what=jump.message)
             self.metrics.clock_jumped()
+            if jump.is_believed:
+                self._forward, self.clock_ahead = jump if jump.by_ms > 0 else None, None
             if self.outage is None:
                 self._keep(NewProblem("pipeline", "clock", "clock_jump", jump.message))
 

@@ -171,6 +171,8 @@ class Supervisor:
             return False, f"no step was stored for {silent_s:.0f} s"
         if (silent := self._jobs.silent()) is not None:
             return False, f"no source was polled for {silent[1]:.0f} s; the last one was {silent[0]}"
+        if (jump := self._runner.clock_ahead) is not None:
+            return False, f"{jump.message}; all that has come since is late"
         down = [found.text() for found in self._notifier.down()]
         return True, "\n".join(["steps are made and stored", *down])
 

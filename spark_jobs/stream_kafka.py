@@ -21,6 +21,17 @@ from spark_jobs.session import SparkJobError
 
 ANSWERED_WITHIN_MS = 10_000
 
+BOUNDS = {
+    "kafka.socket.connection.setup.timeout.max.ms": "30000",
+    "kafka.request.timeout.ms": "30000",
+    "kafka.default.api.timeout.ms": "60000",
+    "kafkaConsumer.pollTimeoutMs": "60000",
+    "fetchOffset.numRetries": "3",
+}
+"""How long a broker is waited for once the stream runs: for a connection, an answer, a call with all its attempts, the
+records of a task, and how often for the offsets of a micro-batch. What is not said here would be bounded by Spark's
+settings for its own network, or by nobody."""
+
 _OF_KAFKA = "kafka."
 _OWN = {
     "kafka.bootstrap.servers": "--kafka",
@@ -78,9 +89,7 @@ def check_config(config: Path | None) -> None:
 def kafka_records(spark: SparkSession, source: KafkaInput) -> DataFrame:
     """The records of a topic; raises SparkJobError when Spark has no such source, or the topic cannot be read."""
     properties = _properties(spark, source.config)
-    options = {f"{_OF_KAFKA}{name}": value for name, value in properties.items()}
-    options |= {"startingOffsets": "earliest", **source.options}
-    options |= {"kafka.bootstrap.servers": source.servers, "subscribe": source.topic}
+    options = source_options(source, properties)
     with _told(source, options):
         try:
             records = spark.readStream.format("kafka").options(**options).load()
@@ -94,6 +103,15 @@ def kafka_records(spark: SparkSession, source: KafkaInput) -> DataFrame:
             raise
         _look_at_topic(spark, source.topic, options)
     return records
+
+
+def source_options(source: KafkaInput, properties: Mapping[str, str]) -> dict[str, str]:
+    """Of Spark's source: bounds, then what the file says, then what the command line says."""
+    given = {**{f"{_OF_KAFKA}{name}": value for name, value in properties.items()}, **source.options}
+    said = {name.lower() for name in given}  # Spark's names are the same in capitals
+    bounds = {name: value for name, value in BOUNDS.items() if name.lower() not in said}
+    fixed = {"kafka.bootstrap.servers": source.servers, "subscribe": source.topic}
+    return {**bounds, "startingOffsets": "earliest", **given, **fixed}
 
 
 def _properties(spark: SparkSession, config: Path | None) -> dict[str, str]:
@@ -180,4 +198,4 @@ def without_secrets(message: str, options: Mapping[str, str]) -> str:
     return message
 
 
-__all__ = ["KafkaInput", "check_config", "check_options", "kafka_records", "without_secrets"]
+__all__ = ["KafkaInput", "check_config", "check_options", "kafka_records", "source_options", "without_secrets"]

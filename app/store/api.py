@@ -33,7 +33,7 @@ from app.store.models import (
     SourceStatusRow,
     StatisticRow,
 )
-from app.store.outbox import SentAgain, first_pending, given_up, is_overtaken
+from app.store.outbox import SentAgain, due_first, due_too_late, given_up, is_overtaken, next_pending
 from app.store.owner import Claimant
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS, REPLAY
@@ -274,18 +274,16 @@ class Store:
 
         Nothing waits longer than `longest_wait_ms`: what seems to was written before the clock was set back; it is due.
         """
-        due_ms, latest_ms = NotificationRow.next_attempt_ms, now_ms + longest_wait_ms
         with self._reading() as session:
-            for is_due in (due_ms <= now_ms, due_ms > latest_ms):
-                found = session.scalars(first_pending(receiver).where(is_due).limit(1)).first()
-                if found is not None:
-                    return found
-        return None
+            due = session.scalars(due_first(receiver), {"now_ms": now_ms}).first()
+            if due is not None:
+                return due
+            return session.scalars(due_too_late(receiver), {"latest_ms": now_ms + longest_wait_ms}).first()
 
     def next_attempt_ms(self, receiver: str) -> int | None:
         """When the next attempt to tell a receiver is due; None when nothing waits for it."""
         with self._reading() as session:
-            following = session.scalars(first_pending(receiver).limit(1)).first()
+            following = session.scalars(next_pending(receiver)).first()
             return None if following is None else following.next_attempt_ms
 
     def receivers_down(self) -> dict[str, int]:

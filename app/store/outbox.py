@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import ColumnElement, Select, and_, exists, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, select
 from sqlalchemy.orm import aliased
 
 from app.store.models import NotificationRow
@@ -64,6 +65,24 @@ def first_pending(receiver: str) -> Select[NotificationRow]:
     )
 
 
+@cache
+def next_pending(receiver: str) -> Select[NotificationRow]:
+    """The message that is due first, whenever that is. Made once: to make it took as long as to ask."""
+    return first_pending(receiver).limit(1)
+
+
+@cache
+def due_first(receiver: str) -> Select[NotificationRow]:
+    """That of the messages due at `:now_ms` of which this is so for longest."""
+    return first_pending(receiver).where(NotificationRow.next_attempt_ms <= bindparam("now_ms")).limit(1)
+
+
+@cache
+def due_too_late(receiver: str) -> Select[NotificationRow]:
+    """A message that would be due only after `:latest_ms`."""
+    return first_pending(receiver).where(NotificationRow.next_attempt_ms > bindparam("latest_ms")).limit(1)
+
+
 def given_up(receiver: str | None, keys: Sequence[str]) -> Iterator[ColumnElement[bool]]:
     """Conditions that are true of failed messages of a receiver (None: of all), and with these keys (empty: any).
 
@@ -80,4 +99,4 @@ def given_up(receiver: str | None, keys: Sequence[str]) -> Iterator[ColumnElemen
         yield and_(failed, NotificationRow.idempotency_key.in_(wanted[start : start + _CHUNK]))
 
 
-__all__ = ["SentAgain", "first_pending", "given_up", "is_overtaken"]
+__all__ = ["SentAgain", "due_first", "due_too_late", "given_up", "is_overtaken", "next_pending"]

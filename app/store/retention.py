@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, exists, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from app.settings import Retention
 from app.store.models import (
@@ -33,15 +33,23 @@ _PROGRESS = "retention"
 def apply_retention(session: Session, retention: Retention, now_ms: int) -> dict[str, int]:
     """Returns how many rows went, by table (with an alert all that is kept of it).
 
-    An alert stays while a receiver has still to be told of it: its messages would go with it.
+    An alert stays while a receiver has still to be told of it: its messages would go with it. Messages stay while an
+    alert of their query and key is open: by them it is known who has to be told that it is over.
     """
     over = AlertRow.open.is_(False)
     finished = NotificationRow.status != "pending"
+    of_message, still_open = aliased(AlertRow), aliased(AlertRow)
+    settled = ~exists().where(
+        of_message.id == NotificationRow.alert_id,
+        still_open.query == of_message.query,
+        still_open.key_text == of_message.key_text,
+        still_open.open.is_(True),
+    )
     told = ~exists().where(NotificationRow.alert_id == AlertRow.id, NotificationRow.status == "pending")
     old: dict[str, tuple[InstrumentedAttribute[Any], list[ColumnElement[bool]]]] = {
         "notifications": (
             NotificationRow.idempotency_key,
-            [NotificationRow.created_ms < now_ms - retention.notifications_ms, finished],
+            [NotificationRow.created_ms < now_ms - retention.notifications_ms, finished, settled],
         ),
         "alerts": (AlertRow.id, [over, AlertRow.updated_ms < now_ms - retention.alerts_ms, told]),
         "reports": (ReportRow.id, [ReportRow.created_ms < now_ms - retention.reports_ms]),

@@ -93,6 +93,38 @@ def test_another_jump_begins_anew() -> None:
     assert seen(clock) == [(DAY_MS, False), (HOUR_MS, False), (HOUR_MS, True)]
 
 
+@pytest.mark.parametrize("by_ms", [DAY_MS, -DAY_MS, HOUR_MS, -HOUR_MS])
+def test_a_jump_that_was_believed_and_is_undone_is_a_correction(by_ms: int) -> None:
+    machine = Machine()
+    clock = machine.steady()
+    machine.true_ms += HOUR_MS
+    clock.now_ms()
+    machine.off_ms = by_ms
+    clock.now_ms()
+    machine.true_ms += LEAST_HOLD_MS
+    assert clock.now_ms() == machine.now_ms()
+    machine.true_ms += 600_000
+    machine.off_ms = 800  # somebody has set the clock right, and nobody knows it to the millisecond
+    assert clock.now_ms() == machine.now_ms()
+    assert seen(clock) == [(by_ms, False), (by_ms, True), (800 - by_ms, False), (800 - by_ms, True)]
+
+
+def test_a_jump_back_to_what_held_for_less_time_has_to_last() -> None:
+    """The clock was wrong when the process began, and was set right soon; later it jumps to the wrong time again."""
+    machine = Machine()
+    machine.off_ms = DAY_MS
+    clock = machine.steady()
+    machine.true_ms += 60_000
+    machine.off_ms = 0
+    clock.now_ms()
+    machine.true_ms += LEAST_HOLD_MS
+    assert clock.now_ms() == machine.true_ms
+    machine.true_ms += HOUR_MS
+    clock.now_ms()
+    machine.off_ms = DAY_MS
+    assert clock.now_ms() == machine.true_ms
+
+
 def test_a_slow_correction_is_followed_and_a_suspended_machine_is_no_jump() -> None:
     machine = Machine()
     clock = machine.steady()

@@ -189,7 +189,12 @@ def test_retention_keeps_pending_messages_but_drops_finished_ones(store: Store) 
             pending.idempotency_key, "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1_500
         )
         writer.apply_retention(retention, 5_000)
-    assert store.notifications() == []
+    assert [(n.state, n.status) for n in store.notifications()] == [("firing", "delivered")]  # the alert is open
+    live(store, [], 100_000, now_ms=6_000)
+    assert [n.state for n in store.notifications("pending")] == ["resolved"]  # so it is known who has to be told
+    with store.transaction() as writer:
+        writer.apply_retention(retention, 9_000)
+    assert [n.state for n in store.notifications()] == ["resolved"]
 
 
 def test_retention_goes_on_where_it_stopped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

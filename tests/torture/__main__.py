@@ -24,6 +24,12 @@ CAMPAIGNS: dict[str, str] = {
     "postgresql": "stopped, restarted, cut, full, failed over, restored: as SQLite, and no two keys for one alert",
     "two": "every pairing of run, replay, demo and stream on one database: one owner, the other refused",
     "spark": "jobs on Spark killed at any moment lose and double nothing; what is damaged is named",
+    "kills": "100 kills -9 of the program, also in reload, migration, retention and delivery: nothing lost or doubled",
+    "clock": "the clock is set, drifts, or the machine sleeps: alerts go on, or come again within two intervals",
+    "drip": "servers and clients that never come to an end: every attempt keeps its limit, nobody else waits",
+    "receivers": "receivers that are down or want less, and the highest rate: nothing given up, p95 of the lag 5 s",
+    "watchdog": "a kill every minute while a day of backlog is caught up with: every life moves the position on",
+    "soak": "ten hours as busy as the largest recording: memory, open files, checkpoint and step times stay flat",
 }
 """By name: what it must show."""
 

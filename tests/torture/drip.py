@@ -1,0 +1,237 @@
+"""Servers and clients that never come to an end: every attempt keeps its limit, and nobody else waits for it.
+
+Servers drip, flood or fall silent (`tests.slow_servers`), plain and over TLS, towards a document of the REST source, a
+poll of it in which other masters are well, and a webhook beside a receiver that is well. Clients do so towards the
+endpoints: health, metrics and reload go on being answered.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, http_post
+from app.alerting.notifier import Notifier
+from app.clock import SystemClock
+from app.settings import Receiver
+from app.store import open_store
+from app.web import Limits
+from collectors import http_attempt
+from collectors.base import SourceUnavailableError
+from collectors.http import HttpOptions, HttpTransport
+from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from tests.app.alerting_fixtures import FakeMatch, receiver
+from tests.app.test_delivery import fill_outbox
+from tests.app.test_web import Site, site
+from tests.app.webhook import webhook
+from tests.collectors import rest_server as rest
+from tests.collectors.test_rest_turns import EVENTS, cluster, told
+from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
+from tests.torture.campaign import Given, Verdict
+
+LIMIT_S = 0.5
+"""Of an attempt at a document, and of one to tell a receiver."""
+SLACK_S = 2.0
+"""For a machine that has other things to do."""
+MASTER_S, POLL_S = 1.0, 3.0
+N_MESSAGES = 20
+N_CLIENTS = 300
+ANSWER_S = 5.0
+"""Within which endpoints have to answer beside so many."""
+
+SLOW = [f"application_1700000000000_{number:04}" for number in (1, 2, 3)]
+
+RELOAD = ("POST", "/-/reload")
+
+WAYS = HEADS | BODIES | FLOODS
+"""Of servers, after the handshake."""
+
+Tls = tuple[ssl.SSLContext, Path]
+
+
+@dataclass
+class Tally:
+    """What was tried, and the longest of each kind."""
+
+    n_attempts: int = 0
+    longest_s: dict[str, float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def timed(self, kind: str, name: str, limit_s: float) -> Iterator[None]:
+        """What is done inside has to end within its limit."""
+        started_s = time.monotonic()
+        yield
+        took_s = time.monotonic() - started_s
+        self.n_attempts += 1
+        self.longest_s[kind] = max(self.longest_s.get(kind, 0.0), took_s)
+        if took_s > limit_s + SLACK_S:
+            self.failures.append(f"{kind}, a server that {name}: {took_s:.1f} s, its limit is {limit_s:g} s")
+
+
+def document(tally: Tally, name: str, behaviour: Behaviour, tls: Tls | None, handshake: bool = False) -> None:
+    """One document of such a server."""
+    context, ca_file = (None, True) if tls is None else (None if handshake else tls[0], str(tls[1]))
+    with serving(behaviour, context) as served:
+        url = served.replace("http:", "https:") if handshake else served
+        options = HttpOptions(total_timeout_s=LIMIT_S, verify_tls=ca_file, max_answer_bytes=1 << 20)
+        with tally.timed("REST document", name, LIMIT_S), suppress(SourceUnavailableError):
+            HttpTransport((url,), options).get(url, "/x", 0)
+
+
+def message(tally: Tally, name: str, behaviour: Behaviour, tls: Tls | None, handshake: bool = False) -> None:
+    """One attempt to tell such a receiver."""
+    context, ca_file = (None, None) if tls is None else (None if handshake else tls[0], tls[1])
+    with serving(behaviour, context) as served:
+        url = served.replace("http:", "https:") if handshake else served
+        with tally.timed("webhook", name, LIMIT_S), suppress(Exception):
+            http_attempt.post(url, b"{}", {}, LIMIT_S, ca_file)
+
+
+def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
+    """Two polls of a cluster in which some ApplicationMasters are such servers: what the others tell is there."""
+    script = cluster(*SLOW)
+
+    def serve(connection: socket.socket) -> None:
+        path = connection.recv(65_536, socket.MSG_PEEK).split(b" ")[1].decode()
+        if any(application in path for application in SLOW):
+            behaviour(connection)
+            return
+        connection.recv(65_536)
+        answered = script.get("", path, 0)
+        head = f"HTTP/1.1 {answered.status} X\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: {len(answered.body)}\r\n\r\n".encode() + answered.body)
+
+    with serving(serve) as url:
+        http = HttpOptions(total_timeout_s=LIMIT_S, max_answer_bytes=1 << 20)
+        options = YarnRestOptions(
+            (url,), url, master_timeout_ms=round(1000 * MASTER_S), poll_timeout_ms=round(1000 * POLL_S), http=http
+        )
+        yarn = YarnRestCollector(options, HttpTransport((url,), http))
+        polls = []
+        for number in range(2):
+            with tally.timed("REST poll", name, POLL_S):
+                polls.append(yarn.poll(rest.NOW_MS + 5_000 * number))
+    if told(*polls) != EVENTS:
+        tally.failures.append(f"masters that {name}: the others have told {told(*polls).keys() ^ EVENTS.keys()}")
+
+
+def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
+    """Messages for such a receiver and for one that is well: the latter has them at once."""
+
+    def post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
+        if endpoint.name == "good":
+            http_post(endpoint, body, idempotency_key)
+            return
+        with tally.timed("webhook", name, LIMIT_S):
+            try:
+                http_post(endpoint, body, idempotency_key)
+            except DeliveryError as error:
+                failed.append(error)
+        if failed:
+            raise failed[-1]
+
+    failed: list[DeliveryError] = []
+    with ExitStack() as opened:
+        url = opened.enter_context(serving(behaviour))
+        hook = opened.enter_context(webhook())
+        store = opened.enter_context(open_store(f"sqlite:///{folder / 'store.db'}", durable=False))
+        known = {"slow": receiver(url=url, timeout=f"{LIMIT_S} s"), "good": receiver(url=hook.url)}
+        fill_outbox(store, [FakeMatch(n, n + 1, key=(("task_id", f"t{n}"),)) for n in range(N_MESSAGES)], 0, **known)
+        notifier = Notifier(store, _endpoints(known), SystemClock(), post=post)
+        opened.callback(notifier.stop)
+        notifier.start()
+        with tally.timed("receiver beside", name, ANSWER_S):
+            if not hook.came(N_MESSAGES, 60):
+                tally.failures.append(f"beside a receiver that {name}: {len(hook.received)} of {N_MESSAGES} messages")
+
+
+def _endpoints(known: dict[str, Receiver]) -> dict[str, Endpoint]:
+    return {name: endpoint_of(name, settings, "") for name, settings in known.items()}
+
+
+def endpoints(tally: Tally, chosen: random.Random, n_clients: int) -> None:
+    """Clients of all kinds before those who ask for health, metrics and a reload."""
+    starts = (
+        b"",
+        b"GET /-/healthy HTT",
+        b"GET /metrics HTTP/1.1\r\nHost: ",
+        b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    )
+    with site(Limits(request_s=600.0)) as running, ExitStack() as opened:
+        clients = []
+        for _ in range(n_clients):
+            client = opened.enter_context(running.connect())
+            with suppress(OSError):
+                client.sendall(chosen.choice(starts))
+            clients.append(client)
+        is_over = threading.Event()
+
+        def go_on() -> None:
+            while not is_over.wait(0.01):
+                for client in clients:
+                    with suppress(OSError):
+                        client.send(b"x", socket.MSG_DONTWAIT)
+
+        dripping = threading.Thread(target=go_on, daemon=True)
+        dripping.start()
+        try:
+            for method, path in (
+                ("GET", "/-/healthy"),
+                ("GET", "/-/ready"),
+                ("GET", "/metrics"),
+                ("POST", "/-/reload"),
+            ):
+                for _ in range(10):
+                    with tally.timed(f"{method} {path}", "drips", ANSWER_S):
+                        if (status := _status(running, method, path)) != 200:
+                            tally.failures.append(f"{method} {path} beside {n_clients} slow clients: {status}")
+        finally:
+            is_over.set()
+            dripping.join()
+
+
+def _status(running: Site, method: str, path: str) -> int | str:
+    try:
+        return running.ask(method, path).status
+    except OSError as error:
+        return str(error)
+
+
+def run(given: Given) -> Verdict:
+    """All ways towards all that asks, again until the time is over."""
+    chosen, tally = random.Random(given.seed), Tally()
+    tls = certificate(given.folder)
+    started_s, n_rounds = time.monotonic(), 0
+    while not n_rounds or time.monotonic() - started_s < 60 * given.minutes * n_rounds / (n_rounds + 1):
+        n_rounds += 1
+        work: list[Callable[[], None]] = [lambda: endpoints(tally, chosen, N_CLIENTS)]
+        for number, (name, behaviour) in enumerate(WAYS.items()):
+            for given_tls in (None, tls):
+                work.append(lambda n=name, b=behaviour, t=given_tls: document(tally, n, b, t))  # type: ignore[misc]
+                work.append(lambda n=name, b=behaviour, t=given_tls: message(tally, n, b, t))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: poll(tally, n, b))  # type: ignore[misc]
+            folder = given.folder / f"{n_rounds}-{number}"
+            folder.mkdir()
+            work.append(lambda n=name, b=behaviour, f=folder: receivers(tally, n, b, f))  # type: ignore[misc]
+        for name, behaviour in HANDSHAKES.items():
+            work.append(lambda n=name, b=behaviour: document(tally, n, b, tls, True))  # type: ignore[misc]
+            work.append(lambda n=name, b=behaviour: message(tally, n, b, tls, True))  # type: ignore[misc]
+        chosen.shuffle(work)
+        for one in work:
+            one()
+    longest = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in sorted(tally.longest_s.items()))
+    return Verdict(
+        f"{tally.n_attempts} attempts at {len(WAYS) + len(HANDSHAKES)} kinds of server, {n_rounds} rounds; the "
+        f"longest: {longest} (limits: {LIMIT_S:g} s for documents and webhooks, {POLL_S:g} s for a poll, "
+        f"{ANSWER_S:g} s for whoever is beside; {SLACK_S:g} s of slack)",
+        tuple(tally.failures[:20]),
+    )

@@ -1,0 +1,33 @@
+"""The campaign `drip` in short: a few ways towards all that asks; `tests.collectors.test_http_attempt` has them all."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.slow_servers import ends
+from tests.torture import drip
+
+NAMES = ("drips headers", "never ends to continue", "chunks without end")
+
+
+@pytest.fixture
+def tally(monkeypatch: pytest.MonkeyPatch) -> drip.Tally:
+    """Limits hold as far as things end (`ends`); how long they take is for the campaign."""
+    monkeypatch.setattr(drip, "SLACK_S", 600.0)
+    return drip.Tally()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_masters_and_other_receivers_do_not_wait(tally: drip.Tally, name: str, tmp_path: Path) -> None:
+    ends(lambda: drip.poll(tally, name, drip.WAYS[name]))
+    ends(lambda: drip.receivers(tally, name, drip.WAYS[name], tmp_path))
+    assert tally.n_attempts >= 3
+    assert tally.failures == []
+
+
+def test_endpoints_answer_beside_clients_that_drip(tally: drip.Tally) -> None:
+    ends(lambda: drip.endpoints(tally, random.Random(1), 100))
+    assert tally.failures == []

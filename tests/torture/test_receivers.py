@@ -1,0 +1,26 @@
+"""The campaign `receivers` in short: an outage and a receiver that wants less, on an injected clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.torture.receivers import judged, p95, tried
+
+
+def test_a_receiver_that_is_down_for_five_minutes(tmp_path: Path) -> None:
+    seen = tried("down 5 min", tmp_path / "down", 1, down_s=300, alerts_per_s=0.2)
+    print(seen)
+    assert judged(seen) == []
+    assert seen.n_attempts > 2 * seen.n_alerts > 60
+
+
+def test_a_receiver_that_takes_one_message_in_three_seconds(tmp_path: Path) -> None:
+    seen = tried("429", tmp_path / "busy", 1, pause_s=3, alerts_per_s=0.3)
+    print(seen)
+    assert judged(seen) == []
+
+
+def test_p95() -> None:
+    assert p95([1.0]) == 1
+    assert p95([float(n) for n in range(100)]) == 94
+    assert p95([float(n) for n in range(20)]) == 18

@@ -1,0 +1,13 @@
+"""The campaign `watchdog` in short: each life is killed as soon as it has moved the position."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.torture.watchdog import caught_up, judged
+
+
+def test_lives_that_are_killed_when_they_have_moved_something_catch_up(tmp_path: Path) -> None:
+    caught = caught_up(tmp_path, 1, 100, life_s=120, most_s=240, at_first_advance=True)
+    print(caught.positions)
+    assert judged(caught) == []
