@@ -12,6 +12,7 @@ import pyarrow as pa
 import engine
 from app.deduplicate import Deduplicator, Offered
 from app.intake import Intake
+from app.positions import put_together, take_apart
 from app.store.models import LateEventRow
 from app.store.storable import storable_values
 from app.store.writer import NewProblem
@@ -85,27 +86,33 @@ class Order:
 
     def save(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         """Tables and JSON-able state."""
+        positions = take_apart(self._positions)
         state = {
             "watermarks": self._watermarks.save(),
-            "positions": dict(self._positions),
+            "positions": positions.json,
             "pending": [[history.job_id, history.origin] for history in self._pending],
         }
         pending = {f"pending-{i}": history.events.table for i, history in enumerate(self._pending)}
-        return {**self._deduplicator.save(), **pending}, state
+        return {**self._deduplicator.save(), **pending, **positions.tables}, state
 
     def sealed(self) -> dict[str, pa.Table]:
         """Tables beside those of `save` that never change: of one it is the same object each time."""
-        return self._deduplicator.sealed()
+        return {**self._deduplicator.sealed(), **take_apart(self._positions).lasting}
 
     def restore(self, tables: Mapping[str, pa.Table], state: Mapping[str, Any], now_ms: int) -> None:
         """Take over what `save` and `sealed` returned."""
         self._deduplicator.restore(tables)
         self._watermarks.restore(state["watermarks"], now_ms)
-        self._positions = dict(state["positions"])
+        self._positions = put_together(state["positions"], tables)
         self._pending = [
             FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"pending-{i}"]))
             for i, (job_id, origin) in enumerate(state["pending"])
         ]
+
+    @property
+    def positions(self) -> Mapping[str, Mapping[str, Any]]:
+        """The sources' read positions, as their collectors gave them."""
+        return self._positions
 
     @property
     def watermarks(self) -> Watermarks:

@@ -230,7 +230,6 @@ class Pipeline:
         try:
             self.order.restore(order, checkpoint.state["order"], now_ms)
             self.recent.restore(recent["events"], int(checkpoint.state["watermark_ms"]))
-            positions: Mapping[str, Any] = checkpoint.state["order"]["positions"]
         except (KeyError, TypeError, ValueError, pa.ArrowInvalid) as error:
             raise CheckpointError(f"checkpoint {row.number} lacks a part: {error}") from error
         try:
@@ -244,7 +243,7 @@ class Pipeline:
             self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
         self.number = row.number
         self.checkpoints.tidy(row.number)
-        return positions
+        return self.order.positions
 
     def _checkpoint(self, watermark_ms: int) -> Checkpoint:
         order_tables, order_state = self.order.save()
