@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, OptionError, ProblemLog, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, held_back, printable, read_position
 from collectors.files import FoundFile, require_root, walk
 from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
@@ -101,7 +101,7 @@ class DaemonLogCollector:
         watermark_ms = now_ms - self._options.lateness_ms
         if is_behind and self._watermark_ms is not None:
             watermark_ms = self._watermark_ms
-        self._watermark_ms = max(watermark_ms, self._watermark_ms or watermark_ms)
+        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:
