@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from collectors.bounded_json import loads
 from engine.events import lone_surrogate
 
 MAX_PROBLEMS_SHOWN = 5
@@ -115,7 +116,7 @@ def _read_json_lines(data: bytes, problems: Problems) -> RawEvents:
 
 def _json_row(line: bytes, place: str, problems: Problems) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"))
+        row = loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         problems.add(place, f"byte {error.start + 1} (0x{line[error.start]:02x}) is not UTF-8; save the file as UTF-8")
         return {}
