@@ -18,7 +18,7 @@ from collectors.hadoop_ids import kind_of
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import PREFIX, AttemptFacts, EventRows, clean_text, data_io_attributes
 from collectors.log_tail import LogTail
-from collectors.log_time import begins_with_time, parse_record, parse_time, zone_named
+from collectors.log_time import SHORTEST_RECORD, begins_with_time, parse_record, parse_time, zone_named
 from collectors.path_layout import PathLayout
 from collectors.shuffle_log import RELEVANT, ContainerLog, Pull
 from engine.events import EventBatch
@@ -228,6 +228,8 @@ class ContainerLogCollector:
 
     def _take(self, line: bytes, number: int, container: _Container, shown_path: str, now_ms: int) -> bool:
         """Take one line; False when it is later than now."""
+        if len(line) < SHORTEST_RECORD:
+            return True
         log = container.log
         if log.first_ms is None:
             stamp = parse_time(line[:40].decode("ascii", "replace"), self._zone)

@@ -14,7 +14,7 @@ from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import EventRows, clean_text
 from collectors.log_tail import LogTail
-from collectors.log_time import LogRecord, begins_with_time, parse_record, zone_named
+from collectors.log_time import SHORTEST_RECORD, LogRecord, begins_with_time, parse_record, zone_named
 
 POSITION_VERSION = 1
 
@@ -134,7 +134,7 @@ class DaemonLogCollector:
         shown_path = printable(file.path)
 
         def take(line: bytes, number: int) -> bool:
-            if not any(mark in line for mark in RELEVANT):
+            if len(line) < SHORTEST_RECORD or not any(mark in line for mark in RELEVANT):
                 return True
             text = line.rstrip(b"\r").decode("utf-8", "replace")
             record = parse_record(text, self._zone)

@@ -16,7 +16,10 @@ from pathlib import Path
 
 from tests.torture.campaign import Campaign, Given
 
-CAMPAIGNS: dict[str, str] = {}
+CAMPAIGNS: dict[str, str] = {
+    "parsers": "no bytes crash what reads them; at most 1 s per MiB, 500 MiB",
+    "poison": "hostile files of each kind hold up nothing; at most 100 problem rows per file and poll",
+}
 """By name: what it must show."""
 
 FOLDER = Path(__file__).parents[2] / "build" / "torture"
