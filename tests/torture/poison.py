@@ -307,7 +307,9 @@ def rows_of_files(problems: Sequence[Problem]) -> Counter[str]:
 def _ingest(name: str, root: Path, seen: Seen, seed: int) -> None:
     """The same regular files as history is read."""
     for path in sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink()):
-        file = ReadFile(f"file:{path}", path.relative_to(root).parts, path.read_bytes())
+        # Names come from Hadoop's file systems, which give text: what is none has been replaced.
+        below = tuple(os.fsencode(part).decode("utf-8", "replace") for part in path.relative_to(root).parts)
+        file = ReadFile("file:/x/" + "/".join(below), below, path.read_bytes())
         try:
             with _limited():
                 tables = list(parse_file(file, IngestOptions(max_bytes=MAX_INGESTED_BYTES)))

@@ -218,6 +218,7 @@ class _Answers:
             yield answers
 
     def serve(self, connection: socket.socket) -> None:
+        connection.settimeout(WAIT_S)  # a client that has read enough hangs up when it is collected
         with suppress(OSError):
             connection.recv(65_536)
             connection.sendall(self.data)
