@@ -12,12 +12,15 @@ import pytest
 from sqlalchemy import select
 
 from app.deduplicate import Deduplicator
+from app.intake import Intake
 from app.leaps import CHUNK_ROWS, MAX_LATE_EVENTS, Leaps
+from app.ordering import Order
 from app.pipeline import Pipeline
 from app.recent import RecentEvents
 from app.store import Store
 from app.store.api import AlertFilter, open_store
 from app.store.models import NotificationRow
+from app.watermarks import Watermarks
 from collectors.base import Collected, held_back
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, start
@@ -196,3 +199,25 @@ def test_late_events_are_bounded_and_full_tables_are_written_once() -> None:
     many = table(*range(T0_MS, T0_MS + 30_000))
     leaps.take(T0_MS + HOUR_MS + 2, EventBatch.empty(), [many] * 5)
     assert sum(t.num_rows for name, t in leaps.save()[0].items() if name.startswith("late")) == MAX_LATE_EVENTS
+
+
+def test_what_was_polled_while_the_clock_was_ahead_promises_nothing() -> None:
+    order = Order(Deduplicator({"x": 0}, HOUR_MS), Watermarks(["x"], TIMEOUT_MS, T0_MS))
+    order.advance([Intake("x", T0_MS, watermark_ms=T0_MS - 5)], T0_MS)
+    step = order.advance([Intake("x", T0_MS + DAY_MS, watermark_ms=T0_MS + DAY_MS - 5)], T0_MS + 1_000)
+    assert step.watermark_ms == T0_MS - 5
+    step = order.advance([Intake("x", T0_MS + 2_000, watermark_ms=T0_MS + 1_995)], T0_MS + 2_000)
+    assert step.watermark_ms == T0_MS + 1_995
+
+
+def test_ids_are_remembered_again_by_the_watermark_that_is_gone_back_to() -> None:
+    """Of one event there are copies: they would take part twice."""
+    deduplicator = Deduplicator({"x": 0}, HOUR_MS)
+    deduplicator.release(T0_MS + DAY_MS)
+    late = deduplicator.offer("x", batch(event("a", T0_MS))).late_rows
+    deduplicator.go_back(T0_MS, late)
+    again = deduplicator.offer("x", batch(event("a", T0_MS)))
+    assert (again.n_new.total(), again.n_duplicate.total(), len(again.late)) == (0, 1, 0)
+    assert len(deduplicator.release(T0_MS + 1)) == 1
+    again = deduplicator.offer("x", batch(event("a", T0_MS)))
+    assert (again.n_new.total(), again.n_duplicate.total(), len(again.late)) == (0, 1, 0)
