@@ -237,7 +237,7 @@ class ContainerLogCollector:
                 if self._is_future(stamp[0], now_ms):
                     return False
                 log.first_ms = stamp[0]
-        if not any(mark in line for mark in RELEVANT):
+        if not any(map(line.__contains__, RELEVANT)):
             return True
         text = line.rstrip(b"\r").decode("utf-8", "replace")
         record = parse_record(text, self._zone)

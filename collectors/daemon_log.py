@@ -134,7 +134,7 @@ class DaemonLogCollector:
         shown_path = printable(file.path)
 
         def take(line: bytes, number: int) -> bool:
-            if len(line) < SHORTEST_RECORD or not any(mark in line for mark in RELEVANT):
+            if len(line) < SHORTEST_RECORD or not any(map(line.__contains__, RELEVANT)):
                 return True
             text = line.rstrip(b"\r").decode("utf-8", "replace")
             record = parse_record(text, self._zone)
