@@ -51,7 +51,7 @@ class Past:
 
     watermark_ms: int
     kept: EventBatch
-    """Events that are not ahead of the time: matching begins with those before the watermark."""
+    """Matching begins with those before the watermark, the others wait for it."""
     late: pa.Table | None
     """Events that were late while the watermark was ahead, as `Offered.late_rows` has them; those not before the
     watermark take part."""
@@ -83,20 +83,22 @@ class Leaps:
     def back(self, now_ms: int, kept: EventBatch, at_most_back_ms: int) -> Past:
         """The watermark is ahead of `now_ms`: where the leap that made it so began, and what belongs to that time.
 
-        Without such a leap it goes on behind the last event that is `kept`, at most `at_most_back_ms` before now.
+        Events that are ahead of now were dated by the wrong clock, too. Without such a leap nobody knows: it may be now
+        that is wrong, so they stay; and it goes on behind the last one before now, at most `at_most_back_ms` before it.
         """
         leap = self._first_wrong(self._watermark_ms - now_ms, now_ms)
         late = pa.concat_tables(self._late, promote_options="default") if self._late else None
         if leap is not None:
             kept = distinct(EventBatch.concat([EventBatch(leap.kept), kept]))
-        kept = kept.where(kept.t_hi_ms <= now_ms)
-        last_ms = int(kept.t_lo_ms.max()) + 1 if len(kept) else -FOREVER_MS
+            kept = kept.where(kept.t_hi_ms <= now_ms)
+        times = kept.t_lo_ms[kept.t_lo_ms <= now_ms]
+        last_ms = int(times.max()) + 1 if len(times) else -FOREVER_MS
         since_ms = min(now_ms, max(last_ms, now_ms - at_most_back_ms if leap is None else leap.before_ms))
         if leap is not None and late is not None:
             times = late.column("t_lo_ms").to_numpy()
             late = late.filter(pa.array((times >= leap.before_ms) & (times <= now_ms)))
             # What has been decided is decided again only where a late event stands before it.
-            since_ms = min(since_ms, int(times[(times >= leap.before_ms) & (times <= now_ms)].min(initial=since_ms)))
+            since_ms = min(since_ms, int(late.column("t_lo_ms").to_numpy().min(initial=since_ms)))
         self._leaps, self._late, self._watermark_ms = [], [], since_ms
         return Past(since_ms, kept, late)
 

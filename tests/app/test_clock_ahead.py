@@ -160,6 +160,16 @@ def test_alerts_are_those_of_a_run_without_a_jump(
         assert n_times["watermark_ahead"] == (2 if case == "a day, twice" else 1)
 
 
+def test_a_clock_that_is_back_for_a_while_costs_no_alert(
+    expected: tuple[list[tuple[Any, ...]], Counter[tuple[str, str]]], tmp_path: Path
+) -> None:
+    """The watermark is ahead of the time, and right: what waits for its end still finds its beginning."""
+    with open_store(f"sqlite:///{tmp_path / 'store.db'}", durable=False) as store:
+        run(store, tmp_path / "pipeline", {range(60, 100): -HOUR_MS})
+        assert [found[:-1] for found in alerts(store)] == [found[:-1] for found in expected[0]]
+        assert told(store) == expected[1]
+
+
 def table(*times_ms: int) -> pa.Table:
     """Events of these times that are late."""
     deduplicator = Deduplicator({}, HOUR_MS)
