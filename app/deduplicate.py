@@ -31,6 +31,8 @@ class Offered:
     n_duplicate: Counter[str]
     late: EventBatch
     """Events before the watermark that had not been released: they take no part."""
+    late_rows: pa.Table
+    """The same with what the deduplicator has to know of them, should they take part after all."""
 
 
 class Deduplicator:
@@ -72,7 +74,7 @@ class Deduplicator:
         known |= is_late & _is_in(batch, [self._waiting, on_time.table])
         duplicate = batch.where(known)
         too_late = batch.where(is_late & ~known)
-        late = _distinct(too_late)
+        late = distinct(too_late)
         self._remember(late)
         n_before = len(self)
         rank = self._precedence.get(source, len(self._precedence))
@@ -82,7 +84,7 @@ class Deduplicator:
         n_duplicate = _by_type(duplicate)
         n_duplicate.update(repeated)
         n_duplicate.update(_by_type(too_late) - _by_type(late))
-        return Offered(_by_type(on_time) - Counter(repeated), n_duplicate, late)
+        return Offered(_by_type(on_time) - Counter(repeated), n_duplicate, late, _waiting_of(late, rank))
 
     def release(self, watermark_ms: int) -> EventBatch:
         """The events that start before `watermark_ms`; a lower one than before releases nothing."""
@@ -95,9 +97,16 @@ class Deduplicator:
         self._forget()
         return released
 
-    def go_back(self, watermark_ms: int) -> None:
-        """The watermark was ahead of time; what was released stays so."""
+    def go_back(self, watermark_ms: int, late_rows: pa.Table | None) -> None:
+        """The watermark was ahead of time; what was released stays so.
+
+        `late_rows`: what was late against it; those that are not before the new one wait with the others.
+        """
         self.watermark_ms = watermark_ms
+        self._released.go_back(watermark_ms)
+        if late_rows is not None:
+            on_time = late_rows.filter(pc.greater_equal(late_rows.column("t_lo_ms"), watermark_ms))
+            self._waiting, _ = _merge(self._waiting, on_time)
 
     def knows(self, event_id: str) -> bool:
         """True when an event of this id waits or was released and is still remembered."""
@@ -189,7 +198,8 @@ def _enrich(merged: pa.Table, table: pa.Table, order: Int64Array, starts: Int64A
     return merged
 
 
-def _distinct(batch: EventBatch) -> EventBatch:
+def distinct(batch: EventBatch) -> EventBatch:
+    """Of events with one id the first."""
     if len(batch) < 2:
         return batch
     codes = batch.table.column("event_id").combine_chunks().dictionary_encode().indices.to_numpy()

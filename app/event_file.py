@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from collectors.bounded_json import loads
 from engine.events import lone_surrogate
 
 MAX_PROBLEMS_SHOWN = 5
@@ -115,7 +117,7 @@ def _read_json_lines(data: bytes, problems: Problems) -> RawEvents:
 
 def _json_row(line: bytes, place: str, problems: Problems) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"))
+        row = loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         problems.add(place, f"byte {error.start + 1} (0x{line[error.start]:02x}) is not UTF-8; save the file as UTF-8")
         return {}
@@ -148,9 +150,10 @@ def _read_csv(data: bytes, problems: Problems) -> RawEvents:
     if not rows:
         return RawEvents({}, [], is_text=True)
     header = [name.strip() for _, names in rows[:1] for name in names]
-    duplicates = sorted({name for name in header if header.count(name) > 1})
+    duplicates = sorted(name for name, n in Counter(header).items() if n > 1)
     if duplicates:
-        problems.add("line 1", f"two columns have one name: {', '.join(map(shown, duplicates))}; rename one")
+        first = ", ".join(map(shown, duplicates[:MAX_PROBLEMS_SHOWN]))
+        problems.add("line 1", f"two columns have one name: {first}; rename one")
     if "type" not in header and len(rows) == 1:
         problems.add(
             "line 1", f"no column 'type': found {shown(','.join(header))}; expected JSON lines, CSV or Parquet"

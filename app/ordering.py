@@ -12,6 +12,7 @@ import pyarrow as pa
 import engine
 from app.deduplicate import Deduplicator, Offered
 from app.intake import Intake
+from app.positions import put_together, take_apart
 from app.store.models import LateEventRow
 from app.store.storable import storable_values
 from app.store.writer import NewProblem
@@ -21,6 +22,9 @@ from engine.errors import EngineError
 from engine.events import HEADER_NAMES, EventBatch
 
 JOB_HISTORY = "job_history"
+
+MOST_AHEAD_MS = 60_000
+"""A watermark that is further ahead of the time than this is wrong: sources promise the past."""
 
 Statistic = tuple[str, str, str]
 """(what is counted, source, event type)."""
@@ -36,6 +40,8 @@ class Ordered:
     """Finished jobs to be replayed as sources of their own."""
     counters: Counter[Statistic] = field(default_factory=Counter)
     late: list[LateEventRow] = field(default_factory=list)
+    late_rows: list[pa.Table] = field(default_factory=list)
+    """The same events, as `Offered.late_rows` has them."""
     problems: list[NewProblem] = field(default_factory=list)
 
 
@@ -78,34 +84,40 @@ class Order:
         watermark_ms = self._watermarks.end()
         return Ordered(self._deduplicator.release(watermark_ms), watermark_ms, self._due(watermark_ms))
 
-    def go_back(self, watermark_ms: int, now_ms: int) -> None:
-        """The watermark was ahead of time: go on from this one."""
+    def go_back(self, watermark_ms: int, now_ms: int, late_rows: pa.Table | None = None) -> None:
+        """The watermark was ahead of time: go on from this one; what was late against the other takes part."""
         self._watermarks.go_back(watermark_ms, now_ms)
-        self._deduplicator.go_back(watermark_ms)
+        self._deduplicator.go_back(watermark_ms, late_rows)
 
     def save(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         """Tables and JSON-able state."""
+        positions = take_apart(self._positions)
         state = {
             "watermarks": self._watermarks.save(),
-            "positions": dict(self._positions),
+            "positions": positions.json,
             "pending": [[history.job_id, history.origin] for history in self._pending],
         }
         pending = {f"pending-{i}": history.events.table for i, history in enumerate(self._pending)}
-        return {**self._deduplicator.save(), **pending}, state
+        return {**self._deduplicator.save(), **pending, **positions.tables}, state
 
     def sealed(self) -> dict[str, pa.Table]:
         """Tables beside those of `save` that never change: of one it is the same object each time."""
-        return self._deduplicator.sealed()
+        return {**self._deduplicator.sealed(), **take_apart(self._positions).lasting}
 
     def restore(self, tables: Mapping[str, pa.Table], state: Mapping[str, Any], now_ms: int) -> None:
         """Take over what `save` and `sealed` returned."""
         self._deduplicator.restore(tables)
         self._watermarks.restore(state["watermarks"], now_ms)
-        self._positions = dict(state["positions"])
+        self._positions = put_together(state["positions"], tables)
         self._pending = [
             FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"pending-{i}"]))
             for i, (job_id, origin) in enumerate(state["pending"])
         ]
+
+    @property
+    def positions(self) -> Mapping[str, Mapping[str, Any]]:
+        """The sources' read positions, as their collectors gave them."""
+        return self._positions
 
     @property
     def watermarks(self) -> Watermarks:
@@ -126,7 +138,9 @@ class Order:
         self._offer(intake.source, intake.source, intake.events, step, now_ms)
         for history in intake.finished:
             self._take_history(history, step, now_ms)
-        self._watermarks.heard(intake.source, intake.watermark_ms, intake.polled_ms)
+        # What was promised while the clock was ahead is worth nothing.
+        promised_ms = intake.watermark_ms if intake.watermark_ms <= now_ms + MOST_AHEAD_MS else NEVER_MS
+        self._watermarks.heard(intake.source, promised_ms, min(intake.polled_ms, now_ms))
         if intake.position is not None:
             self._positions[intake.source] = intake.position
 
@@ -162,6 +176,8 @@ class Order:
             step.counters["rejected", source, ""] += len(events)
             return EventBatch.empty()
         _count_offered(offered, source, step.counters)
+        if len(offered.late):
+            step.late_rows.append(offered.late_rows)
         step.late += _late_rows(offered.late, source, self._deduplicator.watermark_ms, now_ms)
         if len(offered.late):
             message = f"{len(offered.late)} events came after the watermark; they are kept but take no part in matching"

@@ -26,7 +26,8 @@ from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog
 from app.histories import HistoryReplay, Replayed
 from app.intake import IntakeQueue
-from app.ordering import Order, Ordered, Statistic
+from app.leaps import Leaps
+from app.ordering import MOST_AHEAD_MS, Order, Ordered, Statistic
 from app.recent import RecentEvents
 from app.settings import Retention
 from app.source_book import SourceBook
@@ -61,12 +62,10 @@ class Matcher(Protocol):
         ...
 
 
-MOST_AHEAD_MS = 60_000
-"""A watermark that is further ahead of the time than this is wrong: sources promise the past."""
 TOLD_MS = 86_400_000
 """For so long alerts that a database forgot are known by their ids."""
 BACK_MS = 600_000
-"""So far before the time it goes on at the earliest."""
+"""Where nothing tells when the clock was set wrong, matching goes on so far before the time at the earliest."""
 
 Boundary = Callable[[str], None]
 """Called between any two parts of a step, with the name of what comes next; tests make it fail."""
@@ -113,6 +112,8 @@ class Pipeline:
     """A fresh matcher, brought up to a watermark with the events that are kept; what it finds was decided before."""
     complaints: Callable[[], list[NewProblem]] = list
     """What went wrong in matching since the last call."""
+    leaps: Leaps = field(default_factory=Leaps)
+    """What is needed to go back from a watermark that is ahead of the time."""
     spare_memory: SpareMemory = field(default_factory=SpareMemory)
     number: int = 0
     """Of the current checkpoint."""
@@ -145,6 +146,7 @@ class Pipeline:
         self.boundary("order")
         ordered = release()
         self.recent.add(ordered.events, ordered.watermark_ms)
+        self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows)
         self.boundary("match")
         matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
         from_histories = [self.histories.replay(history, self.recent.events) for history in ordered.histories]
@@ -186,19 +188,20 @@ class Pipeline:
     def _back_to(self, now_ms: int) -> list[NewProblem]:
         """Go back to the present when the watermark is ahead of it: the clock was wrong, and every event would be late.
 
-        Matching starts again from the kept events that are not ahead; the alerts that it finds again are known.
+        Matching starts again where the watermark leapt, from the events that were kept then, and what was late since
+        takes part; the alerts that it finds again are known.
         """
         false_ms = self.order.watermarks.combined_ms
         if not now_ms + MOST_AHEAD_MS < false_ms < FOREVER_MS or self.rewind is None:
             return []
-        past = self.recent.events.where(self.recent.events.t_hi_ms <= now_ms)
-        true_ms = max(int(past.t_lo_ms.max()) if len(past) else now_ms - BACK_MS, now_ms - BACK_MS)
-        self.recent.restore(past.table, true_ms)
-        self.matcher = self.rewind(apart(past), true_ms)
-        self.order.go_back(true_ms, now_ms)
+        past = self.leaps.back(now_ms, self.recent.events, BACK_MS)
+        self.recent.restore(past.kept.table, past.watermark_ms)
+        self.matcher = self.rewind(apart(past.kept), past.watermark_ms)
+        self.order.go_back(past.watermark_ms, now_ms, past.late)
+        n_late = 0 if past.late is None else past.late.num_rows
         message = (
             f"the watermark stood at {iso(false_ms)}, it is {iso(now_ms)}: the clock was ahead when it was set. "
-            f"Matching goes on from {iso(true_ms)}; events that came meanwhile were late and take no part"
+            f"Matching goes on from {iso(past.watermark_ms)}, with {n_late} events that came meanwhile and were late"
         )
         log.error("the watermark was ahead of time", what=message)
         return [NewProblem("pipeline", "clock", "watermark_ahead", message)]
@@ -241,7 +244,8 @@ class Pipeline:
         try:
             self.order.restore(order, checkpoint.state["order"], now_ms)
             self.recent.restore(recent["events"], int(checkpoint.state["watermark_ms"]))
-            positions: Mapping[str, Any] = checkpoint.state["order"]["positions"]
+            if (leaps := checkpoint.state.get("leaps")) is not None:  # checkpoints of before have none
+                self.leaps.restore(_part(tables, "leaps"), leaps)
         except (KeyError, TypeError, ValueError, pa.ArrowInvalid) as error:
             raise CheckpointError(f"checkpoint {row.number} lacks a part: {error}") from error
         try:
@@ -259,7 +263,7 @@ class Pipeline:
         if n_steps := self.checkpoints.n_forgotten(row):
             self.tell_forgotten(row.number + n_steps)
         self.checkpoints.tidy(row.number)
-        return positions
+        return self.order.positions
 
     def tell_forgotten(self, number: int) -> None:
         """The database stands before step `number`, which it had committed."""
@@ -286,8 +290,12 @@ class Pipeline:
             **{f"matcher/{name}": table for name, table in self.matcher.save().items()},
             "recent/events": self.recent.save(),
         }
-        lasting = {f"order/{name}": table for name, table in self.order.sealed().items()}
-        state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms}
+        leap_tables, leaps = self.leaps.save()
+        lasting = {
+            **{f"order/{name}": table for name, table in self.order.sealed().items()},
+            **{f"leaps/{name}": table for name, table in leap_tables.items()},
+        }
+        state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms, "leaps": leaps}
         if told := [astuple(told) for told in self.alerting.told if told.end_ms >= watermark_ms - TOLD_MS]:
             state["told"] = told
         return Checkpoint(self.number + 1, tables, state, lasting)

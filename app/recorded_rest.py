@@ -15,11 +15,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from app.clock import Clock
 from app.errors import RecordingError
 from app.loopback import serving
+from collectors.bounded_json import loads
 
 IGNORED_PARAMETERS = frozenset({"finishedTimeBegin"})
 """They hold the time of asking."""
 
-MAX_LINE_BYTES = 2**27
+MAX_LINE_CHARS = 2**26
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ class RecordedRest:
         rows: list[tuple[int, int, str, RecordedAnswer]] = []
         try:
             with gzip.open(path, "rt", encoding="utf-8") as lines:
-                for number, line in enumerate(lines, 1):
+                for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE_CHARS + 1), ""), 1):
+                    if len(line) > MAX_LINE_CHARS:
+                        raise RecordingError(f"{path}:{number}: a line of more than {MAX_LINE_CHARS:,} characters")
                     rows.append((*_read(line, f"{path}:{number}"),))
         except (OSError, EOFError, UnicodeDecodeError) as error:
             raise RecordingError(f"{path}: {error}; expected JSON lines, gzipped") from error
@@ -109,7 +112,7 @@ def serve(recorded: RecordedRest, clock: Clock) -> Iterator[str]:
 def _read(line: str, place: str) -> tuple[int, int, str, RecordedAnswer]:
     """(time, line's place in order, key, answer)."""
     try:
-        row = json.loads(line)
+        row = loads(line)
         t_ms, path = int(row["t_ms"]), str(row["path"])
         status = 0 if row.get("error") else int(row["status"])
         body = row.get("body") or ""

@@ -129,6 +129,10 @@ class RememberedIds:
             keys = keys_of(ids)
             self._take(pa.table([pa.array(keys.high), pa.array(keys.low), until_ms], schema=SCHEMA))
 
+    def go_back(self, watermark_ms: int) -> None:
+        """The watermark was ahead: ids are remembered by this one; those of dissolved panes are gone."""
+        self._passed_ms = min(self._passed_ms, watermark_ms)
+
     def forget(self, watermark_ms: int) -> None:
         """Those whose time is before the watermark are not remembered any more."""
         self._passed_ms = max(self._passed_ms, watermark_ms)

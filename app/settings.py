@@ -94,6 +94,7 @@ class ContainerLogSource(Source):
     time_zone: str = "UTC"
     hold_ms: DurationMs = Field(default=60_000, ge=0)
     abandon_ms: DurationMs = Field(default=600_000, ge=0)
+    revisit_ms: DurationMs = Field(default=600_000, ge=0)
     hold_future: bool = True
 
 

@@ -121,6 +121,7 @@ def _container_log(settings: Settings, rank: int) -> Source:
         source_rank=rank,
         hold_ms=section.hold_ms,
         abandon_ms=section.abandon_ms,
+        revisit_ms=section.revisit_ms,
         hold_future=section.hold_future,
     )
     return Source(ContainerLogCollector(options), clock_skew=clock_skew_of(settings))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import pyarrow as pa
+
 from engine.events import EventBatch
 
 _T = TypeVar("_T")
@@ -69,13 +71,26 @@ class Collected:
     finished: tuple[FinishedHistory, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """A table of a read position that seldom changes: it is the same object until it does, and is written once."""
+
+    table: pa.Table
+
+
+def held_back(before_ms: int | None, watermark_ms: int, now_ms: int) -> int:
+    """A promise is not taken back, unless it is ahead of the time: the clock was wrong when it was made."""
+    return watermark_ms if before_ms is None or before_ms > now_ms else max(before_ms, watermark_ms)
+
+
 class Collector(Protocol):
     """One source of events.
 
     `poll` never raises for bad input (that is a `Problem`); it raises the `CollectorError` family when the source as a
     whole is unusable. The clock is its argument, in milliseconds since the epoch: files are read as if what is dated
     later were not written yet, so that a recording is replayed by moving the clock.
-    `checkpoint` gives the read position as JSON-able values, `restore` takes it up again in a new process.
+    `checkpoint` gives the read position: JSON-able values, and Arrow tables (`pa.Table`, `Lasting`) as values of
+    mappings. `restore` takes it up again: as it was given, or in a new process, where all tables are `pa.Table`.
     """
 
     name: str

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, OptionError, ProblemLog, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, held_back, printable, read_position
 from collectors.files import FoundFile, require_root, walk
 from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import EventRows, clean_text
 from collectors.log_tail import LogTail
-from collectors.log_time import LogRecord, begins_with_time, parse_record, zone_named
+from collectors.log_time import SHORTEST_RECORD, LogRecord, begins_with_time, parse_record, zone_named
 
 POSITION_VERSION = 1
 
@@ -101,7 +101,7 @@ class DaemonLogCollector:
         watermark_ms = now_ms - self._options.lateness_ms
         if is_behind and self._watermark_ms is not None:
             watermark_ms = self._watermark_ms
-        self._watermark_ms = max(watermark_ms, self._watermark_ms or watermark_ms)
+        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class DaemonLogCollector:
         shown_path = printable(file.path)
 
         def take(line: bytes, number: int) -> bool:
-            if not any(mark in line for mark in RELEVANT):
+            if len(line) < SHORTEST_RECORD or not any(map(line.__contains__, RELEVANT)):
                 return True
             text = line.rstrip(b"\r").decode("utf-8", "replace")
             record = parse_record(text, self._zone)

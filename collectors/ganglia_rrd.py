@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from collectors.base import Collected, OptionError, ProblemLog, read_position
+from collectors.base import Collected, OptionError, ProblemLog, held_back, read_position
 from collectors.files import FoundFile, require_root, walk
 from collectors.ganglia_units import UNITS
 from collectors.identity import SAMPLE_BYTES, SeriesIdentity, pack_samples
@@ -316,7 +316,7 @@ class GangliaRrdCollector:
         for series in self._series.values():
             if series.consumed_s is not None and series.consumed_s * 1000 >= now_ms - self._options.silent_ms:
                 watermark_ms = min(watermark_ms, series.consumed_s * 1000 + 1)
-        self._watermark_ms = max(watermark_ms, self._watermark_ms or watermark_ms)
+        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms)
         return self._watermark_ms
 
 

@@ -6,13 +6,13 @@ Hadoop 0.23; values of union types come wrapped in their type's name or bare.
 
 from __future__ import annotations
 
-import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
 from collectors.base import ProblemLog, printable
+from collectors.bounded_json import TooManyValuesError, loads
 from collectors.counters import ATTRIBUTES, is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period, reducer_phases
@@ -20,6 +20,8 @@ from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, 
 MAX_HEADER_BYTES = 1 << 16
 MAX_HEADER_LINES = 100
 MAX_RECORD_BYTES = 1 << 23
+MAX_RECORD_VALUES = 500_000
+"""An attempt with all its counters has some hundreds."""
 MAX_BAD_RECORDS_TOLD = 20
 """Of one file, each with its line; further ones are counted."""
 
@@ -116,7 +118,9 @@ class JhistParser:
         """Take a last record that is whole but whose line end is missing (yet)."""
         if self._tail.rstrip().endswith(b"}") and not self._in_header and not self._skipping:
             try:
-                json.loads(self._tail)
+                loads(self._tail, MAX_RECORD_VALUES)
+            except TooManyValuesError:
+                pass  # refused as a bad record
             except RecursionError:
                 pass  # nested too deeply to be read at all: refused like any other bad record
             except ValueError:
@@ -182,7 +186,7 @@ class JhistParser:
 
     def _record(self, line: bytes) -> None:
         try:
-            record = json.loads(line)
+            record = loads(line, MAX_RECORD_VALUES)
         except (ValueError, RecursionError) as error:
             self._report("bad_record", f"no JSON record ({error}): {_excerpt(line)}", line=True)
             return

@@ -7,16 +7,35 @@ file that shrinks, or whose beginning changes, is read again from its start.
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from collectors.base import ProblemLog
+import pyarrow as pa
+
+from collectors.base import Lasting, ProblemLog
 from collectors.files import FoundFile, read_chunks
 
 MAX_LINE_BYTES = 1 << 20
 FINGERPRINT_BYTES = 256
+
+SETTLE_AT = 1_000
+"""Saved positions that have changed are apart from the others until there are so many, or a quarter of all."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("device", pa.uint64(), nullable=False),
+        pa.field("inode", pa.uint64(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("n_lines", pa.int64(), nullable=False),
+        pa.field("fingerprint", pa.binary(), nullable=False),
+        pa.field("n_fingerprint", pa.int32(), nullable=False),
+        pa.field("skipping", pa.bool_(), nullable=False),
+    ]
+)
+"""Saved positions; an offset of GONE is that of a file whose position is kept no more."""
+GONE = -1
 
 TakeLine = Callable[[bytes, int], bool]
 """Gets a line without its line feed, and its number from 1; False refuses it, and it is offered again next time."""
@@ -47,6 +66,9 @@ class LogTail:
     positions: dict[str, TailPosition] = field(default_factory=dict)
     _idle: dict[str, tuple[int, int]] = field(default_factory=dict)
     """File that ends in the middle of a line, or holds none -> (its size, since when it has had it)."""
+    _settled: pa.Table = field(default_factory=SCHEMA.empty_table)
+    _changed: set[str] = field(default_factory=set)
+    """Files whose position is not as it is in `_settled`."""
 
     def has_news(self, file: FoundFile) -> bool:
         """True when the file has bytes that were not read, or fewer than were."""
@@ -58,6 +80,7 @@ class LogTail:
     def read(self, file: FoundFile, max_bytes: int, take: TakeLine) -> int:
         """Offer the complete new lines; returns how many bytes were looked at."""
         position = self._position(file)
+        self._changed.add(file.key)
         n_looked_at = 0
         tail = b""
         is_known_kind = position.offset > 0
@@ -106,10 +129,41 @@ class LogTail:
                 message = "its last line breaks off; what stands before is used"
                 self.problems.report(place, "truncated", message, key=(file.key, "form"))
 
+    def is_idle(self, file: FoundFile, now_ms: int, quiet_ms: int) -> bool:
+        """Whether it is empty, or ends in the middle of a line, for less than `quiet_ms`."""
+        found = self._idle.get(file.key)
+        return found is not None and now_ms - found[1] < quiet_ms
+
     def keep(self, keys: set[str]) -> None:
         """Forget files that are gone."""
-        self.positions = {key: position for key, position in self.positions.items() if key in keys}
+        self.forget(self.positions.keys() - keys)
         self._idle = {key: idle for key, idle in self._idle.items() if key in keys}
+
+    def forget(self, keys: Collection[str]) -> None:
+        """These files are gone."""
+        for key in keys:
+            if self.positions.pop(key, None) is not None:
+                self._changed.add(key)
+            self._idle.pop(key, None)
+
+    def tables(self) -> dict[str, Lasting | pa.Table]:
+        """For a read position: the positions of `SCHEMA` that stay as they are, and those that have changed since."""
+        if len(self._changed) > max(SETTLE_AT, self._settled.num_rows // 4):
+            self._settled, self._changed = _table(self.positions.items()), set()
+        gone = TailPosition(offset=GONE)
+        return {
+            "settled": Lasting(self._settled),
+            "changed": _table((key, self.positions.get(key, gone)) for key in sorted(self._changed)),
+        }
+
+    def restore_tables(self, saved: Mapping[str, Any]) -> None:
+        """Back from `tables`; raises TypeError, ValueError or KeyError for anything else."""
+        settled, changed = (t.table if isinstance(t, Lasting) else t for t in (saved["settled"], saved["changed"]))
+        positions = _positions(settled)
+        later = _positions(changed)
+        positions.update(later)
+        self.positions = {key: position for key, position in positions.items() if position.offset != GONE}
+        self._settled, self._changed = settled, set(later)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-able values."""
@@ -119,6 +173,7 @@ class LogTail:
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Back from `to_json`; raises TypeError or ValueError for anything else."""
+        self._settled, self._changed = SCHEMA.empty_table(), set(saved)
         self.positions = {
             str(key): TailPosition(int(offset), int(n_lines), str(fingerprint), int(n_fingerprint), bool(skipping))
             for key, (offset, n_lines, fingerprint, n_fingerprint, skipping) in saved.items()
@@ -138,6 +193,27 @@ class LogTail:
         return (
             _digest(b"".join(read_chunks(file.path, 0, position.n_fingerprint, self.problems))) == position.fingerprint
         )
+
+
+def _table(positions: Iterable[tuple[str, TailPosition]]) -> pa.Table:
+    columns: list[list[Any]] = [[] for _ in SCHEMA]
+    for key, p in positions:
+        device, _, inode = key.partition(":")
+        fingerprint = bytes.fromhex(p.fingerprint)
+        row = int(device), int(inode), p.offset, p.n_lines, fingerprint, p.n_fingerprint, p.skipping
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _positions(table: Any) -> dict[str, TailPosition]:
+    if not isinstance(table, pa.Table) or not table.schema.equals(SCHEMA):
+        raise ValueError("positions of files in other columns")
+    columns = [table.column(name).to_pylist() for name in SCHEMA.names]
+    return {
+        f"{device}:{inode}": TailPosition(offset, n_lines, fingerprint.hex(), n_fingerprint, skipping)
+        for device, inode, offset, n_lines, fingerprint, n_fingerprint, skipping in zip(*columns, strict=True)
+    }
 
 
 def _digest(data: bytes) -> str:

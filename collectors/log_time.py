@@ -15,6 +15,8 @@ from collectors.base import OptionError
 
 LONG = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)[,.](\d{3})(?= )")
 SHORT = re.compile(r"(\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?= )")
+SHORTEST_RECORD = len("yy/MM/dd HH:mm:ss ")
+"""Shorter lines are no records."""
 RECORD_REST = re.compile(
     r" +(?:\[(?P<before>.{0,200}?)\] +)?(?P<level>[A-Z]+) +(?:\[(?P<behind>.{0,200}?)\] +)?(?P<logger>[\w.$]+)"
     r"(?:: ?| (?:\([^()]*(?:\(\d+\))?\) )?- ?)(?P<message>.*)"

@@ -5,12 +5,12 @@ Master and history server write the same documents for jobs, tasks, attempts and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from collectors.base import printable
+from collectors.bounded_json import TooManyValuesError, loads
 from collectors.counters import ATTRIBUTES, is_count, read_counters
 from collectors.hadoop_ids import TaskKind, is_application, is_attempt, is_job, is_task
 from collectors.http import REDIRECTS, Answer
@@ -95,7 +95,9 @@ def parse_document(answer: Answer) -> Mapping[str, Any]:
     if answer.status != 200:
         raise DocumentError(answer.url, f"http_{answer.status}", f"status {answer.status}, expected 200")
     try:
-        document = json.loads(answer.body.decode("utf-8-sig"))
+        document = loads(answer.body.decode("utf-8-sig"))
+    except TooManyValuesError as error:
+        raise DocumentError(answer.url, "too_large", f"{error}; it is not read") from error
     except (ValueError, RecursionError) as error:
         start = printable(answer.body[:60].decode("utf-8", "replace"), 80)
         message = f"expected JSON, found {answer.content_type or 'no content type'} that begins {start!r} ({error})"

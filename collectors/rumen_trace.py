@@ -12,11 +12,13 @@ from hashlib import blake2b
 from typing import Any
 
 from collectors.base import ProblemLog, printable
+from collectors.bounded_json import extent, n_values
 from collectors.counters import ATTRIBUTES, is_count
 from collectors.hadoop_ids import TaskKind, is_attempt, is_job, job_of, kind_of
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period
 
-MAX_JOB_CHARS = 1 << 28
+MAX_JOB_VALUES = 4_000_000
+"""Of a job with some 100,000 attempts."""
 MAX_BAD_TOLD = 20
 
 STATUS = {"SUCCESS": "SUCCEEDED", "SUCCEEDED": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
@@ -85,6 +87,7 @@ class RumenParser:
         """(line, text, value) of each JSON value."""
         decoder = json.JSONDecoder()
         at, line, counted_to = 0, 1, 0
+        is_large = n_values(text) > MAX_JOB_VALUES
         while True:
             while at < len(text) and text[at] in _WHITE:
                 at += 1
@@ -92,6 +95,11 @@ class RumenParser:
                 return
             line += text.count("\n", counted_to, at)
             counted_to = at
+            found = extent(text, at) if is_large and text[at] in "{[" else None
+            if found is not None and found[1] > MAX_JOB_VALUES:
+                self._bad(line, f"a job of more than {MAX_JOB_VALUES:,} values")
+                at = found[0]
+                continue
             try:
                 value, end = decoder.raw_decode(text, at)
             except RecursionError:

@@ -77,7 +77,8 @@ def list_folder(folder: Path) -> Listing:
         if file is not None:
             files.append(file)
         else:
-            (parts if name.endswith(PART) else foreign).append(name)
+            is_part = is_file and name.endswith(PART) and LogFile.parse(name.removesuffix(PART)) is not None
+            (parts if is_part else foreign).append(name)
     return Listing(tuple(sorted(files)), tuple(parts), tuple(foreign))
 
 

@@ -34,6 +34,12 @@ LEVEL_ROWS = 4_000
 """Files of fewer rows than this are the smallest level; each level's files have MERGE_AT times as many."""
 MAX_FILE_ROWS = 500_000
 """Files of at least this are not merged any further."""
+LOOK_EVERY_MS = 60_000
+"""How often is looked whether all files are there."""
+MAX_REMOVED_TOLD = 20
+"""At once, each with its name."""
+DAMAGED_SUFFIX = ".damaged"
+"""What a file is called that would stand for others, could it be read."""
 
 
 class _Known(NamedTuple):
@@ -58,6 +64,7 @@ class EventLog:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "event-log") if in_background else None
         self._merging: Future[None] | None = None
+        self._looked_ms: int | None = None
 
     def begin(self, epoch: str, number: int) -> None:
         """Go on after step `number` of an epoch; what a process that died left of later steps goes."""
@@ -97,6 +104,7 @@ class EventLog:
             if not self._merging.done():
                 return
             self._check(self._merging)
+        self._tell_removed(now_ms)
         for lane in (LIVE, HISTORY):
             with self._lock:
                 ours = [f for f in self._files if (f.lane, f.epoch) == (lane, self._epoch) and f.last <= number]
@@ -170,6 +178,13 @@ class EventLog:
         """What is in the folder now."""
         listing = list_folder(self._folder)
         wide = uncovered(listing.files)
+        while unread := [
+            file for file in wide if any(map(file.covers, set(listing.files) - {file})) and not self._opens(file)
+        ]:
+            for file in unread:
+                self._rename_damaged(file)
+            listing = list_folder(self._folder)
+            wide = uncovered(listing.files)
         for file in set(listing.files) - set(wide):
             (self._folder / file.name).unlink(missing_ok=True)
         known: dict[LogFile, _Known] = {}
@@ -192,7 +207,53 @@ class EventLog:
             for file, since in self._files.items():
                 if file not in listed and (self._folder / file.name).exists():
                     known[file] = since
+            # Those that are gone stay known until the next look for them tells it.
+            for file, since in self._files.items():
+                if file not in self._broken and not any(other.covers(file) for other in known):
+                    known[file] = since
             self._files = known
+        self._looked_ms = None
+
+    def _tell_removed(self, now_ms: int) -> None:
+        """Nobody but this writer removes files, and it knows which: tell of others that are gone."""
+        if self._looked_ms is not None and 0 <= now_ms - self._looked_ms < LOOK_EVERY_MS:
+            return
+        self._looked_ms = now_ms
+        try:
+            there = set(list_folder(self._folder).files)
+        except OSError as error:
+            self._complain(str(self._folder), "unreadable", f"the log cannot be looked at: {error.strerror}")
+            return
+        with self._lock:
+            gone = [file for file in self._files if file not in there]
+            for file in gone:
+                del self._files[file]
+        self._complain_of_removed(gone)
+
+    def _complain_of_removed(self, files: Sequence[LogFile]) -> None:
+        for file in sorted(files)[:MAX_REMOVED_TOLD]:
+            self._complain(file.name, "removed", "somebody has removed it, and its events with it")
+        if len(files) > MAX_REMOVED_TOLD:
+            n_more = len(files) - MAX_REMOVED_TOLD
+            self._complain(str(self._folder), "removed", f"{n_more} more files that somebody has removed")
+
+    def _opens(self, file: LogFile) -> bool:
+        try:
+            with pa.OSFile(str(self._folder / file.name), "rb") as source:
+                layout.read_summary(source)
+        except FileNotFoundError:
+            return True
+        except (*DATA_ERRORS, LayoutError):
+            return False
+        return True
+
+    def _rename_damaged(self, file: LogFile) -> None:
+        """It seems to hold what smaller files do, which would be left out, or removed, because of it."""
+        name = file.name + DAMAGED_SUFFIX
+        (self._folder / file.name).rename(self._folder / name)
+        self._complain(
+            file.name, "damaged", f"it cannot be read and is now called {name}: the files it was made of count"
+        )
 
     def _set_aside(self, file: LogFile, error: BaseException) -> None:
         with self._lock:

@@ -23,7 +23,7 @@ from app.recent import RecentEvents
 from app.source_book import SourceBook
 from app.store import Store
 from app.watermarks import Watermarks
-from collectors.base import Collected, CollectorError, FinishedHistory
+from collectors.base import Collected, Collector, CollectorError, FinishedHistory
 from collectors.schema import load_event_types
 from engine.errors import StateError
 from engine.events import EventBatch
@@ -155,9 +155,16 @@ def start(
     alerting: AlertingOptions | None = None,
     boundary: Boundary = no_boundary,
     rewind: Callable[[EventBatch, int], PairMatcher] | None = None,
+    recent: RecentEvents | None = None,
+    collectors: Sequence[Collector] | None = None,
 ) -> Process:
-    """Build the pipeline and take up the store's checkpoint, as `clustercep run` does."""
-    names = [script.name for script in scripts]
+    """Build the pipeline and take up the store's checkpoint, as `clustercep run` does.
+
+    `collectors`: in place of those that follow the scripts.
+    """
+    if collectors is None:
+        collectors = [ScriptedCollector(script) for script in scripts]
+    names = [collector.name for collector in collectors]
     folder.mkdir(exist_ok=True)
     pipeline = Pipeline(
         intake=IntakeQueue(),
@@ -168,7 +175,7 @@ def start(
         ),
         matcher=PairMatcher(),
         histories=HistoryReplay(PairMatcher),
-        recent=RecentEvents({"MapStart": 1_000, "MapEnd": 1_000}),
+        recent=RecentEvents({"MapStart": 1_000, "MapEnd": 1_000}) if recent is None else recent,
         alerting=alerting or options(ops=receiver()),
         store=store,
         checkpoints=CheckpointFolder(folder, "live", durable=False),
@@ -178,7 +185,7 @@ def start(
         boundary=boundary,
         rewind=rewind,
     )
-    sources = {script.name: Source(ScriptedCollector(script)) for script in scripts}
+    sources = {collector.name: Source(collector) for collector in collectors}
     positions = pipeline.restore(now_ms)
     for name, position in (positions or {}).items():
         if name in sources:

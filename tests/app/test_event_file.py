@@ -31,3 +31,12 @@ def test_a_single_line_of_something_else_is_no_header(tmp_path: Path) -> None:
     path.write_bytes(b"<events/>")
     with pytest.raises(EventFileError, match="line 1: no column 'type': found '<events/>'; expected JSON lines"):
         read_event_file(str(path))
+
+
+def test_a_line_of_many_equal_cells_is_refused_with_the_first_names(tmp_path: Path) -> None:
+    """Found by a search: comparing each of 50,000 names with all others took a minute."""
+    path = tmp_path / "events"
+    path.write_bytes(b"type," + b"{}," * 50_000 + b",".join(b"n%d,n%d" % (n, n) for n in range(100)))
+    with pytest.raises(EventFileError, match="two columns have one name") as raised:
+        read_event_file(str(path))
+    assert len(str(raised.value)) < 500

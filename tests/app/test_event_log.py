@@ -447,3 +447,57 @@ def test_steps_with_and_without_skew_are_one_log(tmp_path: Path) -> None:
     log.write(3, batch(off("d", 40, 7)), 300)  # the setting has been changed meanwhile
     read = reader.read()
     assert read.strings("clock_id").to_pylist() == [None, "host:n1 within 5 ms", None, "host:n1"]
+
+
+def test_a_file_that_somebody_removed_is_told_once(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    for number in (1, 2, 3):
+        log.write(number, batch(event(f"e{number}", number)), number)
+        log.tidy(number, number, KEEP)
+    assert log.problems() == []
+    (tmp_path / LogFile("live", E1, 2, 2).name).unlink()
+    for now_ms in (writer.LOOK_EVERY_MS, writer.LOOK_EVERY_MS + 1, 2 * writer.LOOK_EVERY_MS + 2):
+        log.tidy(3, now_ms, KEEP)
+    (problem,) = log.problems()
+    assert (problem.place, problem.kind) == (LogFile("live", E1, 2, 2).name, "removed")
+
+
+def test_many_files_that_somebody_removed_are_counted(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    for number in range(1, 101):
+        log.write(number, batch(*(event(f"e{number}-{i}", number) for i in range(2))), number)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    log.tidy(100, 0, KEEP)
+    problems = log.problems()
+    assert len(problems) == writer.MAX_REMOVED_TOLD + 1
+    assert problems[-1].message == f"{100 - writer.MAX_REMOVED_TOLD} more files that somebody has removed"
+
+
+def test_what_the_log_itself_removes_is_no_problem(tmp_path: Path) -> None:
+    log = started(tmp_path)
+    for number in range(1, 200):
+        log.write(number, batch(event(f"e{number}", number)), number)
+        log.tidy(number, number * writer.LOOK_EVERY_MS, Retention(events="100 min"))
+    assert log.problems() == []
+
+
+def test_a_file_that_would_stand_for_others_and_cannot_be_read_is_set_aside(tmp_path: Path) -> None:
+    log, position = started(tmp_path), {E1: 3}
+    for number in (1, 2, 3):
+        log.write(number, batch(event(f"e{number}", number)), number)
+    wide = tmp_path / LogFile("live", E1, 1, 3).name
+    wide.write_bytes(b"PAR1 and no more")
+    again = started(tmp_path, number=3)
+    (problem, foreign) = again.problems()
+    assert (problem.place, problem.kind) == (wide.name, "damaged")
+    assert (foreign.place, foreign.kind) == (wide.name + writer.DAMAGED_SUFFIX, "foreign")
+    assert ids(EventLogReader(tmp_path, lambda: position).read()) == ["e1", "e2", "e3"]
+
+
+def test_halves_of_other_programs_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "download.part").write_text("of somebody else")
+    (tmp_path / "folder.part").mkdir()
+    log = started(tmp_path)
+    assert sorted(p.place for p in log.problems()) == ["download.part", "folder.part"]
+    assert names(tmp_path) == ["download.part", "folder.part"]

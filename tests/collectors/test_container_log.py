@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from collectors.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.identity import lifecycle_id
 from collectors.log_time import parse_record, parse_time, zone_named
 from tests.collectors import reducer_logs as logs
+from tests.collectors.positions import saved
 
 NOW = logs.DAY_MS + 60_000
 
@@ -103,7 +105,7 @@ def test_bytes_by_bytes_and_restarts_change_nothing(tmp_path: Path, hadoop: int)
             logs.write_log(tmp_path / "slow", text[:size], role)
             polls.append(reader.poll(NOW))
             again = collector(tmp_path / "slow", life_cycle=False)
-            again.restore(json.loads(json.dumps(reader.checkpoint())))
+            again.restore(saved(reader.checkpoint()))
             reader = again
     assert pulls(*polls) == logs.PULLS
     assert ids(*polls) == ids(expected)
@@ -342,3 +344,78 @@ def test_a_byte_order_mark_before_the_first_line(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert ids(collect(tmp_path)) == expected
     assert told(tmp_path) == []
+
+
+def test_a_position_of_the_json_form_is_still_read(tmp_path: Path) -> None:
+    """As the version before saved it, in the middle of a container's log."""
+    lines = logs.hadoop2_log().splitlines(keepends=True)
+    path = logs.write_log(tmp_path, "".join(lines[:7]))
+    reader = collector(tmp_path)
+    first = reader.poll(NOW)
+    position = saved(reader.checkpoint())
+    (row,) = position["containers"].to_pylist()
+    (file,) = position["files"]["changed"].to_pylist()
+    before = {
+        "version": 1,
+        "watermark_ms": position["watermark_ms"],
+        "files": {
+            f"{file['device']}:{file['inode']}": [
+                file["offset"], file["n_lines"], file["fingerprint"].hex(), file["n_fingerprint"], file["skipping"]
+            ]
+        },
+        "containers": {
+            row["key"]: [row["host"], row["container_id"], row["grown_ms"], json.loads(row["log"]), row["start_done"]]
+        },
+    }  # fmt: skip
+    again = collector(tmp_path)
+    again.restore(json.loads(json.dumps(before)))
+    assert (saved(again.checkpoint())["containers"].equals(position["containers"])) is True
+    with path.open("a") as log:
+        log.write("".join(lines[7:]))
+    assert pulls(first, again.poll(NOW)) == logs.PULLS
+
+
+def test_positions_that_did_not_change_are_the_same_table(tmp_path: Path) -> None:
+    for number in range(1_300):
+        logs.write_log(tmp_path, logs.stamp(number) + " INFO [main] x.Y: z\n", host=f"node{number}")
+    reader = collector(tmp_path)
+    reader.poll(NOW)
+    files = reader.checkpoint()["files"]
+    assert (files["settled"].table.num_rows, files["changed"].num_rows) == (1_300, 0)
+    for number in (7, 8):
+        with (tmp_path / f"node{number}" / logs.APPLICATION / logs.CONTAINER / "syslog").open("a") as file:
+            file.write(logs.stamp(99_000) + " INFO [main] x.Y: z\n")
+    (tmp_path / "node9" / logs.APPLICATION / logs.CONTAINER / "syslog").unlink()
+    reader.poll(NOW)
+    later = reader.checkpoint()["files"]
+    assert later["settled"].table is files["settled"].table
+    assert later["changed"].num_rows == 3
+    again = collector(tmp_path)
+    again.restore(saved(reader.checkpoint()))
+    assert len(again.poll(NOW).events) == 0
+    assert again.checkpoint()["files"]["changed"].equals(later["changed"])
+
+
+def test_logs_of_containers_that_are_over_are_read_within_their_time(tmp_path: Path) -> None:
+    text = logs.hadoop2_log()
+    path = logs.write_log(tmp_path, text[: text.index(logs.stamp(9_000))])
+    times = (logs.DAY_MS * 1_000_000,) * 2
+    for place in (path, *path.parents[:4]):
+        os.utime(place, ns=times)
+    now_ms = logs.DAY_MS + 86_400_000
+    reader = collector(tmp_path, abandon_ms=60_000, revisit_ms=300_000)
+    polls = [reader.poll(now_ms)]
+    assert saved(reader.checkpoint())["containers"].num_rows == 0  # a log of yesterday is of a container that is over
+    path.write_text(text)
+    for place in (path, *path.parents[:4]):
+        os.utime(place, ns=times)
+    polls += [reader.poll(now_ms + passed_ms) for passed_ms in range(10_000, 310_000, 10_000)]
+    assert [number for number, *_ in pulls(*polls)] == [0, 1, 2]
+
+
+def test_a_clock_that_was_ahead_does_not_hold_the_promise(tmp_path: Path) -> None:
+    logs.write_log(tmp_path, logs.hadoop2_log())
+    reader = collector(tmp_path)
+    assert reader.poll(NOW + 86_400_000).watermark_ms == NOW + 86_400_000 - 5_000
+    assert reader.poll(NOW).watermark_ms == NOW - 5_000
+    assert saved(reader.checkpoint())["containers"]["grown_ms"].to_pylist() in ([], [NOW])

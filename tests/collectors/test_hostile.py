@@ -17,6 +17,7 @@ from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rest_server as rest
+from tests.collectors.positions import saved
 
 ATTEMPTS = st.sampled_from(
     ["attempt_1700000000000_0007_m_000000_0", "attempt_1700000000000_0007_r_000000_0", "attempt_x"]
@@ -84,7 +85,7 @@ def test_logs_with_any_bytes_in_them(junk: bytes, at: int, n_lost: int) -> None:
         path.write_bytes(data[:at] + junk + data[at + n_lost :])
         reader = ContainerLogCollector(ContainerLogOptions(Path(folder), abandon_ms=1))
         first = reader.poll(logs.DAY_MS + 60_000)
-        reader.restore(json.loads(json.dumps(reader.checkpoint())))
+        reader.restore(saved(reader.checkpoint()))
         second = reader.poll(logs.DAY_MS + 60_002)
     assert second.watermark_ms >= first.watermark_ms
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-from collectors.base import MAX_OF_FILE, MAX_OF_POLL, MORE, ProblemLog
+import pytest
+
+from collectors.base import MAX_OF_FILE, MAX_OF_POLL, MORE, Problem, ProblemLog
+from collectors.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.hadoop1_history import Hadoop1Parser
 from collectors.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.rumen_trace import RumenParser
 from tests.collectors import histories as h
+from tests.collectors import reducer_logs as logs
+from tests.collectors import rrds
 
 
 def test_a_file_tells_the_first_ones_and_counts_the_others() -> None:
@@ -65,3 +76,57 @@ def test_a_history_of_thousands_of_unknown_types_fills_no_store(tmp_path: Path) 
     assert len(polled.problems) <= MAX_OF_FILE + 1
     assert polled.problems[-1].message.startswith(f"{20_000 - MAX_OF_FILE} further problem(s), the first: record of")
     assert len(polled.finished) == 1
+
+
+N_BAD = 20_000
+
+
+def _jhist(folder: Path) -> tuple[Problem, ...]:
+    lines = [f'{{"type":"{kind}","event":{n}}}' for n in range(N_BAD) for kind in (f"T{n}", "JOB_INITED")]
+    (folder / "job_1700000000000_0007.jhist").write_bytes(h.history(h.start_records(), lines, h.end_records()))
+    return JobHistoryCollector(JobHistoryOptions((folder,))).poll(h.T0 + 10**9).problems
+
+
+def _hadoop1(folder: Path) -> tuple[Problem, ...]:
+    problems = ProblemLog("hadoop1")
+    parser = Hadoop1Parser("/x/history", problems, 0)
+    records = (b'Kind%d A="%d" .\nJob JOBID="%d" .\n' % (n, n, n) for n in range(N_BAD))
+    parser.feed(b'Meta VERSION="1" .\n' + b"".join(records))
+    parser.close()
+    return problems.drain()
+
+
+def _rumen(folder: Path) -> tuple[Problem, ...]:
+    problems = ProblemLog("rumen")
+    parser = RumenParser("/x/trace", problems, 0)
+    jobs = (b'{"jobID": "job_1_%04d", "mapTasks": [{"attempts": [7]}]}\n{"jobID": %d}\n' % (n, n) for n in range(N_BAD))
+    parser.parse(b"".join(jobs))
+    return problems.drain()
+
+
+def _container_log(folder: Path) -> tuple[Problem, ...]:
+    lines = [logs.named(1), *logs.assigned(2, 1, "n")]
+    for n in range(N_BAD):
+        lines.append(logs.read(9 + n, 1, n, 77))  # whose size was not logged
+    logs.write_log(folder, "\n".join(lines) + "\n" + "x" * (3 << 20) + "\n")
+    return ContainerLogCollector(ContainerLogOptions(folder)).poll(logs.DAY_MS + 86_400_000).problems
+
+
+def _daemon_log(folder: Path) -> tuple[Problem, ...]:
+    (folder / "yarn-nodemanager-n.log").write_text(("x" * (2 << 20) + "\n") * 20 + "line\n" * N_BAD)
+    return DaemonLogCollector(DaemonLogOptions(folder)).poll(logs.DAY_MS).problems
+
+
+def _rrd(folder: Path) -> tuple[Problem, ...]:
+    values = [None if n % 2 else float(n) for n in range(4_000)]
+    rrds.write_rrd(folder / "c" / "n" / "cpu_user.rrd", values, rows=5_000)
+    options = GangliaRrdOptions(folder, metrics=("cpu_user",), backfill_ms=10**9)
+    return GangliaRrdCollector(options).poll(rrds.T0_MS + 4_001 * 15_000).problems
+
+
+@pytest.mark.parametrize("kind", [_jhist, _hadoop1, _rumen, _container_log, _daemon_log, _rrd])
+def test_a_file_of_any_kind_tells_a_bounded_number_of_problems(
+    kind: Callable[[Path], tuple[Problem, ...]], tmp_path: Path
+) -> None:
+    rows = Counter(place.rpartition(":")[0] or place for place, _ in {(p.place, p.kind) for p in kind(tmp_path)})
+    assert 1 <= max(rows.values()) <= 100

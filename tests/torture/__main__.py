@@ -30,6 +30,8 @@ CAMPAIGNS: dict[str, str] = {
     "receivers": "receivers that are down or want less, and the highest rate: nothing given up, p95 of the lag 5 s",
     "watchdog": "a kill every minute while a day of backlog is caught up with: every life moves the position on",
     "soak": "ten hours as busy as the largest recording: memory, open files, checkpoint and step times stay flat",
+    "parsers": "no bytes crash what reads them; at most 1 s per MiB, 500 MiB",
+    "poison": "hostile files of each kind hold up nothing; at most 100 problem rows per file and poll",
 }
 """By name: what it must show."""
 

@@ -1,0 +1,254 @@
+"""Everything that reads what others write: given any bytes it ends, and raises nothing but what it says it raises."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from app.event_file import EventFileError, read_event_file
+from collectors.base import Collector, OptionError, ProblemLog, SourceUnavailableError
+from collectors.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.hadoop1_history import Hadoop1Parser
+from collectors.http import HttpOptions, HttpTransport
+from collectors.http_attempt import post
+from collectors.jhist import JhistParser
+from collectors.rest_documents import DocumentError, parse_apps
+from collectors.rumen_trace import RumenParser
+from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from spark_jobs.ingest_kinds import IngestOptions
+from spark_jobs.ingest_parse import ReadFile, parse_file
+from tests.app.test_web import site
+from tests.collectors import histories as h
+from tests.collectors import reducer_logs as logs
+from tests.collectors import rest_server as rest
+from tests.collectors import rrds
+from tests.collectors.positions import saved
+from tests.collectors.test_daemon_log import MASTER, NODE
+from tests.collectors.test_hadoop1_history import HISTORY
+from tests.collectors.test_rumen_trace import job, text_of
+from tests.engine.language.test_hostile_text import QUERIES
+from tests.fuzz.inputs import look_at_query
+from tests.slow_servers import serving
+
+WAIT_S = 5.0
+LATER_MS = logs.DAY_MS + 86_400_000
+EVENTS = b'{"type":"A","t":1,"x":2.5,"k":"p"}\n{"type":"B","t_lo":1,"t_hi":9,"s":"\xc3\xa9"}\n'
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`read` takes bytes, and an empty folder to put them in."""
+
+    samples: Sequence[bytes]
+    """What is right."""
+    read: Callable[[bytes, Path], None]
+    most_bytes: int = 1 << 20
+
+
+@contextmanager
+def all_readers(folder: Path) -> Iterator[Mapping[str, Reader]]:
+    """By name; their servers run meanwhile."""
+    rrd = folder / "model.rrd"
+    rrds.write_rrd(rrd, [1.0, None, 2.5, 0.0])
+    histories = [h.whole_history()]
+    told = [json.dumps(document).encode() for document in rest.running_job().documents.values()]
+    http = [
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(b), b) for b in told
+    ]
+    http.append(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"app\r\n4\r\ns":1\r\n1\r\n}\r\n0\r\n\r\n')
+    http.append(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/x\r\nAge: 7\r\nContent-Length: 0\r\n\r\n")
+    asked = [b"GET /%b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path for path in (b"metrics", b"-/healthy", b"-/ready")]
+    asked.append(b"POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\n{}")
+    with ExitStack() as opened:
+        answers = opened.enter_context(_Answers.running())
+        web = opened.enter_context(_site())
+        yield {
+            "jhist": Reader(histories, _jhist),
+            "hadoop1": Reader([HISTORY], _hadoop1),
+            "rumen": Reader([text_of(job(), job())], _rumen),
+            "container_log": Reader(
+                [logs.hadoop2_log().encode(), *_bytes(logs.hadoop3_logs().values())], _container_log
+            ),
+            "daemon_log": Reader([_daemon_lines(MASTER), _daemon_lines(NODE)], _daemon_log),
+            "ganglia_rrd": Reader([rrd.read_bytes()], _rrd),
+            "yarn_rest": Reader(told, _rest),
+            "queries": Reader(_bytes(QUERIES), _query, most_bytes=1 << 16),
+            "event files": Reader([EVENTS, b"type,t,x\nA,1,2\nB,2,\n"], _events),
+            "ingest": Reader([*map(gzip.compress, histories), *histories], _ingest),
+            "REST answers": Reader(http, answers.ask),
+            "webhook answers": Reader(http, answers.tell),
+            "web": Reader(asked, web),
+        }
+
+
+def _bytes(texts: Iterable[str]) -> list[bytes]:
+    return [text.encode("utf-8", "surrogateescape") for text in texts]
+
+
+def _daemon_lines(records: Sequence[tuple[int, str, str]]) -> bytes:
+    return "".join(f"{logs.stamp(ms)} INFO {logger}: {message}\n" for ms, logger, message in records).encode()
+
+
+def _fed(parser: JhistParser | Hadoop1Parser, data: bytes) -> None:
+    size = 1 + zlib.crc32(data) % max(1, len(data))  # some pieces, the same for the same bytes
+    for start in range(0, len(data), max(size, len(data) // 50 + 1)):
+        parser.feed(data[start : start + max(size, len(data) // 50 + 1)])
+    parser.close()
+
+
+def _jhist(data: bytes, folder: Path) -> None:
+    problems = ProblemLog("job_history")
+    parser = JhistParser("/x/job_1700000000000_0007.jhist", problems, 0)
+    _fed(parser, data)
+    parser.events.take_batch()
+    _few(problems)
+
+
+def _hadoop1(data: bytes, folder: Path) -> None:
+    problems = ProblemLog("hadoop1")
+    parser = Hadoop1Parser("/x/history", problems, 0)
+    _fed(parser, data)
+    for told in parser.jobs:
+        told.events.take_batch()
+    _few(problems)
+
+
+def _rumen(data: bytes, folder: Path) -> None:
+    problems = ProblemLog("rumen")
+    parser = RumenParser("/x/trace", problems, 0)
+    parser.parse(data)
+    for told in parser.jobs:
+        told.events.take_batch()
+    _few(problems)
+
+
+def _few(problems: ProblemLog) -> None:
+    told = problems.drain()
+    assert len(told) <= 100, f"{len(told)} problems of one file"
+    assert all(problem.message.isprintable() and problem.place.isprintable() for problem in told)
+
+
+def _polled(collector: Collector, again: Callable[[], Collector], path: Path, data: bytes, now_ms: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data[: len(data) // 2])
+    first = collector.poll(now_ms)
+    path.write_bytes(data)
+    second = collector.poll(now_ms + 15_000)
+    restarted = again()
+    restarted.restore(saved(collector.checkpoint()))
+    third = restarted.poll(now_ms + 86_400_000)
+    assert first.watermark_ms <= second.watermark_ms <= third.watermark_ms
+    for polled in (first, second, third):
+        polled.events.validate()
+        assert len(polled.problems) <= 100, f"{len(polled.problems)} problems of one file"
+
+
+def _container_log(data: bytes, folder: Path) -> None:
+    def made() -> Collector:
+        return ContainerLogCollector(ContainerLogOptions(folder))
+
+    _polled(made(), made, folder / "node4" / logs.APPLICATION / logs.CONTAINER / "syslog", data, LATER_MS)
+
+
+def _daemon_log(data: bytes, folder: Path) -> None:
+    def made() -> Collector:
+        return DaemonLogCollector(DaemonLogOptions(folder))
+
+    _polled(made(), made, folder / "hadoop-yarn-nodemanager-node4.log", data, LATER_MS)
+
+
+def _rrd(data: bytes, folder: Path) -> None:
+    def made() -> Collector:
+        return GangliaRrdCollector(GangliaRrdOptions(folder, metrics=("cpu_user",)))
+
+    _polled(made(), made, folder / "c" / "node4" / "cpu_user.rrd", data, rrds.T0_MS + 60_000)
+
+
+def _rest(data: bytes, folder: Path) -> None:
+    script = rest.running_job()
+    paths = sorted(script.documents)
+    script.documents[paths[zlib.crc32(data) % len(paths)]] = data
+    yarn = YarnRestCollector(YarnRestOptions(), script)
+    for now_ms in (rest.NOW_MS, rest.NOW_MS + 5_000):
+        with suppress(SourceUnavailableError):
+            polled = yarn.poll(now_ms)
+            polled.events.validate()
+            yarn.restore(saved(yarn.checkpoint()))
+
+
+def _query(data: bytes, folder: Path) -> None:
+    look_at_query(data.decode("utf-8", "surrogateescape"))
+
+
+def _events(data: bytes, folder: Path) -> None:
+    path = folder / "events"
+    path.write_bytes(data)
+    with suppress(EventFileError):
+        read_event_file(str(path))
+
+
+def _ingest(data: bytes, folder: Path) -> None:
+    for name in ("job_1700000000000_0007.jhist.gz", "job_1700000000000_0007.jhist", "unknown"):
+        list(parse_file(ReadFile(f"file:/x/{name}", (name,), data), IngestOptions()))
+
+
+class _Answers:
+    """A server that gives one answer, whatever it is asked, and hangs up."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.url = ""
+
+    @classmethod
+    @contextmanager
+    def running(cls) -> Iterator[_Answers]:
+        answers = cls()
+        with serving(answers.serve) as url:
+            answers.url = url
+            yield answers
+
+    def serve(self, connection: socket.socket) -> None:
+        connection.settimeout(WAIT_S)  # a client that has read enough hangs up when it is collected
+        with suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(self.data)
+
+    def ask(self, data: bytes, folder: Path) -> None:
+        self.data = data
+        options = HttpOptions(WAIT_S, WAIT_S, WAIT_S, n_attempts=1, max_answer_bytes=1 << 19)
+        with suppress(SourceUnavailableError, DocumentError):
+            parse_apps(HttpTransport((self.url,), options).get(self.url, "/ws/v1/cluster/apps", 0))
+
+    def tell(self, data: bytes, folder: Path) -> None:
+        self.data = data
+        with suppress(requests.RequestException, OptionError, OSError):
+            post(self.url, b"{}", {"Content-Type": "application/json"}, WAIT_S)
+
+
+@contextmanager
+def _site() -> Iterator[Callable[[bytes, Path], None]]:
+    with site() as running:
+
+        def ask(data: bytes, folder: Path) -> None:
+            with running.connect() as connection, suppress(OSError):
+                connection.settimeout(WAIT_S)
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65_536):
+                    pass
+            assert running.ask("GET", "/-/healthy").status == 200
+
+        yield ask
+
+
+__all__ = ["Reader", "all_readers"]

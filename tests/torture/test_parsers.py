@@ -1,0 +1,13 @@
+"""The campaign's short form: some cases of one seed, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.torture.parsers import tried_cases
+
+
+def test_bytes_that_nobody_would_write(tmp_path: Path) -> None:
+    tried = tried_cases(7, tmp_path, n_cases=13 * 12)
+    assert [failure for failure in tried.failures if "s for" not in failure] == []
+    assert set(tried.n_cases.values()) == {12}
