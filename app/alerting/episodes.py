@@ -82,11 +82,6 @@ def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
     )
 
 
-def shown_events(match: Match) -> list[tuple[str, str]]:
-    """(variable, event id) of all events of a match."""
-    return [(name, event_id) for name, ids in match.bindings.items() for event_id in engine.flat_ids(ids)]
-
-
 def onset_ms(episode: Episode, events: Mapping[str, Mapping[str, Any]]) -> int:
     """When the condition began: the earliest time by which an event that ONSET means had happened.
 

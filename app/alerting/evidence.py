@@ -24,7 +24,11 @@ _NOT_ATTRIBUTES = frozenset(
 )
 
 
-def ends(bound: Sequence[tuple[str, str]], at_most: int) -> Sequence[tuple[str, str]]:
+Bound = Sequence[tuple[str, str]]
+"""(variable, event id) of the events of a match."""
+
+
+def ends(bound: Bound, at_most: int) -> Bound:
     """The first and the last events when there are too many to keep."""
     if len(bound) <= at_most:
         return bound
@@ -57,4 +61,4 @@ def _row(alert: str, position: int, variable: str, event_id: str, event: Mapping
     }
 
 
-__all__ = ["ends", "evidence_rows"]
+__all__ = ["Bound", "ends", "evidence_rows"]

@@ -6,20 +6,16 @@ The open alerts of the store are the only memory of episodes: after a restart no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.alerting import certainty, lifecycle
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import (
-    Episode,
-    alert_id,
-    group,
-    onset_ms,
-    shown_events,
-)
-from app.alerting.evidence import ends, evidence_rows
+from app.alerting.batches import in_parts
+from app.alerting.episodes import Episode, alert_id, group, onset_ms
+from app.alerting.evidence import Bound, evidence_rows
+from app.alerting.extremes import shown_match
 from app.alerting.kept import Kept, spread_of
 from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
@@ -28,7 +24,8 @@ from app.alerting.notices import Audience, Snapshot, decide
 from app.alerting.payload import fingerprint, labels_of
 from app.alerting.report_rows import HISTORY, LIVE, remove_incomplete, write_reports
 from app.settings import Receiver
-from app.store.models import AlertChangeRow, AlertRow, NotificationRow, SilenceRow
+from app.store.known_alerts import Span
+from app.store.models import AlertRow, NotificationRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writer import Writer
 
@@ -89,6 +86,8 @@ class Recorder:
         self._lookup = lookup
         self._now_ms = now_ms
         self._effort = certainty.Effort()
+        self._events: Mapping[str, Mapping[str, Any]] = {}
+        """The kept events of the episodes that are being written, by id."""
         self.outcome = Outcome()
 
     def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
@@ -96,14 +95,54 @@ class Recorder:
 
         `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
         """
-        self._settle_changed_queries()
-        for episode in self._episodes(matches):
-            self._join(episode, watermark_ms)
-        for alert in self._writer.open_alerts_over(watermark_ms):
-            self._close(alert, watermark_ms)
-        self._end_silences()  # after them: what is over by now need not be told to fire
+        self.settle_changed_queries()
+        for part in self.parts(self._episodes(matches)):
+            self.join(part, watermark_ms)
+        for ids in in_parts(self._writer.open_alerts_over(watermark_ms)):
+            self.close(ids, watermark_ms)
+        self.end_silences()  # after them: what is over by now need not be told to fire
         self._report(matches, LIVE, events or {})
         return self.outcome
+
+    def parts(self, episodes: Sequence[Episode]) -> Iterator[Sequence[Episode]]:
+        """Cut into what one transaction takes."""
+        return in_parts(episodes, n_events=lambda episode: len(self._evidence_of(episode)))
+
+    def join(self, episodes: Sequence[Episode], watermark_ms: int) -> None:
+        """Some of a step's episodes, all of one query and key together: new ones fire, known ones grow."""
+        self._look_up(episodes)
+        for episode in episodes:
+            self._join(episode, watermark_ms)
+        self._done()
+
+    def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
+        """Resolve alerts that the watermark has passed, as far as they are still open."""
+        alerts = self._writer.open_alerts(alert_ids)
+        self._writer.look_up([_span(alert) for alert in alerts], self._now_ms)
+        for alert in alerts:
+            self._close(alert, watermark_ms)
+        self._done()
+
+    def _look_up(self, episodes: Sequence[Episode]) -> None:
+        """Read at once what these need of the store and of the kept events."""
+        queries, spans, wanted = self._options.queries, [], []
+        for episode in episodes:
+            info = queries[episode.query]
+            from_ms, to_ms = episode.start_ms - info.group_gap_ms, episode.end_ms + info.group_gap_ms
+            spans.append(Span(episode.query, episode.key_text, from_ms, to_ms, self._id(episode)))
+            wanted += [event_id for _, event_id in self._evidence_of(episode)]
+            wanted += filter(None, episode.onset)
+        self._writer.look_up(spans, self._now_ms)
+        self._events = self._lookup(wanted)
+
+    def _evidence_of(self, episode: Episode) -> Bound:
+        """What is kept of the match that the episode shows, with whatever other matches its alert has, if any."""
+        shown = shown_match(episode.extremes, self._options.queries[episode.query].shown)
+        return shown.evidence(self._options.max_evidence_events)
+
+    def _done(self) -> None:
+        self._writer.forget()
+        self._events = {}
 
     def history(self, matches: Sequence[Match], lookup: EvidenceLookup) -> Outcome:
         """Matches of a finished job's file: complete, so each episode fires and resolves; known ones stay as they are.
@@ -111,7 +150,16 @@ class Recorder:
         Rows of reports replace what an incomplete live view gave for the same query and key.
         """
         self._lookup = lookup
-        for episode in self._episodes(matches):
+        for part in self.parts(self._episodes(matches)):
+            self.join_complete(part)
+        remove_incomplete(self._writer, self._options.queries, matches)
+        self._report(matches, HISTORY, {})
+        return self.outcome
+
+    def join_complete(self, episodes: Sequence[Episode]) -> None:
+        """Some of the episodes of a finished job."""
+        self._look_up(episodes)
+        for episode in episodes:
             info = self._options.queries[episode.query]
             near = self._writer.alerts_near(
                 episode.query, episode.key_text, episode.start_ms, episode.end_ms, info.group_gap_ms
@@ -120,9 +168,7 @@ class Recorder:
                 alert = self._create(episode, HISTORY)
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
-        remove_incomplete(self._writer, self._options.queries, matches)
-        self._report(matches, HISTORY, {})
-        return self.outcome
+        self._done()
 
     def acknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
         """A person has seen the alert; raises TransitionError when it is over."""
@@ -147,7 +193,7 @@ class Recorder:
         alerting = [match for match in matches if not queries[match.query].is_report]
         return group(alerting, queries)
 
-    def _settle_changed_queries(self) -> None:
+    def settle_changed_queries(self) -> None:
         """Open alerts of queries that are no longer as they were: taken over where new matches can still join them."""
         queries = self._options.queries
         for alert in self._writer.open_alerts_of_other_meanings({name: info.hash for name, info in queries.items()}):
@@ -179,6 +225,7 @@ class Recorder:
             near = [same]  # merged into another one since
             while near[0].merged_into is not None and (into := self._writer.alert(near[0].merged_into)) is not None:
                 near = [into]
+            self._writer.forget()  # of such a one not all was read
         if not near:
             self._close_before(episode, watermark_ms)
             self._create(episode, LIVE)
@@ -296,10 +343,10 @@ class Recorder:
         info = self._options.queries[alert.query]
         shown = kept.shown(info)
         bound: Sequence[tuple[str, str]] = ()
-        if shown.match is not None and shown.digest != kept.evidence:
-            bound = ends(shown_events(shown.match), self._options.max_evidence_events)
-            alert.best_n_events = len(shown_events(shown.match))
-        events = self._lookup([*(event_id for _, event_id in bound), *filter(None, episode.onset)])
+        if shown.has_events and shown.digest != kept.evidence:
+            bound = shown.evidence(self._options.max_evidence_events)
+            alert.best_n_events = shown.n_events
+        events = self._events
         alert.onset_ms = min(alert.onset_ms, onset_ms(episode, events))
         if bound:
             self._writer.replace_evidence(alert.id, evidence_rows(alert.id, bound, events))
@@ -325,21 +372,21 @@ class Recorder:
         if change.silenced is not None:
             alert.silenced = change.silenced
         if change.silenced:
-            self._writer.withdraw(alert.id, self._now_ms)
+            self._writer.withdraw(alert, self._now_ms)
         alert.updated_ms = self._now_ms
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
         self._writer.add_change(
-            AlertChangeRow(
-                alert_id=alert.id,
-                revision=alert.revision,
-                from_state=before,
-                to_state=alert.state,
-                silenced=alert.silenced,
-                at_ms=self._now_ms,
-                reason=change.reason,
-                actor=change.actor,
-            )
+            {
+                "alert_id": alert.id,
+                "revision": alert.revision,
+                "from_state": before,
+                "to_state": alert.state,
+                "silenced": alert.silenced,
+                "at_ms": self._now_ms,
+                "reason": change.reason,
+                "actor": change.actor,
+            }
         )
         if alert.state != before:
             self.outcome.n_changes[alert.query, alert.state] += 1
@@ -382,7 +429,7 @@ class Recorder:
                 created_ms=self._now_ms,
                 finished_ms=None,
             )
-            self.outcome.n_notifications += self._writer.add_notification(notification)
+            self.outcome.n_notifications += self._writer.add_notification(notification, alert)
 
     def _told(self, alert: AlertRow, before: str | None, receiver: str) -> bool:
         """See Audience.told_before."""
@@ -400,13 +447,13 @@ class Recorder:
 
     def _knows_later(self, alert: AlertRow, same: Sequence[AlertRow], receiver: str) -> bool:
         later = (other for other in same if other.start_ms > alert.start_ms)
-        return any(self._writer.last_told(other.id, receiver) == State.FIRING for other in later)
+        return any(self._writer.last_told(other, receiver) == State.FIRING for other in later)
 
     def _silenced(self, alert: AlertRow) -> str | None:
         silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)
         return None if silence is None else (silence.reason or f"by {silence.actor}")
 
-    def _end_silences(self) -> None:
+    def end_silences(self) -> None:
         for alert in self._writer.silenced_alerts():
             if self._silenced(alert) is None:
                 last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
@@ -419,6 +466,10 @@ class Recorder:
         self.outcome.n_reports += write_reports(
             self._writer, queries, matches, lane=lane, events=events, now_ms=self._now_ms
         )
+
+
+def _span(alert: AlertRow) -> Span:
+    return Span(alert.query, alert.key_text, alert.start_ms, alert.end_ms, alert.id)
 
 
 def snapshot_of(alert: AlertRow) -> Snapshot:

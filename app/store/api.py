@@ -81,7 +81,9 @@ class Store:
         """All or nothing; raises StoreError when the database refuses."""
         try:
             with Session(self._writing, expire_on_commit=False) as session, session.begin():
-                yield Writer(session)
+                writer = Writer(session)
+                yield writer
+                writer.flush()
         except SQLAlchemyError as error:
             raise StoreError(f"the store cannot be written: {_first_line(error)}") from error
 
