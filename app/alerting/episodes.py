@@ -26,6 +26,8 @@ class Episode:
 
     query: str
     key: Key
+    key_text: str
+    """The key as canonical text."""
     start_ms: int
     end_ms: int
     """Both ends inclusive: earliest start and latest end of its matches."""
@@ -43,10 +45,6 @@ class Episode:
     possible: engine.Possibilities
     """What its matches demand of uncertain times."""
 
-    @property
-    def key_text(self) -> str:
-        """The key as canonical text."""
-        return canonical_key(self.key)
 
 
 def alert_key(match: Match, per: Sequence[str]) -> Key:
@@ -70,6 +68,7 @@ def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
     return Episode(
         query=match.query,
         key=key,
+        key_text=canonical_key(key),
         start_ms=match.first_lo_ms,
         end_ms=match.last_hi_ms,
         n_matches=match.count,

@@ -25,7 +25,7 @@ from app.alerting.payload import fingerprint, labels_of
 from app.alerting.report_rows import HISTORY, LIVE, remove_incomplete, write_reports
 from app.settings import Receiver
 from app.store.known_alerts import Span
-from app.store.models import AlertRow, NotificationRow, SilenceRow
+from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writer import Writer
 
@@ -117,9 +117,7 @@ class Recorder:
 
     def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
         """Resolve alerts that the watermark has passed, as far as they are still open."""
-        alerts = self._writer.open_alerts(alert_ids)
-        self._writer.look_up([_span(alert) for alert in alerts], self._now_ms)
-        for alert in alerts:
+        for alert in self._writer.look_up_to_close(alert_ids, self._now_ms):
             self._close(alert, watermark_ms)
         self._done()
 
@@ -260,43 +258,44 @@ class Recorder:
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
         assert info.severity is not None, "reports have no episodes"
-        alert = AlertRow(
-            id=self._id(episode),
-            query=episode.query,
-            query_hash=info.hash,
-            key=storable_values(dict(episode.key)),
-            key_text=episode.key_text,
-            job_id=None,
-            host=None,
-            severity=info.severity.value,
-            state="",
-            silenced=False,
-            open=True,
-            start_ms=episode.start_ms,
-            end_ms=episode.end_ms,
-            onset_ms=episode.end_ms,
-            raised_ms=self._now_ms,
-            last_seen_ms=episode.end_ms,
-            group_gap_ms=info.group_gap_ms,
-            revision=0,
-            n_matches=episode.n_matches,
-            n_matches_exact=episode.n_matches_exact,
-            best_confidence=episode.best_confidence,
-            values={},
-            seen={},
-            labels={},
-            n_hosts_left_out=0,
-            summary="",
-            runbook=info.runbook,
-            best_n_events=0,
-            lane=lane,
-            merged_into=None,
-            created_ms=self._now_ms,
-            updated_ms=self._now_ms,
-            resolved_ms=None,
+        alert = self._writer.add_alert(
+            {
+                "id": self._id(episode),
+                "query": episode.query,
+                "query_hash": info.hash,
+                "key": storable_values(dict(episode.key)),
+                "key_text": episode.key_text,
+                "job_id": None,
+                "host": None,
+                "severity": info.severity.value,
+                "state": "",
+                "silenced": False,
+                "open": True,
+                "start_ms": episode.start_ms,
+                "end_ms": episode.end_ms,
+                "onset_ms": episode.end_ms,
+                "raised_ms": self._now_ms,
+                "last_seen_ms": episode.end_ms,
+                "group_gap_ms": info.group_gap_ms,
+                "revision": 0,
+                "n_matches": episode.n_matches,
+                "n_matches_exact": episode.n_matches_exact,
+                "best_confidence": episode.best_confidence,
+                "values": {},
+                "seen": {},
+                "labels": {},
+                "n_hosts_left_out": 0,
+                "summary": "",
+                "runbook": info.runbook,
+                "best_n_events": 0,
+                "lane": lane,
+                "merged_into": None,
+                "created_ms": self._now_ms,
+                "updated_ms": self._now_ms,
+                "resolved_ms": None,
+                **certainty.columns(episode.possible, self._effort),
+            }
         )
-        self._writer.add_alert(alert)
-        certainty.put(alert, episode.possible, self._effort)
         self._show(alert, Kept.of_new(episode), episode)
         self._change(alert, lifecycle.on_new(self._silenced(alert)))
         self.outcome.n_new_alerts += 1
@@ -413,23 +412,23 @@ class Recorder:
             if not decision.send:
                 self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
                 continue
-            notification = NotificationRow(
-                idempotency_key=key,
-                receiver=name,
-                sequence=0,
-                alert_id=alert.id,
-                fingerprint=fingerprint(labels_of(snapshot)),
-                state=alert.state,
-                revision=alert.revision,
-                payload=snapshot.as_json(),
-                status="pending",
-                n_attempts=0,
-                next_attempt_ms=self._now_ms,
-                last_error=None,
-                created_ms=self._now_ms,
-                finished_ms=None,
-            )
-            self.outcome.n_notifications += self._writer.add_notification(notification, alert)
+            message = {
+                "idempotency_key": key,
+                "receiver": name,
+                "alert_id": alert.id,
+                "fingerprint": fingerprint(labels_of(snapshot)),
+                "state": alert.state,
+                "revision": alert.revision,
+                "payload": snapshot.as_json(),
+                "status": "pending",
+                "n_attempts": 0,
+                "tried_since_ms": None,
+                "next_attempt_ms": self._now_ms,
+                "last_error": None,
+                "created_ms": self._now_ms,
+                "finished_ms": None,
+            }
+            self.outcome.n_notifications += self._writer.add_notification(message, alert)
 
     def _told(self, alert: AlertRow, before: str | None, receiver: str) -> bool:
         """See Audience.told_before."""
@@ -466,10 +465,6 @@ class Recorder:
         self.outcome.n_reports += write_reports(
             self._writer, queries, matches, lane=lane, events=events, now_ms=self._now_ms
         )
-
-
-def _span(alert: AlertRow) -> Span:
-    return Span(alert.query, alert.key_text, alert.start_ms, alert.end_ms, alert.id)
 
 
 def snapshot_of(alert: AlertRow) -> Snapshot:

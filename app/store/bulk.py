@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import JSON, Connection, Dialect, Table, insert
 from sqlalchemy.orm import Session
 
 from app.store.models import Base
+
+_json = json.JSONEncoder(check_circular=False).encode
 
 Row = Mapping[str, Any]
 """A value for every column, by its name."""
@@ -32,19 +35,27 @@ def insert_rows(session: Session, model: type[Base], rows: Sequence[Row]) -> Non
 
 def _insert_tuples(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """The driver's executemany, without SQLAlchemy's work per row, which takes longer than SQLite's."""
-    names = [column.name for column in table.columns]
-    is_json = {column.name for column in table.columns if isinstance(column.type, JSON)}
-    dumps = json.dumps
-    values = [
-        tuple([dumps(value) if name in is_json and (value := row[name]) is not None else row[name] for name in names])
-        for row in rows
-    ]
-    connection.exec_driver_sql(_sqlite_insert(connection.dialect, table), values)
+    columns, at_json = _columns(table)
+    values = [list(columns(row)) for row in rows]
+    for at in at_json:
+        for value in values:
+            if value[at] is not None:
+                value[at] = _json(value[at])
+    connection.exec_driver_sql(_sqlite_insert(connection.dialect, table), [*map(tuple, values)])
 
 
 def _insert_json(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """All rows as one parameter: the driver takes longer for each one than the server does."""
-    connection.exec_driver_sql(_postgresql_insert(connection.dialect, table), (json.dumps(rows),))
+    columns, _ = _columns(table)
+    values = [dict(zip(table.columns.keys(), columns(row), strict=True)) for row in rows]
+    connection.exec_driver_sql(_postgresql_insert(connection.dialect, table), (_json(values),))
+
+
+@cache
+def _columns(table: Table) -> tuple[Callable[[Row], Iterable[Any]], list[int]]:
+    """The values of a row in the order of the columns, and where JSON is among them."""
+    at_json = [at for at, column in enumerate(table.columns) if isinstance(column.type, JSON)]
+    return itemgetter(*table.columns.keys()), at_json
 
 
 @cache

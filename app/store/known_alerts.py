@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.store.alert_pages import longest_ms
@@ -32,6 +32,8 @@ class Span:
     to_ms: int
     alert_id: str
     """That may be in the store, too."""
+    is_closing: bool = False
+    """The alert is open, and will be so no more: only open ones are asked for."""
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class KnownAlerts:
     def __init__(self, session: Session, spans: Sequence[Span], now_ms: int) -> None:
         self._alerts: dict[Key, dict[str, AlertRow]] = {(span.query, span.key_text): {} for span in spans}
         self._told: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
-        self._absent = {span.alert_id for span in spans}
+        self._absent = {span.alert_id for span in spans if not span.is_closing}
         self._by_id: dict[str, AlertRow] = {}
         self._whole: set[str] = set()
         """Ids of the alerts whose messages are here, too."""
@@ -162,16 +164,21 @@ class KnownAlerts:
             chunk = keys[start : start + _CHUNK]
             of_keys = (AlertRow.query == query, AlertRow.key_text.in_(chunk))
             # Without a bound below, all earlier alerts of the keys would be looked at.
-            near = select(AlertRow).where(
-                *of_keys,
+            near = (
                 AlertRow.start_ms >= from_ms - longest,
                 AlertRow.start_ms <= to_ms,
                 AlertRow.end_ms >= from_ms,
                 AlertRow.merged_into.is_(None),
             )
             # By the keys: of a query, any number may be open.
-            is_open = AlertRow.open if len(chunk) <= _FEW_KEYS else func.coalesce(AlertRow.open, False)
-            found = [*session.scalars(near), *session.scalars(select(AlertRow).where(*of_keys, is_open.is_(True)))]
+            is_open = (AlertRow.open if len(chunk) <= _FEW_KEYS else func.coalesce(AlertRow.open, False)).is_(True)
+            if all(span.is_closing for span in spans):
+                statements = [select(AlertRow).where(*of_keys, is_open)]
+            elif len(chunk) <= _FEW_KEYS:
+                statements = [select(AlertRow).where(*of_keys, *near), select(AlertRow).where(*of_keys, is_open)]
+            else:
+                statements = [select(AlertRow).where(*of_keys, or_(is_open, and_(*near)))]
+            found = [alert for statement in statements for alert in session.scalars(statement)]
             for alert in found:
                 self._by_id[alert.id] = self._alerts[query, alert.key_text][alert.id] = alert
                 self._whole.add(alert.id)
@@ -183,7 +190,6 @@ class KnownAlerts:
         statement = (
             select(
                 AlertRow.key_text,
-                AlertRow.labels,
                 AlertRow.updated_ms,
                 message.alert_id,
                 message.idempotency_key,
@@ -194,12 +200,22 @@ class KnownAlerts:
             .join(AlertRow, AlertRow.id == message.alert_id)
             .where(AlertRow.query == query, AlertRow.key_text.in_(keys), AlertRow.updated_ms >= since_ms)
         )
-        for key_text, labels, updated_ms, alert_id, key, receiver, sequence, state in session.execute(statement):
-            of_alert = self._told[query, key_text].setdefault(alert_id, _OfAlert(labels, updated_ms))
+        elsewhere: dict[str, _OfAlert] = {}
+        for key_text, updated_ms, alert_id, key, receiver, sequence, state in session.execute(statement):
+            of_alert = self._told[query, key_text].get(alert_id)
+            if of_alert is None:
+                of_alert = self._told[query, key_text][alert_id] = _OfAlert(None, updated_ms)
+                if alert_id not in self._by_id:
+                    elsewhere[alert_id] = of_alert
             of_alert.identities.add((key, receiver))
             last = of_alert.last.get(receiver)
             if last is None or last.sequence < sequence:
                 of_alert.last[receiver] = _Told(sequence, state)
+        ids = sorted(elsewhere)
+        for start in range(0, len(ids), _CHUNK):
+            of_others = select(AlertRow.id, AlertRow.labels).where(AlertRow.id.in_(ids[start : start + _CHUNK]))
+            for alert_id, labels in session.execute(of_others):
+                elsewhere[alert_id].labels = labels
 
 
 def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:

@@ -90,12 +90,14 @@ class Writer:
         self._new_alerts: dict[str, AlertRow] = {}
         self._gathered: dict[type[Base], list[Row]] = {}
         self._replaced: dict[type[Base], dict[str, Sequence[Row]]] = {EvidenceRow: {}, AlertHostRow: {}}
-        self._messages: list[NotificationRow] = []
+        self._messages: list[dict[str, Any]] = []
 
     @property
     def session(self) -> Session:
-        """For everything else; what was written so far is in it."""
-        self.flush()
+        """For everything else; what was written so far is in it, and follows what is changed of it later."""
+        for alert in self.flush():
+            make_transient_to_detached(alert)
+            self._session.add(alert)
         return self._session
 
     def look_up(self, spans: Sequence[Span], now_ms: int) -> None:
@@ -108,15 +110,10 @@ class Writer:
         self.flush()
         self._known = None
 
-    def flush(self) -> None:
-        """Write what was gathered."""
+    def flush(self) -> list[AlertRow]:
+        """Write what was gathered; returns the new alerts, of which later changes are not written."""
         new, self._new_alerts = self._new_alerts, {}
-        if new:
-            names = AlertRow.__table__.columns.keys()
-            insert_rows(self._session, AlertRow, [{name: getattr(row, name) for name in names} for row in new.values()])
-            for row in new.values():
-                make_transient_to_detached(row)  # what becomes of it afterwards is written as a change
-                self._session.add(row)
+        insert_rows(self._session, AlertRow, [vars(alert) for alert in new.values()])
         for model, replaced in self._replaced.items():
             self._replace(model, replaced, new.keys())
             replaced.clear()
@@ -126,6 +123,7 @@ class Writer:
         messages, self._messages = self._messages, []
         if messages:
             self._add_messages(messages)
+        return list(new.values())
 
     def _replace(self, model: type[Base], replaced: Mapping[str, Sequence[Row]], new: Collection[str]) -> None:
         alert_id = model.__table__.columns["alert_id"]
@@ -171,14 +169,16 @@ class Writer:
         statement = select(AlertRow.id).where(AlertRow.open.is_(True), over)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
-    def open_alerts(self, alert_ids: Sequence[str]) -> list[AlertRow]:
-        """Those of these alerts that are open, in their order."""
-        found: dict[str, AlertRow] = {}
+    def look_up_to_close(self, alert_ids: Sequence[str], now_ms: int) -> list[AlertRow]:
+        """Those of these alerts that are open, in their order, with what has to be known to close them."""
+        spans = []
         for start in range(0, len(alert_ids), _CHUNK):
-            chunk = AlertRow.id.in_(alert_ids[start : start + _CHUNK])
-            statement = select(AlertRow).where(chunk, AlertRow.open.is_(True))
-            found |= {alert.id: alert for alert in self.session.scalars(statement)}
-        return [found[alert_id] for alert_id in alert_ids if alert_id in found]
+            columns = AlertRow.query, AlertRow.key_text, AlertRow.start_ms, AlertRow.end_ms, AlertRow.id
+            chunk = select(*columns).where(AlertRow.id.in_(alert_ids[start : start + _CHUNK]), AlertRow.open.is_(True))
+            spans += [Span(*found, is_closing=True) for found in self.session.execute(chunk)]
+        self.look_up(spans, now_ms)
+        found = [self.alert(alert_id) for alert_id in alert_ids] if spans else []
+        return [alert for alert in found if alert is not None and alert.open]
 
     def open_alerts_of(self, query: str, key_text: str | None) -> list[AlertRow]:
         """Open alerts of a query, and key unless None."""
@@ -200,11 +200,14 @@ class Writer:
         statement = select(AlertRow).where(AlertRow.silenced.is_(True)).order_by(AlertRow.start_ms, AlertRow.id)
         return list(self.session.scalars(statement))
 
-    def add_alert(self, alert: AlertRow) -> None:
-        """A new alert."""
+    def add_alert(self, columns: Row) -> AlertRow:
+        """A new alert, with all its columns; it is written with what becomes of it until `forget`."""
+        alert = AlertRow()
+        vars(alert).update(columns)  # nobody has to be told of changes of what is not there yet
         self._new_alerts[alert.id] = alert
         if self._known is not None:
             self._known.add(alert)
+        return alert
 
     def add_change(self, change: Row) -> None:
         """A change of state that was made on its alert: the columns of AlertChangeRow."""
@@ -355,12 +358,12 @@ class Writer:
         )
         return next((state for state, labels in self.session.execute(statement) if labels == alert.labels), None)
 
-    def add_notification(self, notification: NotificationRow, alert: AlertRow | None = None) -> bool:
-        """Put a message into the outbox; False when this very message is there already.
+    def add_notification(self, message: Row, alert: AlertRow | None = None) -> bool:
+        """Put a message into the outbox: the columns of NotificationRow but `sequence`; False when it is there already.
 
         `alert`: of which it tells; then it is written with the others that are gathered.
         """
-        identity = (notification.idempotency_key, notification.receiver)
+        identity = (message["idempotency_key"], message["receiver"])
         known = self._known if alert is not None and self._known is not None and self._known.has_all_of(alert) else None
         if known is None or alert is None:
             is_there = self.session.get(NotificationRow, identity) is not None
@@ -371,33 +374,39 @@ class Writer:
         if self._sequence is None:
             self._sequence = self._session.scalar(select(func.max(NotificationRow.sequence))) or 0
         self._sequence += 1
-        notification.sequence = self._sequence
-        self._messages.append(notification)
+        self._messages.append({**message, "sequence": self._sequence})
         if known is None or alert is None:
             self.flush()
         else:
-            known.add_message(alert, identity, self._sequence, notification.state)
+            known.add_message(alert, identity, self._sequence, message["state"])
         return True
 
-    def _add_messages(self, messages: Sequence[NotificationRow]) -> None:
+    def _add_messages(self, messages: Sequence[dict[str, Any]]) -> None:
         """Write new messages, in their order, and let each overtake what is tried of its receiver and fingerprint."""
         tried = self._tried_of_same(messages)
+        latest: dict[tuple[str, str], dict[str, Any]] = {}
         for message in messages:
-            if message.status != "pending":
+            of_same, now_ms = (message["receiver"], message["fingerprint"]), message["created_ms"]
+            if message["status"] != "pending":
                 continue
-            of_same = tried.setdefault((message.receiver, message.fingerprint), [])
-            if of_same:
-                next_ms = max(other.next_attempt_ms for other in of_same)
-                self._overtake(of_same, message, next_ms, message.created_ms)
-                of_same[:] = [message]
-        names = NotificationRow.__table__.columns.keys()
-        insert_rows(self._session, NotificationRow, [{name: getattr(m, name) for name in names} for m in messages])
+            if (before := latest.get(of_same)) is not None:
+                next_ms = before["next_attempt_ms"]
+                before |= {"status": "overtaken", "finished_ms": now_ms}
+            elif of_same in tried:
+                next_ms = max(row.next_attempt_ms for row in tried[of_same])
+                for row in tried[of_same]:
+                    row.status, row.finished_ms = "overtaken", now_ms
+            else:
+                continue
+            message |= {"next_attempt_ms": max(message["next_attempt_ms"], next_ms), "tried_since_ms": now_ms}
+            latest[of_same] = message
+        insert_rows(self._session, NotificationRow, messages)
 
-    def _tried_of_same(self, messages: Sequence[NotificationRow]) -> dict[tuple[str, str], list[NotificationRow]]:
+    def _tried_of_same(self, messages: Sequence[Row]) -> dict[tuple[str, str], list[NotificationRow]]:
         """Pending messages that were tried, by receiver and fingerprint, in order, of those of these messages."""
         tried: dict[tuple[str, str], list[NotificationRow]] = {}
-        receivers = sorted({message.receiver for message in messages})
-        fingerprints = sorted({message.fingerprint for message in messages})
+        receivers = sorted({message["receiver"] for message in messages})
+        fingerprints = sorted({message["fingerprint"] for message in messages})
         for start in range(0, len(fingerprints), _CHUNK):
             statement = select(NotificationRow).where(
                 NotificationRow.receiver.in_(receivers),
