@@ -46,7 +46,6 @@ class Episode:
     """What its matches demand of uncertain times."""
 
 
-
 def alert_key(match: Match, per: Sequence[str]) -> Key:
     """What an alert is about: the partition key and the values that the query's PER names."""
     named = {name for name, _ in match.key}

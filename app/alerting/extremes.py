@@ -38,16 +38,13 @@ class Seen:
         values: Mapping[str, Any],
         digest: str | None = None,
         match: Match | None = None,
-        bound: Bound | None = None,
-        n_events: int = 0,
     ) -> None:
-        """`match`: where it has just come; its digest and events are made when somebody asks for them. `bound`: of one
-        that was set aside, the ends of its `n_events` events."""
+        """`match`: where it has just come; its digest and events are made when somebody asks for them."""
         self.last_ms, self.first_ms = last_ms, first_ms
         self.values = values
-        self.n_events = n_events
+        self.n_events = 0
         self._match = match
-        self._bound = bound
+        self._bound: Bound | None = None
         self._digest = digest
 
     @classmethod
@@ -76,6 +73,10 @@ class Seen:
             bound = [(name, i) for name, ids in self._match.bindings.items() for i in engine.flat_ids(ids)]
             self.n_events, self._bound = len(bound), ends(bound, at_most)
         return self._bound
+
+    def set_events(self, bound: Bound, n_events: int) -> None:
+        """The ends of its `n_events` events: of a match that was set aside."""
+        self._bound, self.n_events = bound, n_events
 
     def is_before(self, other: Seen) -> bool:
         """Whether it comes before another match in event time; equal ones do not."""

@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from app.alerting import certainty, lifecycle
 from app.alerting.catalog import QueryInfo
-from app.alerting.batches import in_parts
-from app.alerting.episodes import Episode, alert_id, group, onset_ms
+from app.alerting.batches import MOST_ALERTS, in_parts
+from app.alerting.episodes import Episode, alert_id, onset_ms
 from app.alerting.evidence import Bound, evidence_rows
 from app.alerting.extremes import shown_match
+from app.alerting.found import WholeReport, found_in
 from app.alerting.kept import Kept, spread_of
 from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
 from app.alerting.notices import Audience, Snapshot, decide
 from app.alerting.payload import fingerprint, labels_of
-from app.alerting.report_rows import HISTORY, LIVE, remove_incomplete, write_reports
+from app.alerting.report_rows import HISTORY, LIVE
 from app.settings import Receiver
 from app.store.known_alerts import Span
 from app.store.models import AlertRow, SilenceRow
@@ -72,6 +73,16 @@ class Outcome:
     """Changes of state by (query, state that the alert went to)."""
     log: list[AlertLine] = field(default_factory=list)
 
+    def __iadd__(self, other: Outcome) -> Self:
+        """With what another transaction of the step did."""
+        self.n_new_alerts += other.n_new_alerts
+        self.n_resolved += other.n_resolved
+        self.n_reports += other.n_reports
+        self.n_notifications += other.n_notifications
+        self.n_changes.update(other.n_changes)
+        self.log += other.log
+        return self
+
     def tell(self, alert: AlertRow, what: str) -> None:
         """Something happened to an alert."""
         self.log.append(AlertLine(alert.query, alert.id, alert.job_id, what))
@@ -80,12 +91,20 @@ class Outcome:
 class Recorder:
     """Applies one step's matches to the store."""
 
-    def __init__(self, options: AlertingOptions, writer: Writer, lookup: EvidenceLookup, now_ms: int) -> None:
+    def __init__(
+        self,
+        options: AlertingOptions,
+        writer: Writer,
+        lookup: EvidenceLookup,
+        now_ms: int,
+        effort: certainty.Effort | None = None,
+    ) -> None:
+        """`effort`: what the evaluations of the same step have taken in other transactions."""
         self._options = options
         self._writer = writer
         self._lookup = lookup
         self._now_ms = now_ms
-        self._effort = certainty.Effort()
+        self._effort = effort or certainty.Effort()
         self._events: Mapping[str, Mapping[str, Any]] = {}
         """The kept events of the episodes that are being written, by id."""
         self.outcome = Outcome()
@@ -95,13 +114,27 @@ class Recorder:
 
         `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
         """
+        found = found_in(matches, self._options.queries, LIVE, events)
         self.settle_changed_queries()
-        for part in self.parts(self._episodes(matches)):
+        for part in self.parts(found.episodes):
             self.join(part, watermark_ms)
-        for ids in in_parts(self._writer.open_alerts_over(watermark_ms)):
+        for ids in in_parts(self.over(watermark_ms)):
             self.close(ids, watermark_ms)
-        self.end_silences()  # after them: what is over by now need not be told to fire
-        self._report(matches, LIVE, events or {})
+        while self.end_silences(MOST_ALERTS):  # after them: what is over by now need not be told to fire
+            pass
+        self.report(found.reports)
+        return self.outcome
+
+    def history(self, matches: Sequence[Match], lookup: EvidenceLookup) -> Outcome:
+        """Matches of a finished job's file: complete, so each episode fires and resolves; known ones stay as they are.
+
+        Rows of reports replace what an incomplete live view gave for the same query and key.
+        """
+        found = found_in(matches, self._options.queries, HISTORY)
+        for part in self.parts(found.episodes):
+            self.join_complete(part, lookup)
+        self.remove_incomplete(found.whole)
+        self.report(found.reports)
         return self.outcome
 
     def parts(self, episodes: Sequence[Episode]) -> Iterator[Sequence[Episode]]:
@@ -115,13 +148,22 @@ class Recorder:
             self._join(episode, watermark_ms)
         self._done()
 
+    def over(self, watermark_ms: int) -> list[str]:
+        """Ids of the open alerts that the watermark has passed."""
+        return self._writer.open_alerts_over(watermark_ms)
+
     def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
         """Resolve alerts that the watermark has passed, as far as they are still open."""
         for alert in self._writer.look_up_to_close(alert_ids, self._now_ms):
             self._close(alert, watermark_ms)
         self._done()
 
-    def _look_up(self, episodes: Sequence[Episode]) -> None:
+    def alerts_on(self, episode: Episode) -> bool:
+        """Whether the query of an episode that was set aside still raises alerts."""
+        info = self._options.queries.get(episode.query)
+        return info is not None and not info.is_report
+
+    def _look_up(self, episodes: Sequence[Episode], lookup: EvidenceLookup | None = None) -> None:
         """Read at once what these need of the store and of the kept events."""
         queries, spans, wanted = self._options.queries, [], []
         for episode in episodes:
@@ -131,7 +173,7 @@ class Recorder:
             wanted += [event_id for _, event_id in self._evidence_of(episode)]
             wanted += filter(None, episode.onset)
         self._writer.look_up(spans, self._now_ms)
-        self._events = self._lookup(wanted)
+        self._events = (lookup or self._lookup)(wanted)
 
     def _evidence_of(self, episode: Episode) -> Bound:
         """What is kept of the match that the episode shows, with whatever other matches its alert has, if any."""
@@ -142,21 +184,9 @@ class Recorder:
         self._writer.forget()
         self._events = {}
 
-    def history(self, matches: Sequence[Match], lookup: EvidenceLookup) -> Outcome:
-        """Matches of a finished job's file: complete, so each episode fires and resolves; known ones stay as they are.
-
-        Rows of reports replace what an incomplete live view gave for the same query and key.
-        """
-        self._lookup = lookup
-        for part in self.parts(self._episodes(matches)):
-            self.join_complete(part)
-        remove_incomplete(self._writer, self._options.queries, matches)
-        self._report(matches, HISTORY, {})
-        return self.outcome
-
-    def join_complete(self, episodes: Sequence[Episode]) -> None:
-        """Some of the episodes of a finished job."""
-        self._look_up(episodes)
+    def join_complete(self, episodes: Sequence[Episode], lookup: EvidenceLookup) -> None:
+        """Some of the episodes of a finished job; `lookup`: of its events."""
+        self._look_up(episodes, lookup)
         for episode in episodes:
             info = self._options.queries[episode.query]
             near = self._writer.alerts_near(
@@ -185,11 +215,6 @@ class Recorder:
         return n_silenced
 
     # ---------------------------------------------------------------- episodes
-
-    def _episodes(self, matches: Sequence[Match]) -> list[Episode]:
-        queries = self._options.queries
-        alerting = [match for match in matches if not queries[match.query].is_report]
-        return group(alerting, queries)
 
     def settle_changed_queries(self) -> None:
         """Open alerts of queries that are no longer as they were: taken over where new matches can still join them."""
@@ -452,19 +477,25 @@ class Recorder:
         silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)
         return None if silence is None else (silence.reason or f"by {silence.actor}")
 
-    def end_silences(self) -> None:
-        for alert in self._writer.silenced_alerts():
-            if self._silenced(alert) is None:
-                last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
-                self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
+    def end_silences(self, at_most: int) -> int:
+        """Alerts that are silenced no longer are what they have become meanwhile; returns how many there were."""
+        alerts = self._writer.alerts_no_longer_silenced(self._now_ms, at_most)
+        for alert in alerts:
+            last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
+            self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
+        self._writer.flush()
+        return len(alerts)
 
     # ----------------------------------------------------------------- reports
 
-    def _report(self, matches: Sequence[Match], lane: str, events: Mapping[int, str]) -> None:
-        queries = self._options.queries
-        self.outcome.n_reports += write_reports(
-            self._writer, queries, matches, lane=lane, events=events, now_ms=self._now_ms
-        )
+    def report(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of reports, see app.alerting.found."""
+        self.outcome.n_reports += self._writer.add_reports({**row, "created_ms": self._now_ms} for row in rows)
+
+    def remove_incomplete(self, whole: Sequence[WholeReport]) -> None:
+        """Remove rows that an incomplete live view gave where a job's history gives all of them."""
+        for known in whole:
+            self._writer.remove_reports(known.query, known.key_text, LIVE, known.from_ms, known.to_ms, keep=known.ids)
 
 
 def snapshot_of(alert: AlertRow) -> Snapshot:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Engine, Select, func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -34,7 +34,7 @@ from app.store.models import (
 )
 from app.store.outbox import SentAgain, first_pending, given_up, is_overtaken
 from app.store.schema import open_database
-from app.store.status import LIVE_PROCESS, REPLAY
+from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY
 from app.store.writer import Writer
 
 Row = TypeVar("Row", bound=Base)
@@ -281,6 +281,19 @@ class Store:
     def source_status(self) -> list[SourceStatusRow]:
         """How the sources of the live process stand, by name."""
         return self._all(select(SourceStatusRow).order_by(SourceStatusRow.name))
+
+    def n_over(self, watermark_ms: int, at_most: int) -> int:
+        """How many open alerts the watermark has passed, counted up to `at_most`."""
+        over = AlertRow.end_ms + AlertRow.group_gap_ms < watermark_ms
+        counted = select(AlertRow.id).where(AlertRow.open.is_(True), over).limit(at_most).subquery()
+        with self._reading() as session:
+            return session.scalar(select(func.count()).select_from(counted)) or 0
+
+    def progress(self) -> Mapping[str, Any]:
+        """How much of what the checkpoint sets aside is stored, see Writer.put_progress; empty when nothing is said."""
+        with self._reading() as session:
+            row = session.get(ProcessStatusRow, PROGRESS)
+            return {} if row is None else row.value
 
     def process_status(self) -> ProcessStatusRow | None:
         """How the live process stands; None before its first step."""

@@ -67,7 +67,9 @@ def _sqlite_insert(dialect: Dialect, table: Table) -> str:
 @cache
 def _postgresql_insert(dialect: Dialect, table: Table) -> str:
     names = _names(dialect, table)
-    return f"INSERT INTO {table.name} ({names}) SELECT {names} FROM json_populate_recordset(NULL::{table.name}, %s::json)"
+    return (
+        f"INSERT INTO {table.name} ({names}) SELECT {names} FROM json_populate_recordset(NULL::{table.name}, %s::json)"
+    )
 
 
 def _names(dialect: Dialect, table: Table) -> str:

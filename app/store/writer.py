@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session, make_transient_to_detached
 
 from app.settings import Retention
@@ -32,7 +32,7 @@ from app.store.models import (
     StatisticRow,
 )
 from app.store.outbox import SentAgain, given_up, is_overtaken
-from app.store.status import LIVE_PROCESS, REPLAY, ProcessStatus, ReplayStatus, SourceStatus
+from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY, ProcessStatus, ReplayStatus, SourceStatus
 from app.store.storable import storable_text, storable_values
 
 MAX_PLACE_CHARS = 500
@@ -126,10 +126,10 @@ class Writer:
         return list(new.values())
 
     def _replace(self, model: type[Base], replaced: Mapping[str, Sequence[Row]], new: Collection[str]) -> None:
-        alert_id = model.__table__.columns["alert_id"]
+        table = model.metadata.tables[model.__tablename__]
         before = [name for name in replaced if name not in new]
         for start in range(0, len(before), _CHUNK):
-            self._session.execute(delete(model.__table__).where(alert_id.in_(before[start : start + _CHUNK])))
+            self._session.execute(delete(table).where(table.c.alert_id.in_(before[start : start + _CHUNK])))
         insert_rows(self._session, model, [row for rows in replaced.values() for row in rows])
 
     # ------------------------------------------------------------- alerts
@@ -200,6 +200,16 @@ class Writer:
         statement = select(AlertRow).where(AlertRow.silenced.is_(True)).order_by(AlertRow.start_ms, AlertRow.id)
         return list(self.session.scalars(statement))
 
+    def alerts_no_longer_silenced(self, now_ms: int, at_most: int) -> list[AlertRow]:
+        """So many of the alerts that were silenced when they were looked at last, and that no silence covers now."""
+        covers = exists().where(
+            SilenceRow.query == AlertRow.query,
+            SilenceRow.until_ms > now_ms,
+            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == AlertRow.key_text),
+        )
+        statement = select(AlertRow).where(AlertRow.silenced.is_(True), ~covers)
+        return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(at_most)))
+
     def add_alert(self, columns: Row) -> AlertRow:
         """A new alert, with all its columns; it is written with what becomes of it until `forget`."""
         alert = AlertRow()
@@ -245,17 +255,17 @@ class Writer:
             for position, named in enumerate(hosts)
         ]
 
-    def add_reports(self, reports: Iterable[ReportRow]) -> int:
-        """Rows of reports; those that are there stay as they are. Returns how many are new."""
-        new: dict[str, ReportRow] = {}
+    def add_reports(self, reports: Iterable[Row]) -> int:
+        """Rows of reports, with all columns; those that are there stay as they are. Returns how many are new."""
+        new: dict[str, Row] = {}
         for report in reports:
-            new.setdefault(report.id, report)
+            new.setdefault(report["id"], report)
         ids = list(new)
         for start in range(0, len(ids), _CHUNK):
             chunk = ReportRow.id.in_(ids[start : start + _CHUNK])
             for known in self.session.scalars(select(ReportRow.id).where(chunk)):
                 del new[known]
-        self.session.add_all(new.values())
+        insert_rows(self.session, ReportRow, [*new.values()])
         return len(new)
 
     def remove_reports(
@@ -593,6 +603,10 @@ class Writer:
         """How the live process stands."""
         value = storable_values(dict(status))
         self.session.merge(ProcessStatusRow(name=LIVE_PROCESS, updated_ms=now_ms, value=value))
+
+    def put_progress(self, progress: Mapping[str, Any], now_ms: int) -> None:
+        """How much of what the checkpoint sets aside is in the store."""
+        self.session.merge(ProcessStatusRow(name=PROGRESS, updated_ms=now_ms, value=dict(progress)))
 
     def put_replay_status(self, status: ReplayStatus, last_ms: int) -> None:
         """A recording fills the store; `last_ms`: its steps are made at this time of the recording at the latest."""
