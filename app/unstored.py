@@ -148,14 +148,31 @@ class Unstored:
 
     # ---------------------------------------------------------------- checkpoint
 
-    def progress(self) -> dict[str, int]:
-        """How far it came; histories that are under way are begun again: what is known of them stays as it is."""
+    def progress(self) -> dict[str, Any]:
+        """How far it came."""
         return {
             "n_episodes": self._n_episodes,
             "n_reports": self._n_reports,
             "n_histories": self._n_histories,
+            "of_history": self._place_in_history(),
             "n_hard": self.effort.n_hard,
         }
+
+    def _place_in_history(self) -> list[Any]:
+        """How many episodes of the history that is next are stored, and which was the last one."""
+        if not self._n_of_history:
+            return []
+        of = self._histories[self._n_histories]
+        assert of is not None, "it is under way"
+        last = of.found.episodes[self._n_of_history - 1]
+        return [self._n_of_history, last.query, last.key_text, last.start_ms]
+
+    def _go_on_in_history(self, place: Sequence[Any]) -> None:
+        """From a place; when the history now gives other episodes from its start: those that are known stay so."""
+        self._n_of_history = place[0] if place else 0
+        of = self._histories[self._n_histories] if self._n_histories < len(self._histories) else None
+        if of is None or self._n_of_history > len(of.found.episodes) or self._place_in_history() != list(place):
+            self._n_of_history = 0
 
     def save(self, alerting: AlertingOptions) -> tuple[dict[str, pa.Table], list[list[str]]]:
         """Tables, and which histories: (job, origin)."""
@@ -182,6 +199,7 @@ class Unstored:
         rest.is_set_aside = True
         rest._n_episodes, rest._n_reports = (int(progress.get(name, 0)) for name in ("n_episodes", "n_reports"))
         rest._n_histories = n_histories
+        rest._go_on_in_history(progress.get("of_history", ()))
         rest.effort.n_hard = int(progress.get("n_hard", 0))
         return rest
 
