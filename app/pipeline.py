@@ -201,7 +201,7 @@ class Pipeline:
             writer.put_source_status(self.sources.status(self.order.watermarks.by_source()))
             writer.put_process_status(self._status(ordered.watermark_ms, writer.n_pending(), now_ms), now_ms)
             writer.put_checkpoint(row)
-            self.boundary("commit")
+            self._at("commit")
         self.number = row.number
         self._stored(rest, outcome)
         self.checkpoints.tidy(row.number)
@@ -224,7 +224,7 @@ class Pipeline:
                 part = self._store_part(writer, rest, self.number, now_ms, settle=not self._is_settled)
                 if rest.is_stored:
                     writer.put_process_status(self._status(rest.watermark_ms, writer.n_pending(), now_ms), now_ms)
-                self.boundary("commit part")
+                self._at("commit part")
             self._stored(rest, part)
             outcome += part
             if self.monotonic() >= until_s:

@@ -3,29 +3,26 @@
     CLUSTERCEP_BENCH_STORM=2000        alerts of the middle size; the others are a fifth and four times of it
     CLUSTERCEP_BENCH_POSTGRESQL=URL    an empty database to measure, too (postgresql+psycopg://...)
 
-Processor time is that of this process, the database's work included on SQLite alone.
+Processor time is that of this process, the database's work included on SQLite alone; from matches to rows of the
+store, what is set aside for the checkpoint included.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import event, text
-
 from app.alerting.catalog import QueryInfo
+from app.alerting.found import found_in
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.recent import RecentEvents
 from app.settings import Receiver, Severity
-from app.store.api import Store, open_store
+from app.store.api import open_store
 from app.store.models import Base
+from app.unstored import Unstored
 from benchmarks.measure import show, size
 from collectors.schema import load_event_types
 from engine import MatchRow
@@ -93,3 +90,62 @@ def storm(n_alerts: int, n_events: int, first: int = 0) -> Storm:
     recent = RecentEvents({"Mapper": 3_600_000})
     recent.add(EventBatch.from_rows(rows, schema), START_MS)
     return Storm(matches, recent)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one storm took."""
+
+    n_alerts: int
+    n_events: int
+    cpu_s: float
+    wall_s: float
+    longest_transaction_s: float
+
+
+def main() -> dict[str, Any]:
+    """Measure, print the tables, return the figures."""
+    middle = size("STORM", 2_000)
+    urls = {"SQLite": None, "PostgreSQL": os.environ.get("CLUSTERCEP_BENCH_POSTGRESQL")}
+    rows: list[list[object]] = []
+    figures: dict[str, Any] = {"load": os.getloadavg()}
+    for database, url in urls.items():
+        if database == "PostgreSQL" and url is None:
+            continue
+        measured_on(url, 100, FEW_EVENTS)
+        for n_alerts in (middle // 5, middle, 4 * middle):
+            few = measured_on(url, n_alerts, FEW_EVENTS)
+            rows.append([database, n_alerts, _ms_per_alert(few), few.wall_s, few.longest_transaction_s])
+        n_many = max(1, middle // 5)
+        few, many = (measured_on(url, n_many, n_events) for n_events in (FEW_EVENTS, MANY_EVENTS))
+        further_us = (many.cpu_s - few.cpu_s) / n_many / (MANY_EVENTS - FEW_EVENTS) * 1e6
+        figures[database] = {"further_event_us": further_us}
+        show(f"{database}: a further event of evidence", ("", "µs"), [["processor time", further_us]])
+    columns = ("store", "alerts", "ms of processor per alert", "s in all", "longest transaction, s")
+    show(f"Alerts with {FEW_EVENTS} events of evidence and one receiver, at once", columns, rows)
+    return {**figures, "rows": rows}
+
+
+def measured_on(url: str | None, n_alerts: int, n_events: int) -> Measured:
+    """Alerts that fire, in the parts of a step; `url` None: a new SQLite file. The tables are emptied before."""
+    with TemporaryDirectory() as folder, open_store(url or f"sqlite:///{folder}/store.db") as store:
+        with store.transaction() as writer:
+            for table in reversed(Base.metadata.sorted_tables):
+                writer.session.execute(table.delete())
+        given = storm(n_alerts, n_events)
+        transactions_s: list[float] = []
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        rest = Unstored(START_MS, found_in(given.matches, OPTIONS.queries))
+        rest.save(OPTIONS)
+        while not rest.is_stored:
+            began_s = time.perf_counter()
+            with store.transaction() as writer:
+                rest.store_part(Recorder(OPTIONS, writer, given.recent.lookup, START_MS, rest.effort))
+            transactions_s.append(time.perf_counter() - began_s)
+        cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
+        assert store.n_alerts() == n_alerts, "each match is an alert of its own"
+    return Measured(n_alerts, n_events, cpu_s, wall_s, max(transactions_s))
+
+
+def _ms_per_alert(measured: Measured) -> float:
+    return measured.cpu_s / measured.n_alerts * 1e3

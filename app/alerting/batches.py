@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-MOST_ALERTS = 128
+MOST_ALERTS = 64
 """Per transaction: reading and writing many at once saves statements, and beyond this hardly any more."""
-MOST_EVENTS = 8_000
+MOST_EVENTS = 4_000
 """Of evidence, per transaction."""
-MOST_ROWS = 1_000
+MOST_ROWS = 500
 """Of reports, per transaction."""
 
 Item = TypeVar("Item")

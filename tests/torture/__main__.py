@@ -16,7 +16,9 @@ from pathlib import Path
 
 from tests.torture.campaign import Campaign, Given
 
-CAMPAIGNS: dict[str, str] = {}
+CAMPAIGNS: dict[str, str] = {
+    "storm": "1,000, 5,000 and 20,000 alerts at once: nobody waits for the store, health stays 200",
+}
 """By name: what it must show."""
 
 FOLDER = Path(__file__).parents[2] / "build" / "torture"
