@@ -5,6 +5,7 @@ The main thread waits for what is asked of the process: to stop, to read its con
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import structlog
@@ -213,3 +214,5 @@ def _compile() -> None:
     if not engine.kernels_are_compiled():
         log.info("compiling the matching kernels: about a minute, once per machine and version")
     engine.warm_kernels()
+    gc.collect()
+    gc.freeze()  # half a million objects of libraries: to look at them again and again is a third of a storm's time
