@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,9 +110,19 @@ def endpoints_of(settings: Settings) -> dict[str, Endpoint]:
 
 
 def assemble(
-    settings: Settings, queries: Loaded, store: Store, notifier: Notifier, now_ms: int, *, durable: bool = True
+    settings: Settings,
+    queries: Loaded,
+    store: Store,
+    notifier: Notifier,
+    now_ms: int,
+    *,
+    durable: bool = True,
+    part_ended: Callable[[], None] = lambda: None,
 ) -> Live:
-    """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError."""
+    """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError.
+
+    `part_ended` is called whenever a part of a step has ended: a query, a transaction, a file.
+    """
     sources = build_sources(settings)
     limits = engine.Limits(
         max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
@@ -119,8 +130,14 @@ def assemble(
     schema, watch = load_event_types(), EngineWatch()
     infos = queries.infos.values()
 
+    def clock() -> float:
+        """The engine looks at it before and after each query."""
+        part_ended()
+        return time.perf_counter()
+
     def matcher_of(compiled: Sequence[engine.CompiledQuery]) -> engine.Engine:
-        return engine.Engine(compiled, schema, limits=limits, on_failure=watch.failed, threads=settings.engine.threads)
+        threads = settings.engine.threads
+        return engine.Engine(compiled, schema, limits=limits, clock=clock, on_failure=watch.failed, threads=threads)
 
     def new_matcher() -> engine.Engine:
         return matcher_of(queries.compiled)
@@ -165,6 +182,7 @@ def assemble(
         retention=settings.store.retention,
         sources=SourceBook({name: source.interval_ms for name, source in sources.items()}),
         rewind=rewound,
+        part_ended=part_ended,
     )
     pipeline.complaints = watch.complaints(lambda: pipeline.matcher)
     for name, position in (pipeline.restore(now_ms) or {}).items():

@@ -102,11 +102,13 @@ class CheckpointFolder:
             place=storable_text(f"{socket.gethostname()}:{self._folder.absolute()}", 4_096),
         )
 
-    def note(self, number: int, told: Sequence[ToldAlert]) -> None:
+    def note(self, number: int, told: Sequence[ToldAlert], *, more: bool = False) -> None:
         """Keep which alerts a step creates, before its transaction commits: were the database to forget it, they would
-        be created again, and told under the same ids."""
+        be created again, and told under the same ids. `more`: beside those of an earlier transaction of the step."""
         if told:
             path = self._folder / _told_name(number)
+            if more and path.exists():
+                told = [*_told_in(path), *told]
             try:
                 data = json.dumps([astuple(alert) for alert in told]).encode()
                 _write_atomically(path, pa.py_buffer(data), durable=self._durable)
@@ -118,10 +120,7 @@ class CheckpointFolder:
         told: list[ToldAlert] = []
         for path in sorted(self._files()):
             if path.match("told-*.json") and path.name > _told_name(number):
-                try:
-                    told += [ToldAlert(*values) for values in json.loads(path.read_bytes())]
-                except (OSError, TypeError, ValueError) as error:
-                    log.warning("alerts that were told before may be told again", file=str(path), reason=str(error))
+                told += _told_in(path)
         return told
 
     def n_forgotten(self, row: CheckpointRow) -> int:
@@ -270,6 +269,14 @@ def _name(number: int) -> str:
 
 def _told_name(number: int) -> str:
     return f"told-{number:012d}.json"
+
+
+def _told_in(path: Path) -> list[ToldAlert]:
+    try:
+        return [ToldAlert(*values) for values in json.loads(path.read_bytes())]
+    except (OSError, TypeError, ValueError) as error:
+        log.warning("alerts that were told before may be told again", file=str(path), reason=str(error))
+        return []
 
 
 def _lasting_name(digest: str) -> str:

@@ -86,6 +86,15 @@ class Deduplicator:
         n_duplicate.update(_by_type(too_late) - _by_type(late))
         return Offered(_by_type(on_time) - Counter(repeated), n_duplicate, late, _waiting_of(late, rank))
 
+    def bounded(self, watermark_ms: int, most_events: int) -> int:
+        """The watermark, or an earlier one that releases at most so many events, or those of one millisecond."""
+        times_ms = self._waiting.column("t_lo_ms").to_numpy()
+        ready_ms = times_ms[times_ms < watermark_ms]
+        if len(ready_ms) <= most_events:
+            return watermark_ms
+        first_left_ms = int(np.partition(ready_ms, most_events)[most_events])
+        return max(first_left_ms, int(ready_ms.min()) + 1)
+
     def release(self, watermark_ms: int) -> EventBatch:
         """The events that start before `watermark_ms`; a lower one than before releases nothing."""
         self.watermark_ms = max(self.watermark_ms, watermark_ms)

@@ -17,6 +17,10 @@ from engine.events import EventBatch
 log = structlog.get_logger(__name__)
 
 
+MOST_EVENTS = 200_000
+"""That a step takes in, unless one poll brought more."""
+
+
 class Deriver(Protocol):
     """Derives further events from a source's own (LoadStd, Balance and Imbalance from Metric)."""
 
@@ -133,9 +137,16 @@ class IntakeQueue:
         with self._lock:
             self._items.append(intake)
 
-    def drain(self) -> list[Intake]:
-        """All that waits, in order of arrival."""
+    def drain(self, most_events: int = MOST_EVENTS) -> list[Intake]:
+        """What waits, in order of arrival: at least one poll, and further ones up to so many events."""
+        items: list[Intake] = []
+        n_events = 0
         with self._lock:
-            items = list(self._items)
-            self._items.clear()
+            while self._items and (not items or n_events + _n_events(self._items[0]) <= most_events):
+                items.append(self._items.popleft())
+                n_events += _n_events(items[-1])
         return items
+
+
+def _n_events(intake: Intake) -> int:
+    return len(intake.events) + sum(len(history.events) for history in intake.finished)

@@ -9,7 +9,7 @@ for some time, and the largest leaps longest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -65,11 +65,14 @@ class Leaps:
         self._leaps: list[Leap] = []
         self._late: list[pa.Table] = []
 
-    def take(self, watermark_ms: int, kept: EventBatch, late: list[pa.Table]) -> None:
-        """A step ended at this watermark. `kept`: events for matches to come; `late`: what was late in it."""
+    def take(self, watermark_ms: int, kept: EventBatch, late: list[pa.Table], *, goes_on: bool = False) -> None:
+        """A step ended at this watermark. `kept`: events for matches to come; `late`: what was late in it; `goes_on`:
+        the step before was to come as far, but took its share alone: both are one leap."""
         before_ms, self._watermark_ms = self._watermark_ms, watermark_ms
+        if goes_on and self._leaps and self._leaps[-1].after_ms == before_ms and watermark_ms < FOREVER_MS:
+            self._leaps[-1] = replace(self._leaps[-1], after_ms=watermark_ms)
         # The first watermark is no leap, and none that ends the stream.
-        if before_ms > -FOREVER_MS and before_ms + LEAP_MS < watermark_ms < FOREVER_MS:
+        elif before_ms > -FOREVER_MS and before_ms + LEAP_MS < watermark_ms < FOREVER_MS:
             self._leaps.append(Leap(before_ms, watermark_ms, kept.table))
         self._leaps = [leap for leap in self._leaps if leap.after_ms > watermark_ms - KEEP_MS]
         while len(self._leaps) > MAX_LEAPS:

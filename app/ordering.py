@@ -25,6 +25,8 @@ JOB_HISTORY = "job_history"
 
 MOST_AHEAD_MS = 60_000
 """A watermark that is further ahead of the time than this is wrong: sources promise the past."""
+MOST_EVENTS = 100_000
+"""That a step releases, about: matching them ends within seconds, so that the position moves on."""
 
 Statistic = tuple[str, str, str]
 """(what is counted, source, event type)."""
@@ -59,6 +61,9 @@ class Order:
 
         A history waits until the watermark has passed its job's end: then the other sources have told all of it.
         """
+        self.most_events = MOST_EVENTS
+        self.is_behind = False
+        """Whether events wait that the sources' watermark has passed."""
         self._history_types = frozenset(history_types)
         self._pending: list[FinishedHistory] = []
         self._deduplicator = deduplicator
@@ -74,15 +79,21 @@ class Order:
         for source in advance.left_out:
             message = "not heard of for longer than sources.silence_timeout; the others go on without it"
             step.problems.append(NewProblem(source, source, "left_out", message))
-        step.watermark_ms = advance.watermark_ms
-        step.events = self._deduplicator.release(advance.watermark_ms)
-        step.histories = self._due(advance.watermark_ms)
+        self._release(step, advance.watermark_ms)
         return step
 
     def end(self) -> Ordered:
-        """No source will send anything more: release everything."""
-        watermark_ms = self._watermarks.end()
-        return Ordered(self._deduplicator.release(watermark_ms), watermark_ms, self._due(watermark_ms))
+        """No source will send anything more: release everything, a share with each call while it `is_behind`."""
+        step = Ordered(EventBatch.empty(), self._watermarks.combined_ms)
+        self._release(step, self._watermarks.end())
+        return step
+
+    def _release(self, step: Ordered, watermark_ms: int) -> None:
+        """What the watermark has passed; of more than MOST_EVENTS the earliest, as if it had come no further."""
+        step.watermark_ms = self._deduplicator.bounded(watermark_ms, self.most_events)
+        self.is_behind = step.watermark_ms < watermark_ms
+        step.events = self._deduplicator.release(step.watermark_ms)
+        step.histories = self._due(step.watermark_ms)
 
     def go_back(self, watermark_ms: int, now_ms: int, late_rows: pa.Table | None = None) -> None:
         """The watermark was ahead of time: go on from this one; what was late against the other takes part."""

@@ -6,15 +6,18 @@ A step is one transaction: its alerts, reports, counters and the checkpoint that
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 import structlog
 
+from app.alerting.batches import MOST_ALERTS
 from app.alerting.episodes import ToldAlert
+from app.alerting.found import found_in
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions, Outcome, Recorder
@@ -24,7 +27,7 @@ from app.checkpoint import Checkpoint, CheckpointFolder
 from app.clock_skew import apart
 from app.errors import CheckpointError, StoreError
 from app.event_log import EventLog
-from app.histories import HistoryReplay, Replayed
+from app.histories import HistoryReplay
 from app.intake import IntakeQueue
 from app.leaps import Leaps
 from app.ordering import MOST_AHEAD_MS, Order, Ordered, Statistic
@@ -35,7 +38,9 @@ from app.spare_memory import SpareMemory
 from app.store.api import Store
 from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues
-from app.store.writer import NewProblem
+from app.store.writer import NewProblem, Writer
+from app.unstored import OfHistory, Unstored, read_tables
+from collectors.base import FinishedHistory
 from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
 
@@ -66,6 +71,12 @@ TOLD_MS = 86_400_000
 """For so long alerts that a database forgot are known by their ids."""
 BACK_MS = 600_000
 """Where nothing tells when the clock was set wrong, matching goes on so far before the time at the earliest."""
+
+MOST_STEP_S = 10.0
+"""After so long a step begins no further transaction: what is left is the next one's."""
+
+UNSTORED = "unstored"
+"""Part of a checkpoint: what its step had found when not all of it was in its first transaction."""
 
 Boundary = Callable[[str], None]
 """Called between any two parts of a step, with the name of what comes next; tests make it fail."""
@@ -120,13 +131,32 @@ class Pipeline:
     epoch: str = ""
     """Of the numbers; another start without a past begins another one."""
     boundary: Boundary = no_boundary
+    part_ended: Callable[[], None] = lambda: None
+    """Called whenever something of a step came to an end: it does not hang."""
+    monotonic: Callable[[], float] = time.monotonic
+    most_alerts: int = MOST_ALERTS
+    """That one transaction writes, about."""
+    unstored: Unstored | None = None
+    """What the last step has found and not yet stored."""
+    _is_settled: bool = False
+    """Whether this process has looked for alerts of changed queries."""
     _forgotten: list[NewProblem] = field(default_factory=list)
     """That the database is older than this process's files."""
     _restored_ms: int = 0
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something waits that the next step would take at once: a step takes a bounded share of it."""
+        return self.unstored is not None or self.order.is_behind or len(self.intake) > 0
+
     def step(self, now_ms: int) -> Step:
-        """Take in what the sources brought since the last step; a crash anywhere repeats or loses nothing."""
-        self.boundary("collect")
+        """Take in what the sources brought since the last step; a crash anywhere repeats or loses nothing.
+
+        What an earlier step has found and not yet stored comes first, and alone.
+        """
+        self._at("collect")
+        if self.unstored is not None:
+            return self._store_rest(self.unstored, now_ms)
         problems = [*self._back_to(now_ms), *self._forgotten]
         intakes = self.intake.drain()
         self.sources.take(intakes)
@@ -139,51 +169,102 @@ class Pipeline:
         return self._run(advance, now_ms)
 
     def finish(self, now_ms: int) -> Step:
-        """No source will send anything more: decide all that waits."""
-        return self._run(self.order.end, now_ms)
+        """No source will send anything more: decide all that waits; returns the last step."""
+        while self.is_behind:
+            self.step(now_ms)
+        step = self._run(self.order.end, now_ms)
+        while self.unstored is not None or self.order.is_behind:
+            step = self.step(now_ms) if self.unstored is not None else self._run(self.order.end, now_ms)
+        return step
+
+    def _at(self, boundary: str) -> None:
+        """One part of a step has ended, another one begins."""
+        self.part_ended()
+        self.boundary(boundary)
 
     def _run(self, release: Callable[[], Ordered], now_ms: int) -> Step:
-        self.boundary("order")
+        started_s = self.monotonic()
+        self._at("order")
+        was_behind = self.order.is_behind
         ordered = release()
         self.recent.add(ordered.events, ordered.watermark_ms)
-        self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows)
-        self.boundary("match")
-        matches = self.matcher.process(apart(ordered.events), ordered.watermark_ms)
-        from_histories = [self.histories.replay(history, self.recent.events) for history in ordered.histories]
+        self.leaps.take(ordered.watermark_ms, self.recent.events, ordered.late_rows, goes_on=was_behind)
+        self._at("match")
+        found = found_in(self.matcher.process(apart(ordered.events), ordered.watermark_ms), self.alerting.queries, LIVE)
+        histories = [self._replayed(history) for history in ordered.histories]
+        rest = Unstored(ordered.watermark_ms, found, histories, self.most_alerts)
         complaints = self.complaints()
-        self.boundary("checkpoint")
+        self._at("checkpoint")
         self.store.check_owner()  # files are written before the transaction that would refuse
-        row = self.checkpoints.write(self._checkpoint(ordered.watermark_ms), now_ms, self.epoch)
-        self.boundary("log")
+        is_much = rest.is_much(self.store.n_over(ordered.watermark_ms, self.most_alerts + 1))
+        row = self.checkpoints.write(self._checkpoint(rest if is_much else None, ordered), now_ms, self.epoch)
+        self._at("log")
         problems_of_log = self._log(ordered, row.number, now_ms)
-        self.boundary("store")
-        counters = _counters(ordered, matches, from_histories)
+        self._at("store")
+        counters = Counter(ordered.counters)
+        for part in rest.found:
+            counters.update(part.counters)
         with self.store.transaction() as writer:
-            self._expect(writer.checkpoint(self.checkpoints.pipeline))
-            recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms)
-            outcome = recorder.live(matches, ordered.watermark_ms)
-            for replayed in from_histories:
-                recorder.history(replayed.matches, replayed.lookup)
-            self.checkpoints.note(row.number, outcome.created)
+            outcome = self._store_part(writer, rest, row.number, now_ms, settle=True)
             writer.add_statistics(counters)
             writer.add_late_events(ordered.late)
             problems = writer.add_problems([*ordered.problems, *complaints, *problems_of_log], now_ms)
             writer.put_source_status(self.sources.status(self.order.watermarks.by_source()))
             writer.put_process_status(self._status(ordered.watermark_ms, writer.n_pending(), now_ms), now_ms)
             writer.put_checkpoint(row)
-            self.boundary("commit")
+            self._at("commit")
         self.number, self._forgotten = row.number, []
-        self.boundary("notify")
-        self.notifier.wake()
+        self._stored(rest, outcome)
         self.checkpoints.tidy(row.number)
         if self.event_log is not None:
             self.event_log.tidy(row.number, now_ms, self.retention)
         self.spare_memory.give_back(now_ms)
         for problem in problems:
             log.warning("problem", source=problem.source, place=problem.place, kind=problem.kind, what=problem.message)
+        if self.unstored is not None:
+            outcome += self._store_rest(rest, now_ms, started_s).outcome
+        return Step(ordered.watermark_ms, len(ordered.events), found.n_rows, outcome, counters)
+
+    def _store_rest(self, rest: Unstored, now_ms: int, started_s: float | None = None) -> Step:
+        """Further transactions with what a step has found, for as long as a step may take."""
+        until_s = (self.monotonic() if started_s is None else started_s) + MOST_STEP_S
+        outcome = Outcome()
+        while self.unstored is not None:
+            self._at("part")
+            with self.store.transaction() as writer:
+                part = self._store_part(writer, rest, self.number, now_ms, settle=not self._is_settled)
+                if rest.is_stored:
+                    writer.put_process_status(self._status(rest.watermark_ms, writer.n_pending(), now_ms), now_ms)
+                self._at("commit part")
+            self._stored(rest, part)
+            outcome += part
+            if self.monotonic() >= until_s:
+                break
+        return Step(rest.watermark_ms, 0, {}, outcome)
+
+    def _store_part(self, writer: Writer, rest: Unstored, number: int, now_ms: int, *, settle: bool) -> Outcome:
+        self._expect(writer.checkpoint(self.checkpoints.pipeline))
+        recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms, rest.effort)
+        if settle:
+            recorder.settle_changed_queries()
+        rest.store_part(recorder)
+        self.checkpoints.note(number, recorder.outcome.created, more=number == self.number)
+        if rest.is_set_aside:
+            writer.put_progress({"epoch": self.epoch, "number": number, **rest.progress()}, now_ms)
+        return recorder.outcome
+
+    def _stored(self, rest: Unstored, outcome: Outcome) -> None:
+        """A transaction is through."""
+        self.unstored, self._is_settled = None if rest.is_stored else rest, True
+        self._at("notify")
+        self.notifier.wake()
         for line in outcome.log:
             log.info("alert", **line.fields())
-        return Step(ordered.watermark_ms, len(ordered.events), _by_query(matches), outcome, counters)
+
+    def _replayed(self, history: FinishedHistory) -> OfHistory:
+        replayed = self.histories.replay(history, self.recent.events)
+        self.part_ended()
+        return OfHistory(history, found_in(replayed.matches, self.alerting.queries, HISTORY), replayed.lookup)
 
     def _back_to(self, now_ms: int) -> list[NewProblem]:
         """Go back to the present when the watermark is ahead of it: the clock was wrong, and every event would be late.
@@ -260,6 +341,7 @@ class Pipeline:
         told = [ToldAlert(*values) for values in checkpoint.state.get("told", ())]
         self.alerting = replace(self.alerting, told=(*told, *self.checkpoints.told_after(row.number)))
         self.number, self._restored_ms = row.number, row.written_ms
+        self.unstored = self._rest_of(checkpoint)
         if n_steps := self.checkpoints.n_forgotten(row):
             self.tell_forgotten(row.number + n_steps)
         self.checkpoints.tidy(row.number)
@@ -283,19 +365,40 @@ class Pipeline:
                 f"the database stands at step {found[1]}, this process at {self.number}: the database was replaced"
             )
 
-    def _checkpoint(self, watermark_ms: int) -> Checkpoint:
+    def _rest_of(self, checkpoint: Checkpoint) -> Unstored | None:
+        """What the step of the checkpoint had found and not yet stored."""
+        self._is_settled = False
+        if (histories := checkpoint.state.get(UNSTORED)) is None:
+            return None
+        progress = self.store.progress()
+        if (progress.get("epoch"), progress.get("number")) != (self.epoch, checkpoint.number):
+            progress = {}
+        try:
+            found, finished = read_tables(_part(checkpoint.tables, UNSTORED), histories, self.alerting)
+            watermark_ms = int(checkpoint.state["watermark_ms"])
+        except (KeyError, TypeError, ValueError, pa.ArrowInvalid, StateError) as error:
+            raise CheckpointError(f"checkpoint {checkpoint.number} lacks a part: {error}") from error
+        rest = Unstored.restored(watermark_ms, found, finished, progress, self._replayed, self.most_alerts)
+        return None if rest.is_stored else rest
+
+    def _checkpoint(self, rest: Unstored | None, ordered: Ordered) -> Checkpoint:
+        """`rest`: what has to be set aside."""
         order_tables, order_state = self.order.save()
+        unstored, histories = ({}, None) if rest is None else rest.save(self.alerting)
         tables = {
             **{f"order/{name}": table for name, table in order_tables.items()},
             **{f"matcher/{name}": table for name, table in self.matcher.save().items()},
             "recent/events": self.recent.save(),
+            **{f"{UNSTORED}/{name}": table for name, table in unstored.items()},
         }
         leap_tables, leaps = self.leaps.save()
         lasting = {
             **{f"order/{name}": table for name, table in self.order.sealed().items()},
             **{f"leaps/{name}": table for name, table in leap_tables.items()},
         }
+        watermark_ms = ordered.watermark_ms
         state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms, "leaps": leaps}
+        state[UNSTORED] = histories
         if told := [astuple(told) for told in self.alerting.told if told.end_ms >= watermark_ms - TOLD_MS]:
             state["told"] = told
         return Checkpoint(self.number + 1, tables, state, lasting)
@@ -304,17 +407,3 @@ class Pipeline:
 def _part(tables: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:
     prefix = f"{name}/"
     return {key.removeprefix(prefix): table for key, table in tables.items() if key.startswith(prefix)}
-
-
-def _by_query(matches: Iterable[Match]) -> Counter[str]:
-    return Counter(match.query for match in matches)
-
-
-def _counters(ordered: Ordered, matches: Sequence[Match], replayed: Sequence[Replayed]) -> Counter[Statistic]:
-    """The step's counters with those of its matches: (statistic, "live" or "history", query)."""
-    counters = Counter(ordered.counters)
-    for lane, found in ((LIVE, matches), *((HISTORY, history.matches) for history in replayed)):
-        for match in found:
-            counters["rows", lane, match.query] += 1
-            counters["matches", lane, match.query] += match.count
-    return counters

@@ -77,4 +77,12 @@ def lookup(events: EventBatch, event_ids: Sequence[str]) -> dict[str, dict[str, 
     if not event_ids or not len(events):
         return {}
     wanted = pc.is_in(events.table.column("event_id"), value_set=pa.array(sorted(set(event_ids)), pa.string()))
-    return {row["event_id"]: row for row in EventBatch(events.table.filter(wanted)).rows()}
+    found = events.table.filter(wanted)
+    # Each type has its own attributes: most columns have nothing for most events.
+    names = [name for name in found.column_names if found.column(name).null_count < len(found)]
+    columns = [found.column(name).to_pylist() for name in names]
+    rows = [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        for row in zip(*columns, strict=True)
+    ]
+    return {row["event_id"]: row for row in rows}

@@ -76,6 +76,8 @@ def replay(
             for name in runner.live.sources:
                 runner.poll(name)
             runner.step()
+            while runner.is_behind:
+                runner.step()
             watch(Progress(now_ms, manifest.started_ms, manifest.ended_ms, runner))
         runner.live.pipeline.finish(clock.now_ms())
         notifier.wake()

@@ -71,7 +71,7 @@ class Runner:
         self.started_ms = self.loaded_ms = clock.now_ms()
         self.tried_s = monotonic()
         self.stepped_s: float | None = None
-        """When a step was last tried, and stored; by the clock that nobody sets."""
+        """When a step was last begun or a part of one ended, and when one was stored; by the clock that nobody sets."""
         self.clock_ahead: Jump | None = None
         """The jump after which all that comes is late: alerts are not found."""
         self._forward: Jump | None = None
@@ -118,6 +118,11 @@ class Runner:
                 self._failed(error, now_ms)
             else:
                 self._succeeded(step, now_ms, self.monotonic() - started_s)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether another step should follow at once."""
+        return self.outage is None and self.live.pipeline.is_behind
 
     def go_back(self) -> None:
         """Put the live path together anew where the store's checkpoint stands, as a new process would."""
@@ -237,9 +242,20 @@ class Runner:
 
     def _assemble(self) -> Live:
         now_ms = self._clock.now_ms()
-        live = assemble(self.settings, self.queries, self._store, self._notifier, now_ms, durable=self._durable)
+        live = assemble(
+            self.settings,
+            self.queries,
+            self._store,
+            self._notifier,
+            now_ms,
+            durable=self._durable,
+            part_ended=self._part_ended,
+        )
         live.pipeline.status = self.status
         return live
+
+    def _part_ended(self) -> None:
+        self.tried_s = self.monotonic()
 
     def _replace(self) -> None:
         before, figures = self.live, self._query_figures()
@@ -258,7 +274,7 @@ class Runner:
         if self.outage is not None:
             return self.outage.is_due(now_ms)
         idle = self.stepped_s is not None and self.monotonic() - self.stepped_s < IDLE_STEP_S
-        return not idle or len(self.live.pipeline.intake) > 0
+        return not idle or self.live.pipeline.is_behind
 
     def _succeeded(self, step: Step, now_ms: int, seconds: float) -> None:
         self._n_failures, self.stepped_s, self.step_s = 0, self.monotonic(), seconds

@@ -5,6 +5,7 @@ The main thread waits for what is asked of the process: to stop, to read its con
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import structlog
@@ -31,7 +32,8 @@ STOP_TIMEOUT_S = 10.0
 """How long a step under way may take to its end; what it has not stored by then is done again after the next start."""
 
 SILENT_STEPS_S = 60.0
-"""A process whose steps are not even tried for so long is not healthy; one that stores none for so long is not ready.
+"""A process whose steps are not even tried, or hang in one part, for so long is not healthy; one that stores none for so
+long is not ready.
 Three times the steps' interval when that is longer."""
 
 RETENTION_INTERVAL_S = 3_600
@@ -121,6 +123,8 @@ class Supervisor:
                 self._compiled = True
             self._runner.step()
             self._follow()
+            if self._runner.is_behind:
+                self._steps.wake()
         except AppError as error:
             self._asked.stop(error)
         except Exception as error:  # a boundary: a process that makes no more steps must not look alive
@@ -215,3 +219,5 @@ def _compile() -> None:
     if not engine.kernels_are_compiled():
         log.info("compiling the matching kernels: about a minute, once per machine and version")
     engine.warm_kernels()
+    gc.collect()
+    gc.freeze()  # half a million objects of libraries: to look at them again and again is a third of a storm's time

@@ -157,5 +157,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         home = import_module(_HOMES[name])
-        return home if name == "ast" else getattr(home, name)
+        found = home if name == "ast" else getattr(home, name)
+        globals()[name] = found  # asked for once
+        return found
     raise AttributeError(f"module 'engine' has no attribute {name!r}")

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 import engine
 from app.alerting.episodes import group as episodes_of
-from app.alerting.episodes import shown_events
-from app.alerting.evidence import ends
 from app.alerting.kept import Kept
 from app.clock_skew import apart
 from app.deduplicate import Deduplicator
@@ -168,9 +166,8 @@ class Bucket:
         for episode in episodes_of(alerting, self._infos):
             info = self._infos[episode.query]
             # What the alert shows in the end, over all buckets and micro-batches, is what one of these shows.
-            shown = Kept.of_new(episode).shown(info).match
-            assert shown is not None, "all matches have just come"
-            ids.update(event_id for _, event_id in ends(shown_events(shown), self._options.max_evidence_events))
+            shown = Kept.of_new(episode).shown(info)
+            ids.update(event_id for _, event_id in shown.evidence(self._options.max_evidence_events))
             ids.update(filter(None, episode.onset))
         told.evidence = list(lookup(self._recent(), sorted(ids)).values())
 

@@ -21,5 +21,5 @@ def _template() -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
         open_store(f"sqlite:///{path}").close()
-        assert [file.name for file in Path(folder).iterdir()] == [path.name], "its write-ahead log is in it"
+        assert not path.with_name(f"{path.name}-wal").exists(), "its write-ahead log is in it"
         return path.read_bytes()

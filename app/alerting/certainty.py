@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import engine
 
@@ -60,11 +60,21 @@ def bounds_of(result: engine.AtLeastOne) -> engine.Possibilities:
 
 def put(alert: AlertRow, possible: engine.Possibilities, effort: Effort) -> None:
     """Evaluate the possible matches of an alert and keep them with it."""
+    for name, value in columns(possible, effort).items():
+        setattr(alert, name, value)
+
+
+def columns(possible: engine.Possibilities, effort: Effort) -> dict[str, Any]:
+    """The columns of an alert with these possible matches that say how sure it is."""
     result = effort.assessed(possible)
-    alert.at_least_one_lower, alert.at_least_one_upper = result.lower, result.upper
-    alert.at_least_one_method = result.method.value
-    alert.at_least_one_estimate, alert.at_least_one_error = result.estimate, result.standard_error
-    alert.possible = None if result.method is engine.Method.CERTAIN else possible.to_json()
+    return {
+        "at_least_one_lower": result.lower,
+        "at_least_one_upper": result.upper,
+        "at_least_one_method": result.method.value,
+        "at_least_one_estimate": result.estimate,
+        "at_least_one_error": result.standard_error,
+        "possible": None if result.method is engine.Method.CERTAIN else possible.to_json(),
+    }
 
 
 def add(alert: AlertRow, more: engine.Possibilities, effort: Effort) -> None:

@@ -26,6 +26,8 @@ class Episode:
 
     query: str
     key: Key
+    key_text: str
+    """The key as canonical text."""
     start_ms: int
     end_ms: int
     """Both ends inclusive: earliest start and latest end of its matches."""
@@ -42,11 +44,6 @@ class Episode:
     which counts where the event is no longer known; "" for matches without such an event."""
     possible: engine.Possibilities
     """What its matches demand of uncertain times."""
-
-    @property
-    def key_text(self) -> str:
-        """The key as canonical text."""
-        return canonical_key(self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +90,7 @@ def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
     return Episode(
         query=match.query,
         key=key,
+        key_text=canonical_key(key),
         start_ms=match.first_lo_ms,
         end_ms=match.last_hi_ms,
         n_matches=match.count,
@@ -103,11 +101,6 @@ def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
         onset={_onset_event(match, info.onset): match.last_hi_ms},
         possible=possible_matches(match),
     )
-
-
-def shown_events(match: Match) -> list[tuple[str, str]]:
-    """(variable, event id) of all events of a match."""
-    return [(name, event_id) for name, ids in match.bindings.items() for event_id in engine.flat_ids(ids)]
 
 
 def onset_ms(episode: Episode, events: Mapping[str, Mapping[str, Any]]) -> int:

@@ -24,7 +24,11 @@ _NOT_ATTRIBUTES = frozenset(
 )
 
 
-def ends(bound: Sequence[tuple[str, str]], at_most: int) -> Sequence[tuple[str, str]]:
+Bound = Sequence[tuple[str, str]]
+"""(variable, event id) of the events of a match."""
+
+
+def ends(bound: Bound, at_most: int) -> Bound:
     """The first and the last events when there are too many to keep."""
     if len(bound) <= at_most:
         return bound
@@ -43,18 +47,20 @@ def evidence_rows(
 
 
 def _row(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    known = event.get
+    origin, raw = known("origin"), known("raw")
     return {
         "alert_id": alert,
         "position": position,
         "variable": variable,
         "event_id": event_id,
-        "type": event.get("type"),
-        "t_lo_ms": event.get("t_lo_ms"),
-        "t_hi_ms": event.get("t_hi_ms"),
-        "attributes": storable_values({name: v for name, v in event.items() if name not in _NOT_ATTRIBUTES}),
-        "origin": None if event.get("origin") is None else storable_text(event["origin"]),
-        "raw": None if event.get("raw") is None else storable_text(event["raw"], MAX_RAW_CHARS),
+        "type": known("type"),
+        "t_lo_ms": known("t_lo_ms"),
+        "t_hi_ms": known("t_hi_ms"),
+        "attributes": storable_values(event, _NOT_ATTRIBUTES),
+        "origin": None if origin is None else storable_text(origin),
+        "raw": None if raw is None else storable_text(raw, MAX_RAW_CHARS),
     }
 
 
-__all__ = ["ends", "evidence_rows"]
+__all__ = ["Bound", "ends", "evidence_rows"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import engine
+from app.alerting.evidence import Bound, ends
 from app.alerting.match import Match
 from app.store.storable import storable_values
 from engine import ast
@@ -19,13 +20,16 @@ from engine import ast
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 """As numbers that are not finite are stored, see app.store.storable."""
 
+_ASPECTS = [(aspect, aspect.value.lower()) for aspect in ast.Aspect]
+"""With their names in templates and messages."""
+
 _SIGNS = {ast.Aspect.MAX: 1, ast.Aspect.MIN: -1}
 
 
 class Seen:
     """A match as far as its alert keeps it: its place in event time and its values."""
 
-    __slots__ = ("_digest", "first_ms", "last_ms", "match", "values")
+    __slots__ = ("_bound", "_digest", "_match", "first_ms", "last_ms", "n_events", "values")
 
     def __init__(
         self,
@@ -35,10 +39,12 @@ class Seen:
         digest: str | None = None,
         match: Match | None = None,
     ) -> None:
-        """`match`: where it has just come; its digest is made when somebody asks for it."""
+        """`match`: where it has just come; its digest and events are made when somebody asks for them."""
         self.last_ms, self.first_ms = last_ms, first_ms
         self.values = values
-        self.match = match
+        self.n_events = 0
+        self._match = match
+        self._bound: Bound | None = None
         self._digest = digest
 
     @classmethod
@@ -50,10 +56,27 @@ class Seen:
     def digest(self) -> str:
         """Of its events and its window: names the match."""
         if self._digest is None:
-            assert self.match is not None, "a match that was stored has its digest"
-            window = "" if self.match.window is None else "-".join(map(str, self.match.window))
-            self._digest = engine.bindings_digest(self.match.bindings) + window
+            assert self._match is not None, "a match that was stored has its digest"
+            window = "" if self._match.window is None else "-".join(map(str, self._match.window))
+            self._digest = engine.bindings_digest(self._match.bindings) + window
         return self._digest
+
+    @property
+    def has_events(self) -> bool:
+        """Whether its events are known: of what is kept with an alert only its values are."""
+        return self._match is not None or self._bound is not None
+
+    def evidence(self, at_most: int) -> Bound:
+        """(variable, event id) of its events, the first and the last ones when there are more; sets `n_events`."""
+        if self._bound is None:
+            assert self._match is not None, "a match that was stored has no events"
+            bound = [(name, i) for name, ids in self._match.bindings.items() for i in engine.flat_ids(ids)]
+            self.n_events, self._bound = len(bound), ends(bound, at_most)
+        return self._bound
+
+    def set_events(self, bound: Bound, n_events: int) -> None:
+        """The ends of its `n_events` events: of a match that was set aside."""
+        self._bound, self.n_events = bound, n_events
 
     def is_before(self, other: Seen) -> bool:
         """Whether it comes before another match in event time; equal ones do not."""
@@ -103,9 +126,10 @@ class Extremes:
 
     def to_json(self) -> dict[str, Any]:
         """To be kept with the alert: each match once, by digest."""
+        distinct = {id(seen): seen for seen in self.all()}.values()
         matches = {
             seen.digest: {"at": [seen.last_ms, seen.first_ms], "values": storable_values(seen.values)}
-            for seen in self.all()
+            for seen in distinct
         }
         most: dict[str, dict[str, str]] = {"max": {}, "min": {}}
         for (aspect, name), seen in self.most.items():
@@ -156,19 +180,21 @@ def all_aspects(extremes: Extremes) -> dict[str, Any]:
     """`{"x.first": ..., "x.last": ..., "x.max": ..., "x.min": ...}` for templates."""
     values: dict[str, Any] = {}
     for name in extremes.last.values:
-        for aspect in ast.Aspect:
+        for aspect, told in _ASPECTS:
             seen = extremes.seen(aspect, name)
-            values[f"{name}.{aspect.value.lower()}"] = None if seen is None else seen.values.get(name)
+            values[f"{name}.{told}"] = None if seen is None else seen.values.get(name)
     return values
 
 
 def spread(extremes: Extremes) -> dict[str, dict[str, Any]]:
     """Of each number that the matches do not agree on: its first, last, greatest and least value."""
     found: dict[str, dict[str, Any]] = {}
+    if all(seen is extremes.first for seen in extremes.all()):
+        return found
     for name in sorted({name for _, name in extremes.most}):
         by_aspect = {
-            aspect.value.lower(): None if (seen := extremes.seen(aspect, name)) is None else seen.values.get(name)
-            for aspect in ast.Aspect
+            told: None if (seen := extremes.seen(aspect, name)) is None else seen.values.get(name)
+            for aspect, told in _ASPECTS
         }
         if len(set(map(repr, by_aspect.values()))) > 1:
             found[name] = by_aspect

@@ -66,7 +66,8 @@ class Kept:
 
 def spread_of(alert: AlertRow) -> dict[str, dict[str, Any]]:
     """Of each number that the matches of an alert do not agree on: its first, last, greatest and least value."""
-    return spread(Extremes.from_json(alert.seen)) if alert.seen else {}
+    is_one_match = len(alert.seen.get("matches", ())) <= 1
+    return {} if is_one_match else spread(Extremes.from_json(alert.seen))
 
 
 __all__ = ["Kept", "spread_of"]

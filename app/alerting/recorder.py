@@ -6,31 +6,27 @@ The open alerts of the store are the only memory of episodes: after a restart no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from app.alerting import certainty, lifecycle
+from app.alerting.batches import MOST_ALERTS, in_parts
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import (
-    Episode,
-    ToldAlert,
-    alert_id,
-    group,
-    onset_ms,
-    shown_events,
-    told_id,
-)
-from app.alerting.evidence import ends, evidence_rows
+from app.alerting.episodes import Episode, ToldAlert, alert_id, onset_ms, told_id
+from app.alerting.evidence import Bound, evidence_rows
+from app.alerting.extremes import shown_match
+from app.alerting.found import WholeReport, found_in
 from app.alerting.kept import Kept, spread_of
 from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
 from app.alerting.notices import Audience, Snapshot, decide
 from app.alerting.payload import fingerprint, labels_of
-from app.alerting.report_rows import HISTORY, LIVE, remove_incomplete, write_reports
+from app.alerting.report_rows import HISTORY, LIVE
 from app.settings import Receiver
-from app.store.models import AlertChangeRow, AlertRow, NotificationRow, SilenceRow
+from app.store.known_alerts import Span
+from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writer import Writer
 
@@ -80,6 +76,17 @@ class Outcome:
     log: list[AlertLine] = field(default_factory=list)
     created: list[ToldAlert] = field(default_factory=list)
 
+    def __iadd__(self, other: Outcome) -> Self:
+        """With what another transaction of the step did."""
+        self.n_new_alerts += other.n_new_alerts
+        self.n_resolved += other.n_resolved
+        self.n_reports += other.n_reports
+        self.n_notifications += other.n_notifications
+        self.n_changes.update(other.n_changes)
+        self.log += other.log
+        self.created += other.created
+        return self
+
     def tell(self, alert: AlertRow, what: str) -> None:
         """Something happened to an alert."""
         self.log.append(AlertLine(alert.query, alert.id, alert.job_id, what))
@@ -88,12 +95,22 @@ class Outcome:
 class Recorder:
     """Applies one step's matches to the store."""
 
-    def __init__(self, options: AlertingOptions, writer: Writer, lookup: EvidenceLookup, now_ms: int) -> None:
+    def __init__(
+        self,
+        options: AlertingOptions,
+        writer: Writer,
+        lookup: EvidenceLookup,
+        now_ms: int,
+        effort: certainty.Effort | None = None,
+    ) -> None:
+        """`effort`: what the evaluations of the same step have taken in other transactions."""
         self._options = options
         self._writer = writer
         self._lookup = lookup
         self._now_ms = now_ms
-        self._effort = certainty.Effort()
+        self._effort = effort or certainty.Effort()
+        self._events: Mapping[str, Mapping[str, Any]] = {}
+        """The kept events of the episodes that are being written, by id."""
         self.outcome = Outcome()
 
     def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
@@ -101,13 +118,15 @@ class Recorder:
 
         `events`: the engine.bindings_digest of rows of reports that come without their events, by place in `matches`.
         """
-        self._settle_changed_queries()
-        for episode in self._episodes(matches):
-            self._join(episode, watermark_ms)
-        for alert in self._writer.open_alerts_over(watermark_ms):
-            self._close(alert, watermark_ms)
-        self._end_silences()  # after them: what is over by now need not be told to fire
-        self._report(matches, LIVE, events or {})
+        found = found_in(matches, self._options.queries, LIVE, events)
+        self.settle_changed_queries()
+        for part in self.parts(found.episodes):
+            self.join(part, watermark_ms)
+        for ids in in_parts(self.over(watermark_ms)):
+            self.close(ids, watermark_ms)
+        while self.end_silences(MOST_ALERTS):  # after them: what is over by now need not be told to fire
+            pass
+        self.report(found.reports)
         return self.outcome
 
     def history(self, matches: Sequence[Match], lookup: EvidenceLookup) -> Outcome:
@@ -115,8 +134,64 @@ class Recorder:
 
         Rows of reports replace what an incomplete live view gave for the same query and key.
         """
-        self._lookup = lookup
-        for episode in self._episodes(matches):
+        found = found_in(matches, self._options.queries, HISTORY)
+        for part in self.parts(found.episodes):
+            self.join_complete(part, lookup)
+        self.remove_incomplete(found.whole)
+        self.report(found.reports)
+        return self.outcome
+
+    def parts(self, episodes: Sequence[Episode]) -> Iterator[Sequence[Episode]]:
+        """Cut into what one transaction takes."""
+        return in_parts(episodes, n_events=lambda episode: len(self._evidence_of(episode)))
+
+    def join(self, episodes: Sequence[Episode], watermark_ms: int) -> None:
+        """Some of a step's episodes, all of one query and key together: new ones fire, known ones grow."""
+        self._look_up(episodes)
+        for episode in episodes:
+            self._join(episode, watermark_ms)
+        self._done()
+
+    def over(self, watermark_ms: int) -> list[str]:
+        """Ids of the open alerts that the watermark has passed."""
+        return self._writer.open_alerts_over(watermark_ms)
+
+    def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
+        """Resolve alerts that the watermark has passed, as far as they are still open."""
+        for alert in self._writer.look_up_to_close(alert_ids, self._now_ms):
+            self._close(alert, watermark_ms)
+        self._done()
+
+    def alerts_on(self, episode: Episode) -> bool:
+        """Whether the query of an episode that was set aside still raises alerts."""
+        info = self._options.queries.get(episode.query)
+        return info is not None and not info.is_report
+
+    def _look_up(self, episodes: Sequence[Episode], lookup: EvidenceLookup | None = None) -> None:
+        """Read at once what these need of the store and of the kept events."""
+        queries, spans, wanted = self._options.queries, [], []
+        for episode in episodes:
+            info = queries[episode.query]
+            from_ms, to_ms = episode.start_ms - info.group_gap_ms, episode.end_ms + info.group_gap_ms
+            spans.append(Span(episode.query, episode.key_text, from_ms, to_ms, self._id(episode)))
+            wanted += [event_id for _, event_id in self._evidence_of(episode)]
+            wanted += filter(None, episode.onset)
+        self._writer.look_up(spans, self._now_ms)
+        self._events = (lookup or self._lookup)(wanted)
+
+    def _evidence_of(self, episode: Episode) -> Bound:
+        """What is kept of the match that the episode shows, with whatever other matches its alert has, if any."""
+        shown = shown_match(episode.extremes, self._options.queries[episode.query].shown)
+        return shown.evidence(self._options.max_evidence_events)
+
+    def _done(self) -> None:
+        self._writer.forget()
+        self._events = {}
+
+    def join_complete(self, episodes: Sequence[Episode], lookup: EvidenceLookup) -> None:
+        """Some of the episodes of a finished job; `lookup`: of its events."""
+        self._look_up(episodes, lookup)
+        for episode in episodes:
             info = self._options.queries[episode.query]
             near = self._writer.alerts_near(
                 episode.query, episode.key_text, episode.start_ms, episode.end_ms, info.group_gap_ms
@@ -125,9 +200,7 @@ class Recorder:
                 alert = self._create(episode, HISTORY)
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
-        remove_incomplete(self._writer, self._options.queries, matches)
-        self._report(matches, HISTORY, {})
-        return self.outcome
+        self._done()
 
     def acknowledge(self, alert: AlertRow, actor: str, note: str) -> None:
         """A person has seen the alert; raises TransitionError when it is over."""
@@ -147,12 +220,7 @@ class Recorder:
 
     # ---------------------------------------------------------------- episodes
 
-    def _episodes(self, matches: Sequence[Match]) -> list[Episode]:
-        queries = self._options.queries
-        alerting = [match for match in matches if not queries[match.query].is_report]
-        return group(alerting, queries)
-
-    def _settle_changed_queries(self) -> None:
+    def settle_changed_queries(self) -> None:
         """Open alerts of queries that are no longer as they were: taken over where new matches can still join them."""
         queries = self._options.queries
         for alert in self._writer.open_alerts_of_other_meanings({name: info.hash for name, info in queries.items()}):
@@ -185,6 +253,7 @@ class Recorder:
             near = [same]  # merged into another one since
             while near[0].merged_into is not None and (into := self._writer.alert(near[0].merged_into)) is not None:
                 near = [into]
+            self._writer.forget()  # of such a one not all was read
         if not near:
             self._close_before(episode, watermark_ms)
             self._create(episode, LIVE)
@@ -219,43 +288,44 @@ class Recorder:
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
         assert info.severity is not None, "reports have no episodes"
-        alert = AlertRow(
-            id=self._id(episode),
-            query=episode.query,
-            query_hash=info.hash,
-            key=storable_values(dict(episode.key)),
-            key_text=episode.key_text,
-            job_id=None,
-            host=None,
-            severity=info.severity.value,
-            state="",
-            silenced=False,
-            open=True,
-            start_ms=episode.start_ms,
-            end_ms=episode.end_ms,
-            onset_ms=episode.end_ms,
-            raised_ms=self._now_ms,
-            last_seen_ms=episode.end_ms,
-            group_gap_ms=info.group_gap_ms,
-            revision=0,
-            n_matches=episode.n_matches,
-            n_matches_exact=episode.n_matches_exact,
-            best_confidence=episode.best_confidence,
-            values={},
-            seen={},
-            labels={},
-            n_hosts_left_out=0,
-            summary="",
-            runbook=info.runbook,
-            best_n_events=0,
-            lane=lane,
-            merged_into=None,
-            created_ms=self._now_ms,
-            updated_ms=self._now_ms,
-            resolved_ms=None,
+        alert = self._writer.add_alert(
+            {
+                "id": self._id(episode),
+                "query": episode.query,
+                "query_hash": info.hash,
+                "key": storable_values(dict(episode.key)),
+                "key_text": episode.key_text,
+                "job_id": None,
+                "host": None,
+                "severity": info.severity.value,
+                "state": "",
+                "silenced": False,
+                "open": True,
+                "start_ms": episode.start_ms,
+                "end_ms": episode.end_ms,
+                "onset_ms": episode.end_ms,
+                "raised_ms": self._now_ms,
+                "last_seen_ms": episode.end_ms,
+                "group_gap_ms": info.group_gap_ms,
+                "revision": 0,
+                "n_matches": episode.n_matches,
+                "n_matches_exact": episode.n_matches_exact,
+                "best_confidence": episode.best_confidence,
+                "values": {},
+                "seen": {},
+                "labels": {},
+                "n_hosts_left_out": 0,
+                "summary": "",
+                "runbook": info.runbook,
+                "best_n_events": 0,
+                "lane": lane,
+                "merged_into": None,
+                "created_ms": self._now_ms,
+                "updated_ms": self._now_ms,
+                "resolved_ms": None,
+                **certainty.columns(episode.possible, self._effort),
+            }
         )
-        self._writer.add_alert(alert)
-        certainty.put(alert, episode.possible, self._effort)
         self._show(alert, Kept.of_new(episode), episode)
         self._change(alert, lifecycle.on_new(self._silenced(alert)))
         self.outcome.n_new_alerts += 1
@@ -304,10 +374,10 @@ class Recorder:
         info = self._options.queries[alert.query]
         shown = kept.shown(info)
         bound: Sequence[tuple[str, str]] = ()
-        if shown.match is not None and shown.digest != kept.evidence:
-            bound = ends(shown_events(shown.match), self._options.max_evidence_events)
-            alert.best_n_events = len(shown_events(shown.match))
-        events = self._lookup([*(event_id for _, event_id in bound), *filter(None, episode.onset)])
+        if shown.has_events and shown.digest != kept.evidence:
+            bound = shown.evidence(self._options.max_evidence_events)
+            alert.best_n_events = shown.n_events
+        events = self._events
         alert.onset_ms = min(alert.onset_ms, onset_ms(episode, events))
         if bound:
             self._writer.replace_evidence(alert.id, evidence_rows(alert.id, bound, events))
@@ -333,21 +403,21 @@ class Recorder:
         if change.silenced is not None:
             alert.silenced = change.silenced
         if change.silenced:
-            self._writer.withdraw(alert.id, self._now_ms)
+            self._writer.withdraw(alert, self._now_ms)
         alert.updated_ms = self._now_ms
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
         self._writer.add_change(
-            AlertChangeRow(
-                alert_id=alert.id,
-                revision=alert.revision,
-                from_state=before,
-                to_state=alert.state,
-                silenced=alert.silenced,
-                at_ms=self._now_ms,
-                reason=change.reason,
-                actor=change.actor,
-            )
+            {
+                "alert_id": alert.id,
+                "revision": alert.revision,
+                "from_state": before,
+                "to_state": alert.state,
+                "silenced": alert.silenced,
+                "at_ms": self._now_ms,
+                "reason": change.reason,
+                "actor": change.actor,
+            }
         )
         if alert.state != before:
             self.outcome.n_changes[alert.query, alert.state] += 1
@@ -374,23 +444,23 @@ class Recorder:
             if not decision.send:
                 self.outcome.tell(alert, f"{name} is not told: {decision.reason}")
                 continue
-            notification = NotificationRow(
-                idempotency_key=key,
-                receiver=name,
-                sequence=0,
-                alert_id=alert.id,
-                fingerprint=fingerprint(labels_of(snapshot)),
-                state=alert.state,
-                revision=alert.revision,
-                payload=snapshot.as_json(),
-                status="pending",
-                n_attempts=0,
-                next_attempt_ms=self._now_ms,
-                last_error=None,
-                created_ms=self._now_ms,
-                finished_ms=None,
-            )
-            self.outcome.n_notifications += self._writer.add_notification(notification)
+            message = {
+                "idempotency_key": key,
+                "receiver": name,
+                "alert_id": alert.id,
+                "fingerprint": fingerprint(labels_of(snapshot)),
+                "state": alert.state,
+                "revision": alert.revision,
+                "payload": snapshot.as_json(),
+                "status": "pending",
+                "n_attempts": 0,
+                "tried_since_ms": None,
+                "next_attempt_ms": self._now_ms,
+                "last_error": None,
+                "created_ms": self._now_ms,
+                "finished_ms": None,
+            }
+            self.outcome.n_notifications += self._writer.add_notification(message, alert)
 
     def _told(self, alert: AlertRow, before: str | None, receiver: str) -> bool:
         """See Audience.told_before."""
@@ -408,25 +478,31 @@ class Recorder:
 
     def _knows_later(self, alert: AlertRow, same: Sequence[AlertRow], receiver: str) -> bool:
         later = (other for other in same if other.start_ms > alert.start_ms)
-        return any(self._writer.last_told(other.id, receiver) == State.FIRING for other in later)
+        return any(self._writer.last_told(other, receiver) == State.FIRING for other in later)
 
     def _silenced(self, alert: AlertRow) -> str | None:
         silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)
         return None if silence is None else (silence.reason or f"by {silence.actor}")
 
-    def _end_silences(self) -> None:
-        for alert in self._writer.silenced_alerts():
-            if self._silenced(alert) is None:
-                last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
-                self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
+    def end_silences(self, at_most: int) -> int:
+        """Alerts that are silenced no longer are what they have become meanwhile; returns how many there were."""
+        alerts = self._writer.alerts_no_longer_silenced(self._now_ms, at_most)
+        for alert in alerts:
+            last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
+            self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
+        self._writer.flush()
+        return len(alerts)
 
     # ----------------------------------------------------------------- reports
 
-    def _report(self, matches: Sequence[Match], lane: str, events: Mapping[int, str]) -> None:
-        queries = self._options.queries
-        self.outcome.n_reports += write_reports(
-            self._writer, queries, matches, lane=lane, events=events, now_ms=self._now_ms
-        )
+    def report(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of reports, see app.alerting.found."""
+        self.outcome.n_reports += self._writer.add_reports({**row, "created_ms": self._now_ms} for row in rows)
+
+    def remove_incomplete(self, whole: Sequence[WholeReport]) -> None:
+        """Remove rows that an incomplete live view gave where a job's history gives all of them."""
+        for known in whole:
+            self._writer.remove_reports(known.query, known.key_text, LIVE, known.from_ms, known.to_ms, keep=known.ids)
 
 
 def snapshot_of(alert: AlertRow) -> Snapshot:

@@ -122,7 +122,7 @@ def percent_text(probability: float) -> str:
 
 def one_line(text: str) -> str:
     """Unprintable characters (line ends, escapes, direction marks) become spaces."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def cut(text: str, max_chars: int) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Engine, Select, func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -36,7 +36,7 @@ from app.store.models import (
 from app.store.outbox import SentAgain, due_first, due_too_late, given_up, is_overtaken, next_pending
 from app.store.owner import Claimant
 from app.store.schema import open_database
-from app.store.status import LIVE_PROCESS, REPLAY
+from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY
 from app.store.writer import Writer
 
 Row = TypeVar("Row", bound=Base)
@@ -88,7 +88,9 @@ class Store:
         try:
             with Session(self._writing, expire_on_commit=False) as session, session.begin():
                 self._check_owner(session)
-                yield Writer(session)
+                writer = Writer(session)
+                yield writer
+                writer.flush()
         except SQLAlchemyError as error:
             raise self._refused("written", error) from error
 
@@ -339,6 +341,19 @@ class Store:
     def source_status(self) -> list[SourceStatusRow]:
         """How the sources of the live process stand, by name."""
         return self._all(select(SourceStatusRow).order_by(SourceStatusRow.name))
+
+    def n_over(self, watermark_ms: int, at_most: int) -> int:
+        """How many open alerts the watermark has passed, counted up to `at_most`."""
+        over = AlertRow.end_ms + AlertRow.group_gap_ms < watermark_ms
+        counted = select(AlertRow.id).where(AlertRow.open.is_(True), over).limit(at_most).subquery()
+        with self._reading() as session:
+            return session.scalar(select(func.count()).select_from(counted)) or 0
+
+    def progress(self) -> Mapping[str, Any]:
+        """How much of what the checkpoint sets aside is stored, see Writer.put_progress; empty when nothing is said."""
+        with self._reading() as session:
+            row = session.get(ProcessStatusRow, PROGRESS)
+            return {} if row is None else row.value
 
     def process_status(self) -> ProcessStatusRow | None:
         """How the live process stands; None before its first step."""

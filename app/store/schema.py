@@ -21,6 +21,7 @@ from app.store.damage import damage_of
 from app.store.models import Base
 from app.store.owner import Claimant, refuse_while_owned, this_process
 from app.store.sqlite_file import guard_file
+from app.store.turns import take_turns
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_TIMEOUT_MS = 30_000
@@ -59,8 +60,11 @@ def open_database(
         engine = _engine(parsed, shown)
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _configure_sqlite if durable else _configure_fast_sqlite)
+            path = _file_of(parsed)
+            if path is not None:
+                take_turns(engine, path, lambda: BUSY_TIMEOUT_MS / 1000)
             event.listen(engine, "begin", _begin_immediate)
-            if (path := _file_of(parsed)) is not None:
+            if path is not None:
                 guard_file(engine, path, make=make)
         else:
             event.listen(engine, "begin", _begin_alone)

@@ -7,7 +7,9 @@ from typing import Any, TypedDict
 
 LIVE_PROCESS = "live"
 REPLAY = "replay"
-"""Rows of process_status: how the live process stands; which recording filled the store."""
+PROGRESS = "step"
+"""Rows of process_status: how the live process stands; which recording filled the store; how much of its last step is
+stored."""
 
 
 class Queues(TypedDict, total=False):

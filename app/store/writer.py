@@ -6,16 +6,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
+from sqlalchemy.orm import Session, make_transient_to_detached
 
 from app.settings import Retention
 from app.store import retention as retention_of_rows
 from app.store.alert_pages import longest_ms
+from app.store.bulk import Row, insert_rows
+from app.store.known_alerts import KnownAlerts, Span
 from app.store.models import (
     AlertChangeRow,
     AlertHostRow,
     AlertRow,
+    Base,
     CheckpointRow,
     EvidenceRow,
     LateEventRow,
@@ -29,7 +32,7 @@ from app.store.models import (
     StatisticRow,
 )
 from app.store.outbox import SentAgain, given_up, is_overtaken
-from app.store.status import LIVE_PROCESS, REPLAY, ProcessStatus, ReplayStatus, SourceStatus
+from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY, ProcessStatus, ReplayStatus, SourceStatus
 from app.store.storable import storable_text, storable_values
 
 MAX_PLACE_CHARS = 500
@@ -73,20 +76,77 @@ class Host(Protocol):
 
 
 class Writer:
-    """The write operations of one transaction."""
+    """The write operations of one transaction.
+
+    Rows that come in numbers are gathered, and written before anything is read that might depend on them; `look_up`
+    lets most of what alerting reads be answered from memory.
+    """
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        self._session = session
         self._sequence: int | None = None
+        self._known: KnownAlerts | None = None
+        self._silences: dict[tuple[str, int], list[SilenceRow]] = {}
+        self._new_alerts: dict[str, AlertRow] = {}
+        self._gathered: dict[type[Base], list[Row]] = {}
+        self._replaced: dict[type[Base], dict[str, Sequence[Row]]] = {EvidenceRow: {}, AlertHostRow: {}}
+        self._messages: list[dict[str, Any]] = []
+
+    @property
+    def session(self) -> Session:
+        """For everything else; what was written so far is in it, and follows what is changed of it later."""
+        for alert in self.flush():
+            make_transient_to_detached(alert)
+            self._session.add(alert)
+        return self._session
+
+    def look_up(self, spans: Sequence[Span], now_ms: int) -> None:
+        """Read what is known of these alerts; what is asked of their queries and keys is then answered from memory."""
+        self.flush()
+        self._known = KnownAlerts(self._session, spans, now_ms) if spans else None
+
+    def forget(self) -> None:
+        """Ask the database from now on."""
+        self.flush()
+        self._known = None
+
+    def flush(self) -> list[AlertRow]:
+        """Write what was gathered; returns the new alerts, of which later changes are not written."""
+        new, self._new_alerts = self._new_alerts, {}
+        insert_rows(self._session, AlertRow, [vars(alert) for alert in new.values()])
+        for model, replaced in self._replaced.items():
+            self._replace(model, replaced, new.keys())
+            replaced.clear()
+        gathered, self._gathered = self._gathered, {}
+        for model, rows in gathered.items():
+            insert_rows(self._session, model, rows)
+        messages, self._messages = self._messages, []
+        if messages:
+            self._add_messages(messages)
+        return list(new.values())
+
+    def _replace(self, model: type[Base], replaced: Mapping[str, Sequence[Row]], new: Collection[str]) -> None:
+        table = model.metadata.tables[model.__tablename__]
+        before = [name for name in replaced if name not in new]
+        for start in range(0, len(before), _CHUNK):
+            self._session.execute(delete(table).where(table.c.alert_id.in_(before[start : start + _CHUNK])))
+        insert_rows(self._session, model, [row for rows in replaced.values() for row in rows])
 
     # ------------------------------------------------------------- alerts
 
     def alert(self, alert_id: str) -> AlertRow | None:
         """By id."""
+        if self._known is not None:
+            if (known := self._known.alert(alert_id)) is not None:
+                return known
+            if self._known.is_absent(alert_id):
+                return None
         return self.session.get(AlertRow, alert_id)
 
     def alerts_near(self, query: str, key_text: str, start_ms: int, end_ms: int, gap_ms: int) -> list[AlertRow]:
         """Alerts of a query and key within the gap of a closed interval, the earliest first; not merged ones."""
+        if self._known is not None and self._known.covers(query, key_text):
+            return self._known.near(query, key_text, start_ms - gap_ms, end_ms + gap_ms)
         # Without a bound below, all earlier alerts of the key would be looked at.
         earliest_ms = start_ms - gap_ms - longest_ms(self.session)
         statement = (
@@ -103,14 +163,27 @@ class Writer:
         )
         return list(self.session.scalars(statement))
 
-    def open_alerts_over(self, watermark_ms: int) -> list[AlertRow]:
-        """Open alerts whose end and gap the watermark has passed."""
+    def open_alerts_over(self, watermark_ms: int) -> list[str]:
+        """Ids of open alerts whose end and gap the watermark has passed, the earliest first."""
         over = AlertRow.end_ms + AlertRow.group_gap_ms < watermark_ms
-        statement = select(AlertRow).where(AlertRow.open.is_(True), over)
+        statement = select(AlertRow.id).where(AlertRow.open.is_(True), over)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
+
+    def look_up_to_close(self, alert_ids: Sequence[str], now_ms: int) -> list[AlertRow]:
+        """Those of these alerts that are open, in their order, with what has to be known to close them."""
+        spans = []
+        for start in range(0, len(alert_ids), _CHUNK):
+            columns = AlertRow.query, AlertRow.key_text, AlertRow.start_ms, AlertRow.end_ms, AlertRow.id
+            chunk = select(*columns).where(AlertRow.id.in_(alert_ids[start : start + _CHUNK]), AlertRow.open.is_(True))
+            spans += [Span(*found, is_closing=True) for found in self.session.execute(chunk)]
+        self.look_up(spans, now_ms)
+        found = [self.alert(alert_id) for alert_id in alert_ids] if spans else []
+        return [alert for alert in found if alert is not None and alert.open]
 
     def open_alerts_of(self, query: str, key_text: str | None) -> list[AlertRow]:
         """Open alerts of a query, and key unless None."""
+        if key_text is not None and self._known is not None and self._known.covers(query, key_text):
+            return self._known.open(query, key_text)
         statement = select(AlertRow).where(AlertRow.open.is_(True), AlertRow.query == query)
         if key_text is not None:
             statement = statement.where(AlertRow.key_text == key_text)
@@ -127,14 +200,28 @@ class Writer:
         statement = select(AlertRow).where(AlertRow.silenced.is_(True)).order_by(AlertRow.start_ms, AlertRow.id)
         return list(self.session.scalars(statement))
 
-    def add_alert(self, alert: AlertRow) -> None:
-        """A new alert."""
-        self.session.add(alert)
-        self.session.flush()
+    def alerts_no_longer_silenced(self, now_ms: int, at_most: int) -> list[AlertRow]:
+        """So many of the alerts that were silenced when they were looked at last, and that no silence covers now."""
+        covers = exists().where(
+            SilenceRow.query == AlertRow.query,
+            SilenceRow.until_ms > now_ms,
+            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == AlertRow.key_text),
+        )
+        statement = select(AlertRow).where(AlertRow.silenced.is_(True), ~covers)
+        return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(at_most)))
 
-    def add_change(self, change: AlertChangeRow) -> None:
-        """A change of state that was made on its alert."""
-        self.session.add(change)
+    def add_alert(self, columns: Row) -> AlertRow:
+        """A new alert, with all its columns; it is written with what becomes of it until `forget`."""
+        alert = AlertRow()
+        vars(alert).update(columns)  # nobody has to be told of changes of what is not there yet
+        self._new_alerts[alert.id] = alert
+        if self._known is not None:
+            self._known.add(alert)
+        return alert
+
+    def add_change(self, change: Row) -> None:
+        """A change of state that was made on its alert: the columns of AlertChangeRow."""
+        self._gathered.setdefault(AlertChangeRow, []).append(change)
 
     def last_change_to(self, alert_id: str, state: str) -> AlertChangeRow:
         """The last change of an alert to a state that it had."""
@@ -143,10 +230,7 @@ class Writer:
 
     def replace_evidence(self, alert_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """The events of the match that the alert shows."""
-        self.session.execute(delete(EvidenceRow).where(EvidenceRow.alert_id == alert_id))
-        # Not as objects: an alert may get its evidence several times in one transaction.
-        if rows:
-            self.session.execute(insert(EvidenceRow), rows)
+        self._replaced[EvidenceRow][alert_id] = rows
 
     def copy_evidence(self, from_alert: str, to_alert: str) -> None:
         """The alert shows the match that the other one shows."""
@@ -158,8 +242,7 @@ class Writer:
 
     def replace_hosts(self, alert_id: str, start_ms: int, hosts: Sequence[Host]) -> None:
         """The hosts that an alert names, in order."""
-        self.session.execute(delete(AlertHostRow).where(AlertHostRow.alert_id == alert_id))
-        rows = [
+        self._replaced[AlertHostRow][alert_id] = [
             {
                 "alert_id": alert_id,
                 "position": position,
@@ -171,20 +254,18 @@ class Writer:
             }
             for position, named in enumerate(hosts)
         ]
-        if rows:
-            self.session.execute(insert(AlertHostRow), rows)
 
-    def add_reports(self, reports: Iterable[ReportRow]) -> int:
-        """Rows of reports; those that are there stay as they are. Returns how many are new."""
-        new: dict[str, ReportRow] = {}
+    def add_reports(self, reports: Iterable[Row]) -> int:
+        """Rows of reports, with all columns; those that are there stay as they are. Returns how many are new."""
+        new: dict[str, Row] = {}
         for report in reports:
-            new.setdefault(report.id, report)
+            new.setdefault(report["id"], report)
         ids = list(new)
         for start in range(0, len(ids), _CHUNK):
             chunk = ReportRow.id.in_(ids[start : start + _CHUNK])
             for known in self.session.scalars(select(ReportRow.id).where(chunk)):
                 del new[known]
-        self.session.add_all(new.values())
+        insert_rows(self.session, ReportRow, [*new.values()])
         return len(new)
 
     def remove_reports(
@@ -207,15 +288,16 @@ class Writer:
 
     def silence_of(self, query: str, key_text: str, now_ms: int) -> SilenceRow | None:
         """The silence that covers alerts of this query and key now."""
-        statement = select(SilenceRow).where(
-            SilenceRow.query == query,
-            SilenceRow.until_ms > now_ms,
-            SilenceRow.key_text.is_(None) | (SilenceRow.key_text == key_text),
-        )
-        return self.session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id).limit(1)).first()
+        silences = self._silences.get((query, now_ms))
+        if silences is None:
+            statement = select(SilenceRow).where(SilenceRow.query == query, SilenceRow.until_ms > now_ms)
+            found = self._session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id))
+            silences = self._silences[query, now_ms] = list(found)
+        return next((silence for silence in silences if silence.key_text in (None, key_text)), None)
 
     def add_silence(self, silence: SilenceRow) -> None:
         """A new silence."""
+        self._silences.clear()
         self.session.add(silence)
 
     def silence(self, silence_id: int) -> SilenceRow | None:
@@ -240,6 +322,7 @@ class Writer:
         if silence is None or silence.until_ms <= now_ms:
             return None
         silence.until_ms, silence.ended_by = now_ms, actor
+        self._silences.clear()
         return silence
 
     def was_told_since_firing(self, alert_id: str, receiver: str) -> bool:
@@ -256,10 +339,12 @@ class Writer:
         )
         return self.session.scalars(statement.limit(1)).first() is not None
 
-    def last_told(self, alert_id: str, receiver: str) -> str | None:
+    def last_told(self, alert: AlertRow, receiver: str) -> str | None:
         """The state that a receiver is, or will be, told last of an alert; None: it knows nothing of it."""
+        if self._known is not None and self._known.has_all_of(alert):
+            return self._known.last_told(alert, receiver)
         statement = select(NotificationRow.state).where(
-            NotificationRow.alert_id == alert_id, NotificationRow.receiver == receiver
+            NotificationRow.alert_id == alert.id, NotificationRow.receiver == receiver
         )
         return self.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
@@ -268,6 +353,8 @@ class Writer:
 
         Of those that have changed since it was created: what was told before of others was settled by then.
         """
+        if self._known is not None and self._known.has_all_of(alert):
+            return self._known.last_told_of_same(alert, receiver)
         statement = (
             select(NotificationRow.state, AlertRow.labels)
             .join(AlertRow, AlertRow.id == NotificationRow.alert_id)
@@ -281,23 +368,65 @@ class Writer:
         )
         return next((state for state, labels in self.session.execute(statement) if labels == alert.labels), None)
 
-    def add_notification(self, notification: NotificationRow) -> bool:
-        """Put a message into the outbox; False when this very message is there already."""
-        identity = (notification.idempotency_key, notification.receiver)
-        if self.session.get(NotificationRow, identity) is not None:
+    def add_notification(self, message: Row, alert: AlertRow | None = None) -> bool:
+        """Put a message into the outbox: the columns of NotificationRow but `sequence`; False when it is there already.
+
+        `alert`: of which it tells; then it is written with the others that are gathered.
+        """
+        identity = (message["idempotency_key"], message["receiver"])
+        known = self._known if alert is not None and self._known is not None and self._known.has_all_of(alert) else None
+        if known is None or alert is None:
+            is_there = self.session.get(NotificationRow, identity) is not None
+        else:
+            is_there = known.knows_message(alert, identity)
+        if is_there:
             return False
         if self._sequence is None:
-            self._sequence = self.session.scalar(select(func.max(NotificationRow.sequence))) or 0
+            self._sequence = self._session.scalar(select(func.max(NotificationRow.sequence))) or 0
         self._sequence += 1
-        notification.sequence = self._sequence
-        self.session.add(notification)
-        self.session.flush()
-        was_tried = NotificationRow.tried_since_ms.is_not(None)
-        tried = self._pending_of_same(notification, was_tried, NotificationRow.sequence < notification.sequence)
-        if tried and notification.status == "pending":
-            next_ms = max(message.next_attempt_ms for message in tried)
-            self._overtake(tried, notification, next_ms, notification.created_ms)
+        self._messages.append({**message, "sequence": self._sequence})
+        if known is None or alert is None:
+            self.flush()
+        else:
+            known.add_message(alert, identity, self._sequence, message["state"])
         return True
+
+    def _add_messages(self, messages: Sequence[dict[str, Any]]) -> None:
+        """Write new messages, in their order, and let each overtake what is tried of its receiver and fingerprint."""
+        tried = self._tried_of_same(messages)
+        latest: dict[tuple[str, str], dict[str, Any]] = {}
+        for message in messages:
+            of_same, now_ms = (message["receiver"], message["fingerprint"]), message["created_ms"]
+            if message["status"] != "pending":
+                continue
+            if (before := latest.get(of_same)) is not None:
+                next_ms = before["next_attempt_ms"]
+                before |= {"status": "overtaken", "finished_ms": now_ms}
+            elif of_same in tried:
+                next_ms = max(row.next_attempt_ms for row in tried[of_same])
+                for row in tried[of_same]:
+                    row.status, row.finished_ms = "overtaken", now_ms
+            else:
+                continue
+            message |= {"next_attempt_ms": max(message["next_attempt_ms"], next_ms), "tried_since_ms": now_ms}
+            latest[of_same] = message
+        insert_rows(self._session, NotificationRow, messages)
+
+    def _tried_of_same(self, messages: Sequence[Row]) -> dict[tuple[str, str], list[NotificationRow]]:
+        """Pending messages that were tried, by receiver and fingerprint, in order, of those of these messages."""
+        tried: dict[tuple[str, str], list[NotificationRow]] = {}
+        receivers = sorted({message["receiver"] for message in messages})
+        fingerprints = sorted({message["fingerprint"] for message in messages})
+        for start in range(0, len(fingerprints), _CHUNK):
+            statement = select(NotificationRow).where(
+                NotificationRow.receiver.in_(receivers),
+                NotificationRow.fingerprint.in_(fingerprints[start : start + _CHUNK]),
+                NotificationRow.status == "pending",
+                NotificationRow.tried_since_ms.is_not(None),
+            )
+            for message in self._session.scalars(statement.order_by(NotificationRow.sequence)):
+                tried.setdefault((message.receiver, message.fingerprint), []).append(message)
+        return tried
 
     def record_attempt(
         self, key: str, receiver: str, *, status: str, error: str | None, next_attempt_ms: int, now_ms: int
@@ -321,10 +450,12 @@ class Writer:
             *others, last = later
             self._overtake([tried, *others], last, next_attempt_ms, now_ms)
 
-    def withdraw(self, alert_id: str, now_ms: int) -> None:
+    def withdraw(self, alert: AlertRow, now_ms: int) -> None:
         """Nobody is told what waits of an alert to be tried again; what has become of it is told later."""
+        if self._known is not None and self._known.has_all_of(alert) and not self._known.has_messages(alert):
+            return
         waiting = update(NotificationRow).where(
-            NotificationRow.alert_id == alert_id,
+            NotificationRow.alert_id == alert.id,
             NotificationRow.status == "pending",
             NotificationRow.tried_since_ms.is_not(None),
         )
@@ -472,6 +603,10 @@ class Writer:
         """How the live process stands."""
         value = storable_values(dict(status))
         self.session.merge(ProcessStatusRow(name=LIVE_PROCESS, updated_ms=now_ms, value=value))
+
+    def put_progress(self, progress: Mapping[str, Any], now_ms: int) -> None:
+        """How much of what the checkpoint sets aside is in the store."""
+        self.session.merge(ProcessStatusRow(name=PROGRESS, updated_ms=now_ms, value=dict(progress)))
 
     def put_replay_status(self, status: ReplayStatus, last_ms: int) -> None:
         """A recording fills the store; `last_ms`: its steps are made at this time of the recording at the latest."""

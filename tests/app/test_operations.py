@@ -187,7 +187,7 @@ def test_what_was_delivered_to_others_or_before_overtakes_nothing(store: Store) 
     fired, over = store.notifications()
     with store.transaction() as writer:
         fields = {c.key: getattr(over, c.key) for c in NotificationRow.__table__.columns}
-        writer.add_notification(NotificationRow(**{**fields, "receiver": "other", "status": "delivered"}))
+        writer.add_notification({**fields, "receiver": "other", "status": "delivered"})
         for n, status in ((fired, "delivered"), (over, "failed")):
             key = n.idempotency_key
             writer.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=5)

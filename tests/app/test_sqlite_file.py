@@ -73,7 +73,7 @@ def test_what_a_store_makes_is_its_users_own(tmp_path: Path) -> None:
             keep(store, "here")
             made = [tmp_path / "data", *(tmp_path / "data").iterdir()]
             assert {path.name: path.stat().st_mode & 0o077 for path in made} == dict.fromkeys(
-                ["data", "store.db", "store.db-shm", "store.db-wal"], 0
+                ["data", "store.db", "store.db-next", "store.db-shm", "store.db-turn", "store.db-wal"], 0
             )
     finally:
         os.umask(before)

@@ -31,6 +31,7 @@ from app.settings import Settings
 from app.store import Store
 from app.supervisor import SILENT_STEPS_S, Supervisor, run
 from engine import QueryStatistics
+from engine.events import EventBatch
 from tests.app.test_runner import write_settings
 
 T0_MS = 1_000_000
@@ -395,3 +396,38 @@ def test_figures_of_queries_go_on_over_a_reload() -> None:
         "pair": {"n_events": 6, "n_rows": 2, "n_kept": 2, "n_rejected": 2, "n_unfinished": 8, "seconds": 1.0},
         "new": {"n_events": 0, "n_rows": 0, "n_kept": 0, "n_rejected": 0, "n_unfinished": 0, "seconds": 0.0},
     }
+
+
+def test_a_long_step_is_healthy_while_its_parts_end_and_one_that_hangs_is_not(
+    settings: Settings, opened: Store, tmp_path: Path
+) -> None:
+    clock = SetClock(T0_MS)
+    runner, supervisor = supervised(settings, opened, clock, tmp_path)
+    hold = threading.Event()
+    supervisor._steps = StepThread(lambda: hold.wait(30) is None)  # type: ignore[arg-type]
+    supervisor._jobs = PollJobs(lambda _name: None)
+    supervisor._compiled = True
+    supervisor._steps.start()
+    supervisor._jobs.start()
+    told: dict[str, tuple[bool, str]] = {}
+
+    def boundary(reached: str) -> None:
+        clock.advance_to(clock.now_ms() + (61_000 if reached == "notify" else 50_000))
+        told[reached] = supervisor.healthy()
+
+    runner.live.pipeline.boundary = boundary
+    runner.poll("job_history")
+    runner.step()
+    hold.set()
+    supervisor._steps.stop()
+    assert told.pop("notify") == (False, "no step was tried for 61 s")
+    assert set(told.values()) == {(True, "steps are made")}
+    assert len(told) > 5
+
+
+def test_each_query_is_a_part_of_a_step(settings: Settings, opened: Store, tmp_path: Path) -> None:
+    clock = SetClock(T0_MS)
+    runner, _ = supervised(settings, opened, clock, tmp_path)
+    clock.advance_to(T0_MS + 50_000)
+    runner.live.pipeline.matcher.process(EventBatch.empty(), T0_MS)
+    assert runner.tried_s == runner.monotonic()

@@ -42,10 +42,14 @@ def test_what_some_tests_need_is_told_in_one_line_each_and_the_others_go_on(bare
     assert browser.startswith("no Chromium, its tests are skipped: clustercep needs the system packages: chromium")
     assert all(line.startswith("no PostgreSQL, its tests are skipped: ") for line in database)
     assert rrds.startswith("no rrdtool, its tests are skipped: clustercep needs the system packages: rrdtool")
-    assert wall_clock.startswith("no libfaketime, its tests are skipped: clustercep needs the system packages: faketime")
+    assert wall_clock.startswith(
+        "no libfaketime, its tests are skipped: clustercep needs the system packages: faketime"
+    )
 
 
-@pytest.mark.parametrize(("program", "told"), [("chromium", "Chromium"), ("rrdtool", "rrdtool"), ("faketime", "libfaketime")])
+@pytest.mark.parametrize(
+    ("program", "told"), [("chromium", "Chromium"), ("rrdtool", "rrdtool"), ("faketime", "libfaketime")]
+)
 def test_a_program_from_elsewhere_will_do(bare_machine: Path, program: str, told: str) -> None:
     (bare_machine / program).symlink_to("/bin/true")
     done = run("setup/for-tests.sh", path=bare_machine)

@@ -32,6 +32,7 @@ CAMPAIGNS: dict[str, str] = {
     "soak": "ten hours as busy as the largest recording: memory, open files, checkpoint and step times stay flat",
     "parsers": "no bytes crash what reads them; at most 1 s per MiB, 500 MiB",
     "poison": "hostile files of each kind hold up nothing; at most 100 problem rows per file and poll",
+    "storm": "1,000, 5,000 and 20,000 alerts at once: nobody waits for the store, health stays 200",
 }
 """By name: what it must show."""
 

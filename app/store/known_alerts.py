@@ -1,0 +1,231 @@
+"""The alerts of some queries and keys, read by few statements, as the writing of many alerts needs them.
+
+What is asked of them is answered from memory, with what was written since; so it is what the store would answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.orm import Session
+
+from app.store.alert_pages import longest_ms
+from app.store.models import AlertRow, NotificationRow
+
+_CHUNK = 500
+"""Databases limit the number of bound parameters."""
+
+_FEW_KEYS = 3
+"""For so many the database may choose among its indexes: one key may have any number of alerts that are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What alerts are asked for: those of a query and key that touch a closed interval, and those that are open."""
+
+    query: str
+    key_text: str
+    from_ms: int
+    to_ms: int
+    alert_id: str
+    """That may be in the store, too."""
+    is_closing: bool = False
+    """The alert is open, and will be so no more: only open ones are asked for."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """The last message of an alert to a receiver."""
+
+    sequence: int
+    state: str
+
+
+@dataclass(slots=True)
+class _OfAlert:
+    """What is known of the messages of an alert."""
+
+    labels: Any
+    updated_ms: int
+    last: dict[str, _Told] = field(default_factory=dict)
+    """By receiver."""
+    identities: set[tuple[str, str]] = field(default_factory=set)
+    """(Idempotency-Key, receiver)."""
+
+
+Key = tuple[str, str]
+
+
+class KnownAlerts:
+    """Alerts by query and key."""
+
+    def __init__(self, session: Session, spans: Sequence[Span], now_ms: int) -> None:
+        self._alerts: dict[Key, dict[str, AlertRow]] = {(span.query, span.key_text): {} for span in spans}
+        self._told: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
+        self._absent = {span.alert_id for span in spans if not span.is_closing}
+        self._by_id: dict[str, AlertRow] = {}
+        self._whole: set[str] = set()
+        """Ids of the alerts whose messages are here, too."""
+        by_query: dict[str, list[Span]] = {}
+        for span in spans:
+            by_query.setdefault(span.query, []).append(span)
+        for alert in _by_id(session, self._absent):
+            self._absent.discard(alert.id)
+            self._by_id[alert.id] = alert
+        longest = longest_ms(session) if spans else 0
+        for query, of_query in by_query.items():
+            self._read(session, query, of_query, longest, now_ms)
+
+    def covers(self, query: str, key_text: str) -> bool:
+        """Whether all that matters of a query and key is here."""
+        return (query, key_text) in self._alerts
+
+    def is_absent(self, alert_id: str) -> bool:
+        """Whether there is no alert of this id for sure."""
+        return alert_id in self._absent
+
+    def has_all_of(self, alert: AlertRow) -> bool:
+        """Whether the messages of an alert are here, too."""
+        return alert.id in self._whole
+
+    def alert(self, alert_id: str) -> AlertRow | None:
+        """By id, as far as it is here."""
+        return self._by_id.get(alert_id)
+
+    def add(self, alert: AlertRow) -> None:
+        """A new alert."""
+        self._absent.discard(alert.id)
+        self._by_id[alert.id] = alert
+        self._whole.add(alert.id)
+        if (of_key := self._alerts.get((alert.query, alert.key_text))) is not None:
+            of_key[alert.id] = alert
+
+    def near(self, query: str, key_text: str, from_ms: int, to_ms: int) -> list[AlertRow]:
+        """Alerts that touch a closed interval, the earliest first; not merged ones."""
+        found = [
+            alert
+            for alert in self._alerts[query, key_text].values()
+            if alert.start_ms <= to_ms and alert.end_ms >= from_ms and alert.merged_into is None
+        ]
+        return _in_order(found)
+
+    def open(self, query: str, key_text: str) -> list[AlertRow]:
+        """Open alerts, the earliest first."""
+        return _in_order([alert for alert in self._alerts[query, key_text].values() if alert.open])
+
+    # ------------------------------------------------------------------ messages
+
+    def has_messages(self, alert: AlertRow) -> bool:
+        """Whether there are messages of an alert."""
+        return alert.id in self._told[alert.query, alert.key_text]
+
+    def knows_message(self, alert: AlertRow, identity: tuple[str, str]) -> bool:
+        """Whether a message of this (Idempotency-Key, receiver) is there."""
+        of_alert = self._told[alert.query, alert.key_text].get(alert.id)
+        return of_alert is not None and identity in of_alert.identities
+
+    def add_message(self, alert: AlertRow, identity: tuple[str, str], sequence: int, state: str) -> None:
+        """A new message of an alert, later than all others."""
+        of_key = self._told[alert.query, alert.key_text]
+        of_alert = of_key.setdefault(alert.id, _OfAlert(alert.labels, alert.updated_ms))
+        of_alert.identities.add(identity)
+        of_alert.last[identity[1]] = _Told(sequence, state)
+
+    def last_told(self, alert: AlertRow, receiver: str) -> str | None:
+        """The state that a receiver is, or will be, told last of an alert."""
+        of_alert = self._told[alert.query, alert.key_text].get(alert.id)
+        last = None if of_alert is None else of_alert.last.get(receiver)
+        return None if last is None else last.state
+
+    def last_told_of_same(self, alert: AlertRow, receiver: str) -> str | None:
+        """The same of alerts with the labels of this one that have changed since it was created."""
+        latest: _Told | None = None
+        for alert_id, of_alert in self._told[alert.query, alert.key_text].items():
+            last = of_alert.last.get(receiver)
+            if last is None or (latest is not None and last.sequence < latest.sequence):
+                continue
+            here = self._by_id.get(alert_id)
+            labels, updated_ms = (
+                (of_alert.labels, of_alert.updated_ms) if here is None else (here.labels, here.updated_ms)
+            )
+            if labels == alert.labels and (updated_ms >= alert.created_ms or alert_id == alert.id):
+                latest = last
+        return None if latest is None else latest.state
+
+    # ------------------------------------------------------------------- reading
+
+    def _read(self, session: Session, query: str, spans: Sequence[Span], longest: int, now_ms: int) -> None:
+        keys = sorted({span.key_text for span in spans})
+        from_ms, to_ms = min(span.from_ms for span in spans), max(span.to_ms for span in spans)
+        for start in range(0, len(keys), _CHUNK):
+            chunk = keys[start : start + _CHUNK]
+            of_keys = (AlertRow.query == query, AlertRow.key_text.in_(chunk))
+            # Without a bound below, all earlier alerts of the keys would be looked at.
+            near = (
+                AlertRow.start_ms >= from_ms - longest,
+                AlertRow.start_ms <= to_ms,
+                AlertRow.end_ms >= from_ms,
+                AlertRow.merged_into.is_(None),
+            )
+            # By the keys: of a query, any number may be open.
+            is_open = (AlertRow.open if len(chunk) <= _FEW_KEYS else func.coalesce(AlertRow.open, False)).is_(True)
+            if all(span.is_closing for span in spans):
+                statements = [select(AlertRow).where(*of_keys, is_open)]
+            elif len(chunk) <= _FEW_KEYS:
+                statements = [select(AlertRow).where(*of_keys, *near), select(AlertRow).where(*of_keys, is_open)]
+            else:
+                statements = [select(AlertRow).where(*of_keys, or_(is_open, and_(*near)))]
+            found = [alert for statement in statements for alert in session.scalars(statement)]
+            for alert in found:
+                self._by_id[alert.id] = self._alerts[query, alert.key_text][alert.id] = alert
+                self._whole.add(alert.id)
+            since_ms = min([now_ms, *(min(alert.created_ms, alert.updated_ms) for alert in found)])
+            self._read_messages(session, query, chunk, since_ms)
+
+    def _read_messages(self, session: Session, query: str, keys: Sequence[str], since_ms: int) -> None:
+        message = NotificationRow
+        statement = (
+            select(
+                AlertRow.key_text,
+                AlertRow.updated_ms,
+                message.alert_id,
+                message.idempotency_key,
+                message.receiver,
+                message.sequence,
+                message.state,
+            )
+            .join(AlertRow, AlertRow.id == message.alert_id)
+            .where(AlertRow.query == query, AlertRow.key_text.in_(keys), AlertRow.updated_ms >= since_ms)
+        )
+        elsewhere: dict[str, _OfAlert] = {}
+        for key_text, updated_ms, alert_id, key, receiver, sequence, state in session.execute(statement):
+            of_alert = self._told[query, key_text].get(alert_id)
+            if of_alert is None:
+                of_alert = self._told[query, key_text][alert_id] = _OfAlert(None, updated_ms)
+                if alert_id not in self._by_id:
+                    elsewhere[alert_id] = of_alert
+            of_alert.identities.add((key, receiver))
+            last = of_alert.last.get(receiver)
+            if last is None or last.sequence < sequence:
+                of_alert.last[receiver] = _Told(sequence, state)
+        ids = sorted(elsewhere)
+        for start in range(0, len(ids), _CHUNK):
+            of_others = select(AlertRow.id, AlertRow.labels).where(AlertRow.id.in_(ids[start : start + _CHUNK]))
+            for alert_id, labels in session.execute(of_others):
+                elsewhere[alert_id].labels = labels
+
+
+def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:
+    ids = sorted(alert_ids)
+    for start in range(0, len(ids), _CHUNK):
+        yield from session.scalars(select(AlertRow).where(AlertRow.id.in_(ids[start : start + _CHUNK])))
+
+
+def _in_order(alerts: list[AlertRow]) -> list[AlertRow]:
+    return sorted(alerts, key=lambda alert: (alert.start_ms, alert.id))
+
+
+__all__ = ["KnownAlerts", "Span"]

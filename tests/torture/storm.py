@@ -1,0 +1,245 @@
+"""Thousands of alerts at once: nobody waits for the store, the process is healthy, and all of them are there.
+
+The live path with its endpoints and a receiver, in this process; people who acknowledge are another one. Alerts that
+fire, then those that are over.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+
+from app.alerting.notifier import Notifier
+from app.asked import Asked
+from app.assembly import checked_queries, endpoints_of, open_configured_store, store_url
+from app.check import check_all
+from app.clock import SystemClock
+from app.config import load_settings
+from app.intake import Intake
+from app.metrics import Metrics
+from app.runner import Runner
+from app.settings import Settings
+from app.store import Store
+from app.store.alert_pages import AlertFilter
+from app.supervisor import Supervisor
+from collectors.schema import load_event_types
+from engine.events import EventBatch
+from tests.torture.campaign import Given, Verdict
+
+SIZES = (1_000, 5_000, 20_000)
+MOST_TRANSACTION_S, MOST_STEP_S, MOST_ACK_S = 0.5, 30.0, 1.0
+PATIENCE_S = 400.0
+"""For one size."""
+AHEAD_MS = 20_000
+"""After so long alerts are over; their events are of now."""
+
+QUERY = """
+PATTERN SEQ(MapStart a, MapEnd+ b[], ReducerStart c) WHERE skip_till_next_match { [task_id] } WITHIN 1 hour
+RETURN a.task_id, a.host, count(b[]) AS n_ends ALERT warning '{task_id} on {host} ended {n_ends} times'
+"""
+
+
+@dataclass
+class Seen:
+    """What one storm did."""
+
+    n_alerts: int
+    fired_s: float = 0.0
+    ended_s: float = 0.0
+    transactions_s: list[float] = field(default_factory=list)
+    steps_s: list[float] = field(default_factory=list)
+    acks_s: list[float] = field(default_factory=list)
+    unhealthy: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def ack_p99_s(self) -> float:
+        """Of what a person waited for."""
+        return sorted(self.acks_s)[int(len(self.acks_s) * 0.99)] if self.acks_s else 0.0
+
+    def figures(self) -> str:
+        """One line."""
+        return (
+            f"{self.n_alerts} alerts: fired in {self.fired_s:.1f} s, over in {self.ended_s:.1f} s; longest transaction "
+            f"{max(self.transactions_s):.2f} s (at most {MOST_TRANSACTION_S}), longest step {max(self.steps_s):.1f} s "
+            f"(at most {MOST_STEP_S:.0f}), p99 of {len(self.acks_s)} acks {self.ack_p99_s:.2f} s (at most {MOST_ACK_S})"
+        )
+
+    def broken(self) -> list[str]:
+        """Bounds that do not hold, and what failed."""
+        found = [*self.unhealthy[:3], *self.failures[:3]]
+        for name, value, bound in (
+            ("longest transaction", max(self.transactions_s), MOST_TRANSACTION_S),
+            ("longest step", max(self.steps_s), MOST_STEP_S),
+            ("p99 of ack", self.ack_p99_s, MOST_ACK_S),
+        ):
+            if value > bound:
+                found.append(f"{self.n_alerts} alerts: {name} {value:.2f} s; expected at most {bound} s")
+        return found
+
+
+def run(given: Given) -> Verdict:
+    """Each size once; raises TimeoutError when the alerts do not come."""
+    seen = [storm(given.folder / str(n), n) for n in SIZES]
+    return Verdict("; ".join(one.figures() for one in seen), tuple(line for one in seen for line in one.broken()))
+
+
+def storm(folder: Path, n_alerts: int) -> Seen:
+    """One size."""
+    seen = Seen(n_alerts)
+    with people(folder, seen) as port:
+        settings = write_settings(folder, port)
+        clock = SystemClock()
+        with open_configured_store(settings) as store:
+            watch_transactions(store, seen)
+            metrics = Metrics()
+            notifier = Notifier(store, endpoints_of(settings), clock, metrics=metrics)
+            runner = Runner(settings, checked_queries(settings), store, notifier, clock, metrics=metrics)
+            runner.step = timed(runner.step, seen.steps_s)  # type: ignore[method-assign]  # the steps' thread calls it
+            supervisor = Supervisor(runner, notifier, Asked(), lambda: check_all(folder / "config.yaml"))
+            supervisor.start()
+            try:
+                wait_for(lambda: runner.n_steps > 0)
+                seen.steps_s.clear()
+                seen.transactions_s.clear()
+                with watched_health(supervisor, seen):
+                    now_ms = clock.now_ms()
+                    started_s = time.monotonic()
+                    put(runner, events(n_alerts, now_ms), now_ms + 10)
+                    wait_for(lambda: store.n_alerts() == n_alerts and not runner.is_behind)
+                    seen.fired_s = time.monotonic() - started_s
+                    started_s = time.monotonic()
+                    put(runner, EventBatch.empty(), now_ms + AHEAD_MS)
+                    wait_for(lambda: n_open(store) == 0)
+                    seen.ended_s = time.monotonic() - started_s
+            finally:
+                supervisor.stop()
+    return seen
+
+
+def events(n_alerts: int, at_ms: int) -> EventBatch:
+    """Five for each of so many tasks."""
+    rows = []
+    for number in range(n_alerts):
+        task = f"task_1790000000000_0001_m_{number:06d}"
+        for place, event_type in enumerate(("MapStart", "MapEnd", "MapEnd", "MapEnd", "ReducerStart")):
+            t_ms = at_ms + place
+            names = {"event_id": f"{task}-{place}", "type": event_type, "t_lo_ms": t_ms, "t_hi_ms": t_ms}
+            rows.append({**names, "task_id": task, "host": f"node{number % 4_800}", "user": "ann"})
+    return EventBatch.from_rows(rows, load_event_types())
+
+
+def put(runner: Runner, batch: EventBatch, watermark_ms: int) -> None:
+    """As a poll would."""
+    runner.live.pipeline.intake.put(Intake("job_history", runner._clock.now_ms(), batch, watermark_ms))
+
+
+def n_open(store: Store) -> int:
+    """Alerts that are not over."""
+    return store.n_alerts(AlertFilter(states=("firing", "acknowledged")))
+
+
+def wait_for(is_there: Callable[[], bool]) -> None:
+    """Raises TimeoutError."""
+    until_s = time.monotonic() + PATIENCE_S
+    while not is_there():
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"not there after {PATIENCE_S:.0f} s")
+        time.sleep(0.1)
+
+
+def timed(call: Callable[[], None], seconds: list[float]) -> Callable[[], None]:
+    """The same, and how long each took."""
+
+    def measured() -> None:
+        started_s = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - started_s)
+
+    return measured
+
+
+def watch_transactions(store: Store, seen: Seen) -> None:
+    """How long each holds the store: from its beginning, when it has the lock, to when its connection is given back."""
+    began = threading.local()
+
+    def begin(connection: Any) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        began.at_s = time.perf_counter() if writes else None
+
+    def checkin(_connection: object, _entry: object) -> None:
+        if (at_s := getattr(began, "at_s", None)) is not None:
+            seen.transactions_s.append(time.perf_counter() - at_s)
+            began.at_s = None
+
+    event.listen(store.engine, "begin", begin)
+    event.listen(store.engine, "checkin", checkin)
+
+
+@contextmanager
+def watched_health(supervisor: Supervisor, seen: Seen) -> Iterator[None]:
+    """Ask all the time over HTTP."""
+    over = threading.Event()
+    assert supervisor._endpoints is not None
+    host, port = supervisor._endpoints.address
+
+    def ask() -> None:
+        while not over.wait(0.2):
+            try:
+                with urllib.request.urlopen(f"http://{host}:{port}/-/healthy", timeout=10):
+                    pass
+            except OSError as error:
+                seen.unhealthy.append(f"{seen.n_alerts} alerts: /-/healthy: {error}; expected 200")
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        asking.join()
+
+
+@contextmanager
+def people(folder: Path, seen: Seen) -> Iterator[int]:
+    """The port of a receiver in a process that also acknowledges; what it saw is in `seen` at the end."""
+    (folder / "store").mkdir(parents=True)
+    settings = write_settings(folder, 9)
+    with open_configured_store(settings):
+        pass
+    words = [sys.executable, "-m", "tests.torture.storm_people", store_url(settings)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+            told, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    found = json.loads(told)
+    seen.acks_s += found["seconds"]
+    seen.failures += [f"{seen.n_alerts} alerts: an acknowledgement failed: {text}" for text in found["failures"]]
+
+
+def write_settings(folder: Path, port: int) -> Settings:
+    """One query, an empty folder as its source, and a receiver."""
+    for name in ("queries", "history"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "queries/storm.cep").write_text(QUERY)
+    (folder / "queries/RUNBOOK.md").write_text("# storm\nLook at it.\n")
+    (folder / "config.yaml").write_text(
+        "sources: {job_history: {enabled: true, directories: [history], interval: 1 h}}\n"
+        "store: {directory: store}\nweb: {port: 0}\n"
+        f"alerting: {{group_gap: 1 s, receivers: {{ops: {{url: 'http://127.0.0.1:{port}/hook'}}}}}}\n"
+    )
+    return load_settings(folder / "config.yaml", {})
