@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from app.alerting import certainty, lifecycle
-from app.alerting.catalog import QueryInfo
 from app.alerting.batches import MOST_ALERTS, in_parts
+from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import Episode, alert_id, onset_ms
 from app.alerting.evidence import Bound, evidence_rows
 from app.alerting.extremes import shown_match
