@@ -374,7 +374,7 @@ class Pipeline:
         if (progress.get("epoch"), progress.get("number")) != (self.epoch, checkpoint.number):
             progress = {}
         try:
-            found, finished = read_tables(_part(checkpoint.tables, UNSTORED), histories, self.alerting)
+            found, finished = read_tables(_part(checkpoint.tables, UNSTORED), histories)
             watermark_ms = int(checkpoint.state["watermark_ms"])
         except (KeyError, TypeError, ValueError, pa.ArrowInvalid, StateError) as error:
             raise CheckpointError(f"checkpoint {checkpoint.number} lacks a part: {error}") from error

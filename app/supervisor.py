@@ -32,9 +32,8 @@ STOP_TIMEOUT_S = 10.0
 """How long a step under way may take to its end; what it has not stored by then is done again after the next start."""
 
 SILENT_STEPS_S = 60.0
-"""A process whose steps are not even tried, or hang in one part, for so long is not healthy; one that stores none for so
-long is not ready.
-Three times the steps' interval when that is longer."""
+"""A process whose steps are not even tried for so long, or hang in one part, is not healthy; one that stores none for
+so long is not ready. Three times the steps' interval when that is longer."""
 
 RETENTION_INTERVAL_S = 3_600
 

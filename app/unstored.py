@@ -1,4 +1,4 @@
-"""What a step has found and the store has not yet: it is stored in parts, each a transaction that holds the store briefly.
+"""What a step has found and the store has not yet: stored in parts, each a transaction that holds the store briefly.
 
 Where one part is not enough, what was found is part of the step's checkpoint, and each part says in its transaction
 how far it came: a process that takes the checkpoint up goes on there.
@@ -18,7 +18,6 @@ from app.alerting.episodes import Episode
 from app.alerting.found import Found
 from app.alerting.lifecycle import is_over
 from app.alerting.recorder import AlertingOptions, EvidenceLookup, Recorder
-from app.alerting.report_rows import LIVE
 from app.alerting.set_aside import from_table, to_table
 from collectors.base import FinishedHistory
 from engine.events import EventBatch
@@ -205,14 +204,14 @@ class Unstored:
 
 
 def read_tables(
-    tables: Mapping[str, pa.Table], histories: Sequence[Sequence[str]], alerting: AlertingOptions
+    tables: Mapping[str, pa.Table], histories: Sequence[Sequence[str]]
 ) -> tuple[Found, list[FinishedHistory]]:
     """What `Unstored.save` returned; raises KeyError, TypeError or ValueError for anything else."""
     finished = [
         FinishedHistory(str(job_id), str(origin), EventBatch(tables[f"history-{i}"]))
         for i, (job_id, origin) in enumerate(histories)
     ]
-    return from_table(tables[FOUND], alerting.queries), finished
+    return from_table(tables[FOUND]), finished
 
 
 __all__ = ["OfHistory", "Unstored", "read_tables"]

@@ -85,7 +85,12 @@ def storm(n_alerts: int, n_events: int, first: int = 0) -> Storm:
             }
             for place, event_id in enumerate(ids)
         ]
-        values = {"task_id": task, "host": host, "period_ms": 65_000 + number, "ratio": 4.25 + number / 100_000}
+        values: dict[str, int | float | str | None] = {
+            "task_id": task,
+            "host": host,
+            "period_ms": 65_000 + number,
+            "ratio": 4.25 + number / 100_000,
+        }
         bindings = {"a": (ids[0],), "b": tuple(ids[1:])}
         matches.append(MatchRow(QUERY, (("task_id", task),), end_ms - n_events, end_ms, bindings, 1.0, values))
     recent = RecentEvents({"Mapper": 3_600_000})

@@ -30,7 +30,7 @@ def to_table(found: Found, queries: Mapping[str, QueryInfo], max_evidence_events
     )
 
 
-def from_table(table: pa.Table, queries: Mapping[str, QueryInfo]) -> Found:
+def from_table(table: pa.Table) -> Found:
     """What `to_table` was given, but its counters; raises KeyError, TypeError or ValueError for anything else."""
     episodes: list[Episode] = []
     reports: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ def from_table(table: pa.Table, queries: Mapping[str, QueryInfo]) -> Found:
         if is_report:
             reports.append(found)
         else:
-            episodes.append(episode_of_json(found, queries.get(found["query"])))
+            episodes.append(episode_of_json(found))
     return Found(LIVE, episodes, reports)
 
 
@@ -65,8 +65,8 @@ def episode_json(episode: Episode, info: QueryInfo, max_evidence_events: int) ->
     }
 
 
-def episode_of_json(kept: Mapping[str, Any], info: QueryInfo | None) -> Episode:
-    """What `episode_json` returned; `info`: of its query, None when that is no more."""
+def episode_of_json(kept: Mapping[str, Any]) -> Episode:
+    """What `episode_json` returned."""
     extremes = Extremes.from_json(kept["extremes"])
     for seen in extremes.all():
         if seen.digest == kept["shown"]:

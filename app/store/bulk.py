@@ -61,15 +61,14 @@ def _columns(table: Table) -> tuple[Callable[[Row], Iterable[Any]], list[int]]:
 @cache
 def _sqlite_insert(dialect: Dialect, table: Table) -> str:
     marks = ", ".join("?" for _ in table.columns)
-    return f"INSERT INTO {table.name} ({_names(dialect, table)}) VALUES ({marks})"
+    return f"INSERT INTO {table.name} ({_names(dialect, table)}) VALUES ({marks})"  # noqa: S608  # names of our models
 
 
 @cache
 def _postgresql_insert(dialect: Dialect, table: Table) -> str:
     names = _names(dialect, table)
-    return (
-        f"INSERT INTO {table.name} ({names}) SELECT {names} FROM json_populate_recordset(NULL::{table.name}, %s::json)"
-    )
+    rows = f"json_populate_recordset(NULL::{table.name}, %s::json)"
+    return f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {rows}"  # noqa: S608  # names of our models
 
 
 def _names(dialect: Dialect, table: Table) -> str:

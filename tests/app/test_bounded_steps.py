@@ -21,7 +21,6 @@ from app.store.models import (
     AlertChangeRow,
     AlertHostRow,
     AlertRow,
-    Base,
     EvidenceRow,
     NotificationRow,
     ReportRow,
@@ -31,7 +30,8 @@ from app.unstored import OfHistory, Unstored, read_tables
 from collectors.base import FinishedHistory
 from engine import Possibilities, ast
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
-from tests.app.pipeline_fixtures import Process, Script, batch, event as task_event, start
+from tests.app.pipeline_fixtures import Process, Script, batch, start
+from tests.app.pipeline_fixtures import event as task_event
 from tests.app.test_pipeline import Killed, content, task, without_polls
 from tests.examples import examples
 from tests.new_store import placed
@@ -123,7 +123,7 @@ def in_parts(
         with store.transaction() as writer:
             rest.store_part(Recorder(OPTIONS, writer, kept, now_ms, rest.effort))
             progress = rest.progress()
-        found, finished = read_tables(tables, histories, OPTIONS)
+        found, finished = read_tables(tables, histories)
         if rest.is_stored:
             break
         rest = Unstored.restored(watermark_ms, found, finished, progress, replay, n)
@@ -300,7 +300,7 @@ def test_a_backlog_is_released_in_shares_and_the_position_moves_in_each_life(tmp
     placed(tmp_path / "store.db")
     positions: list[int] = []
     rows = [row for i in range(60) for row in task(f"t{i}", 10 * i, 10 * i + 5)]
-    for life in range(40):
+    for _life in range(40):
         with open_store(f"sqlite:///{tmp_path / 'store.db'}", durable=False) as store:
             started = start(store, tmp_path / "cut", [Script("yarn_rest", rows)], now_ms=1_000)
             started.pipeline.order.most_events = 7

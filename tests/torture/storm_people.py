@@ -22,14 +22,14 @@ class Receiver(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:  # noqa: N802  # the base class calls it so
+    def do_POST(self) -> None:  # the base class calls it so
         """Read it and say so."""
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class names it so
+    def log_message(self, format: str, *args: Any) -> None:  # the base class names it so
         """Nothing."""
 
 
@@ -39,7 +39,12 @@ def main(store_url: str) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
     over = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+
+    def until_told() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=until_told, daemon=True).start()
     seconds: list[float] = []
     failures: list[str] = []
     with open_store(store_url) as store:

@@ -1,0 +1,14 @@
+"""The campaign's short form: what a storm does is counted, not timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.torture.storm import storm
+
+
+def test_a_storm_is_stored_in_short_transactions_beside_people_and_health(tmp_path: Path) -> None:
+    seen = storm(tmp_path, 200)
+    assert seen.unhealthy == []
+    assert seen.failures == []
+    assert len(seen.transactions_s) > 2 * 200 / 64, "several for those that fire, several for those that are over"
