@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import structlog
 
-from app.alerting.episodes import ToldAlert
+from app.alerting.episodes import ToldAlert, told_by_key
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions, Outcome, Recorder
@@ -122,6 +122,8 @@ class Pipeline:
     _forgotten: list[NewProblem] = field(default_factory=list)
     """That the database is older than this process's files."""
     _restored_ms: int = 0
+    _told: list[ToldAlert] = field(default_factory=list)
+    """Alerts of steps that the database forgot."""
 
     def step(self, now_ms: int) -> Step:
         """Take in what the sources brought since the last step; a crash anywhere repeats or loses nothing."""
@@ -254,7 +256,8 @@ class Pipeline:
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
             self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
         told = [ToldAlert(*values) for values in checkpoint.state.get("told", ())]
-        self.alerting = replace(self.alerting, told=(*told, *self.checkpoints.told_after(row.number)))
+        self._told = [*told, *self.checkpoints.told_after(row.number)]
+        self.alerting = replace(self.alerting, told=told_by_key(self._told))
         self.number, self._restored_ms = row.number, row.written_ms
         if n_steps := self.checkpoints.n_forgotten(row):
             self.tell_forgotten(row.number + n_steps)
@@ -288,7 +291,7 @@ class Pipeline:
         }
         lasting = {f"order/{name}": table for name, table in self.order.sealed().items()}
         state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms}
-        if told := [astuple(told) for told in self.alerting.told if told.end_ms >= watermark_ms - TOLD_MS]:
+        if told := [astuple(told) for told in self._told if told.end_ms >= watermark_ms - TOLD_MS]:
             state["told"] = told
         return Checkpoint(self.number + 1, tables, state, lasting)
 

@@ -14,6 +14,7 @@ from app.alerting import certainty, lifecycle
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import (
     Episode,
+    Told,
     ToldAlert,
     alert_id,
     group,
@@ -48,7 +49,7 @@ class AlertingOptions:
     max_age_ms: int = 86_400_000
     external_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every alert, see app.alerting.labels."""
-    told: Sequence[ToldAlert] = ()
+    told: Told = field(default_factory=dict)
     """Alerts that a database that was set back has forgotten: they keep their ids."""
 
 
