@@ -16,7 +16,7 @@ import pyarrow as pa
 import structlog
 
 from app.alerting.batches import MOST_ALERTS
-from app.alerting.episodes import ToldAlert
+from app.alerting.episodes import ToldAlert, told_by_key
 from app.alerting.found import found_in
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
@@ -143,6 +143,8 @@ class Pipeline:
     _forgotten: list[NewProblem] = field(default_factory=list)
     """That the database is older than this process's files."""
     _restored_ms: int = 0
+    _told: list[ToldAlert] = field(default_factory=list)
+    """Alerts of steps that the database forgot."""
 
     @property
     def is_behind(self) -> bool:
@@ -339,7 +341,8 @@ class Pipeline:
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
             self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
         told = [ToldAlert(*values) for values in checkpoint.state.get("told", ())]
-        self.alerting = replace(self.alerting, told=(*told, *self.checkpoints.told_after(row.number)))
+        self._told = [*told, *self.checkpoints.told_after(row.number)]
+        self.alerting = replace(self.alerting, told=told_by_key(self._told))
         self.number, self._restored_ms = row.number, row.written_ms
         self.unstored = self._rest_of(checkpoint)
         if n_steps := self.checkpoints.n_forgotten(row):
@@ -399,7 +402,7 @@ class Pipeline:
         watermark_ms = ordered.watermark_ms
         state: dict[str, Any] = {"order": order_state, "watermark_ms": watermark_ms, "leaps": leaps}
         state[UNSTORED] = histories
-        if told := [astuple(told) for told in self.alerting.told if told.end_ms >= watermark_ms - TOLD_MS]:
+        if told := [astuple(told) for told in self._told if told.end_ms >= watermark_ms - TOLD_MS]:
             state["told"] = told
         return Checkpoint(self.number + 1, tables, state, lasting)
 

@@ -58,13 +58,22 @@ class ToldAlert:
     end_ms: int
 
 
-def told_id(told: Iterable[ToldAlert], episode: Episode, query_hash: str, gap_ms: int) -> str | None:
-    """The id under which an episode was told before; None: it was not."""
-    of = episode.query, query_hash, episode.key_text
+Told = Mapping[tuple[str, str, str], Sequence[ToldAlert]]
+"""By query, its hash and the alert's key as text."""
+
+
+def told_by_key(told: Iterable[ToldAlert]) -> Told:
+    """For looking them up."""
+    by_key: dict[tuple[str, str, str], list[ToldAlert]] = {}
     for alert in told:
-        if (alert.query, alert.query_hash, alert.key_text) == of and within_gap(
-            alert.start_ms, alert.end_ms, episode.start_ms, episode.end_ms, gap_ms
-        ):
+        by_key.setdefault((alert.query, alert.query_hash, alert.key_text), []).append(alert)
+    return by_key
+
+
+def told_id(told: Told, episode: Episode, query_hash: str, gap_ms: int) -> str | None:
+    """The id under which an episode was told before; None: it was not."""
+    for alert in told.get((episode.query, query_hash, episode.key_text), ()):
+        if within_gap(alert.start_ms, alert.end_ms, episode.start_ms, episode.end_ms, gap_ms):
             return alert.id
     return None
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from app.alerting import certainty, lifecycle
 from app.alerting.batches import MOST_ALERTS, in_parts
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import Episode, ToldAlert, alert_id, onset_ms, told_id
+from app.alerting.episodes import Episode, Told, ToldAlert, alert_id, onset_ms, told_id
 from app.alerting.evidence import Bound, evidence_rows
 from app.alerting.extremes import shown_match
 from app.alerting.found import WholeReport, found_in
@@ -44,7 +44,7 @@ class AlertingOptions:
     max_age_ms: int = 86_400_000
     external_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every alert, see app.alerting.labels."""
-    told: Sequence[ToldAlert] = ()
+    told: Told = field(default_factory=dict)
     """Alerts that a database that was set back has forgotten: they keep their ids."""
 
 
