@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
+from dashboard.figure_row import show_figures
 from dashboard.health_figures import (
     Finding,
     Level,
@@ -130,7 +131,7 @@ def _process(seen: Observed) -> None:
         ("Memory", size(status.get("memory_bytes")), "Of the process."),
     ]
     known = [figure for figure in figures if figure[1] != UNKNOWN]
-    _figures(known)
+    show_figures(known)
     state = "alive" if seen.watch.is_alive else "a recording" if seen.watch.is_replay else "no step lately"
     started = f"process {status.get('pid', '—')} started {shown(started_ms)}" if started_ms is not None else ""
     loaded_ms = status.get("loaded_ms")
@@ -239,16 +240,9 @@ def _engine(seen: Observed, _: Storage) -> None:
     )
     st.subheader("Queues")
     values = [(queues.get(name), label, help_text) for name, label, help_text in labels]
-    _figures(
+    show_figures(
         [(label, _number(value if isinstance(value, int) else None), help_text) for value, label, help_text in values]
     )
-
-
-def _figures(figures: Iterable[tuple[str, str, str]]) -> None:
-    """Label, value, explanation: in as many rows as the window's width asks for, as a cut value is worth nothing."""
-    with st.container(horizontal=True):
-        for label, value, help_text in figures:
-            st.metric(label, value, help=help_text, border=True, width="content")
 
 
 def _notifications(seen: Observed, _: Storage) -> None:
@@ -336,7 +330,7 @@ def _storage(seen: Observed, kept: Storage) -> None:
         ("Events cover", length, "From the first kept event to the last one."),
         ("Free disk", free, "Where store.directory is."),
     ]
-    _figures(shown_figures)
+    show_figures(shown_figures)
     for left_out in kept.left_out:
         st.warning(f"A file of the event log is left out: {md(left_out, 500)}", icon=":material/warning:")
     if kept.events_problem is not None:

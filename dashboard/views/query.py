@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard import links, looks
 from dashboard.alert_words import at_least_one, suspects
+from dashboard.figure_row import show_figures
 from dashboard.query_figures import Figures, query_figures
 from dashboard.query_list import KnownQuery, QueryState, loaded_queries
 from dashboard.query_results import job_id_of
@@ -89,8 +90,7 @@ def _figures(query: KnownQuery, figures: Figures) -> None:
     if figures.n_unfinished:
         told = "Stopped by the work budget: matches, and alerts, may be missing. Constrain the query further."
         shown_figures.append(("Searches stopped", f"{figures.n_unfinished:,}", told))
-    for column, (label, value, help_text) in zip(st.columns(len(shown_figures)), shown_figures, strict=True):
-        column.metric(label, value, help=help_text, border=True)
+    show_figures(shown_figures)
 
 
 def _runbook(query: KnownQuery) -> None:
