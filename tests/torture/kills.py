@@ -31,7 +31,7 @@ from tests.torture.growing_cluster import GrowingCluster, Inbox, change_query, c
 from tests.torture.lives import Lives, is_dead, lives
 
 N_KILLS = 100
-N_PER_S = 4.0
+N_PER_S = 2.0
 """Incidents."""
 
 MOMENTS = ("any time", "delivery", "migration", "retention", "reload")
@@ -48,7 +48,7 @@ SETTLED_MS = 3_000
 """So far past the last event all alerts are over: longer than the queries' gap."""
 
 PATIENCE_S = 120.0
-"""For the last life to have told everything."""
+"""For something that has to happen, and for the last life to tell anything more while it has not told everything."""
 
 
 @dataclass
@@ -218,7 +218,7 @@ def _has_told_all(one: Followed, last_ms: int, pid: int) -> bool:
         )
 
     try:
-        _until(lambda: _asked(one, is_over), pid, one)
+        _until(lambda: _asked(one, is_over), pid, one, lambda: len(one.inbox.received))
     except TimeoutError:
         return False
     return True
@@ -232,10 +232,12 @@ def _asked(one: Followed, question: Callable[[Store], bool]) -> bool:
         return False
 
 
-def _until(is_so: Callable[[], bool], pid: int, one: Followed) -> None:
+def _until(is_so: Callable[[], bool], pid: int, one: Followed, progress: Callable[[], int] = lambda: 0) -> None:
     """Look until something is so; raises TimeoutError, RuntimeError for a process that has ended by itself."""
-    started_s = time.monotonic()
+    started_s, reached = time.monotonic(), progress()
     while not is_so():
+        if progress() > reached:
+            started_s, reached = time.monotonic(), progress()
         if is_dead(pid):
             raise RuntimeError(f"the process has ended: {_end_of(one.folder / 'log')}")
         if time.monotonic() - started_s > PATIENCE_S:
