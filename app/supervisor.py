@@ -5,7 +5,6 @@ The main thread waits for what is asked of the process: to stop, to read its con
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 
 import structlog
@@ -24,6 +23,7 @@ from app.reload import ReloadOutcome
 from app.runner import Runner
 from app.scheduling import LONGEST_STEP_INTERVAL_MS, PollJobs, Repeated, StepThread
 from app.settings import Settings
+from app.spare_memory import rarely_collect
 from app.web import Endpoints
 
 log = structlog.get_logger(__name__)
@@ -218,5 +218,4 @@ def _compile() -> None:
     if not engine.kernels_are_compiled():
         log.info("compiling the matching kernels: about a minute, once per machine and version")
     engine.warm_kernels()
-    gc.collect()
-    gc.freeze()  # half a million objects of libraries: to look at them again and again is a third of a storm's time
+    rarely_collect()

@@ -288,7 +288,7 @@ class Recorder:
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
         assert info.severity is not None, "reports have no episodes"
-        alert = self._writer.add_alert(
+        alert = self._writer.new_alert(
             {
                 "id": self._id(episode),
                 "query": episode.query,

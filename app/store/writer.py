@@ -210,7 +210,12 @@ class Writer:
         statement = select(AlertRow).where(AlertRow.silenced.is_(True), ~covers)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id).limit(at_most)))
 
-    def add_alert(self, columns: Row) -> AlertRow:
+    def add_alert(self, alert: AlertRow) -> None:
+        """A new alert, at once."""
+        self.session.add(alert)
+        self.session.flush()
+
+    def new_alert(self, columns: Row) -> AlertRow:
         """A new alert, with all its columns; it is written with what becomes of it until `forget`."""
         alert = AlertRow()
         vars(alert).update(columns)  # nobody has to be told of changes of what is not there yet

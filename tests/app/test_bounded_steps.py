@@ -16,6 +16,8 @@ from sqlalchemy import delete, event, select
 from app.alerting import operations
 from app.alerting.found import found_in
 from app.alerting.recorder import Recorder
+from app.checkpoint import CheckpointFolder
+from app.pipeline import UNSTORED
 from app.store import Store, open_store
 from app.store.models import (
     AlertChangeRow,
@@ -339,17 +341,17 @@ def many(n: int, first: int = 0) -> list[FakeMatch]:
 
 
 def test_statements_do_not_grow_with_alerts_nor_with_their_evidence(store: Store) -> None:
-    """Of alerts that are new, that grow, and that are over, with messages for a receiver."""
+    """Of one part: alerts that are new, that grow, and that are over, with messages for two receivers."""
     n_statements = []
-    for number, n in enumerate((5, 100)):
+    for number, n in enumerate((5, 60)):
         with counted(store) as statements:
             live(store, many(n, 1_000 * number), 0)
             grown = [replace(m, last_hi_ms=m.last_hi_ms + 1) for m in many(n, 1_000 * number)]
             live(store, grown, 0)
             live(store, [], 1_000)
         n_statements.append(len(statements))
-    assert store.n_alerts() == 105
-    assert len(rows(store)["notifications"]) == 105 * 3
+    assert store.n_alerts() == 65
+    assert len(rows(store)["notifications"]) == 65 * 3
     few, lots = n_statements
     assert lots <= few + 6, "a few more, since updates of many rows go by the columns that change"
     assert few < 75
@@ -371,3 +373,20 @@ def test_messages_of_a_batch_overtake_what_is_tried_of_their_labels(store: Store
     by_alert = {n.state: n for n in store.notifications() if n.alert_id == first.alert_id and n.receiver == "ops"}
     assert by_alert["firing"].status == "overtaken"
     assert (by_alert["resolved"].status, by_alert["resolved"].next_attempt_ms) == ("pending", 9_000)
+
+
+def test_a_checkpoint_of_before_has_nothing_set_aside(tmp_path: Path, expected: dict[str, Any]) -> None:
+    with open_store(placed(tmp_path / "store.db"), durable=False) as store:
+        started = process(store, tmp_path / "cut", 0, 1_000)
+        started.run(0, 50)
+        row = store.checkpoint("live")
+        assert row is not None
+        folder = CheckpointFolder(tmp_path / "cut", "live", durable=False)
+        now = folder.read(row)
+        state = {name: value for name, value in now.state.items() if name != UNSTORED}
+        with store.transaction() as writer:
+            writer.put_checkpoint(folder.write(replace(now, state=state), 50, row.epoch))
+        again = process(store, tmp_path / "cut", 60, 2)
+        assert again.pipeline.unstored is None
+        run(again, 60)
+        assert without_polls(content(store, tmp_path / "cut")) == expected
