@@ -3,7 +3,8 @@
 The shipped recording, looped (`looped_recording`), through sources, pipeline, store, event log and delivery on a
 simulated clock. Windows, remembered ids and all retentions are cut to an hour, so that what is kept by design is full
 after two; from then on memory, open files, the checkpoint's size and the processor time of steps are fitted with a
-line. The bound holds when the upper end of the slope's 95 % confidence interval is below it.
+line. The bound holds when the upper end of the slope's 95 % confidence interval is below it. Each loop has to raise the
+same alerts.
 """
 
 from __future__ import annotations
@@ -213,6 +214,8 @@ def judged(samples: Sequence[Sample], wall_s: float) -> Verdict:
             failures.append(f"{name}: {fit.text(columns[name][0])}, bound {BOUNDS[name]:.0%} an hour")
     shown = "; ".join(f"{name} {fit.text(columns[name][0])}, bound {BOUNDS[name]:.0%}" for name, fit in fits.items())
     alerts = sorted(sample.n_alerts for sample in samples)
+    if alerts[0] != alerts[-1]:
+        failures.append(f"a loop raised {alerts[0]} alerts, another {alerts[-1]}: {[s.n_alerts for s in samples]}")
     return Verdict(
         f"{hours:.1f} h of event time in {wall_s:.0f} s, {alerts[0]} to {alerts[-1]} alerts a loop; from hour "
         f"{WARM_HOURS:g} on: {shown}",
