@@ -17,6 +17,7 @@ from app.alerting import operations
 from app.alerting.found import found_in
 from app.alerting.recorder import Recorder
 from app.checkpoint import CheckpointFolder
+from app.intake import Intake, IntakeQueue
 from app.pipeline import UNSTORED
 from app.store import Store, open_store
 from app.store.models import (
@@ -390,3 +391,11 @@ def test_a_checkpoint_of_before_has_nothing_set_aside(tmp_path: Path, expected: 
         assert again.pipeline.unstored is None
         run(again, 60)
         assert without_polls(content(store, tmp_path / "cut")) == expected
+
+
+def test_a_step_takes_in_a_bounded_share_of_the_polls_that_wait() -> None:
+    queue = IntakeQueue()
+    for n in (3, 2, 9, 1):
+        queue.put(Intake("yarn_rest", n, batch(*(task_event(f"{n}-{i}", 1) for i in range(n))), 0))
+    taken = [[intake.polled_ms for intake in queue.drain(5)] for _ in range(4)]
+    assert taken == [[3, 2], [9], [1], []]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,8 +38,9 @@ def test_who_waits_comes_before_who_has_just_written(tmp_path: Path) -> None:
                 order.append("step")
                 writer.add_problems([NewProblem("test", f"place {number}", "kind", "message")], 1)
                 waiting.start()
+                until_s = time.monotonic() + 20
                 while not is_taken(tmp_path / "store.db-next"):
-                    pass
+                    assert time.monotonic() < until_s, "nobody waits for the next turn"
             with store.transaction():
                 order.append("step")
             waiting.join()
