@@ -43,6 +43,8 @@ KEPT = 3
 """Checkpoints that stay, with the current one."""
 
 _FILE_NAME = re.compile(r"(checkpoint-[0-9]{12}\.arrow|told-[0-9]{12}\.json|lasting-[0-9a-f]{64}\.arrow)(\.part)?")
+_EPOCH = re.compile(r"[0-9a-f]{16}")
+"""Anything else in its place is damage, which the digest tells."""
 _FIRST = f"checkpoint-{1:012d}.arrow"
 _REMEDY = (
     "put back what was there, or start afresh with 'clustercep run --forget-position': what sources still have is read "
@@ -170,7 +172,7 @@ class CheckpointFolder:
             there = f"; it was written to {row.place}: start clustercep there" if row.place else ""
             return f"{stands}, {self._folder} holds none{there}; or {_REMEDY}"
         epoch = self._epoch_of(numbers[-1])
-        if epoch and row.epoch and epoch != row.epoch:
+        if _EPOCH.fullmatch(epoch) and row.epoch and epoch != row.epoch:
             return (
                 f"{stands}, {self._folder / _name(numbers[-1])} is of another start than the database (it was restored "
                 f"from a backup, or is another one); {_REMEDY}"
@@ -187,7 +189,7 @@ class CheckpointFolder:
         return f"{stands}, {self._folder} holds {numbers[0]} to {numbers[-1]}: the folder is older; {_REMEDY}"
 
     def _epoch_of(self, number: int) -> str:
-        return self._metadata(number).get(b"epoch", b"").decode()
+        return self._metadata(number).get(b"epoch", b"").decode(errors="ignore")
 
     def _metadata(self, number: int) -> dict[bytes, bytes]:
         """Of a file, without reading it whole; empty when it cannot be read."""
@@ -199,7 +201,10 @@ class CheckpointFolder:
 
     def _files_of(self, number: int) -> frozenset[str]:
         if number not in self._named:
-            digests = json.loads(self._metadata(number).get(b"lasting", b"{}"))
+            try:
+                digests = json.loads(self._metadata(number).get(b"lasting", b"{}"))
+            except ValueError:  # damaged; if it is the current one, reading it says so
+                digests = {}
             self._named[number] = frozenset((_name(number), *map(_lasting_name, digests.values())))
         return self._named[number] | {_told_name(number)}
 

@@ -156,7 +156,7 @@ def test_an_estimate_is_told_with_its_error(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_search_that_was_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.matching.base.Limits", partial(Limits, work_budget=10))
+    monkeypatch.setattr("engine.Limits", partial(Limits, work_budget=10))
     rows = [{"type": "B", "t": t, "x": 1} for t in range(12)]
     query = "PATTERN SEQ(B+ b[]) WHERE skip_till_any_match { avg(b[].x) = 1.5 } WITHIN 99 OUTPUT COUNT"
     result = match(tmp_path, json_lines(rows), query, ["--runtime", "compiled"])
