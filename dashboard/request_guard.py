@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -24,7 +23,7 @@ HEALTH = "/_stcore/health"
 UNUSED = ("/_stcore/agent/", "/_stcore/metrics", "/_stcore/upload_file/")
 """Of Streamlit: a way in for programs, figures about itself, and files from browsers. No page has a use for them."""
 
-_INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_SCRIPT, _END_OF_SCRIPT = "<script>", "</script>"
 _POLICY_VIOLATION = 1008
 """Code of a closed websocket (RFC 6455, 7.4.1)."""
 
@@ -38,7 +37,7 @@ def content_security_policy(first_page: str) -> str:
     query editor's has an address; what would compile WebAssembly does without. The one script within the HTML is named
     by its hash.
     """
-    scripts = "".join(f" 'sha256-{_sha256(script)}'" for script in _INLINE_SCRIPT.findall(first_page))
+    scripts = "".join(f" 'sha256-{_sha256(script)}'" for script in _inline_scripts(first_page))
     return "; ".join((
         "default-src 'none'",
         f"script-src 'self'{scripts}",
@@ -217,6 +216,12 @@ def _is_link(asked: Asked) -> bool:
 
 def _fits(name: str, pattern: str) -> bool:
     return pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:]))
+
+
+def _inline_scripts(page: str) -> Iterator[str]:
+    at = 0
+    while (begin := page.find(_SCRIPT, at)) >= 0 and (at := page.find(_END_OF_SCRIPT, begin)) >= 0:
+        yield page[begin + len(_SCRIPT) : at]
 
 
 def _sha256(script: str) -> str:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -140,11 +141,11 @@ class RowQuota:
     def _first_of_step(self, rows: Sequence[MatchRow]) -> list[MatchRow]:
         """As many of the rows of a step as each window has room for, and those that stand at the time of the last of
         them: their places decide. In the order in which they are given."""
-        by_window: dict[Window, list[int]] = {}
-        for at, row in enumerate(rows):
+        by_window: dict[Window, list[tuple[int, MatchRow]]] = {}
+        for at, row in enumerate(rows):  # once: rows are made when they are looked at
             if self._owns is None or self._owns(row):
-                by_window.setdefault(_window(row), []).append(at)
-        found: list[int] = []
+                by_window.setdefault(_window(row), []).append((at, row))
+        found: list[tuple[int, MatchRow]] = []
         for window, own in by_window.items():
             room = self._most - self._n_told.get(window, 0)
             if len(own) <= room:
@@ -152,9 +153,9 @@ class RowQuota:
                 continue
             self._leave_out(window)
             if room > 0:
-                most = sorted(self._about(rows[at]) for at in own)[room - 1]
-                found += [at for at in own if self._about(rows[at]) <= most]
-        return [rows[at] for at in sorted(found)]
+                most = sorted(self._about(row) for _, row in own)[room - 1]
+                found += [(at, row) for at, row in own if self._about(row) <= most]
+        return [row for _, row in sorted(found, key=itemgetter(0))]
 
     def _about(self, row: MatchRow) -> tuple[float, int]:
         """The rank of a row in its window, but for what places decide: several events may have the time of the last."""

@@ -64,7 +64,7 @@ def test_no_page_raises_on_a_store_that_is_not_one(
     monkeypatch.setenv("CLUSTERCEP_STORE", str(tmp_path / "elsewhere"))
     assert "no store there" in texts(view(page, id="abcdef")).replace("\\", "")
     (tmp_path / "elsewhere/clustercep.db").write_bytes(b"no database at all, but long enough to be one" * 100)
-    assert "cannot be opened" in texts(view(page, id="abcdef"))
+    assert "is damaged" in texts(view(page, id="abcdef"))
 
 
 @pytest.mark.parametrize("page", ["alerts", "health"])

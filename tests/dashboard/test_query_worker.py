@@ -100,7 +100,7 @@ def test_what_cannot_be_opened_is_told(installation: Installation, broken: str) 
     failure = run.snapshot().failure
     assert failure is not None
     assert "Traceback" not in failure
-    assert ("config.yaml" if broken == "config" else "store") in failure
+    assert ("config.yaml" if broken == "config" else "clustercep.db is damaged") in failure
 
 
 def test_it_ends_when_nobody_listens_any_more(installation: Installation) -> None:
