@@ -31,7 +31,6 @@ PACKAGES = ("engine", "collectors", "app", "spark_jobs")
 NEEDED = (
     "numpy", "pyarrow", "numba", "lark", "pandas", "protobuf", "pydantic", "pydantic-settings", "pyyaml", "rrdtool",
     "structlog", "typer", "rich", "sqlalchemy", "alembic", "tenacity", "requests", "defusedxml", "prometheus-client",
-    "apscheduler",
 )  # fmt: skip
 """What our packages import on executors, and what these depend on is added. Spark brings its own Python package."""
 
