@@ -360,10 +360,11 @@ class NfaRuntime:
 
 
 def _first_in_time(histories: Histories, n: int) -> Int64Array:
-    """The numbers of the first n matches by the times of their last and first events, and of others of these times."""
-    last_ms, first_ms = histories.last_ms, histories.first_ms
-    if len(last_ms) <= n:
-        return np.arange(len(last_ms))
-    nth = np.lexsort((first_ms, last_ms))[n - 1]
-    before = (last_ms < last_ms[nth]) | ((last_ms == last_ms[nth]) & (first_ms <= first_ms[nth]))
+    """The numbers of the first n matches by their last events and the times of their first ones, and of others of
+    these. Several last events may be at one time: all matches of one come before those of the next."""
+    last, first_ms = histories.last_row[histories.run], histories.first_ms
+    if len(last) <= n:
+        return np.arange(len(last))
+    nth = np.lexsort((first_ms, last))[n - 1]
+    before = (last < last[nth]) | ((last == last[nth]) & (first_ms <= first_ms[nth]))
     return np.flatnonzero(before)
