@@ -309,7 +309,9 @@ class NfaRuntime:
         of no partition may still be alive, they must stay known, or they would be given that run a second time."""
         in_use: BoolArray = np.zeros(self.store.n_partitions + 1, np.bool_)
         in_use[self.store.partition[kept]] = True
-        if self.plan.broadcast:
+        if self.plan.broadcast:  # a run of a partition may so far have events of no partition alone
+            chains = self._memory.chains[:-1][: self.store.n_partitions]
+            in_use[: len(chains)] |= chains[:, na.CHAIN_LENGTH] > 0
             seen = self._memory.seen[: self.store.n_partitions]
             in_use[: len(seen)] |= (seen[:, na.LAST_POSITION] >= 0) & (seen[:, na.LAST_T] >= earliest_ms)
         return np.flatnonzero(in_use[:-1])

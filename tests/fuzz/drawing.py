@@ -99,6 +99,7 @@ FIELDS: Mapping[str, Field] = {
     "skewed": Field(_any(replace(_PLAIN, negation=True, outputs=FORMS)), SKEWED),
     "long streams": Field(replace(_ALL, n_components=(1, 3)), _LONG),
     "next match": Field(replace(_ALL, strategies=(NEXT,)), replace(PRECISE, max_events=14)),
+    "at one time": Field(replace(_ALL, n_components=(1, 2), limit=True), replace(PRECISE, max_events=14, horizon_ms=3)),
     "contiguity": Field(replace(_ALL, strategies=(PARTITION, STRICT)), replace(PRECISE, max_events=14)),
 }
 """What one round after the other draws from."""

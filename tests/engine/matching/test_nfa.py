@@ -261,6 +261,18 @@ def test_partitions_that_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
         assert n_found == 1_500
 
 
+@pytest.mark.parametrize("strategy", ["skip_till_next_match", "partition_contiguity", "strict_contiguity"])
+def test_a_partition_whose_runs_have_broadcast_events_alone_stays(strategy: str) -> None:
+    """Its last event is a window back, the run began since: known anew, the partition would be given it once more."""
+    stream = Stream(f"PATTERN SEQ(L a, B b) WHERE {strategy} {{ [k] }} WITHIN 3", compact=True)
+    found = [
+        row for kind, t, key in (("L", 3, None), ("B", 4, "p"), ("L", 9, None)) for row in stream.feed(kind, t, key)
+    ]
+    stream.advance(EventBatch.empty(), 10)
+    found += [*stream.feed("B", 10, "p"), *stream.advance(EventBatch.empty(), FOREVER_MS)]
+    assert ids(found) == [{"a": ("1",), "b": ("2",)}, {"a": ("3",), "b": ("4",)}]
+
+
 def test_a_key_that_predicates_imply_is_not_seen(how: dict[str, bool]) -> None:
     named = "PATTERN SEQ(A a, B+ b[], N c) WHERE skip_till_next_match { [k] } WITHIN 12"
     implied = named.replace("[k]", "a.k = b[i].k AND a.k = c.k")
