@@ -114,8 +114,14 @@ def difference(budgeted: Budgeted) -> Finding | None:
         except Exception:  # noqa: BLE001  # told as a finding
             return Finding(f"{cut.name}, budget", "rows", traceback.format_exc())
         forms = {query.name: query.resolved.query for query in queries}
+        # A partition is shown what came before it was known, which the step pays for in which it becomes known.
+        is_spread = any(branch.is_spread for query in queries for branch in query.branches)
         finding = (
-            _compared(found, whole, cut, is_top=any(query.top_k is not None for query in forms.values()))
+            (
+                None
+                if is_spread
+                else _compared(found, whole, cut, is_top=any(q.top_k is not None for q in forms.values()))
+            )
             or _told(found[whole], unbounded, whole, forms)
             or _told(braked, unbounded, _BRAKED, forms)
         )
