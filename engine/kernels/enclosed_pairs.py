@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from engine.kernels.automaton_search import allowance_at, settle
 from engine.kernels.compiling import kernel, leaf
 from engine.kernels.confidence import chain_confidence
 from engine.kernels.independent import CAN_BEGIN, CAN_TAKE, MOST, IndependentTables, judge_members
@@ -81,23 +82,29 @@ class Best(NamedTuple):
 
 @kernel
 def count_enclosed(
-    tables, events, begin_ok, take_ok, inner, inner_starts, pairs, longest_ms, threshold, most, with_candidates, work
+    tables, events, begin_ok, take_ok, inner, inner_starts, pairs, longest_ms, threshold, most, with_candidates,
+    positions, terms, account, times,
 ):  # fmt: skip
     """Count the matches of the pairs, int64 (n, 3): first, last, partition, that have confidence > 0 and >= threshold.
+    Those of one last event stand together.
 
     tables: `EnclosedTables`. inner: int64, rows that may be of each component between the ends, grouped by partition;
     inner_starts: int64 (n_steps - 2, n_groups + 1), see `postponed_context.Groups.stacked`. longest_ms: of any
     interval. most: pairs with matches that are looked for. with_candidates: find whether every combination in order of
-    the events in matches is one. work: int64 (1,), steps that are left; below 0 nothing is counted any more, and
-    what was is a lower bound.
+    the events in matches is one. positions: int64 (n_rows,), places in the stream: the pairs of a last event may take
+    what `account` allows at its place (`automaton_search.allowance_at`, with `terms`), a step being `times` of its
+    steps; when that is spent its other pairs are left out, and what was counted last is a lower bound.
 
-    Returns (status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), exact bool (n,), bounds
-    int64 (n, 4), rows int64, steps int64): of pair k the longest of the most confident matches is rows[bounds[k, 0] :
-    bounds[k, 1]], the inner events in matches are rows[bounds[k, 2] : bounds[k, 3]], by component, then row; steps has
-    the component of each. Counts stop at MOST.
+    Returns (n_cut, status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), exact bool (n,),
+    bounds int64 (n, 4), rows int64, steps int64): n_cut last events have pairs that were left out. Of pair k the longest
+    of the most confident matches is rows[bounds[k, 0] : bounds[k, 1]], the inner events in matches are rows[bounds[k, 2]
+    : bounds[k, 3]], by component, then row; steps has the component of each. Counts stop at MOST.
     """
     n_pairs = pairs.shape[0]
     n_steps = tables.each.n_steps
+    work = np.zeros(1, np.int64)
+    allowed = 0
+    n_cut = 0
     status = np.full(n_pairs, NO_MATCH, np.int8)
     counts = np.zeros(n_pairs, np.int64)
     confidences = np.zeros(n_pairs, np.float64)
@@ -114,12 +121,22 @@ def count_enclosed(
     registers = np.empty(2 * n_steps + 1, np.int64)
     stack = np.empty(MAX_STACK, np.float64)
     n_counted = 0
+    is_cut = False
     for k in range(n_pairs):
-        work[0] -= _PER_PAIR
-        if n_counted == most or work[0] < 0:
+        if n_counted == most:
             break
         first = pairs[k, 0]
         last = pairs[k, 1]
+        if k == 0 or last != pairs[k - 1, 1]:
+            settle(account, times * (allowed - work[0]))
+            allowed = allowance_at(account, terms, positions[last]) // times
+            work[0] = allowed
+            is_cut = False
+        if work[0] <= 0:
+            n_cut += not is_cut
+            is_cut = True
+            continue
+        work[0] -= _PER_PAIR
         if first == last or not _end_fits(tables, events, begin_ok, first, last, registers, stack):
             continue
         n = _collect(events, inner, inner_starts, pairs[k, 2], first, last, longest_ms, choice)
@@ -142,6 +159,9 @@ def count_enclosed(
         )  # fmt: skip
         complete[k] = work[0] >= 0
         if status[k] != COUNTED:
+            if status[k] == NO_MATCH and work[0] < 0:
+                n_cut += not is_cut
+                is_cut = True
             continue
         n_counted += 1
         confidences[k] = best.confidence[0]
@@ -184,7 +204,8 @@ def count_enclosed(
                 work,
             )
             exact[k] = again == COUNTED and n_orders == counts[k] and work[0] >= 0
-    return status, counts, complete, confidences, exact, bounds, pool[:n_pool], pool_steps[:n_pool]
+    settle(account, times * (allowed - work[0]))
+    return n_cut, status, counts, complete, confidences, exact, bounds, pool[:n_pool], pool_steps[:n_pool]
 
 
 @kernel

@@ -103,10 +103,10 @@ class EnclosedPairs:
 
     def counted(
         self, context: Context, pairs: Int64Array, threshold: float, most: int, account: WorkAccount, *, collapsed: bool
-    ) -> tuple[EnclosedBlock, Int64Array, bool]:
+    ) -> tuple[EnclosedBlock, Int64Array, int]:
         """A row for each of the first `most` pairs (first, last, partition) that have matches of at least this
-        confidence; the numbers of the pairs before the last of these that are of another form; whether what is left in
-        the account was enough.
+        confidence; the numbers of the pairs before the last of these that are of another form; of how many last events
+        pairs were left out, as there was nothing left for them.
 
         `order` of the block are numbers of pairs, ascending.
         """
@@ -115,13 +115,11 @@ class EnclosedPairs:
         between = context.masks.begin[1:-1, :n].copy()
         between[kleene - 1] |= context.masks.take[kleene, :n]
         inner, inner_starts = Groups.stacked(between, store)
-        left = account.left // LISTING_TIMES
-        work = np.array([left], np.int64)
-        status, counts, complete, confidences, exact, bounds, rows, steps = count_enclosed(
+        n_cut, status, counts, complete, confidences, exact, bounds, rows, steps = count_enclosed(
             self._tables(context), context.events, context.masks.begin, context.masks.take, inner, inner_starts, pairs,
-            context.longest_ms, threshold, most, collapsed, work,
+            context.longest_ms, threshold, most, collapsed, store.position, account.terms, account.account,
+            LISTING_TIMES,
         )  # fmt: skip
-        account.settle(LISTING_TIMES * (left - int(work[0])))
         first, last = pairs[:, 0], pairs[:, 1]
         columns = EnclosedColumns(
             pairs=pairs,
@@ -140,7 +138,7 @@ class EnclosedPairs:
         order = np.flatnonzero(status == COUNTED)
         self._replay(context, columns, order)
         block = EnclosedBlock(self.plan, store.as_it_is(), columns, collapsed, order)
-        return block, np.flatnonzero(status == OTHER_FORM), bool(work[0] >= 0)
+        return block, np.flatnonzero(status == OTHER_FORM), int(n_cut)
 
     def _tables(self, context: Context) -> EnclosedTables:
         on = self.form.on

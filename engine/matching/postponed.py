@@ -424,10 +424,10 @@ class PostponedRuntime:
             self.n_unfinished += not finished
         elif self._enclosed is not None:
             enclosed = EnclosedPairs(self.plan, self._enclosed)
-            block, others, finished = enclosed.counted(
+            block, others, n_cut = enclosed.counted(
                 context, decided, self._threshold, most, self._work, collapsed=collapsed
             )
-            self.n_unfinished += not finished
+            self.n_unfinished += n_cut
         else:
             return [row for _, row in self._one_by_one(context, rows, decided, numbers, most)]
         if not len(others) and possible is None:

@@ -119,6 +119,7 @@ class UnionRuntime:
         self.plan = head
         self.limits = limits
         self._merges_rows = results is None and _rows_can_be_merged(head, branches)
+        self._contains = [any(_is_within(other, branch) for other in branches) for branch in branches]
         own = [variables_of(branch) for branch in branches]
         bound = union_variables(branches, variables)
         self._places = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
@@ -179,10 +180,18 @@ class UnionRuntime:
         self._event_places.put(stream.batch)
         most = limit(self.plan, self.limits)
         ended = [len(rows) >= most and rows[-1].capped for rows in told]
-        merged = merged_rows(told, self._event_places, ended)
+        merged = merged_rows(self._as_far_as_exact(told), self._event_places, ended)
         reach_ms = self._held_ms + self.plan.within_ms + 2 * self._event_places.longest_ms
         self._event_places.forget(max(watermark_ms - reach_ms, -FOREVER_MS))
         return first_rows(merged, self.limits.max_rows)
+
+    def _as_far_as_exact(self, told: Sequence[Sequence[MatchRow]]) -> list[Sequence[MatchRow]]:
+        """Of the candidates of a branch those of another one within it can be selected, too: where no row of that one
+        is merged with a row, these selections are no matches."""
+        return [
+            [replace(row, exact=row.candidates is None) for row in own] if contains else own
+            for own, contains in zip(told, self._contains, strict=True)
+        ]
 
     def promise_ms(self, watermark_ms: int) -> int:
         """See `Runtime.promise_ms`."""
@@ -365,6 +374,12 @@ def _rows_can_be_merged(head: Plan, branches: Sequence[Plan]) -> bool:
     if len({is_trailing(branch) for branch in branches}) > 1:
         return False
     return len({frozenset(step.variable for step in branch.steps) for branch in branches}) == len(branches)
+
+
+def _is_within(other: Plan, branch: Plan) -> bool:
+    """Whether a branch goes without some of what stands between the ends of another one, and is the same else."""
+    inner, outer = ([step.variable for step in plan.steps] for plan in (other, branch))
+    return set(inner) < set(outer) and inner[:1] == outer[:1] and inner[-1:] == outer[-1:]
 
 
 def _holding(head: Plan, variables: Sequence[frozenset[str]], trailing: Sequence[bool]) -> list[bool]:

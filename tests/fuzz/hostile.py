@@ -116,7 +116,7 @@ class Hostile:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a case took: processor seconds, peak of resident memory, rows; whether anything was left out, and whether
+    """What a case took: processor seconds, peak of memory beyond what was resident before, rows; whether anything was left out, and whether
     a search over precise events was stopped."""
 
     seconds: float
@@ -194,6 +194,7 @@ def _measured(query: CompiledQuery, hostile: Hostile) -> tuple[float, float, int
     """The fields of `Cost`."""
     events, engine = hostile.stream(N_EVENTS), Engine([query], SCHEMA)
     forget_peak()
+    before_mib = resident_mib()  # a process that has done much else before it forked has much
     started = time.process_time()
     n_rows, is_cut = 0, False
     for rows in (engine.process(events, hostile.end_ms(N_EVENTS)), engine.finish()):
@@ -203,7 +204,7 @@ def _measured(query: CompiledQuery, hostile: Hostile) -> tuple[float, float, int
     is_stopped = engine.statistics["q1"].n_unfinished > 0
     # One confidence may be known to cost more than there is, before anything is done for it.
     is_stopped_here = is_stopped and not hostile.width_ms
-    return seconds, resident_mib(peak=True), n_rows, is_cut or is_stopped, is_stopped_here
+    return seconds, resident_mib(peak=True) - before_mib, n_rows, is_cut or is_stopped, is_stopped_here
 
 
 # ---------------------------------------------------------------------- drawn

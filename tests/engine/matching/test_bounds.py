@@ -32,7 +32,7 @@ from engine.matching.work import WorkAccount
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import compile_query
 
-SCHEMA = EventSchema.of({name: {"k": AttributeType.INT, "x": AttributeType.INT} for name in "ABCN"})
+SCHEMA = EventSchema.of({name: {"k": AttributeType.INT, "x": AttributeType.INT} for name in "ABCNZ"})
 ANY, NEXT = "skip_till_any_match", "skip_till_next_match"
 
 PATTERNS = (
