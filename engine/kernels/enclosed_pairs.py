@@ -96,9 +96,9 @@ def count_enclosed(
     steps; when that is spent its other pairs are left out, and what was counted last is a lower bound.
 
     Returns (n_cut, status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), exact bool (n,),
-    bounds int64 (n, 4), rows int64, steps int64): n_cut last events have pairs that were left out. Of pair k the longest
-    of the most confident matches is rows[bounds[k, 0] : bounds[k, 1]], the inner events in matches are rows[bounds[k, 2]
-    : bounds[k, 3]], by component, then row; steps has the component of each. Counts stop at MOST.
+    bounds int64 (n, 4), rows int64, steps int64): so many last events have pairs that were left out. Of pair k the
+    longest of the most confident matches is rows[bounds[k, 0] : bounds[k, 1]], the inner events in matches are
+    rows[bounds[k, 2] : bounds[k, 3]], by component, then row; steps has the component of each. Counts stop at MOST.
     """
     n_pairs = pairs.shape[0]
     n_steps = tables.each.n_steps

@@ -116,8 +116,8 @@ class Hostile:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a case took: processor seconds, peak of memory beyond what was resident before, rows; whether anything was left out, and whether
-    a search over precise events was stopped."""
+    """What a case took: processor seconds, peak of memory beyond what was resident before, MiB, rows; whether anything
+    was left out, and whether a search over precise events was stopped."""
 
     seconds: float
     mib: float
