@@ -42,6 +42,8 @@ from engine.plan.branches import is_plain
 _STATE_VERSION = 1
 _LEAST_ROWS = 4096
 """Stores below this size are not compacted."""
+_LEAST_SAVED = 256
+"""Nor, before they are saved, below this one."""
 
 
 class AutomatonRuntime:
@@ -81,6 +83,7 @@ class AutomatonRuntime:
         self._compact_at = _LEAST_ROWS
         self._arrangements = Arrangements(plan.states)
         self._watermark_ms = -FOREVER_MS
+        self._advanced_to_ms: int | None = None
         self._is_postponed = False
         # Orders of the same events that AND leaves open, or that differ in what is negated, share worlds.
         has_choices = bool(plan.states.parallel) or (bool(plan.states.negations) and plan.states.n_groups > 0)
@@ -130,6 +133,7 @@ class AutomatonRuntime:
         rows = self._results.take(matches, stream, watermark_ms, longest_ms=longest_ms)
         if len(self.store) >= self._compact_at:
             self._compact(watermark_ms)
+        self._advanced_to_ms = watermark_ms
         self._is_postponed = self._is_postponed and self._pending.n_matches > 0
         return rows
 
@@ -137,6 +141,7 @@ class AutomatonRuntime:
         """See `engine.matching.base.Movable`."""
         del most
         self.store.move_back(by)
+        self._advanced_to_ms = None
 
     def _survivors(self, stream: StreamColumns) -> Survivors:
         """The events to be stored: accepted by some edge, or needed to tell what is contiguous. Where runs are followed
@@ -285,7 +290,10 @@ class AutomatonRuntime:
     # ------------------------------------------------------------------ state
 
     def save(self) -> dict[str, pa.Table]:
-        """The state: kept events, runs and their nodes, known partitions, matches that wait, results."""
+        """The state: kept events, runs and their nodes, known partitions, matches that wait, results. What is not
+        needed any more is not saved."""
+        if len(self.store) >= _LEAST_SAVED and self._advanced_to_ms is not None:
+            self._compact(self._advanced_to_ms)
         meta = {
             "automaton_version": str(_STATE_VERSION),
             "watermark_ms": str(self._watermark_ms),

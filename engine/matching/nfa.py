@@ -42,6 +42,7 @@ from engine.plan.model import Plan
 from engine.plan.programs import Programs
 
 _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
+_LEAST_SAVED = 256  # nor, before it is saved, of fewer than these
 _OFFERS_PER_STEP = 10
 """Offers of an event to a run in the time of one step of the work budget."""
 _LOOKS_PER_STEP = 10
@@ -88,6 +89,7 @@ class NfaRuntime:
         self._partitions = RunPartitions(plan, key, self._filter)
         self.store = RunStore(plan, interner, key, described=self._results is not None)
         self._compact_at = _LEAST_ROWS
+        self._advanced_to_ms: int | None = None
         self._n_usual = 0  # nodes and rows of a batch
 
     @property
@@ -145,12 +147,14 @@ class NfaRuntime:
                 rows = self._formed(self._results, histories, stream, watermark_ms, is_cut=is_cut)
         if self._size >= self._compact_at:
             self._compact(watermark_ms)
+        self._advanced_to_ms = watermark_ms
         return rows
 
     def move_back(self, by: MovesBack, most: int) -> None:
         """See `engine.matching.base.Movable`."""
         del most
         self.store.move_back(by)
+        self._advanced_to_ms = None
 
     def _run(self, stream: StreamColumns) -> list[na.MatchArrays]:
         """Offer a batch to the runs; returns the completed ones."""
@@ -324,7 +328,10 @@ class NfaRuntime:
         return promised if self._results is None else self._results.held_from_ms(promised)
 
     def save(self) -> dict[str, pa.Table]:
-        """The state: kept events, nodes, runs chain by chain, partitions, matches that wait."""
+        """The state: kept events, nodes, runs chain by chain, partitions, matches that wait. What is not needed any
+        more is not saved: the size of what is written again and again would depend on when it was last compacted."""
+        if self._size >= _LEAST_SAVED and self._advanced_to_ms is not None:
+            self._compact(self._advanced_to_ms)
         store = self.store.save()
         store = store.replace_schema_metadata(
             {

@@ -121,7 +121,10 @@ def prepared(way: Way) -> Iterator[None]:
     """What makes small streams show what long ones would: state is given back, and batches are divided, at once."""
     with ExitStack() as stack:
         if way.is_cut:
-            for name in ("nfa._LEAST_ROWS", "automaton._LEAST_ROWS", "placed._LEAST_ROWS", "spread._LEAST_PARTITIONS"):
+            of_runs = (
+                f"{runtime}.{name}" for runtime in ("nfa", "automaton") for name in ("_LEAST_ROWS", "_LEAST_SAVED")
+            )
+            for name in (*of_runs, "placed._LEAST_ROWS", "spread._LEAST_PARTITIONS"):
                 stack.enter_context(patch(f"engine.matching.{name}", 0))
         if way.threads > 1:
             stack.enter_context(patch("engine.runtime.workers.LEAST_EVENTS", 1))

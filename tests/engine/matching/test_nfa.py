@@ -261,6 +261,22 @@ def test_partitions_that_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
         assert n_found == 1_500
 
 
+@pytest.mark.parametrize("pattern", ["SEQ(A a, B b)", "SEQ(A a, (SEQ(B b, A c))+, B d)"])
+def test_what_is_not_needed_any_more_is_not_saved(pattern: str) -> None:
+    """However long ago it was last given back: checkpoints of a steady stream are of one size."""
+    stream = Stream(f"PATTERN {pattern} WHERE skip_till_next_match {{ [k] }} WITHIN 50")
+    saved = []
+    for start in range(0, 3_000, 100):
+        rows = [
+            {"event_id": str(t), "type": "AB"[t % 2], "t_lo_ms": t, "k": f"k{t // 7 % 3}", "x": 1}
+            for t in range(start, start + 100)
+        ]
+        stream.advance(EventBatch.from_rows(rows, SCHEMA), start + 100)
+        saved.append(stream.runtime.save()["store"].num_rows)
+    assert max(saved) < 256 + 100
+    assert min(saved) > 0
+
+
 @pytest.mark.parametrize("strategy", ["skip_till_next_match", "partition_contiguity", "strict_contiguity"])
 def test_a_partition_whose_runs_have_broadcast_events_alone_stays(strategy: str) -> None:
     """Its last event is a window back, the run began since: known anew, the partition would be given it once more."""
