@@ -95,7 +95,7 @@ def tables(plan: AutomatonPlan, interner: Interner) -> at.Tables:
     return at.Tables(
         code=programs.code,
         bounds=programs.bounds,
-        constants=programs.with_strings({text: interner.code(text) for _, text in programs.string_constants}),
+        constants=programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants}),
         edges=_table(edges, 13),
         state_edges=_starts([edge.source for edge in automaton.edges], automaton.n_states),
         exits=_table(exits, 7),

@@ -129,7 +129,7 @@ class EarlyFilter:
         """`live` False: `select` takes rows whether a match may be under way or not."""
         self._plan = plan
         programs = plan.programs
-        codes = {text: interner.code(text) for _, text in programs.string_constants}
+        codes = {text: interner.constant(text) for _, text in programs.string_constants}
         self._constants = programs.with_strings(codes)
         self._begin = [_role(step.event_type, step.begin) for step in plan.steps]
         self._take = [_role(step.event_type, step.take) if step.kleene else None for step in plan.steps]

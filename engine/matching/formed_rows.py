@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from engine.events import AttributeType, BoolArray
+from engine.events import BoolArray
 from engine.language import ast
 from engine.matching.bindings import BoundVariable, bindings
 from engine.matching.collapsed_candidates import Candidates, Collapsing, candidates_of
+from engine.matching.interner import KnownTexts
 from engine.matching.listed import ListedMatches, Matches
 from engine.matching.output_forms import NO_WINDOW, Formed
-from engine.matching.rows import Binding, ChunkedRows, MatchRow, RowEnds, Value, rows_table
+from engine.matching.rows import Binding, ChunkedRows, MatchRow, RowEnds, rows_table
+from engine.matching.store import typed_value
 from engine.plan.model import Plan
 from engine.uncertainty.possibilities import Possibilities, united
 
@@ -25,12 +27,12 @@ _MOST_UNITED = 200
 
 @dataclass(frozen=True)
 class Spelling:
-    """What rows of a query need beside the matches: `variables` as `Results` has them, `value` from a double to the
-    value that it stands for, `collapsing` of OUTPUT COLLAPSED, else None."""
+    """What rows of a query need beside the matches: `variables` as `Results` has them, `strings` by code, `collapsing`
+    of OUTPUT COLLAPSED, else None."""
 
     plan: Plan
     variables: Sequence[BoundVariable]
-    value: Callable[[float, AttributeType], Value]
+    strings: KnownTexts
     collapsing: Collapsing | None
 
 
@@ -91,7 +93,7 @@ class FormedRows(ChunkedRows):
                 bindings=bound[at],
                 confidence=confidence[at],
                 values={
-                    item.name: self._spelling.value(value, item.type)
+                    item.name: typed_value(self._spelling.strings, value, item.type)
                     for item, value in zip(plan.returns, values[at], strict=True)
                 },
                 count=count[at],

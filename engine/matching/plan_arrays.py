@@ -53,7 +53,7 @@ def plan_arrays(plan: Plan, interner: Interner, work: WorkAccount, *, merges: bo
     return PlanArrays(
         code=programs.code,
         bounds=programs.bounds,
-        constants=programs.with_strings({text: interner.code(text) for _, text in programs.string_constants}),
+        constants=programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants}),
         slots=np.stack(programs.slot_arrays(), axis=1),
         steps=np.array([[int(s.kleene), *_edge(s.begin), *_edge(s.take), *_edge(s.proceed)] for s in plan.steps]),
         loops=loops,

@@ -54,7 +54,7 @@ class _Compiler:
         self.plan = plan
         self.programs = plan.programs
         self.constants = self.programs.with_strings(
-            {text: interner.code(text) for _, text in self.programs.string_constants}
+            {text: interner.constant(text) for _, text in self.programs.string_constants}
         )
         self.reads = PlanReads(plan)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import FOREVER_MS, AttributeType, BoolArray, Int64Array
+from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.confidence import TOLERANCE
 from engine.language import ast
 from engine.matching.base import Limits
@@ -37,7 +38,7 @@ from engine.matching.output_forms import (
     non_overlapping,
     top,
 )
-from engine.matching.rows import MatchRow, Value, joined_rows
+from engine.matching.rows import MatchRow, joined_rows
 from engine.matching.selection import Consumption, first_of_each_end
 from engine.matching.stream import StreamColumns
 from engine.matching.windowed import Windows, windows_of
@@ -137,7 +138,7 @@ class Results:
         self._trailing_ms = plan.within_ms if trailing else 0
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
         names = [variable.name for variable in variables]
-        self._spelling = Spelling(plan, self._variables, self._value, _collapsing(plan, variables, shapes))
+        self._spelling = Spelling(plan, self._variables, interner.known, _collapsing(plan, variables, shapes))
         self._consumption = Consumption(frozenset(names.index(name) for name in query.consume))
         self._windows = windows or windows_of(plan, interner)
         self._held = no_matches(len(plan.returns), self._depth)
@@ -341,7 +342,8 @@ class Results:
     # ------------------------------------------------------------------- rows
 
     def _rows(self, matches: Matches, formed: Formed, *, cut: bool) -> Sequence[MatchRow]:
-        rows = FormedRows(self._spelling, matches, formed, self._is_cut(matches))
+        spelling = replace(self._spelling, strings=self._interner.known)
+        rows = FormedRows(spelling, matches, formed, self._is_cut(matches))
         if matches.unfinished and not rows:
             self.n_unfinished += 1
         if not rows or not (cut or matches.unfinished):
@@ -361,13 +363,6 @@ class Results:
             at = np.minimum(np.searchsorted(numbers, deciding), len(numbers) - 1)
             found |= (numbers[at] == deciding) & (paid_at_ms >= since_ms[at])
         return found
-
-    def _value(self, number: float, kind: AttributeType) -> Value:
-        if not np.isfinite(number):
-            return None
-        if kind is AttributeType.STRING:
-            return self._interner.text(int(number))
-        return int(number) if kind is AttributeType.INT else number
 
     # ------------------------------------------------------------------ state
 

@@ -104,7 +104,7 @@ class RunStore:
         """Ids and keys of the rows that are here now, for rows of output."""
         keys = self.keys.bits()
         # A key that the query does not name is not seen from outside.
-        return StoredEvents(self.plan, self.interner, self.ids.as_it_is(), keys if self.plan.key else keys[:, :0])
+        return StoredEvents(self.plan, self.interner.known, self.ids.as_it_is(), keys if self.plan.key else keys[:, :0])
 
     def move_back(self, by: MovesBack) -> None:
         """Earlier times for the rows of each partition."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
 from engine.matching.event_ids import IdColumn
-from engine.matching.interner import Interner
+from engine.matching.interner import Interner, KnownTexts
 from engine.matching.key_table import KeyTable
 from engine.matching.row_numbers import each_once
 from engine.matching.rows import Value
@@ -44,11 +44,11 @@ _NO_ROWS: Int64Array = np.empty(0, np.int64)
 class StoredEvents:
     """What rows of output need of a store as it was: it stays so whatever becomes of the store.
 
-    known: the ids by row. keys: int64 (n, width), the bits of the keys by partition.
+    strings: by code. known: the ids by row. keys: int64 (n, width), the bits of the keys by partition.
     """
 
     plan: Plan
-    interner: Interner
+    strings: KnownTexts
     known: IdColumn
     keys: Int64Array
 
@@ -84,7 +84,7 @@ class StoredEvents:
 
     def value(self, number: float, kind: AttributeType) -> Value:
         """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
-        return typed_value(self.interner, number, kind)
+        return typed_value(self.strings, number, kind)
 
     def keys_as_arrow(self, partitions: Int64Array) -> pa.Array:
         """The keys of these partitions as a struct with one field per attribute."""
@@ -106,12 +106,12 @@ class StoredEvents:
         return pa.StructArray.from_arrays(arrays, names)
 
 
-def typed_value(interner: Interner, number: float, kind: AttributeType) -> Value:
+def typed_value(strings: KnownTexts, number: float, kind: AttributeType) -> Value:
     """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
     if not np.isfinite(number):
         return None
     if kind is AttributeType.STRING:
-        return interner.text(int(number))
+        return strings.text(int(number))
     return int(number) if kind is AttributeType.INT else float(number)
 
 
@@ -237,11 +237,11 @@ class EventStore:
 
     def value(self, number: float, kind: AttributeType) -> int | float | str | None:
         """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
-        return typed_value(self.interner, number, kind)
+        return typed_value(self.interner.known, number, kind)
 
     def as_it_is(self) -> StoredEvents:
         """Ids and keys of the rows that are here now, for rows of output."""
-        return StoredEvents(self.plan, self.interner, self.ids.as_it_is(), self._keys.bits())
+        return StoredEvents(self.plan, self.interner.known, self.ids.as_it_is(), self._keys.bits())
 
     def keep(self, mask: BoolArray) -> tuple[Int64Array, Int64Array]:
         """Drop the rows whose mask (n,) is False, and the partitions without a row.

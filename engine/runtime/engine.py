@@ -27,7 +27,8 @@ from engine.runtime.row_quota import PartQuota, RowQuota
 from engine.runtime.slices import is_divided
 from engine.runtime.workers import Workers
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""Version 1 has codes for all strings that were ever seen, without gaps."""
 _FEED = "feed"
 _QUOTA = "quota"
 
@@ -222,7 +223,6 @@ class Engine:
             **{f"hash/{query.name}": query.hash for query in self.queries},
         }
         state = {
-            "engine": pa.table({"text": pa.array(self._interner.texts, pa.string())}).replace_schema_metadata(meta),
             "waiting": self._waiting.table,
         }
         for name, runtime in self._runtimes.items():
@@ -231,7 +231,10 @@ class Engine:
             state[f"{name}/{_FEED}"] = feed.save()
         for name, quota in self._quotas.items():
             state[f"{name}/{_QUOTA}"] = quota.save()
-        return state
+        if self._interner.is_to_be_looked_at:
+            self._interner.keep(state.values())
+        texts = self._interner.save()
+        return {**state, "engine": texts.replace_schema_metadata({**meta, **(texts.schema.metadata or {})})}
 
     def restore(self, state: Mapping[str, pa.Table]) -> frozenset[str]:
         """Take over what `save` returned; returns the names of the queries for which it holds nothing.
@@ -241,11 +244,8 @@ class Engine:
         out. Raises StateError when the version differs or a part is damaged; the engine is then unusable, make another.
         """
         meta = _checked_meta(state)
-        texts = state["engine"].column("text").to_pylist()
         # Saved numbers are codes of these texts, so they come before the constants of any plan.
-        self._interner = Interner(texts)
-        if list(self._interner.texts) != texts:
-            raise StateError("saved state codes one string twice")
+        self._interner = Interner.restored(state["engine"])
         self._runtimes = {query.name: self._runtime(query) for query in self.queries}
         self._feeds = {name: Feed(query) for name, query in self._by_name.items() if query.producers}
         self._quotas = self._new_quotas()
@@ -451,6 +451,6 @@ def _checked_meta(state: Mapping[str, pa.Table]) -> dict[str, str]:
     if not {"engine", "waiting"} <= set(state):
         raise StateError(f"saved state has no engine part; found {sorted(state)}")
     meta = {k.decode(): v.decode() for k, v in (state["engine"].schema.metadata or {}).items()}
-    if meta.get("version") != str(STATE_VERSION):
-        raise StateError(f"saved state has version {meta.get('version')}, expected {STATE_VERSION}")
+    if meta.get("version") not in {str(version) for version in range(1, STATE_VERSION + 1)}:
+        raise StateError(f"saved state has version {meta.get('version')}, expected {STATE_VERSION} or an earlier one")
     return meta

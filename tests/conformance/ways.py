@@ -20,7 +20,8 @@ BEYOND_MS = 2**40
 @dataclass(frozen=True)
 class Way:
     """How to evaluate. `as_automata` and `baseline`: as `clustercep match --runtime` has them; `is_cut`: in the pieces
-    of the delivery, with its restarts, giving back at once what is not needed any more; `has_sink`: rows in blocks."""
+    of the delivery, saved after each, with its restarts, giving back at once what is not needed any more; `has_sink`:
+    rows in blocks."""
 
     name: str
     as_automata: bool = False
@@ -93,9 +94,10 @@ def outcome_by(
         engine = engine_of_way()
         for number, part in enumerate(parts):
             rows += engine.process(part.batch, part.watermark_ms)
-            if number in restarts:
+            state = engine.save() if way.is_cut else None
+            if state is not None and number in restarts:
                 engines.append(engine)
-                state, engine = engine.save(), engine_of_way()
+                engine = engine_of_way()
                 engine.restore(state)
         rows += engine.finish()
     assert engine.n_late == 0
@@ -126,6 +128,7 @@ def prepared(way: Way) -> Iterator[None]:
             )
             for name in (*of_runs, "placed._LEAST_ROWS", "spread._LEAST_PARTITIONS"):
                 stack.enter_context(patch(f"engine.matching.{name}", 0))
+            stack.enter_context(patch("engine.matching.interner.Interner.is_to_be_looked_at", True))
         if way.threads > 1:
             stack.enter_context(patch("engine.runtime.workers.LEAST_EVENTS", 1))
             stack.enter_context(patch.multiple("engine.runtime.slices", _FEW=1, _MANY=1, _MOST=1))

@@ -48,7 +48,7 @@ def matching_arrays(plan: Plan, interner: Interner, *, local: bool) -> MatchingA
     return MatchingArrays(
         code=programs.code,
         bounds=programs.bounds,
-        constants=programs.with_strings({text: interner.code(text) for _, text in programs.string_constants}),
+        constants=programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants}),
         slots=np.stack(programs.slot_arrays(), axis=1),
         loops=loops,
         edges=np.array(edges, np.int64),
