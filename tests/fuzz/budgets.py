@@ -131,8 +131,10 @@ def difference(budgeted: Budgeted) -> Finding | None:
 
 
 def _compared(found: Mapping[Way, Outcome], whole: Way, cut: Way, *, is_top: bool) -> Finding | None:
-    one, other = (Counter(map(_said, found[way].rows)) for way in (whole, cut))
-    # A step looks no further than the rows of TOP that it finds first; one search more may be stopped in the next step.
+    # A step looks no further than the rows of TOP that it finds first; one search more may be stopped in the next step,
+    # of which its rows tell.
+    said = _said_but_for_more if is_top else _said
+    one, other = (Counter(map(said, found[way].rows)) for way in (whole, cut))
     if one == other and (is_top or _tells(found[whole]) == _tells(found[cut])):
         return None
     message = f"found:\n{_shown(found[cut])}\nin one step:\n{_shown(found[whole])}"
@@ -174,7 +176,11 @@ def _match(row: MatchRow) -> Hashable:
 
 
 def _said(row: MatchRow) -> Hashable:
-    return *_match(row), row.count, row.count_exact, row.capped, str(row.candidates), str(dict(row.values))
+    return _said_but_for_more(row), row.capped
+
+
+def _said_but_for_more(row: MatchRow) -> Hashable:
+    return *_match(row), row.count, row.count_exact, str(row.candidates), str(dict(row.values))
 
 
 def _shown(outcome: Outcome) -> str:
