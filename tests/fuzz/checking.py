@@ -253,9 +253,21 @@ def at_most(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_PROF, seconds, 0.5)  # again: where it may be swallowed it is not raised
     try:
         yield
+    except Exception as error:
+        if not isinstance(error, TooLongError) and any(isinstance(one, TooLongError) for one in _behind(error)):
+            raise TooLongError from error  # raised in what C code had called
+        raise
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """What it came of."""
+    found = error.__cause__ or error.__context__
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
 
 
 __all__ = ["ORACLE", "Finding", "Verdict", "at_most", "check", "compared", "shown", "warm_ways"]

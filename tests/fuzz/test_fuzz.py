@@ -17,6 +17,7 @@ from tests.conformance.ways import AUTOMATON, Way, rows_by
 from tests.examples import examples
 from tests.fuzz.__main__ import main, repeat
 from tests.fuzz.case import FuzzCase, load
+from tests.fuzz.checking import TooLongError, at_most
 from tests.fuzz.drawing import FIELDS, fuzz_cases
 from tests.fuzz.searching import Found, Order, Search, Tally, relaxed
 from tests.fuzz.shrinking import shrunk
@@ -116,3 +117,18 @@ def test_a_process_that_ends_by_itself_is_a_finding(tmp_path: Path, capsys: pyte
     with patch("tests.fuzz.overseer._MOST_BEGUN", 1):
         assert main(["--minutes", "0.3", "--seed", "1", "--only", "plain", "--folder", str(occupied)]) == 1
     assert "the process ended with code 1" in capsys.readouterr().out
+
+
+def test_a_limit_that_ends_what_c_code_had_called_is_one() -> None:
+    """The time is up within a callback, and comes as another error: no finding."""
+
+    def called() -> None:
+        try:
+            raise TooLongError
+        except TooLongError as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    with pytest.raises(TooLongError), at_most(60.0):
+        called()
+    with pytest.raises(SystemError), at_most(60.0):
+        raise SystemError("of its own")
