@@ -70,13 +70,15 @@ class _Part:
         self._of_variable = counted.of_variable
 
     def of_key(self, found: Matches) -> Matches:
-        """Those whose events have all of the key; the others are matches of a smaller one."""
+        """Those whose events have all of the key and no more; the others are matches of a smaller, or a larger one."""
         if self._of_variable is None or not found.n_matches:
             return found
         kept = np.ones(found.n_matches, np.bool_)
         for x in self.key:
             holds = np.array([x in self._of_variable[name] for name in self._names], np.int64)
             kept &= np.add.reduceat(holds[found.listed.components], found.listed.offsets[:-1]) > 0
+        has_more = np.array([not self._of_variable[name] <= set(self.key) for name in self._names], np.bool_)
+        kept &= ~np.logical_or.reduceat(has_more[found.listed.components], found.listed.offsets[:-1])
         return found.chosen(np.flatnonzero(kept))
 
 

@@ -83,7 +83,9 @@ class CountedChains:
         kleene, at_end = self.form.kleene, self.form.kleene == self.context.plan.n_steps - 1
         begins = firsts[:1] if kleene == 0 else firsts[:0]
         ends = lasts[-1:] if at_end and near.first != near.last else lasts[:0]
-        rows = np.concatenate((begins, near.candidates, ends))
+        # What overlaps a pair of one event is around it, not between.
+        between = near.candidates[:0] if near.first == near.last else near.candidates
+        rows = np.concatenate((begins, between, ends))
         n_before = np.array([len(rows)])
         places = np.zeros(1, np.int64)
         if len(lasts) > 1:
