@@ -95,6 +95,10 @@ FIELDS: Mapping[str, Field] = {
         _any(replace(_PLAIN, n_components=(1, 2), negation=True)), MIXED, n_queries=2, is_cascade=True
     ),
     "partly keyed": Field(replace(_PLAIN, partial_keys=True, negation=True, outputs=FORMS), _CERTAIN),
+    "windows of events, partly keyed": Field(
+        replace(_PLAIN, n_components=(1, 3), groups=True, unions=True, partial_keys=True, within_events=True), _CERTAIN
+    ),
+    "pairs, imprecise": Field(_any(replace(_PLAIN, n_components=(1, 2), outputs=("COUNT", "COLLAPSED"))), MIXED),
     "weighted": Field(_any(replace(_PLAIN, negation=True, n_negated=(0, 1), outputs=FORMS)), WEIGHTED),
     "skewed": Field(_any(replace(_PLAIN, negation=True, outputs=FORMS)), SKEWED),
     "long streams": Field(replace(_ALL, n_components=(1, 3)), _LONG),
