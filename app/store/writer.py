@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session, make_transient_to_detached
 
 from app.settings import Retention
@@ -39,6 +39,21 @@ MAX_PLACE_CHARS = 500
 MAX_MESSAGE_CHARS = 1_000
 _CHUNK = 500
 """Databases limit the number of bound parameters."""
+
+# Made once: each in_() of a list of values would be looked at value by value.
+_TRIED = select(NotificationRow).where(
+    NotificationRow.receiver.in_(bindparam("receivers", expanding=True)),
+    NotificationRow.fingerprint.in_(bindparam("fingerprints", expanding=True)),
+    NotificationRow.status == "pending",
+    NotificationRow.tried_since_ms.is_not(None),
+)
+"""In no order: for the sake of one SQLite would read all that is pending."""
+_LAST_SEQUENCE = select(func.max(NotificationRow.sequence))
+_SILENCES = (
+    select(SilenceRow)
+    .where(SilenceRow.query == bindparam("of_query"), SilenceRow.until_ms > bindparam("now_ms"))
+    .order_by(SilenceRow.until_ms.desc(), SilenceRow.id)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +310,7 @@ class Writer:
         """The silence that covers alerts of this query and key now."""
         silences = self._silences.get((query, now_ms))
         if silences is None:
-            statement = select(SilenceRow).where(SilenceRow.query == query, SilenceRow.until_ms > now_ms)
-            found = self._session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id))
+            found = self._session.scalars(_SILENCES, {"of_query": query, "now_ms": now_ms})
             silences = self._silences[query, now_ms] = list(found)
         return next((silence for silence in silences if silence.key_text in (None, key_text)), None)
 
@@ -387,7 +401,7 @@ class Writer:
         if is_there:
             return False
         if self._sequence is None:
-            self._sequence = self._session.scalar(select(func.max(NotificationRow.sequence))) or 0
+            self._sequence = self._session.scalar(_LAST_SEQUENCE) or 0
         self._sequence += 1
         self._messages.append({**message, "sequence": self._sequence})
         if known is None or alert is None:
@@ -419,18 +433,15 @@ class Writer:
 
     def _tried_of_same(self, messages: Sequence[Row]) -> dict[tuple[str, str], list[NotificationRow]]:
         """Pending messages that were tried, by receiver and fingerprint, in order, of those of these messages."""
-        tried: dict[tuple[str, str], list[NotificationRow]] = {}
+        found: list[NotificationRow] = []
         receivers = sorted({message["receiver"] for message in messages})
         fingerprints = sorted({message["fingerprint"] for message in messages})
         for start in range(0, len(fingerprints), _CHUNK):
-            statement = select(NotificationRow).where(
-                NotificationRow.receiver.in_(receivers),
-                NotificationRow.fingerprint.in_(fingerprints[start : start + _CHUNK]),
-                NotificationRow.status == "pending",
-                NotificationRow.tried_since_ms.is_not(None),
-            )
-            for message in self._session.scalars(statement.order_by(NotificationRow.sequence)):
-                tried.setdefault((message.receiver, message.fingerprint), []).append(message)
+            chunk = {"receivers": receivers, "fingerprints": fingerprints[start : start + _CHUNK]}
+            found += self._session.scalars(_TRIED, chunk)
+        tried: dict[tuple[str, str], list[NotificationRow]] = {}
+        for message in sorted(found, key=lambda message: message.sequence):
+            tried.setdefault((message.receiver, message.fingerprint), []).append(message)
         return tried
 
     def record_attempt(
