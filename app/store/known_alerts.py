@@ -234,7 +234,7 @@ def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:
 
 
 def _in_order(alerts: list[AlertRow]) -> list[AlertRow]:
-    return sorted(alerts, key=lambda alert: (alert.start_ms, alert.id))
+    return sorted(alerts, key=lambda alert: (alert.start_ms, alert.id)) if len(alerts) > 1 else alerts
 
 
 __all__ = ["KnownAlerts", "Span"]
