@@ -76,7 +76,7 @@ def lookup(events: EventBatch, event_ids: Sequence[str]) -> dict[str, dict[str, 
     """Events by id, as mappings without nulls; ids that are not there are left out."""
     if not event_ids or not len(events):
         return {}
-    wanted = pc.is_in(events.table.column("event_id"), value_set=pa.array(sorted(set(event_ids)), pa.string()))
+    wanted = pc.is_in(events.table.column("event_id"), value_set=pa.array(list(set(event_ids)), pa.string()))
     if not len(found := _without_empty_columns(events.table).filter(wanted)):
         return {}
     types = found.column("type").unique()

@@ -140,7 +140,7 @@ class Unstored:
             following = self._live.episodes[self._n_episodes : self._n_episodes + _AHEAD]
             known = [episode for episode in following if recorder.alerts_on(episode)]
             asked = {*event_ids, *recorder.events_of(next(recorder.parts(known, _AHEAD)))}
-            found = recorder.lookup(sorted(asked))
+            found = recorder.lookup([*asked])
             self._looked_up = asked, found
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.store.models import EvidenceValues
 from app.store.storable import MAX_RAW_CHARS, storable_text
 
 _NOT_ATTRIBUTES = frozenset(
@@ -38,7 +39,7 @@ def ends(bound: Bound, at_most: int) -> Bound:
 
 def evidence_rows(
     alert: str, bound: Sequence[tuple[str, str]], events: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+) -> list[EvidenceValues]:
     """Rows of the table for (variable, event id); of events that are no longer kept the id alone.
 
     What is in `attributes` is made storable when it is written, as all JSON.
@@ -49,21 +50,21 @@ def evidence_rows(
     ]
 
 
-def _row(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
+def _row(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any]) -> EvidenceValues:
     known = event.get
     origin, raw = known("origin"), known("raw")
-    return {
-        "alert_id": alert,
-        "position": position,
-        "variable": variable,
-        "event_id": event_id,
-        "type": known("type"),
-        "t_lo_ms": known("t_lo_ms"),
-        "t_hi_ms": known("t_hi_ms"),
-        "attributes": {name: value for name, value in event.items() if name not in _NOT_ATTRIBUTES},
-        "origin": None if origin is None else storable_text(origin),
-        "raw": None if raw is None else storable_text(raw, MAX_RAW_CHARS),
-    }
+    return (
+        alert,
+        position,
+        variable,
+        event_id,
+        known("type"),
+        known("t_lo_ms"),
+        known("t_hi_ms"),
+        {name: value for name, value in event.items() if name not in _NOT_ATTRIBUTES},
+        None if origin is None else storable_text(origin),
+        None if raw is None else storable_text(raw, MAX_RAW_CHARS),
+    )
 
 
 __all__ = ["Bound", "ends", "evidence_rows"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
@@ -17,10 +17,18 @@ from app.store.storable import is_storable_json, storable, storable_json
 
 Row = Mapping[str, Any]
 """A value for every column, by its name."""
+Values = tuple[Any, ...]
+"""The same in the order of the columns."""
 
 
 def insert_rows(session: Session, model: type[Base], rows: Sequence[Row]) -> None:
     """Rows that are not there yet, each with all columns; what is JSON among them is made storable."""
+    if rows:
+        insert_values(session, model, list(map(_columns(model.metadata.tables[model.__tablename__]).of, rows)))
+
+
+def insert_values(session: Session, model: type[Base], rows: Sequence[Values]) -> None:
+    """The same of values in the order of the columns."""
     if not rows:
         return
     connection, table = session.connection(), model.metadata.tables[model.__tablename__]
@@ -34,16 +42,16 @@ def insert_rows(session: Session, model: type[Base], rows: Sequence[Row]) -> Non
             connection.execute(insert(table), [columns.as_dict(row, storable) for row in rows])
 
 
-def _insert_tuples(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def _insert_tuples(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
     """The driver's executemany, without SQLAlchemy's work per row, which takes longer than SQLite's."""
     columns = _columns(table)
-    by_column: list[Sequence[Any]] = list(zip(*map(columns.of, rows), strict=True))
+    by_column: list[Sequence[Any]] = list(zip(*rows, strict=True))
     for at in columns.at_json:
         by_column[at] = [None if value is None else storable_json(value) for value in by_column[at]]
     connection.exec_driver_sql(_sqlite_insert(connection.dialect, table), list(zip(*by_column, strict=True)))
 
 
-def _insert_json(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def _insert_json(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
     """All rows as one parameter: the driver takes longer for each one than the server does."""
     columns = _columns(table)
     text = json_text([columns.as_dict(row) for row in rows])
@@ -57,13 +65,13 @@ class _Columns:
     """Of a table, in its order."""
 
     names: tuple[str, ...]
-    of: Callable[[Row], Iterable[Any]]
+    of: Callable[[Row], Values]
     """The values of a row."""
     at_json: tuple[int, ...]
 
-    def as_dict(self, row: Row, change: Callable[[Any], Any] | None = None) -> dict[str, Any]:
-        """A row; its JSON changed."""
-        values = dict(zip(self.names, self.of(row), strict=True))
+    def as_dict(self, row: Values, change: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+        """A row by the names of its columns; its JSON changed."""
+        values = dict(zip(self.names, row, strict=True))
         if change is not None:
             values |= {name: change(values[name]) for name in (self.names[at] for at in self.at_json)}
         return values
@@ -93,4 +101,4 @@ def _names(dialect: Dialect, table: Table) -> str:
     return ", ".join(dialect.identifier_preparer.quote(column.name) for column in table.columns)
 
 
-__all__ = ["Row", "insert_rows"]
+__all__ = ["Row", "Values", "insert_rows", "insert_values"]
