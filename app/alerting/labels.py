@@ -37,9 +37,11 @@ def labels_of_new(
         "host": shown["host"],
         **{name: named.get(name) for name in _OF_EVENTS},
     }
-    for event in events:
-        for name in _OF_EVENTS:
-            known[name] = event.get(name) if known[name] is None else known[name]
+    missing = [name for name in _OF_EVENTS if known[name] is None]
+    for event in events if missing else ():
+        known |= {name: event.get(name) for name in missing}
+        if not (missing := [name for name in missing if known[name] is None]):
+            break
     labels = {name: value for name, value in known.items() if value is not None and value != ""}
     # Equal to those that versions without further labels sent, and beyond doubt where the key has one of the names.
     labels |= dict(sorted(key.items()))

@@ -416,7 +416,7 @@ class Recorder:
     def _labels(
         self, info: QueryInfo, key: Mapping[str, Any], shown: Mapping[str, Any], bound: Bound
     ) -> dict[str, str]:
-        events = [event for _, event_id in bound if (event := self._events.get(event_id)) is not None]
+        events = (event for _, event_id in bound if (event := self._events.get(event_id)) is not None)
         return labels_of_new(info, key, shown, events, self._options.external_labels)
 
     # ------------------------------------------------------ states and messages
