@@ -15,7 +15,8 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pyarrow import ipc
 from app.alerting.episodes import ToldAlert
 from app.alerting.text import iso
 from app.errors import CheckpointError
+from app.json_text import json_text
 from app.private import PRIVATE
 from app.store.models import CheckpointRow
 from app.store.storable import storable_text
@@ -43,6 +45,7 @@ KEPT = 3
 """Checkpoints that stay, with the current one."""
 
 _FILE_NAME = re.compile(r"(checkpoint-[0-9]{12}\.arrow|told-[0-9]{12}\.json|lasting-[0-9a-f]{64}\.arrow)(\.part)?")
+_told_values = attrgetter(*(part.name for part in fields(ToldAlert)))
 _EPOCH = re.compile(r"[0-9a-f]{16}")
 """Anything else in its place is damage, which the digest tells."""
 _FIRST = f"checkpoint-{1:012d}.arrow"
@@ -109,11 +112,12 @@ class CheckpointFolder:
         be created again, and told under the same ids. `more`: beside those of an earlier transaction of the step."""
         if told:
             path = self._folder / _told_name(number)
-            if more and path.exists():
-                told = [*_told_in(path), *told]
+            line = json_text([_told_values(alert) for alert in told]).encode()
             try:
-                data = json.dumps([astuple(alert) for alert in told]).encode()
-                _write_atomically(path, pa.py_buffer(data), durable=self._durable)
+                if more and path.exists():
+                    _append(path, b"\n" + line, durable=self._durable)
+                else:
+                    _write_atomically(path, pa.py_buffer(line), durable=self._durable)
             except OSError as error:
                 raise CheckpointError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -277,11 +281,17 @@ def _told_name(number: int) -> str:
 
 
 def _told_in(path: Path) -> list[ToldAlert]:
+    """Of all lines: those of each transaction are one. A line that was not written to its end is of none."""
+    told: list[ToldAlert] = []
     try:
-        return [ToldAlert(*values) for values in json.loads(path.read_bytes())]
-    except (OSError, TypeError, ValueError) as error:
+        for line in path.read_bytes().split(b"\n"):
+            try:
+                told += [ToldAlert(*values) for values in json.loads(line)]
+            except (TypeError, ValueError) as error:
+                log.warning("alerts that were told before may be told again", file=str(path), reason=str(error))
+    except OSError as error:
         log.warning("alerts that were told before may be told again", file=str(path), reason=str(error))
-        return []
+    return told
 
 
 def _lasting_name(digest: str) -> str:
@@ -323,6 +333,14 @@ def _unpack(data: bytes, path: Path) -> pa.Table:
         return ipc.open_file(pa.BufferReader(data)).read_all()
     except pa.ArrowInvalid as error:
         raise CheckpointError(f"{path}: not a checkpoint: {error}") from error
+
+
+def _append(path: Path, data: bytes, *, durable: bool) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _write_atomically(path: Path, data: pa.Buffer, *, durable: bool) -> None:

@@ -76,13 +76,29 @@ def lookup(events: EventBatch, event_ids: Sequence[str]) -> dict[str, dict[str, 
     """Events by id, as mappings without nulls; ids that are not there are left out."""
     if not event_ids or not len(events):
         return {}
-    wanted = pc.is_in(events.table.column("event_id"), value_set=pa.array(sorted(set(event_ids)), pa.string()))
-    found = events.table.filter(wanted)
-    # Each type has its own attributes: most columns have nothing for most events.
-    names = [name for name in found.column_names if found.column(name).null_count < len(found)]
-    columns = [found.column(name).to_pylist() for name in names]
-    rows = [
-        {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        for row in zip(*columns, strict=True)
-    ]
+    wanted = pc.is_in(events.table.column("event_id"), value_set=pa.array(list(set(event_ids)), pa.string()))
+    if not len(found := _without_empty_columns(events.table).filter(wanted)):
+        return {}
+    types = found.column("type").unique()
+    rows: list[dict[str, Any]] = []
+    for event_type in types:  # each has its own attributes
+        of_type = found if len(types) == 1 else found.filter(pc.equal(found.column("type"), event_type))
+        rows += _rows(_without_empty_columns(of_type))
     return {row["event_id"]: row for row in rows}
+
+
+def _without_empty_columns(table: pa.Table) -> pa.Table:
+    return table.select([name for name in table.column_names if table.column(name).null_count < len(table)])
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Without nulls."""
+    names = table.column_names
+    columns = [column.to_pylist() for column in table.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    for name in names:
+        if table.column(name).null_count:
+            for row in rows:
+                if row[name] is None:
+                    del row[name]
+    return rows

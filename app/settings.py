@@ -179,8 +179,10 @@ class Severity(StrEnum):
     @property
     def rank(self) -> int:
         """0 for the least urgent."""
-        return list(Severity).index(self)
+        return _RANKS[self]
 
+
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 ParameterValue = bool | int | float | str
 

@@ -23,6 +23,8 @@ from collectors.base import FinishedHistory
 from engine.events import EventBatch
 
 FOUND = "found"
+_AHEAD = 4 * MOST_ALERTS
+"""Episodes whose events are looked up at once, at most: it takes long enough to be noticed in a transaction."""
 _ROWS_PER_ALERT = MOST_ROWS // MOST_ALERTS
 """How many rows of reports are as much work as an alert."""
 
@@ -57,6 +59,8 @@ class Unstored:
         """So many are stored."""
         self._n_of_history = 0
         """Episodes of the history that is next."""
+        self._looked_up: tuple[set[str], Mapping[str, Mapping[str, Any]]] = set(), {}
+        """Ids of events that episodes show, and those of them that are kept."""
         self._over: list[str] | None = None
         self._silences_ended = False
         self.effort = certainty.Effort()
@@ -125,9 +129,20 @@ class Unstored:
             self._n_episodes += 1
             return 0
         part = next(recorder.parts(known[:gone]))
-        recorder.join(part, self.watermark_ms)
+        recorder.join(part, self.watermark_ms, lambda ids: self._look_up(recorder, ids))
         self._n_episodes += len(part)
         return len(part) if len(part) == gone else room
+
+    def _look_up(self, recorder: Recorder, event_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """Events of a part; together with those of the next ones, since each time all recent events are looked at."""
+        asked, found = self._looked_up
+        if not asked.issuperset(event_ids):
+            following = self._live.episodes[self._n_episodes : self._n_episodes + _AHEAD]
+            known = [episode for episode in following if recorder.alerts_on(episode)]
+            asked = {*event_ids, *recorder.events_of(next(recorder.parts(known, _AHEAD)))}
+            found = recorder.lookup([*asked])
+            self._looked_up = asked, found
+        return found
 
     def _store_history(self, recorder: Recorder, of: OfHistory | None, room: int) -> int:
         assert of is not None, "those that were stored before are passed over"

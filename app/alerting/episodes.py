@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import engine
@@ -14,8 +15,11 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.extremes import Extremes, Seen
 from app.alerting.hosts import Hosts
 from app.alerting.match import Match
+from app.json_text import json_encoder
 
 MAX_KEY_CHARS = 1_000
+
+_key_text = json_encoder(sort_keys=True, separators=(",", ":"), default=str)
 
 Key = tuple[tuple[str, object], ...]
 
@@ -89,7 +93,7 @@ def canonical_key(key: Key) -> str:
 
     A long one ends in its digest: names are hostile, and databases index texts up to a length only.
     """
-    text = json.dumps(dict(key), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+    text = _key_text(dict(key))
     return text if len(text) <= MAX_KEY_CHARS else f"{text[:MAX_KEY_CHARS]}...{digest('key', text)}"
 
 
@@ -192,7 +196,7 @@ def report_id(query: str, query_hash: str, match: Match, key_text: str, events: 
 
 def digest(*parts: str) -> str:
     """Hash of a sequence of texts (32 hex digits); no two different sequences are written alike."""
-    text = json.dumps(parts, ensure_ascii=True)
+    text = f"[{', '.join(map(encode_basestring_ascii, parts))}]"  # as JSON
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.store.storable import MAX_RAW_CHARS, storable_text, storable_values
+from app.store.models import EvidenceValues
+from app.store.storable import MAX_RAW_CHARS, storable_text
 
 _NOT_ATTRIBUTES = frozenset(
     {
@@ -38,29 +39,32 @@ def ends(bound: Bound, at_most: int) -> Bound:
 
 def evidence_rows(
     alert: str, bound: Sequence[tuple[str, str]], events: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Rows of the table for (variable, event id); of events that are no longer kept the id alone."""
+) -> list[EvidenceValues]:
+    """Rows of the table for (variable, event id); of events that are no longer kept the id alone.
+
+    What is in `attributes` is made storable when it is written, as all JSON.
+    """
     return [
         _row(alert, position, variable, event_id, events.get(event_id) or {})
         for position, (variable, event_id) in enumerate(bound)
     ]
 
 
-def _row(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
+def _row(alert: str, position: int, variable: str, event_id: str, event: Mapping[str, Any]) -> EvidenceValues:
     known = event.get
     origin, raw = known("origin"), known("raw")
-    return {
-        "alert_id": alert,
-        "position": position,
-        "variable": variable,
-        "event_id": event_id,
-        "type": known("type"),
-        "t_lo_ms": known("t_lo_ms"),
-        "t_hi_ms": known("t_hi_ms"),
-        "attributes": storable_values(event, _NOT_ATTRIBUTES),
-        "origin": None if origin is None else storable_text(origin),
-        "raw": None if raw is None else storable_text(raw, MAX_RAW_CHARS),
-    }
+    return (
+        alert,
+        position,
+        variable,
+        event_id,
+        known("type"),
+        known("t_lo_ms"),
+        known("t_hi_ms"),
+        {name: value for name, value in event.items() if name not in _NOT_ATTRIBUTES},
+        None if origin is None else storable_text(origin),
+        None if raw is None else storable_text(raw, MAX_RAW_CHARS),
+    )
 
 
 __all__ = ["Bound", "ends", "evidence_rows"]

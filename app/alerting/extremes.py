@@ -29,7 +29,7 @@ _SIGNS = {ast.Aspect.MAX: 1, ast.Aspect.MIN: -1}
 class Seen:
     """A match as far as its alert keeps it: its place in event time and its values."""
 
-    __slots__ = ("_bound", "_digest", "_match", "first_ms", "last_ms", "n_events", "values")
+    __slots__ = ("_bound", "_digest", "_match", "_storable", "first_ms", "last_ms", "n_events", "values")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Seen:
         self._match = match
         self._bound: Bound | None = None
         self._digest = digest
+        self._storable: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, match: Match) -> Self:
@@ -60,6 +61,14 @@ class Seen:
             window = "" if self._match.window is None else "-".join(map(str, self._match.window))
             self._digest = engine.bindings_digest(self._match.bindings) + window
         return self._digest
+
+    @property
+    def storable(self) -> Mapping[str, Any]:
+        """Its values as they are stored."""
+        if self._storable is None:
+            found = storable_values(self.values)
+            self._storable = self.values if found == self.values else found  # as a rule, and then kept once
+        return self._storable
 
     @property
     def has_events(self) -> bool:
@@ -127,10 +136,7 @@ class Extremes:
     def to_json(self) -> dict[str, Any]:
         """To be kept with the alert: each match once, by digest."""
         distinct = {id(seen): seen for seen in self.all()}.values()
-        matches = {
-            seen.digest: {"at": [seen.last_ms, seen.first_ms], "values": storable_values(seen.values)}
-            for seen in distinct
-        }
+        matches = {seen.digest: {"at": [seen.last_ms, seen.first_ms], "values": seen.storable} for seen in distinct}
         most: dict[str, dict[str, str]] = {"max": {}, "min": {}}
         for (aspect, name), seen in self.most.items():
             most[aspect.value.lower()][name] = seen.digest
@@ -167,22 +173,22 @@ def shown_match(extremes: Extremes, shown: tuple[ast.Shown, ...]) -> Seen:
 
 
 def shown_values(extremes: Extremes, shown: tuple[ast.Shown, ...]) -> dict[str, Any]:
-    """The values of an alert, each from the match that SHOW asks for."""
-    values = dict(extremes.last.values)
+    """The values of an alert as they are stored, each from the match that SHOW asks for."""
+    values = dict(extremes.last.storable)
     for item in shown:
         seen = extremes.seen(item.aspect, item.name)
         for name in (item.name, *item.beside):
-            values[name] = None if seen is None else seen.values.get(name)
+            values[name] = None if seen is None else seen.storable.get(name)
     return values
 
 
 def all_aspects(extremes: Extremes) -> dict[str, Any]:
-    """`{"x.first": ..., "x.last": ..., "x.max": ..., "x.min": ...}` for templates."""
+    """`{"x.first": ..., "x.last": ..., "x.max": ..., "x.min": ...}` for templates, as they are stored."""
     values: dict[str, Any] = {}
-    for name in extremes.last.values:
+    for name in extremes.last.storable:
         for aspect, told in _ASPECTS:
             seen = extremes.seen(aspect, name)
-            values[f"{name}.{told}"] = None if seen is None else seen.values.get(name)
+            values[f"{name}.{told}"] = None if seen is None else seen.storable.get(name)
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,8 +10,7 @@ from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import Episode
 from app.alerting.extremes import Extremes, Seen, all_aspects, number, shown_match, shown_values, spread
 from app.alerting.hosts import Hosts, NamedHost, hosts_of
-from app.alerting.text import fill
-from app.store.storable import storable_values
+from app.alerting.text import fill, names_in
 from app.store.subject import job_of
 
 if TYPE_CHECKING:
@@ -45,19 +45,24 @@ class Kept:
         self.extremes.add(extremes)
         self.hosts.add(hosts)
 
-    def put(self, alert: AlertRow, info: QueryInfo) -> list[NamedHost]:
-        """Show it: values, title, job and hosts; returns these in order."""
-        alert.values = storable_values(shown_values(self.extremes, info.shown))
-        aspects = storable_values(all_aspects(self.extremes))
-        alert.summary = fill(info.summary, {**alert.key, **alert.values, **aspects, "query": alert.query})
-        alert.job_id = job_of(alert.key, alert.values)
-        hosts = self.hosts.in_order(hosts_of(alert.key, self.shown(info).values, info.hosts))
-        alert.host = hosts[0].host if hosts else None
-        alert.n_hosts_left_out = self.hosts.n_left_out
+    def shown_of(self, key: Mapping[str, Any], info: QueryInfo) -> tuple[dict[str, Any], list[NamedHost]]:
+        """Columns of the alert with this key that show it (values, title, job and hosts), and the hosts in order."""
+        values = shown_values(self.extremes, info.shown)
+        named: dict[str, Any] = {**key, **values}
+        if any("." in name for name in names_in(info.summary)):
+            named |= all_aspects(self.extremes)
+        hosts = self.hosts.in_order(hosts_of(key, self.shown(info).values, info.hosts))
         told = [[named.host, named.role, named.value_name, named.value] for named in hosts]
         kept: dict[str, Any] = {**self.extremes.to_json(), **self.hosts.to_json()}
-        alert.seen = {**kept, "evidence": self.evidence, "told_hosts": told}
-        return hosts
+        columns = {
+            "values": values,
+            "summary": fill(info.summary, {**named, "query": info.name}),
+            "job_id": job_of(key, values),
+            "host": hosts[0].host if hosts else None,
+            "n_hosts_left_out": self.hosts.n_left_out,
+            "seen": {**kept, "evidence": self.evidence, "told_hosts": told},
+        }
+        return columns, hosts
 
     def shown(self, info: QueryInfo) -> Seen:
         """The match that the title shows, whose events are the evidence."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 from app.alerting.lifecycle import State
@@ -47,7 +48,7 @@ class Snapshot:
 
     def as_json(self) -> dict[str, Any]:
         """For the outbox; to be changed by nobody, since it shares what the snapshot holds."""
-        return {name: getattr(self, name) for name in _FIELDS}
+        return dict(zip(_FIELDS, _values(self), strict=True))
 
     @classmethod
     def from_json(cls, payload: Mapping[str, Any]) -> Snapshot:
@@ -56,6 +57,7 @@ class Snapshot:
 
 
 _FIELDS = tuple(part.name for part in fields(Snapshot))
+_values = attrgetter(*_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,11 +106,13 @@ class Recorder:
         """`effort`: what the evaluations of the same step have taken in other transactions."""
         self._options = options
         self._writer = writer
-        self._lookup = lookup
+        self.lookup = lookup
         self._now_ms = now_ms
         self._effort = effort or certainty.Effort()
         self._events: Mapping[str, Mapping[str, Any]] = {}
         """The kept events of the episodes that are being written, by id."""
+        self._ids: dict[tuple[str, str, int], str] = {}
+        """Of their alerts, by query, key and start."""
         self.outcome = Outcome()
 
     def live(self, matches: Sequence[Match], watermark_ms: int, events: Mapping[int, str] | None = None) -> Outcome:
@@ -141,13 +143,16 @@ class Recorder:
         self.report(found.reports)
         return self.outcome
 
-    def parts(self, episodes: Sequence[Episode]) -> Iterator[Sequence[Episode]]:
+    def parts(self, episodes: Sequence[Episode], at_most: int = MOST_ALERTS) -> Iterator[Sequence[Episode]]:
         """Cut into what one transaction takes."""
-        return in_parts(episodes, n_events=lambda episode: len(self._evidence_of(episode)))
+        return in_parts(episodes, at_most, n_events=lambda episode: len(self._evidence_of(episode)))
 
-    def join(self, episodes: Sequence[Episode], watermark_ms: int) -> None:
-        """Some of a step's episodes, all of one query and key together: new ones fire, known ones grow."""
-        self._look_up(episodes)
+    def join(self, episodes: Sequence[Episode], watermark_ms: int, lookup: EvidenceLookup | None = None) -> None:
+        """Some of a step's episodes, all of one query and key together: new ones fire, known ones grow.
+
+        `lookup`: in place of that of all.
+        """
+        self._look_up(episodes, lookup)
         for episode in episodes:
             self._join(episode, watermark_ms)
         self._done()
@@ -169,15 +174,21 @@ class Recorder:
 
     def _look_up(self, episodes: Sequence[Episode], lookup: EvidenceLookup | None = None) -> None:
         """Read at once what these need of the store and of the kept events."""
-        queries, spans, wanted = self._options.queries, [], []
+        queries, spans = self._options.queries, []
         for episode in episodes:
             info = queries[episode.query]
             from_ms, to_ms = episode.start_ms - info.group_gap_ms, episode.end_ms + info.group_gap_ms
             spans.append(Span(episode.query, episode.key_text, from_ms, to_ms, self._id(episode)))
+        self._writer.look_up(spans, self._now_ms)
+        self._events = (lookup or self.lookup)(self.events_of(episodes))
+
+    def events_of(self, episodes: Sequence[Episode]) -> list[str]:
+        """Ids of the events that are asked for when these episodes are joined."""
+        wanted: list[str] = []
+        for episode in episodes:
             wanted += [event_id for _, event_id in self._evidence_of(episode)]
             wanted += filter(None, episode.onset)
-        self._writer.look_up(spans, self._now_ms)
-        self._events = (lookup or self._lookup)(wanted)
+        return wanted
 
     def _evidence_of(self, episode: Episode) -> Bound:
         """What is kept of the match that the episode shows, with whatever other matches its alert has, if any."""
@@ -186,7 +197,7 @@ class Recorder:
 
     def _done(self) -> None:
         self._writer.forget()
-        self._events = {}
+        self._events, self._ids = {}, {}
 
     def join_complete(self, episodes: Sequence[Episode], lookup: EvidenceLookup) -> None:
         """Some of the episodes of a finished job; `lookup`: of its events."""
@@ -242,6 +253,12 @@ class Recorder:
         self.outcome.n_resolved += 1
 
     def _id(self, episode: Episode) -> str:
+        place = episode.query, episode.key_text, episode.start_ms
+        if (known := self._ids.get(place)) is None:
+            known = self._ids[place] = self._id_of(episode)
+        return known
+
+    def _id_of(self, episode: Episode) -> str:
         info = self._options.queries[episode.query]
         told = told_id(self._options.told, episode, info.hash, info.group_gap_ms) if self._options.told else None
         return told or alert_id(episode.query, episode.key_text, episode.start_ms, info.hash)
@@ -288,48 +305,51 @@ class Recorder:
     def _create(self, episode: Episode, lane: str) -> AlertRow:
         info = self._options.queries[episode.query]
         assert info.severity is not None, "reports have no episodes"
+        key, kept, new_id = storable_values(dict(episode.key)), Kept.of_new(episode), self._id(episode)
+        shown, bound = kept.shown(info), kept.shown(info).evidence(self._options.max_evidence_events)
+        kept.evidence = shown.digest if bound else None
+        columns, hosts = kept.shown_of(key, info)
+        change = lifecycle.on_new(self._silence(episode.query, episode.key_text))
+        # All at once: each change of an attribute would be noted for the database.
         alert = self._writer.new_alert(
             {
-                "id": self._id(episode),
+                "id": new_id,
                 "query": episode.query,
                 "query_hash": info.hash,
-                "key": storable_values(dict(episode.key)),
+                "key": key,
                 "key_text": episode.key_text,
-                "job_id": None,
-                "host": None,
                 "severity": info.severity.value,
-                "state": "",
-                "silenced": False,
+                "state": change.to_state.value,
+                "silenced": bool(change.silenced),
                 "open": True,
                 "start_ms": episode.start_ms,
                 "end_ms": episode.end_ms,
-                "onset_ms": episode.end_ms,
+                "onset_ms": min(episode.end_ms, onset_ms(episode, self._events)),
                 "raised_ms": self._now_ms,
                 "last_seen_ms": episode.end_ms,
                 "group_gap_ms": info.group_gap_ms,
-                "revision": 0,
+                "revision": 1,
                 "n_matches": episode.n_matches,
                 "n_matches_exact": episode.n_matches_exact,
                 "best_confidence": episode.best_confidence,
-                "values": {},
-                "seen": {},
-                "labels": {},
-                "n_hosts_left_out": 0,
-                "summary": "",
+                "labels": self._labels(info, key, columns, bound),
                 "runbook": info.runbook,
-                "best_n_events": 0,
+                "best_n_events": shown.n_events if bound else 0,
                 "lane": lane,
                 "merged_into": None,
                 "created_ms": self._now_ms,
                 "updated_ms": self._now_ms,
                 "resolved_ms": None,
+                **columns,
                 **certainty.columns(episode.possible, self._effort),
             }
         )
-        self._show(alert, Kept.of_new(episode), episode)
-        self._change(alert, lifecycle.on_new(self._silenced(alert)))
+        if bound:
+            self._writer.replace_evidence(new_id, evidence_rows(new_id, bound, self._events))
+        self._writer.replace_hosts(new_id, episode.start_ms, hosts)
+        self._changed(alert, None, change)
         self.outcome.n_new_alerts += 1
-        now = (alert.id, alert.query, alert.query_hash, alert.key_text, alert.start_ms, alert.end_ms)
+        now = (new_id, episode.query, info.hash, episode.key_text, episode.start_ms, episode.end_ms)
         self.outcome.created.append(ToldAlert(*now))
         return alert
 
@@ -373,7 +393,7 @@ class Recorder:
         """Put into the alert what its matches say now; `before`: alerts that have just become part of it."""
         info = self._options.queries[alert.query]
         shown = kept.shown(info)
-        bound: Sequence[tuple[str, str]] = ()
+        bound: Bound = ()
         if shown.has_events and shown.digest != kept.evidence:
             bound = shown.evidence(self._options.max_evidence_events)
             alert.best_n_events = shown.n_events
@@ -386,11 +406,18 @@ class Recorder:
             if shown.digest != kept.evidence and shown.digest == Kept.of(other).evidence:
                 self._writer.copy_evidence(other.id, alert.id)
                 alert.best_n_events, kept.evidence = other.best_n_events, shown.digest
-        self._writer.replace_hosts(alert.id, alert.start_ms, kept.put(alert, info))
-        alert.runbook = info.runbook
+        columns, hosts = kept.shown_of(alert.key, info)
+        for name, value in {**columns, "runbook": info.runbook}.items():
+            setattr(alert, name, value)
+        self._writer.replace_hosts(alert.id, alert.start_ms, hosts)
         if not alert.labels:
-            found = [event for _, event_id in bound if (event := events.get(event_id)) is not None]
-            alert.labels = labels_of_new(alert, found, self._options.external_labels)
+            alert.labels = self._labels(info, alert.key, columns, bound)
+
+    def _labels(
+        self, info: QueryInfo, key: Mapping[str, Any], shown: Mapping[str, Any], bound: Bound
+    ) -> dict[str, str]:
+        events = (event for _, event_id in bound if (event := self._events.get(event_id)) is not None)
+        return labels_of_new(info, key, shown, events, self._options.external_labels)
 
     # ------------------------------------------------------ states and messages
 
@@ -402,11 +429,16 @@ class Recorder:
         alert.state = change.to_state.value
         if change.silenced is not None:
             alert.silenced = change.silenced
-        if change.silenced:
-            self._writer.withdraw(alert, self._now_ms)
         alert.updated_ms = self._now_ms
         if change.to_state is State.RESOLVED:
             alert.resolved_ms = self._now_ms
+        self._changed(alert, before, change)
+        return True
+
+    def _changed(self, alert: AlertRow, before: str | None, change: Change) -> None:
+        """A change was made on an alert that was in the state `before`: it is recorded, and told."""
+        if change.silenced:
+            self._writer.withdraw(alert, self._now_ms)
         self._writer.add_change(
             {
                 "alert_id": alert.id,
@@ -423,7 +455,6 @@ class Recorder:
             self.outcome.n_changes[alert.query, alert.state] += 1
         self.outcome.tell(alert, f"{lifecycle.state_text(alert.state, alert.silenced)}: {change.reason}")
         self._notify(alert, before)
-        return True
 
     def _notify(self, alert: AlertRow, before: str | None) -> None:
         """Tell who wants to know of a change; `before`: the state that it came from."""
@@ -481,7 +512,10 @@ class Recorder:
         return any(self._writer.last_told(other, receiver) == State.FIRING for other in later)
 
     def _silenced(self, alert: AlertRow) -> str | None:
-        silence = self._writer.silence_of(alert.query, alert.key_text, self._now_ms)
+        return self._silence(alert.query, alert.key_text)
+
+    def _silence(self, query: str, key_text: str) -> str | None:
+        silence = self._writer.silence_of(query, key_text, self._now_ms)
         return None if silence is None else (silence.reason or f"by {silence.actor}")
 
     def end_silences(self, at_most: int) -> int:

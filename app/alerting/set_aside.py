@@ -16,14 +16,13 @@ from app.alerting.extremes import Extremes, shown_match
 from app.alerting.found import Found
 from app.alerting.hosts import Hosts
 from app.alerting.report_rows import LIVE
-
-_json = json.JSONEncoder(check_circular=False).encode
+from app.json_text import json_text
 
 
 def to_table(found: Found, queries: Mapping[str, QueryInfo], max_evidence_events: int) -> pa.Table:
     """All that has to be stored of what the live lane found; whether it is a row of a report, and its content."""
-    episodes = [_json(episode_json(e, queries[e.query], max_evidence_events)) for e in found.episodes]
-    reports = [_json(row) for row in found.reports]
+    episodes = [json_text(episode_json(e, queries[e.query], max_evidence_events)) for e in found.episodes]
+    reports = [json_text(row) for row in found.reports]
     is_report = [False] * len(episodes) + [True] * len(reports)
     return pa.table(
         {"is_report": pa.array(is_report, pa.bool_()), "content": pa.array(episodes + reports, pa.large_string())}

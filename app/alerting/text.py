@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 import engine
@@ -28,14 +30,39 @@ def fill(template: str, values: Mapping[str, object], max_chars: int = MAX_SUMMA
     the result.
     """
 
-    def value_of(match: re.Match[str]) -> str:
-        found = engine.placeholder_of(match[1])
-        if found is None:
-            return match[0]
-        name = found.name if found.aspect is None else f"{found.name}.{found.aspect.value.lower()}"
-        return written(values[name], found.form) if name in values else match[0]
+    places, rest = _places(template)
+    told: list[str] = []
+    for place in places:
+        told += place.before, written(values[place.name], place.form) if place.name in values else place.text
+    return cut("".join((*told, rest)), max_chars)
 
-    return cut(_BRACES.sub(value_of, one_line(template)), max_chars)
+
+def names_in(template: str) -> frozenset[str]:
+    """What `fill` looks for in the values: names, some with an aspect."""
+    return frozenset(place.name for place in _places(template)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A placeholder, and the text between it and the one before."""
+
+    before: str
+    name: str
+    form: str | None
+    text: str
+
+
+@lru_cache(maxsize=256)
+def _places(template: str) -> tuple[tuple[_Place, ...], str]:
+    """The placeholders of a template, and what stands behind the last one."""
+    line, at = one_line(template), 0
+    places: list[_Place] = []
+    for match in _BRACES.finditer(line):
+        if (found := engine.placeholder_of(match[1])) is not None:
+            name = found.name if found.aspect is None else f"{found.name}.{found.aspect.value.lower()}"
+            places.append(_Place(line[at : match.start()], name, found.form, match[0]))
+            at = match.end()
+    return tuple(places), line[at:]
 
 
 def placeholders(template: str) -> frozenset[str]:
@@ -56,6 +83,8 @@ def written(value: object, form: str | None) -> str:
 
 def plain(value: object, max_chars: int = MAX_VALUE_CHARS) -> str:
     """A value as one short line without control characters."""
+    if type(value) is str and len(value) <= max_chars and value.isprintable():
+        return value
     if value is None:
         return "unknown"
     if isinstance(value, float):

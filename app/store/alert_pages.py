@@ -160,10 +160,13 @@ def with_hosts() -> ExecutableOption:
     return selectinload(AlertRow.hosts)
 
 
+_LENGTH = AlertRow.end_ms - AlertRow.start_ms
+_LONGEST = select(_LENGTH).order_by(_LENGTH.desc()).limit(1)
+
+
 def longest_ms(session: Session) -> int:
     """How long the longest alert lasted: none that touches a time began earlier than this before it."""
-    length = AlertRow.end_ms - AlertRow.start_ms
-    return session.scalar(select(length).order_by(length.desc()).limit(1)) or 0
+    return session.scalar(_LONGEST) or 0
 
 
 def _keys(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -11,16 +11,24 @@ from typing import Any
 from sqlalchemy import JSON, Connection, Dialect, Table, insert
 from sqlalchemy.orm import Session
 
+from app.json_text import json_text
 from app.store.models import Base
-
-_json = json.JSONEncoder(check_circular=False).encode
+from app.store.storable import is_storable_json, storable, storable_json
 
 Row = Mapping[str, Any]
 """A value for every column, by its name."""
+Values = tuple[Any, ...]
+"""The same in the order of the columns."""
 
 
 def insert_rows(session: Session, model: type[Base], rows: Sequence[Row]) -> None:
-    """Rows that are not there yet, each with all columns."""
+    """Rows that are not there yet, each with all columns; what is JSON among them is made storable."""
+    if rows:
+        insert_values(session, model, list(map(_columns(model.metadata.tables[model.__tablename__]).of, rows)))
+
+
+def insert_values(session: Session, model: type[Base], rows: Sequence[Values]) -> None:
+    """The same of values in the order of the columns."""
     if not rows:
         return
     connection, table = session.connection(), model.metadata.tables[model.__tablename__]
@@ -30,32 +38,50 @@ def insert_rows(session: Session, model: type[Base], rows: Sequence[Row]) -> Non
         case "postgresql":
             _insert_json(connection, table, rows)
         case _:
-            connection.execute(insert(table), [dict(row) for row in rows])
+            columns = _columns(table)
+            connection.execute(insert(table), [columns.as_dict(row, storable) for row in rows])
 
 
-def _insert_tuples(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def _insert_tuples(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
     """The driver's executemany, without SQLAlchemy's work per row, which takes longer than SQLite's."""
-    columns, at_json = _columns(table)
-    values = [list(columns(row)) for row in rows]
-    for at in at_json:
-        for value in values:
-            if value[at] is not None:
-                value[at] = _json(value[at])
-    connection.exec_driver_sql(_sqlite_insert(connection.dialect, table), [*map(tuple, values)])
+    columns = _columns(table)
+    by_column: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    for at in columns.at_json:
+        by_column[at] = [None if value is None else storable_json(value) for value in by_column[at]]
+    connection.exec_driver_sql(_sqlite_insert(connection.dialect, table), list(zip(*by_column, strict=True)))
 
 
-def _insert_json(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def _insert_json(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
     """All rows as one parameter: the driver takes longer for each one than the server does."""
-    columns, _ = _columns(table)
-    values = [dict(zip(table.columns.keys(), columns(row), strict=True)) for row in rows]
-    connection.exec_driver_sql(_postgresql_insert(connection.dialect, table), (_json(values),))
+    columns = _columns(table)
+    text = json_text([columns.as_dict(row) for row in rows])
+    if not is_storable_json(text):
+        text = json_text([columns.as_dict(row, storable) for row in rows])
+    connection.exec_driver_sql(_postgresql_insert(connection.dialect, table), (text,))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Of a table, in its order."""
+
+    names: tuple[str, ...]
+    of: Callable[[Row], Values]
+    """The values of a row."""
+    at_json: tuple[int, ...]
+
+    def as_dict(self, row: Values, change: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+        """A row by the names of its columns; its JSON changed."""
+        values = dict(zip(self.names, row, strict=True))
+        if change is not None:
+            values |= {name: change(values[name]) for name in (self.names[at] for at in self.at_json)}
+        return values
 
 
 @cache
-def _columns(table: Table) -> tuple[Callable[[Row], Iterable[Any]], list[int]]:
-    """The values of a row in the order of the columns, and where JSON is among them."""
-    at_json = [at for at, column in enumerate(table.columns) if isinstance(column.type, JSON)]
-    return itemgetter(*table.columns.keys()), at_json
+def _columns(table: Table) -> _Columns:
+    at_json = tuple(at for at, column in enumerate(table.columns) if isinstance(column.type, JSON))
+    names = tuple(table.columns.keys())
+    return _Columns(names, itemgetter(*names), at_json)
 
 
 @cache
@@ -75,4 +101,4 @@ def _names(dialect: Dialect, table: Table) -> str:
     return ", ".join(dialect.identifier_preparer.quote(column.name) for column in table.columns)
 
 
-__all__ = ["Row", "insert_rows"]
+__all__ = ["Row", "Values", "insert_rows", "insert_values"]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.store.alert_pages import longest_ms
@@ -20,6 +20,38 @@ _CHUNK = 500
 
 _FEW_KEYS = 3
 """For so many the database may choose among its indexes: one key may have any number of alerts that are over."""
+
+# Statements are made once: each in_() of a list of values would be looked at value by value.
+_OF_IDS = AlertRow.id.in_(bindparam("ids", expanding=True))
+_BY_ID = select(AlertRow).where(_OF_IDS)
+_LABELS = select(AlertRow.id, AlertRow.labels).where(_OF_IDS)
+_OF_KEYS = (AlertRow.query == bindparam("of_query"), AlertRow.key_text.in_(bindparam("keys", expanding=True)))
+_IS_NEAR = (
+    # Without a bound below, all earlier alerts of the keys would be looked at.
+    AlertRow.start_ms >= bindparam("earliest_ms"),
+    AlertRow.start_ms <= bindparam("to_ms"),
+    AlertRow.end_ms >= bindparam("from_ms"),
+    AlertRow.merged_into.is_(None),
+)
+_NEAR_OF_FEW = select(AlertRow).where(*_OF_KEYS, *_IS_NEAR)
+_OPEN_OF_FEW = select(AlertRow).where(*_OF_KEYS, AlertRow.open.is_(True))
+# By the keys: of a query, any number may be open.
+_IS_OPEN = func.coalesce(AlertRow.open, False).is_(True)
+_NEAR_OR_OPEN = select(AlertRow).where(*_OF_KEYS, or_(_IS_OPEN, and_(*_IS_NEAR)))
+_OPEN = select(AlertRow).where(*_OF_KEYS, _IS_OPEN)
+_MESSAGES = (
+    select(
+        AlertRow.key_text,
+        AlertRow.updated_ms,
+        NotificationRow.alert_id,
+        NotificationRow.idempotency_key,
+        NotificationRow.receiver,
+        NotificationRow.sequence,
+        NotificationRow.state,
+    )
+    .join(AlertRow, AlertRow.id == NotificationRow.alert_id)
+    .where(*_OF_KEYS, AlertRow.updated_ms >= bindparam("since_ms"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,23 +194,14 @@ class KnownAlerts:
         from_ms, to_ms = min(span.from_ms for span in spans), max(span.to_ms for span in spans)
         for start in range(0, len(keys), _CHUNK):
             chunk = keys[start : start + _CHUNK]
-            of_keys = (AlertRow.query == query, AlertRow.key_text.in_(chunk))
-            # Without a bound below, all earlier alerts of the keys would be looked at.
-            near = (
-                AlertRow.start_ms >= from_ms - longest,
-                AlertRow.start_ms <= to_ms,
-                AlertRow.end_ms >= from_ms,
-                AlertRow.merged_into.is_(None),
-            )
-            # By the keys: of a query, any number may be open.
-            is_open = (AlertRow.open if len(chunk) <= _FEW_KEYS else func.coalesce(AlertRow.open, False)).is_(True)
-            if all(span.is_closing for span in spans):
-                statements = [select(AlertRow).where(*of_keys, is_open)]
-            elif len(chunk) <= _FEW_KEYS:
-                statements = [select(AlertRow).where(*of_keys, *near), select(AlertRow).where(*of_keys, is_open)]
-            else:
-                statements = [select(AlertRow).where(*of_keys, or_(is_open, and_(*near)))]
-            found = [alert for statement in statements for alert in session.scalars(statement)]
+            is_few, is_closing = len(chunk) <= _FEW_KEYS, all(span.is_closing for span in spans)
+            asked: dict[str, Any] = {"of_query": query, "keys": chunk}
+            near = {**asked, "earliest_ms": from_ms - longest, "to_ms": to_ms, "from_ms": from_ms}
+            found: list[AlertRow] = []
+            if is_closing or is_few:
+                found += session.scalars(_OPEN_OF_FEW if is_few else _OPEN, asked)
+            if not is_closing:
+                found += session.scalars(_NEAR_OF_FEW if is_few else _NEAR_OR_OPEN, near)
             for alert in found:
                 self._by_id[alert.id] = self._alerts[query, alert.key_text][alert.id] = alert
                 self._whole.add(alert.id)
@@ -186,22 +209,9 @@ class KnownAlerts:
             self._read_messages(session, query, chunk, since_ms)
 
     def _read_messages(self, session: Session, query: str, keys: Sequence[str], since_ms: int) -> None:
-        message = NotificationRow
-        statement = (
-            select(
-                AlertRow.key_text,
-                AlertRow.updated_ms,
-                message.alert_id,
-                message.idempotency_key,
-                message.receiver,
-                message.sequence,
-                message.state,
-            )
-            .join(AlertRow, AlertRow.id == message.alert_id)
-            .where(AlertRow.query == query, AlertRow.key_text.in_(keys), AlertRow.updated_ms >= since_ms)
-        )
+        asked = {"of_query": query, "keys": keys, "since_ms": since_ms}
         elsewhere: dict[str, _OfAlert] = {}
-        for key_text, updated_ms, alert_id, key, receiver, sequence, state in session.execute(statement):
+        for key_text, updated_ms, alert_id, key, receiver, sequence, state in session.execute(_MESSAGES, asked):
             of_alert = self._told[query, key_text].get(alert_id)
             if of_alert is None:
                 of_alert = self._told[query, key_text][alert_id] = _OfAlert(None, updated_ms)
@@ -213,19 +223,18 @@ class KnownAlerts:
                 of_alert.last[receiver] = _Told(sequence, state)
         ids = sorted(elsewhere)
         for start in range(0, len(ids), _CHUNK):
-            of_others = select(AlertRow.id, AlertRow.labels).where(AlertRow.id.in_(ids[start : start + _CHUNK]))
-            for alert_id, labels in session.execute(of_others):
+            for alert_id, labels in session.execute(_LABELS, {"ids": ids[start : start + _CHUNK]}):
                 elsewhere[alert_id].labels = labels
 
 
 def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:
     ids = sorted(alert_ids)
     for start in range(0, len(ids), _CHUNK):
-        yield from session.scalars(select(AlertRow).where(AlertRow.id.in_(ids[start : start + _CHUNK])))
+        yield from session.scalars(_BY_ID, {"ids": ids[start : start + _CHUNK]})
 
 
 def _in_order(alerts: list[AlertRow]) -> list[AlertRow]:
-    return sorted(alerts, key=lambda alert: (alert.start_ms, alert.id))
+    return sorted(alerts, key=lambda alert: (alert.start_ms, alert.id)) if len(alerts) > 1 else alerts
 
 
 __all__ = ["KnownAlerts", "Span"]

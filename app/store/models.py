@@ -165,6 +165,12 @@ class EvidenceRow(Base):
     raw: Mapped[str | None]
 
 
+EvidenceValues = tuple[
+    str, int, str, str, str | None, int | None, int | None, dict[str, Any], str | None, str | None
+]  # fmt: skip
+"""The columns of EvidenceRow in their order: there are many."""
+
+
 class SilenceRow(Base):
     """No notifications for alerts of a query (and key, unless null) until a time."""
 

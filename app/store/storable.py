@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+
+from app.json_text import json_text
 
 MAX_RAW_CHARS = 4_000
 
@@ -18,19 +20,17 @@ def storable_text(text: str, max_chars: int | None = None) -> str:
     return clean if max_chars is None or len(clean) <= max_chars else clean[: max_chars - 1] + "…"
 
 
-def storable_values(values: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:
-    """Values as JSON, but those of some names: numbers that are not finite become their names."""
+def storable_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as JSON: numbers that are not finite become their names."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         kind = type(value)
-        if name in without:
-            continue
         if kind is str:
             found[_storable_name(name)] = value if value.isascii() and "\x00" not in value else storable_text(value)
         elif kind is int or value is None:
             found[_storable_name(name)] = value
         else:
-            found[_storable_name(name)] = _storable(value)
+            found[_storable_name(name)] = storable(value)
     return found
 
 
@@ -39,7 +39,19 @@ def _storable_name(name: str) -> str:
     return storable_text(name)
 
 
-def _storable(value: Any) -> Any:
+def is_storable_json(text: str) -> bool:
+    """Whether a JSON text in ASCII is storable for sure: no character escaped by its number, no NaN or infinity."""
+    return "\\u" not in text and "NaN" not in text and "Infinity" not in text
+
+
+def storable_json(value: Any) -> str:
+    """The JSON text of `storable(value)`."""
+    text = json_text(value)
+    return text if is_storable_json(text) else json_text(storable(value))
+
+
+def storable(value: Any) -> Any:
+    """A value of JSON, with texts and numbers as above."""
     if isinstance(value, str):
         return storable_text(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -47,5 +59,5 @@ def _storable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return storable_values(value)
     if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
+        return [storable(item) for item in value]
     return value

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session, make_transient_to_detached
 
 from app.settings import Retention
 from app.store import retention as retention_of_rows
 from app.store.alert_pages import longest_ms
-from app.store.bulk import Row, insert_rows
+from app.store.bulk import Row, insert_rows, insert_values
 from app.store.known_alerts import KnownAlerts, Span
 from app.store.models import (
     AlertChangeRow,
@@ -21,6 +22,7 @@ from app.store.models import (
     Base,
     CheckpointRow,
     EvidenceRow,
+    EvidenceValues,
     LateEventRow,
     NotificationRow,
     ProblemRow,
@@ -39,6 +41,24 @@ MAX_PLACE_CHARS = 500
 MAX_MESSAGE_CHARS = 1_000
 _CHUNK = 500
 """Databases limit the number of bound parameters."""
+
+# Made once: each in_() of a list of values would be looked at value by value.
+_TRIED = select(NotificationRow).where(
+    NotificationRow.receiver.in_(bindparam("receivers", expanding=True)),
+    NotificationRow.fingerprint.in_(bindparam("fingerprints", expanding=True)),
+    NotificationRow.status == "pending",
+    NotificationRow.tried_since_ms.is_not(None),
+)
+"""In no order: for the sake of one SQLite would read all that is pending."""
+_TO_CLOSE = select(AlertRow.query, AlertRow.key_text, AlertRow.start_ms, AlertRow.end_ms, AlertRow.id).where(
+    AlertRow.id.in_(bindparam("ids", expanding=True)), AlertRow.open.is_(True)
+)
+_LAST_SEQUENCE = select(func.max(NotificationRow.sequence))
+_SILENCES = (
+    select(SilenceRow)
+    .where(SilenceRow.query == bindparam("of_query"), SilenceRow.until_ms > bindparam("now_ms"))
+    .order_by(SilenceRow.until_ms.desc(), SilenceRow.id)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +109,9 @@ class Writer:
         self._silences: dict[tuple[str, int], list[SilenceRow]] = {}
         self._new_alerts: dict[str, AlertRow] = {}
         self._gathered: dict[type[Base], list[Row]] = {}
-        self._replaced: dict[type[Base], dict[str, Sequence[Row]]] = {EvidenceRow: {}, AlertHostRow: {}}
+        self._evidence: dict[str, Sequence[EvidenceValues]] = {}
+        self._hosts: dict[str, Sequence[Row]] = {}
+        """What replaces the evidence and the hosts of alerts."""
         self._messages: list[dict[str, Any]] = []
 
     @property
@@ -114,9 +136,12 @@ class Writer:
         """Write what was gathered; returns the new alerts, of which later changes are not written."""
         new, self._new_alerts = self._new_alerts, {}
         insert_rows(self._session, AlertRow, [vars(alert) for alert in new.values()])
-        for model, replaced in self._replaced.items():
-            self._replace(model, replaced, new.keys())
-            replaced.clear()
+        evidence, self._evidence = self._evidence, {}
+        self._remove(EvidenceRow, evidence.keys() - new.keys())
+        insert_values(self._session, EvidenceRow, [*chain.from_iterable(evidence.values())])
+        hosts, self._hosts = self._hosts, {}
+        self._remove(AlertHostRow, hosts.keys() - new.keys())
+        insert_rows(self._session, AlertHostRow, [*chain.from_iterable(hosts.values())])
         gathered, self._gathered = self._gathered, {}
         for model, rows in gathered.items():
             insert_rows(self._session, model, rows)
@@ -125,12 +150,10 @@ class Writer:
             self._add_messages(messages)
         return list(new.values())
 
-    def _replace(self, model: type[Base], replaced: Mapping[str, Sequence[Row]], new: Collection[str]) -> None:
-        table = model.metadata.tables[model.__tablename__]
-        before = [name for name in replaced if name not in new]
+    def _remove(self, model: type[Base], alert_ids: Collection[str]) -> None:
+        table, before = model.metadata.tables[model.__tablename__], sorted(alert_ids)
         for start in range(0, len(before), _CHUNK):
             self._session.execute(delete(table).where(table.c.alert_id.in_(before[start : start + _CHUNK])))
-        insert_rows(self._session, model, [row for rows in replaced.values() for row in rows])
 
     # ------------------------------------------------------------- alerts
 
@@ -173,12 +196,11 @@ class Writer:
         """Those of these alerts that are open, in their order, with what has to be known to close them."""
         spans = []
         for start in range(0, len(alert_ids), _CHUNK):
-            columns = AlertRow.query, AlertRow.key_text, AlertRow.start_ms, AlertRow.end_ms, AlertRow.id
-            chunk = select(*columns).where(AlertRow.id.in_(alert_ids[start : start + _CHUNK]), AlertRow.open.is_(True))
-            spans += [Span(*found, is_closing=True) for found in self.session.execute(chunk)]
+            found = self.session.execute(_TO_CLOSE, {"ids": alert_ids[start : start + _CHUNK]})
+            spans += [Span(*of_alert, is_closing=True) for of_alert in found]
         self.look_up(spans, now_ms)
-        found = [self.alert(alert_id) for alert_id in alert_ids] if spans else []
-        return [alert for alert in found if alert is not None and alert.open]
+        alerts = [self.alert(alert_id) for alert_id in alert_ids] if spans else []
+        return [alert for alert in alerts if alert is not None and alert.open]
 
     def open_alerts_of(self, query: str, key_text: str | None) -> list[AlertRow]:
         """Open alerts of a query, and key unless None."""
@@ -233,21 +255,18 @@ class Writer:
         statement = select(AlertChangeRow).where(AlertChangeRow.alert_id == alert_id, AlertChangeRow.to_state == state)
         return self.session.scalars(statement.order_by(AlertChangeRow.revision.desc()).limit(1)).one()
 
-    def replace_evidence(self, alert_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def replace_evidence(self, alert_id: str, rows: Sequence[EvidenceValues]) -> None:
         """The events of the match that the alert shows."""
-        self._replaced[EvidenceRow][alert_id] = rows
+        self._evidence[alert_id] = rows
 
     def copy_evidence(self, from_alert: str, to_alert: str) -> None:
         """The alert shows the match that the other one shows."""
-        names = [column.name for column in EvidenceRow.__table__.columns]
-        found = self.session.execute(
-            select(*(getattr(EvidenceRow, name) for name in names)).where(EvidenceRow.alert_id == from_alert)
-        )
-        self.replace_evidence(to_alert, [{**row._mapping, "alert_id": to_alert} for row in found])
+        found = self.session.execute(select(*EvidenceRow.__table__.columns).where(EvidenceRow.alert_id == from_alert))
+        self.replace_evidence(to_alert, [(to_alert, *values) for _, *values in found])
 
     def replace_hosts(self, alert_id: str, start_ms: int, hosts: Sequence[Host]) -> None:
         """The hosts that an alert names, in order."""
-        self._replaced[AlertHostRow][alert_id] = [
+        self._hosts[alert_id] = [
             {
                 "alert_id": alert_id,
                 "position": position,
@@ -295,8 +314,7 @@ class Writer:
         """The silence that covers alerts of this query and key now."""
         silences = self._silences.get((query, now_ms))
         if silences is None:
-            statement = select(SilenceRow).where(SilenceRow.query == query, SilenceRow.until_ms > now_ms)
-            found = self._session.scalars(statement.order_by(SilenceRow.until_ms.desc(), SilenceRow.id))
+            found = self._session.scalars(_SILENCES, {"of_query": query, "now_ms": now_ms})
             silences = self._silences[query, now_ms] = list(found)
         return next((silence for silence in silences if silence.key_text in (None, key_text)), None)
 
@@ -387,7 +405,7 @@ class Writer:
         if is_there:
             return False
         if self._sequence is None:
-            self._sequence = self._session.scalar(select(func.max(NotificationRow.sequence))) or 0
+            self._sequence = self._session.scalar(_LAST_SEQUENCE) or 0
         self._sequence += 1
         self._messages.append({**message, "sequence": self._sequence})
         if known is None or alert is None:
@@ -419,18 +437,15 @@ class Writer:
 
     def _tried_of_same(self, messages: Sequence[Row]) -> dict[tuple[str, str], list[NotificationRow]]:
         """Pending messages that were tried, by receiver and fingerprint, in order, of those of these messages."""
-        tried: dict[tuple[str, str], list[NotificationRow]] = {}
+        found: list[NotificationRow] = []
         receivers = sorted({message["receiver"] for message in messages})
         fingerprints = sorted({message["fingerprint"] for message in messages})
         for start in range(0, len(fingerprints), _CHUNK):
-            statement = select(NotificationRow).where(
-                NotificationRow.receiver.in_(receivers),
-                NotificationRow.fingerprint.in_(fingerprints[start : start + _CHUNK]),
-                NotificationRow.status == "pending",
-                NotificationRow.tried_since_ms.is_not(None),
-            )
-            for message in self._session.scalars(statement.order_by(NotificationRow.sequence)):
-                tried.setdefault((message.receiver, message.fingerprint), []).append(message)
+            chunk = {"receivers": receivers, "fingerprints": fingerprints[start : start + _CHUNK]}
+            found += self._session.scalars(_TRIED, chunk)
+        tried: dict[tuple[str, str], list[NotificationRow]] = {}
+        for message in sorted(found, key=lambda message: message.sequence):
+            tried.setdefault((message.receiver, message.fingerprint), []).append(message)
         return tried
 
     def record_attempt(

@@ -376,6 +376,37 @@ def test_messages_of_a_batch_overtake_what_is_tried_of_their_labels(store: Store
     assert (by_alert["resolved"].status, by_alert["resolved"].next_attempt_ms) == ("pending", 9_000)
 
 
+def test_what_waits_for_receivers_is_not_looked_through_for_each_batch(tmp_path: Path) -> None:
+    """In a storm all of it waits: messages of the same labels are found by their index."""
+    with open_store(placed(tmp_path / "store.db"), durable=False) as store:
+        live(store, many(5), 0)
+        with counted(store) as statements:
+            live(store, many(5, 100), 0)
+        (of_same,) = {text for text in statements if "FROM notifications" in text and "tried_since_ms IS NOT" in text}
+        with store.engine.connect() as connection:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {of_same}", ("",) * of_same.count("?")).all()
+    assert [row[-1] for row in plan] == [
+        "SEARCH notifications USING INDEX ix_notifications_fingerprint (receiver=? AND fingerprint=? AND status=?)"
+    ]
+
+
+def test_recent_events_are_looked_through_for_several_parts_at_once(store: Store) -> None:
+    asked: list[int] = []
+
+    def lookup(ids: Sequence[str]) -> Any:
+        asked.append(len(ids))
+        return kept(ids)
+
+    rest = Unstored(0, found_in([replace(m, bindings={"a": (f"{m.key}",)}) for m in many(40)], OPTIONS.queries), (), 4)
+    rest.save(OPTIONS)
+    while not rest.is_stored:
+        with store.transaction() as writer:
+            rest.store_part(Recorder(OPTIONS, writer, lookup, 1_000))
+    assert asked == [40]
+    found = [store.alert(alert.id).evidence[0] for alert in store.alerts()]
+    assert {row.event_id: row.t_hi_ms for row in found} == {f"{m.key}": 2 for m in many(40)}
+
+
 def test_a_checkpoint_of_before_has_nothing_set_aside(tmp_path: Path, expected: dict[str, Any]) -> None:
     with open_store(placed(tmp_path / "store.db"), durable=False) as store:
         started = process(store, tmp_path / "cut", 0, 1_000)
