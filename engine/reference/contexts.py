@@ -76,14 +76,17 @@ class ScopedCondition:
         return self.condition.applies_without(frozenset(v for v, events in binding.items() if not events))
 
 
-def scoped(condition: Condition, shape: Shape) -> ScopedCondition:
-    """The condition with its context in a pattern."""
+def scoped(condition: Condition, shape: Shape, bound: Collection[str] | None = None) -> ScopedCondition:
+    """The condition with its context in a pattern, of which matches bind these variables, None: all. Where none of them
+    is in the groups of the context, there is nothing that it could hold in each iteration of: it is asked once."""
     plain = [shape.paths[variable] for variable in condition.plain]
     if plain:
         context = max(plain, key=len)
     else:
         lists = [_list_path(node.variable, shape) for node in references(condition.expression)]
         context = _common_prefix(lists)
+    if bound is not None and not any(shape.paths[variable][: len(context)] == context for variable in bound):
+        context = ()
     n_shared = {variable: len(_common_prefix([shape.paths[variable], context])) for variable in condition.variables}
     return ScopedCondition(condition, context, n_shared)
 

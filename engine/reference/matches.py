@@ -180,7 +180,8 @@ class _Evaluation:
         conditions = [c for c in self.conditions if not c.variables & self.shape.negated]
         if is_plain(branch):
             return self._plain_candidates(branch, strategy, conditions)
-        in_groups = [scoped(condition, self.shape) for condition in conditions]
+        bound = {slot.variable for slot in slots_of(branch)}
+        in_groups = [scoped(condition, self.shape, bound) for condition in conditions]
         if any(not event.is_precise for event in self._named_events()):
             return self._imprecise_candidates(branch, in_groups)
         runs = PatternRuns(branch, in_groups, self.keys, strategy, self._strict_ties, self._within_ms)
