@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from deploy.minicluster.guard import descendants, signal_all
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     '{"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", '
-    '"spark.sql.shuffle.partitions": "1"}'
+    '"spark.sql.shuffle.partitions": "1", "spark.hadoop.dfs.replication": "1", '
+    '"spark.hadoop.dfs.client.use.datanode.hostname": "false"}'
 )
 WITHIN_S = 240.0
 """No command takes longer; and no process stays longer than that after the one above it was killed."""
@@ -60,10 +61,9 @@ class Spark:
             lives.append(Life(process.returncode, told, time.monotonic() - started_s, None, ()))
         return lives
 
-    def killed(self, words: Sequence[str]) -> Life:
-        """A life in which one process is killed with -9, at any moment of what a whole one takes; a worker soon after
-        it has started, for it does not live long."""
-        victim = self.drawn.choice(VICTIMS)
+    def killed(self, words: Sequence[str], victim: str) -> Life:
+        """A life in which one of VICTIMS is killed with -9, at any moment of what a whole one takes; a worker soon
+        after it has started, for it does not live long."""
         after_s = self.drawn.uniform(0.05, 0.9) * self.seconds[words[0]] if victim != "worker" else 0.0
         delay_s = self.drawn.uniform(0.0, 0.5) if victim == "worker" else 0.0
         started_s = time.monotonic()
@@ -86,6 +86,19 @@ class Spark:
                 told += f"\nnot over {WITHIN_S:.0f} s after the {victim} was killed"
             stayed = long_lived(pids)
         return Life(process.returncode, told, time.monotonic() - started_s, done, stayed)
+
+    def disturbed(self, words: Sequence[str], harm: Callable[[], None]) -> tuple[Life, bool]:
+        """A life to its end, during which something is done, at any moment of what a whole one takes; whether it was,
+        for it may have ended before."""
+        after_s = self.drawn.uniform(0.05, 0.9) * self.seconds[words[0]]
+        started_s = time.monotonic()
+        with start(words) as process:
+            while (is_running := process.poll() is None) and time.monotonic() - started_s < after_s:
+                time.sleep(0.02)
+            if is_running:
+                harm()
+            _, told = process.communicate(timeout=WITHIN_S)
+        return Life(process.returncode, told, time.monotonic() - started_s, None, ()), is_running
 
 
 def start(words: Sequence[str]) -> subprocess.Popen[str]:
