@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.torture.campaign import Given, Verdict
@@ -34,20 +35,25 @@ def run(given: Given) -> Verdict:
         return Spark(random.Random(f"{given.seed}/{part}"))
 
     store, files = folder / "store", Waiting(folder / "stream", N_STREAM_FILES)
-    ingest(tally, drawing("ingest"), Histories(folder / "in"), store, started_s + quarter_s)
-    stream(tally, drawing("stream"), files, started_s + 2 * quarter_s)
+    ingest(tally, drawing("ingest"), Histories(folder / "in"), store, until(started_s + quarter_s))
+    stream(tally, drawing("stream"), files, until(started_s + 2 * quarter_s))
     namenode_restarts(tally, drawing("hdfs"), folder / "hdfs", started_s + 3 * quarter_s, N_STREAM_FILES)
     damage(tally, drawing("damage"), folder, store, files, started_s + 4 * quarter_s)
     return Verdict(tally.figures(), tuple(tally.failures))
 
 
-def ingest(tally: Tally, spark: Spark, histories: Histories, store: Path, until_s: float) -> None:
+def until(end_s: float) -> Iterator[None]:
+    """Rounds, as long as there is time."""
+    while time.monotonic() < end_s:
+        yield
+
+
+def ingest(tally: Tally, spark: Spark, histories: Histories, store: Path, rounds: Iterable[object]) -> None:
     """Ingests and compactions that are killed while the input grows; two at once; then the content."""
     words = histories.words(str(store))
-    for command, own in words.items():
-        tally.succeeded(command, spark.whole(own))
+    tally.succeeded("ingest", spark.whole(words["ingest"]))
     turns = list[tuple[str, str]]()
-    while time.monotonic() < until_s:
+    for _ in rounds:
         turns = turns or in_any_order(spark.drawn, "ingest", "ingest", "store")
         command, victim = turns.pop()
         histories.grow()
@@ -61,12 +67,13 @@ def ingest(tally: Tally, spark: Spark, histories: Histories, store: Path, until_
     tally.content("compacted event store", store, histories.folder, whole=True)
 
 
-def stream(tally: Tally, spark: Spark, files: Waiting, until_s: float) -> None:
+def stream(tally: Tally, spark: Spark, files: Waiting, rounds: Iterable[object]) -> None:
     """A stream that is killed again and again, one file more in each life; an undisturbed one beside it."""
     words = files.words("killed")
     tally.succeeded("stream", spark.whole(words))
     turns = list[tuple[str, str]]()
-    while time.monotonic() < until_s and files.grow():
+    for _ in rounds:
+        tally.expect(files.grow(), "stream: no file is left")
         turns = turns or in_any_order(spark.drawn, "stream")
         command, victim = turns.pop()
         tally.note(command, spark.killed(words, victim))

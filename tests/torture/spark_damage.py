@@ -23,17 +23,17 @@ Damaged = Callable[[str], None]
 """One file is damaged in this way, and what reads it is run."""
 
 
-def damage_all(spark: Spark, sorts: list[Damaged], until_s: float) -> None:
+def damage_all(spark: Spark, sorts: list[tuple[str, Damaged]], until_s: float) -> None:
     """One file at a time: of each sort once, then in the other ways while there is time."""
     ways = [spark.drawn.sample(DAMAGE, len(DAMAGE)) for _ in sorts]
     for turn in range(len(DAMAGE)):
-        for damaged, kinds in zip(sorts, ways, strict=True):
+        for (_, damaged), kinds in zip(sorts, ways, strict=True):
             if turn == 0 or time.monotonic() < until_s:
                 damaged(kinds[turn])
 
 
-def damaged_store(tally: Tally, spark: Spark, folder: Path, store: Path) -> Iterator[Damaged]:
-    """The event store: the next query says which file it is, or gives all rows."""
+def damaged_store(tally: Tally, spark: Spark, folder: Path, store: Path) -> Iterator[tuple[str, Damaged]]:
+    """By sort of file of the event store: the next query says which file it is, or gives all rows."""
     query, sound, out = folder / "q.cep", folder / "sound", folder / "rows.jsonl"
     query.write_text(QUERY, encoding="utf-8")
     shutil.copytree(store, sound)
@@ -54,13 +54,12 @@ def damaged_store(tally: Tally, spark: Spark, folder: Path, store: Path) -> Iter
             lambda: sorted(out.read_text(encoding="utf-8").splitlines()) == expected,
         )  # fmt: skip
 
-    yield partial(damaged, "Parquet", spark.drawn.choice(data))
-    yield partial(damaged, "commit", commits[-1])
-    yield partial(damaged, "commit", spark.drawn.choice(commits))
+    for sort, targets in (("Parquet", data), ("commit", commits[-1:]), ("commit", commits)):
+        yield sort, partial(damaged, sort, spark.drawn.choice(targets))
 
 
-def damaged_checkpoint(tally: Tally, spark: Spark, files: Waiting, name: str) -> Iterator[Damaged]:
-    """A stream's checkpoint, the newest file of each sort: it says which, or goes on rightly."""
+def damaged_checkpoint(tally: Tally, spark: Spark, files: Waiting, name: str) -> Iterator[tuple[str, Damaged]]:
+    """By sort of file of a stream's checkpoint, the newest one: it says which, or goes on rightly."""
     home, sound = files.folder / name, files.folder / "sound"
     shutil.copytree(home, sound)
     words = files.words(name)
@@ -79,7 +78,7 @@ def damaged_checkpoint(tally: Tally, spark: Spark, files: Waiting, name: str) ->
         told_or_harmless(tally, spark.whole(words), sort, target, kind, lambda: found_by(home) == expected)
 
     for sort, target in newest.items():
-        yield partial(damaged, sort, target)
+        yield sort, partial(damaged, sort, target)
 
 
 def is_state(path: Path) -> bool:
