@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+?)\.?\s")
@@ -31,7 +32,8 @@ _FILES_OF = {
     ".streaming.runtime.StreamMetadata": "/metadata",
 }
 """Spark's code that reads a checkpoint, and what it reads there, where the reason names no file."""
-_CAUSE = "Caused by: "
+_CAUSES = ("\nCaused by: ", "\n: ")
+"""Java says the first of another exception, py4j the second of one that has no other."""
 _LINE = 300
 _REMEDY = (
     "restore the checkpoint from a backup, or name a new checkpoint folder: alerts keep their ids, matches are counted "
@@ -39,7 +41,7 @@ _REMEDY = (
 )
 
 
-def reason_of(error: PySparkException, checkpoint: str) -> str:
+def reason_of(error: PySparkException | Py4JJavaError, checkpoint: str) -> str:
     """The line. checkpoint: URL of the stream's checkpoint, of which a file may be damaged."""
     text = str(error)
     if (unread := _UNREAD.search(text)) is not None:
@@ -66,6 +68,8 @@ def reason_of(error: PySparkException, checkpoint: str) -> str:
     place = place or _read_by(last, checkpoint)
     if place is not None:
         return f"{place} is damaged or missing ({_first_line(last or said)}): {_REMEDY}"
+    if isinstance(error, Py4JJavaError) and last:
+        return _first_line(last)
     lines = [line for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Error:" in line and not line.startswith(("\t", " "))]
     return (told or lines or ["no reason given"])[0]
@@ -73,7 +77,7 @@ def reason_of(error: PySparkException, checkpoint: str) -> str:
 
 def _last_cause(text: str) -> str:
     """The last cause that is told, with its stack; empty when there is none."""
-    return text.rpartition(f"\n{_CAUSE}")[2] if f"\n{_CAUSE}" in text else ""
+    return next((text.rpartition(mark)[2] for mark in _CAUSES if mark in text), "")
 
 
 def _first_line(text: str) -> str:

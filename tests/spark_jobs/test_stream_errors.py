@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_jobs.stream_errors import reason_of
@@ -87,6 +88,29 @@ OF_STACK = {
         "file:///var/lib/stream: java.io.IOException: No space left on device: make room",
     ),
 }
+
+
+class NotOfSparkError(Py4JJavaError):
+    """As py4j says exceptions that PySpark does not know."""
+
+    def __init__(self, trace: str) -> None:
+        self._trace = trace
+
+    def __str__(self) -> str:
+        return f"An error occurred while calling o877.start.\n: {self._trace}"
+
+
+def test_metadata_that_are_cut() -> None:
+    trace = (
+        "com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end-of-input\n at [Source: REDACTED; column: 23]\n"
+        "\tat org.json4s.jackson.JsonMethods.parse(JsonMethods.scala:39)\n"
+        f"\tat {SPARK}.runtime.StreamMetadata$.read(StreamMetadata.scala:60)"
+    )
+    assert reason_of(NotOfSparkError(trace), CHECKPOINT) == (
+        "file:///var/lib/stream/metadata is damaged or missing (com.fasterxml.jackson.core.io.JsonEOFException: "
+        f"Unexpected end-of-input): {REMEDY}"
+    )
+    assert reason_of(NotOfSparkError("java.lang.Exception: x\n\tat y"), CHECKPOINT) == "java.lang.Exception: x"
 
 
 @pytest.mark.parametrize(("trace", "expected"), OF_STACK.values(), ids=OF_STACK)

@@ -17,6 +17,8 @@ JOB = "1700000000000_0007"
 N_FILES_A_LIFE = 2
 STEP_MS = 15_000
 """Between the first events of two files: of two jobs one ends within the 20 s of the query, the other never does."""
+N_FIRST = 4
+"""Files of the stream: after them something has been found."""
 MASTER = "--master=local[1]"
 
 
@@ -50,7 +52,7 @@ class Histories:
 
 @dataclass
 class Waiting:
-    """A folder with event files, of which one is there, and those that are to come."""
+    """A folder with event files, of which the first are there, and those that are to come."""
 
     folder: Path
     n_files: int
@@ -62,7 +64,7 @@ class Waiting:
         (self.folder / "queries" / "RUNBOOK.md").write_text(runbook, encoding="utf-8")
         aside = self.folder / "waiting"
         aside.mkdir()
-        files = sorted((self.folder / "in").iterdir())[1:]
+        files = sorted((self.folder / "in").iterdir())[N_FIRST:]
         self._to_come = iter([file.rename(aside / file.name) for file in files])
 
     def grow(self, n_files: int = 1) -> bool:

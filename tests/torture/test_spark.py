@@ -32,7 +32,7 @@ def test_a_killed_ingest_two_at_once_and_a_damaged_commit(tmp_path: Path) -> Non
 
 def test_a_killed_stream(tmp_path: Path) -> None:
     tally, spark = Tally(), Spark(random.Random(1))
-    stream(tally, spark, Waiting(tmp_path, 2), range(1))
+    stream(tally, spark, Waiting(tmp_path, 5), range(1))
     print(tally.figures())
     assert tally.failures == []
     assert tally.killed.total() + tally.whole == 1
