@@ -7,19 +7,17 @@ import re
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from spark_jobs.event_store.errors import OUT_OF_REACH
+
 _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+?)\.?\s")
 _PLAN = "=== Streaming Query ==="
 """What follows names the checkpoint whatever has happened."""
 _STATE = "CANNOT_LOAD_STATE_STORE"
 _SHARED = ("CONCURRENT_STREAM_LOG_UPDATE", "concurrently using")
 """So Spark says it where a file of the checkpoint that it wants to write is there already."""
-_OUT_OF_REACH = re.compile(
-    r"(?:Connect|ConnectTimeout|SocketTimeout|NoRouteToHost|UnknownHost|SafeMode|Standby|Retriable)Exception"
-    r"|Name node is in safe mode|End of File Exception between|Failed on local exception|Connection re(?:set|fused)"
-    r"|Could not obtain block|Filesystem closed|could only be written to 0 of"
+_FULL = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large|DSQuotaExceeded|could only be written to 0 of"
 )
-"""So Hadoop's clients say that a file system does not answer now, or not as it should."""
-_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|DSQuotaExceeded")
 _FRAME = re.compile(r"\bat (org\.apache\.spark\.[\w.$]+)\(")
 _FILES_OF = {
     ".streaming.checkpointing.CommitLog": "/commits",
@@ -60,8 +58,8 @@ def reason_of(error: PySparkException | Py4JJavaError, checkpoint: str) -> str:
             f"let one stream use it; if there is no other, {_REMEDY}"
         )
     last = _last_cause(trace) or _last_cause(said)
-    if _OUT_OF_REACH.search(last) or _OUT_OF_REACH.search(said):
-        reason = _first_line(last if _OUT_OF_REACH.search(last) else said)
+    if OUT_OF_REACH.search(last) or OUT_OF_REACH.search(said):
+        reason = _first_line(last if OUT_OF_REACH.search(last) else said)
         return f"{place or checkpoint}: its file system does not answer ({reason}): see to that"
     if _FULL.search(last) or _FULL.search(said):
         return f"{place or checkpoint}: {_first_line(last or said)}: make room"
