@@ -41,7 +41,7 @@ def damaged_store(tally: Tally, spark: Spark, folder: Path, store: Path) -> Iter
     tally.succeeded("query", spark.whole(words))
     expected = sorted(out.read_text(encoding="utf-8").splitlines())
     tally.expect(bool(expected), "query: no row")
-    data = sorted(filter(is_state, (sound / "data").rglob("*.parquet")))
+    data = sorted((sound / "data").glob("date=*/type=JobStart/*.parquet"))
     commits = sorted(filter(is_state, (sound / "_commits").iterdir()))
 
     def damaged(sort: str, target: Path, kind: str) -> None:
