@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -143,7 +143,7 @@ class StreamJob:
             writer = writer.trigger(processingTime=f"{self.options.trigger_ms} milliseconds")
         try:
             return writer.start()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:  # the second is not of Spark: of a parser, for example
             raise SparkJobError(_cannot_start(self.options, error)) from error
 
     def rows(self, spark: SparkSession, plan: StreamPlan) -> DataFrame:
@@ -219,7 +219,7 @@ def run(job: StreamJob, spark: SparkSession, stopped: threading.Event) -> None:
                 raise job.store.fatal
             job.beat(bool(query.status["isDataAvailable"]))
             job.clean()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         reason = reason_of(error, job.options.checkpoint)
         raise SparkJobError(f"the stream failed: {reason}; it goes on from its checkpoint when started") from error
     except Py4JError as error:
@@ -296,9 +296,10 @@ def _stopped_by_signals() -> Iterator[_Stopped]:
             signal.signal(number, handler)
 
 
-def _cannot_start(options: StreamOptions, error: PySparkException) -> str:
+def _cannot_start(options: StreamOptions, error: PySparkException | Py4JJavaError) -> str:
     source = options.source
-    if isinstance(source, FolderInput) and error.getCondition() == "PATH_NOT_FOUND":
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    if isinstance(source, FolderInput) and condition == "PATH_NOT_FOUND":
         return f"{source.url}: no such folder; expected one in which event files appear: make it, or name another"
     return f"the stream cannot be started: {reason_of(error, options.checkpoint)}"
 

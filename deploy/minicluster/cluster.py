@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Self
 
 from deploy.minicluster import ganglia, hadoop_config, ports, processes, watch_config
 from deploy.minicluster.errors import StartError
@@ -96,7 +96,7 @@ class Cluster:
         self._mirror: Periodic | None = None
         self._lock: IO[str] | None = None
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         try:
             self._start()
         except BaseException:

@@ -20,6 +20,12 @@ _FULL = (
     "DSQuotaExceededException",
     "could only be written to 0 of",
 )
+OUT_OF_REACH = re.compile(
+    r"(?:Connect|ConnectTimeout|SocketTimeout|NoRouteToHost|UnknownHost|SafeMode|Standby|Retriable)Exception"
+    r"|Name node is in safe mode|End of File Exception between|Failed on local exception|Connection re(?:set|fused)"
+    r"|Could not obtain block|Filesystem closed"
+)
+"""So Hadoop's clients say that a file system does not answer now, or not as it should."""
 _DAMAGED = (
     "is not a Parquet file",
     "ParquetDecodingException",
@@ -46,6 +52,8 @@ def explained(error: PySparkException | Py4JJavaError) -> str:
     if any(mark in text for mark in _FULL):
         full = next(mark for mark in _FULL if mark in text)
         return f"{full}; nothing of it is visible; make room and do it again"
+    if OUT_OF_REACH.search(text) or OUT_OF_REACH.search(getattr(error, "_stackTrace", None) or ""):
+        return f"its file system does not answer ({reason}); nothing is lost; do it again when it does"
     if damaged is not None and any(mark in text for mark in _DAMAGED):
         name = damaged[0]
         return f"{name} is damaged or missing ({reason}); restore it from a backup"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from deploy.minicluster import hadoop_config, ports, settings
-from deploy.minicluster.cluster import DATANODE, NAMENODE, Cluster, lock_work_dir, prepare_work_dir
+from deploy.minicluster import settings
+from deploy.minicluster.hdfs import Hdfs
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog
 from spark_jobs.event_store.file_system import StoreFiles
@@ -41,27 +41,6 @@ CONF = {
     "spark.hadoop.dfs.client.use.datanode.hostname": "false",
     "spark.hadoop.dfs.replication": "1",
 }
-
-
-class Hdfs(Cluster):
-    """The mini cluster without the rest of it."""
-
-    def _start(self) -> None:
-        self._lock = lock_work_dir(self.settings.work_dir)
-        prepare_work_dir(self.settings)
-        preferred = {name: port for name, port in self.settings.ports.items() if name != "shuffle"}
-        self.ports = ports.choose(preferred | self.settings.shuffle_ports, [self.settings.master_address])
-        hadoop_config.write_all(self.settings, self.ports)
-        self._format_namenode()
-        heap = self.settings.memory.daemon_heap
-        self.master["namenode"] = self._daemon("namenode", NAMENODE, heap)
-        self.master["datanode"] = self._daemon("datanode", DATANODE, heap)
-        self._wait(self._hdfs_is_healthy, "healthy (a live DataNode, no safe mode)", "namenode", "datanode")
-
-    @property
-    def url(self) -> str:
-        """Of the file system."""
-        return f"hdfs://{self.settings.master_address}:{self.ports['namenode']}"
 
 
 @pytest.fixture(scope="module")

@@ -256,6 +256,16 @@ def test_a_missing_folder_and_files_that_cannot_be_read(spark: SparkSession, tmp
         assert {(row.name, row.type, row.value) for row in store.statistics()} == {("events", "NodeLost", 1)}
 
 
+def test_a_checkpoint_that_cannot_be_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    small_stream(tmp_path, [])
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_text('{"id": "cut of')
+    with open_store(f"sqlite:///{tmp_path / 'store'}.db") as store:
+        job = small_job(tmp_path, "checkpoint", store)
+        with pytest.raises(SparkJobError, match=r"cannot be started: \S+/checkpoint/metadata is damaged or missing"):
+            job.start(spark)
+
+
 def test_kafka_without_its_package_says_what_to_give(spark: SparkSession) -> None:
     with pytest.raises(SparkJobError, match=r"spark\.jars\.packages=org\.apache\.spark:spark-sql-kafka"):
         read_events(spark, KafkaInput("127.0.0.1:9", "events"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_jobs.stream_errors import reason_of
@@ -40,6 +41,82 @@ SEEN = {
     ),
     "something else": (f"[STREAM_FAILED] x\nValueError: three\n{PLAN}", "ValueError: three"),
 }
+
+
+class Failed(PySparkException):
+    """With the JVM's stack, as the exceptions of Spark have it."""
+
+    def __init__(self, said: str, trace: str) -> None:
+        super().__init__(said)
+        self._stackTrace = f"org.apache.spark.sql.streaming.StreamingQueryException: {trace}"
+
+
+SPARK = "org.apache.spark.sql.execution.streaming"
+OF_STACK = {
+    "a commit with bytes that are no text": (
+        f"Input length = 1\n{PLAN}\n\tat {SPARK}.runtime.StreamExecution.run(StreamExecution.scala:236)\n"
+        "Caused by: java.nio.charset.MalformedInputException: Input length = 1\n"
+        "\tat java.base/java.io.BufferedReader.readLine(BufferedReader.java:396)\n"
+        f"\tat {SPARK}.checkpointing.CommitLog$.readCommitMetadata(CommitLog.scala:114)\n"
+        f"\tat {SPARK}.runtime.MicroBatchExecution.initializeExecution(MicroBatchExecution.scala:551)",
+        "file:///var/lib/stream/commits is damaged or missing "
+        f"(java.nio.charset.MalformedInputException: Input length = 1): {REMEDY}",
+    ),
+    "a schema of the state that is cut": (
+        "\nCaused by: java.io.EOFException\n\tat java.base/java.io.DataInputStream.readUTF(DataInputStream.java:558)\n"
+        f"\tat {SPARK}.state.SchemaHelper$SchemaReader.$anonfun$readJsonSchema$1(SchemaHelper.scala:49)\n"
+        f"\tat {SPARK}.runtime.MicroBatchExecution.runBatch(MicroBatchExecution.scala:1363)",
+        f"file:///var/lib/stream/state is damaged or missing (java.io.EOFException): {REMEDY}",
+    ),
+    "an error of the JVM while the state is read": (
+        f"\nCaused by: java.lang.OutOfMemoryError: Java heap space\n\tat {SPARK}.state.RocksDB.load(RocksDB.scala:9)",
+        "[STREAM_FAILED] terminated with exception:  SQLSTATE: XXKST",
+    ),
+    "a function of ours": (
+        "\nCaused by: org.apache.spark.api.python.PythonException: three\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:500)\n"
+        f"\tat {SPARK}.state.StateStoreRDD.compute(StateStoreRDD.scala:130)",
+        "[STREAM_FAILED] terminated with exception:  SQLSTATE: XXKST",
+    ),
+    "a file system that does not answer": (
+        f"\nCaused by: java.net.ConnectException: Connection refused\n\tat {SPARK}.checkpointing.CommitLog.add(",
+        "file:///var/lib/stream: its file system does not answer (java.net.ConnectException: Connection refused): "
+        "see to that",
+    ),
+    "a disk that is full": (
+        f"\nCaused by: java.io.IOException: No space left on device\n\tat {SPARK}.checkpointing.CommitLog.add(",
+        "file:///var/lib/stream: java.io.IOException: No space left on device: make room",
+    ),
+}
+
+
+class NotOfSparkError(Py4JJavaError):
+    """As py4j says exceptions that PySpark does not know."""
+
+    def __init__(self, trace: str) -> None:
+        self._trace = trace
+
+    def __str__(self) -> str:
+        return f"An error occurred while calling o877.start.\n: {self._trace}"
+
+
+def test_metadata_that_are_cut() -> None:
+    trace = (
+        "com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end-of-input\n at [Source: REDACTED; column: 23]\n"
+        "\tat org.json4s.jackson.JsonMethods.parse(JsonMethods.scala:39)\n"
+        f"\tat {SPARK}.runtime.StreamMetadata$.read(StreamMetadata.scala:60)"
+    )
+    assert reason_of(NotOfSparkError(trace), CHECKPOINT) == (
+        "file:///var/lib/stream/metadata is damaged or missing (com.fasterxml.jackson.core.io.JsonEOFException: "
+        f"Unexpected end-of-input): {REMEDY}"
+    )
+    assert reason_of(NotOfSparkError("java.lang.Exception: x\n\tat y"), CHECKPOINT) == "java.lang.Exception: x"
+
+
+@pytest.mark.parametrize(("trace", "expected"), OF_STACK.values(), ids=OF_STACK)
+def test_the_stack_tells_what_the_reason_does_not(trace: str, expected: str) -> None:
+    said = f"[STREAM_FAILED] terminated with exception:  SQLSTATE: XXKST\n{PLAN}"
+    assert reason_of(Failed(said, trace), CHECKPOINT) == expected
 
 
 @pytest.mark.parametrize(("said", "expected"), SEEN.values(), ids=SEEN)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from deploy.minicluster.guard import descendants, signal_all
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     '{"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", '
-    '"spark.sql.shuffle.partitions": "1"}'
+    '"spark.sql.shuffle.partitions": "1", "spark.hadoop.dfs.replication": "1", '
+    '"spark.hadoop.dfs.client.use.datanode.hostname": "false"}'
 )
 WITHIN_S = 240.0
 """No command takes longer; and no process stays longer than that after the one above it was killed."""
@@ -56,15 +57,14 @@ class Spark:
         running = [start(words) for words in several]
         lives = []
         for process in running:
-            _, told = process.communicate(timeout=WITHIN_S)
+            told = ended(process)
             lives.append(Life(process.returncode, told, time.monotonic() - started_s, None, ()))
         return lives
 
-    def killed(self, words: Sequence[str]) -> Life:
-        """A life in which one process is killed with -9, at any moment of what a whole one takes; a worker soon after
-        it has started, for it does not live long."""
-        victim = self.drawn.choice(VICTIMS)
-        after_s = self.drawn.uniform(0.05, 0.9) * self.seconds[words[0]] if victim != "worker" else 0.0
+    def killed(self, words: Sequence[str], victim: str) -> Life:
+        """A life in which one of VICTIMS is killed with -9, at any moment of what a whole one takes; a worker soon
+        after it has started, for it does not live long."""
+        after_s = self.drawn.uniform(0.05, 0.9) * self._whole_s(words) if victim != "worker" else 0.0
         delay_s = self.drawn.uniform(0.0, 0.5) if victim == "worker" else 0.0
         started_s = time.monotonic()
         with start(words) as process:
@@ -77,15 +77,27 @@ class Spark:
                     signal_all([found], signal.SIGKILL)
                     done = victim
                     break
-                time.sleep(0.02)
-            try:
-                _, told = process.communicate(timeout=WITHIN_S)
-            except subprocess.TimeoutExpired:
-                signal_all([*descendants(process.pid), *pids, process.pid], signal.SIGKILL)
-                _, told = process.communicate()
-                told += f"\nnot over {WITHIN_S:.0f} s after the {victim} was killed"
+                time.sleep(0.05)
+            told = ended(process, pids)
             stayed = long_lived(pids)
         return Life(process.returncode, told, time.monotonic() - started_s, done, stayed)
+
+    def disturbed(self, words: Sequence[str], harm: Callable[[], None]) -> tuple[Life, bool]:
+        """A life to its end, during which something is done, at any moment of what a whole one takes; whether it was,
+        for it may have ended before."""
+        after_s = self.drawn.uniform(0.05, 0.9) * self._whole_s(words)
+        started_s = time.monotonic()
+        with start(words) as process:
+            while (is_running := process.poll() is None) and time.monotonic() - started_s < after_s:
+                time.sleep(0.05)
+            if is_running:
+                harm()
+            told = ended(process)
+        return Life(process.returncode, told, time.monotonic() - started_s, None, ()), is_running
+
+    def _whole_s(self, words: Sequence[str]) -> float:
+        """What such a life takes; of a kind that has not been there yet, what another takes."""
+        return self.seconds.get(words[0]) or min(self.seconds.values())
 
 
 def start(words: Sequence[str]) -> subprocess.Popen[str]:
@@ -99,6 +111,16 @@ def start(words: Sequence[str]) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def ended(process: subprocess.Popen[str], below: Sequence[int] = ()) -> str:
+    """What a command said until its end; after WITHIN_S it is ended by force, with its processes, and that is said.
+    below: processes that it may have lost."""
+    try:
+        return process.communicate(timeout=WITHIN_S)[1]
+    except subprocess.TimeoutExpired:
+        signal_all([*descendants(process.pid), *below, process.pid], signal.SIGKILL)
+        return f"{process.communicate()[1]}\nnot over after {WITHIN_S:.0f} s more: ended by force"
 
 
 def chosen(victim: str, pids: Sequence[int]) -> int | None:
