@@ -119,10 +119,12 @@ class OpenedByEvents:
             table.append(windows)
             n_windows += len(windows)
         whole = np.concatenate(table)
+        # An event opens a window in each of its partitions: what they tell is not of one window.
+        openers = whole[:, 2] * len(table) + np.repeat(np.arange(len(table)), [len(own) for own in table])
 
         def columns(place: Int64Array) -> WindowColumns:
             chosen = whole[place]
-            return chosen[:, 3], chosen[:, 5], chosen[:, 2]
+            return chosen[:, 3], chosen[:, 5], openers[place]
 
         return Spans(np.arange(matches.n_matches), begin, count, columns)
 

@@ -17,11 +17,13 @@ from engine.reference.observed import ObservedEvent
 
 
 class Window(NamedTuple):
-    """Start and end in ms; `opener` tells apart windows of events at one time."""
+    """Start and end in ms; `opener` tells apart windows of events at one time, `key` windows of events that an event
+    opens in several partitions."""
 
     start_ms: int
     end_ms: int
     opener: str = ""
+    key: str = ""
 
 
 def windows_of(
@@ -69,7 +71,8 @@ def _opened(
     following = [e for e in events if e.stream_order >= opener.stream_order and keys.is_member(e, key)]
     held = following[: query.within_events]
     if sequence[-1] in held:
-        yield Window(opener.lo_ms, held[-1].hi_ms, opener.event_id)
+        partition = str({name: event.raw[name] for name, event in key.items()})
+        yield Window(opener.lo_ms, held[-1].hi_ms, opener.event_id, partition)
 
 
 __all__ = ["Window", "windows_of"]
