@@ -25,7 +25,8 @@ class Limits:
     batches. Listing and counting of plain sequences together, and offers of events to runs, are paid for alike, in
     multiples of it; so are output forms of listed matches, which look at each match in each of its windows. What is
     left out there is the same for every division over precise events, but for counted rows with a negation at their
-    end, and for types with a part of the key, whose events are shown to each partition that becomes known. `max_rows`
+    end, for unions of which some branches have one there and others have not, and for types with a part of the key,
+    whose events are shown to each partition that becomes known. `max_rows`
     and `max_listed` are limits of one `advance`. `max_listed`: matches of one `advance` that an output
     form is made from where it needs them listed, should that ever be more than has been paid for. `merge_runs`: runs
     whose future is the same go on as one (SASE+ section 5.3); the matches are the same without it. `possibilities`:

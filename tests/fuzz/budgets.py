@@ -24,6 +24,7 @@ from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.matching.brake import Brake
+from engine.matching.union import is_trailing
 from tests.conformance.ways import AUTOMATON, AUTOMATON_CUT, COMPILED, CUT, Outcome, Way, outcome_by
 from tests.fuzz.case import FuzzCase, load
 from tests.fuzz.checking import Finding, Plans, shown
@@ -116,10 +117,12 @@ def difference(budgeted: Budgeted) -> Finding | None:
         forms = {query.name: query.resolved.query for query in queries}
         # A partition is shown what came before it was known, which the step pays for in which it becomes known.
         is_spread = any(branch.is_spread for query in queries for branch in query.branches)
+        # Matches of some branches wait for a window: the form pays for them in another step than for the others.
+        is_mixed = any(len(set(map(is_trailing, query.branches))) > 1 for query in queries)
         finding = (
             (
                 None
-                if is_spread
+                if is_spread or is_mixed
                 else _compared(found, whole, cut, is_top=any(q.top_k is not None for q in forms.values()))
             )
             or _told(found[whole], unbounded, whole, forms)
