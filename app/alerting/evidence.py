@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.store.models import EvidenceValues
 from app.store.storable import MAX_RAW_CHARS, storable_text
+
+if TYPE_CHECKING:  # executors do without a database
+    from app.store.models import EvidenceValues
 
 _NOT_ATTRIBUTES = frozenset(
     {

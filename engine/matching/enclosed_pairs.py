@@ -115,9 +115,11 @@ class EnclosedPairs:
         between = context.masks.begin[1:-1, :n].copy()
         between[kleene - 1] |= context.masks.take[kleene, :n]
         inner, inner_starts = Groups.stacked(between, store)
+        # Without places every event stands where the batch ends.
+        positions = store.position if len(store.position) else np.full(n, store.n_seen - 1)
         n_cut, status, counts, complete, confidences, exact, bounds, rows, steps = count_enclosed(
             self._tables(context), context.events, context.masks.begin, context.masks.take, inner, inner_starts, pairs,
-            context.longest_ms, threshold, most, collapsed, store.position, account.terms, account.account,
+            context.longest_ms, threshold, most, collapsed, positions, account.terms, account.account,
             LISTING_TIMES,
         )  # fmt: skip
         first, last = pairs[:, 0], pairs[:, 1]

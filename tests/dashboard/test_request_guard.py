@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +57,10 @@ def ask(
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(RequestGuard(server or Server(), PAGE, KNOWN)(scope, receive, send))
+    with ThreadPoolExecutor(1) as threads:  # an event loop of another test may be running in this thread
+        threads.submit(
+            lambda: asyncio.run(RequestGuard(server or Server(), PAGE, KNOWN)(scope, receive, send))
+        ).result()
     return sent
 
 
