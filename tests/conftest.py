@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ os.environ.setdefault("CLUSTERCEP_COMPILE", "first")
 
 RECORDING = Path(__file__).parent / "fixtures" / "recording" / "minicluster.tar.xz"
 
+MAIN = sys.modules["__main__"]
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "test_kills.py"))
@@ -66,6 +69,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Without their groups tests would run all the same, in minutes more: each worker has its JVM, run and browser."""
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist does not see the groups of the tests; expected versions that go together")
+
+
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """Streamlit leaves the script of a page as `__main__`, which a process that is spawned later would begin with."""
+    yield
+    sys.modules["__main__"] = MAIN
 
 
 @pytest.fixture(scope="session")
