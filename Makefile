@@ -76,6 +76,7 @@ TORTURE_MINUTES ?= 20
 .PHONY: torture
 torture: setup ## one campaign against the running program (CAMPAIGN=kills, without one: the list), TORTURE_MINUTES=20
 	@deploy/setup/for-tests.sh
+	@$(if $(filter spark,$(CAMPAIGN)),deploy/minicluster/install.sh </dev/null,:)
 	@$(PY) -m tests.torture $(CAMPAIGN) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
 
 .PHONY: bench

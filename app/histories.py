@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow.compute as pc
 
+from app.alerting.evidence import KnownEvent
 from app.alerting.match import Match
 from app.clock_skew import apart
 from app.recent import lookup
@@ -37,7 +38,7 @@ class Replayed:
     matches: Sequence[Match]
     events: EventBatch
 
-    def lookup(self, event_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    def lookup(self, event_ids: Sequence[str]) -> Mapping[str, KnownEvent]:
         """Evidence from the history itself."""
         return lookup(self.events, event_ids)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.events import FOREVER_MS, EventBatch
+from app.alerting.evidence import KnownEvent, storable_origin, storable_raw
+from engine.events import FOREVER_MS, HEADER_NAMES, EventBatch
 
 
 def longest_windows(queries: Iterable[tuple[frozenset[str], int | None]]) -> dict[str, int]:
@@ -58,7 +59,7 @@ class RecentEvents:
         if not alive.all():
             self._events = self._events.where(alive)
 
-    def lookup(self, event_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def lookup(self, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         """The events of these ids that are still kept, by id."""
         return lookup(self._events, event_ids)
 
@@ -72,30 +73,44 @@ class RecentEvents:
         self._watermark_ms = watermark_ms
 
 
-def lookup(events: EventBatch, event_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Events by id, as mappings without nulls; ids that are not there are left out."""
+def lookup(events: EventBatch, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
+    """Events by id; ids that are not there are left out."""
     if not event_ids or not len(events):
         return {}
     wanted = pc.is_in(events.table.column("event_id"), value_set=pa.array(list(set(event_ids)), pa.string()))
     if not len(found := _without_empty_columns(events.table).filter(wanted)):
         return {}
     types = found.column("type").unique()
-    rows: list[dict[str, Any]] = []
+    known: dict[str, KnownEvent] = {}
     for event_type in types:  # each has its own attributes
         of_type = found if len(types) == 1 else found.filter(pc.equal(found.column("type"), event_type))
-        rows += _rows(_without_empty_columns(of_type))
-    return {row["event_id"]: row for row in rows}
+        known |= {event.event_id: event for event in _known(_without_empty_columns(of_type))}
+    return known
 
 
 def _without_empty_columns(table: pa.Table) -> pa.Table:
     return table.select([name for name in table.column_names if table.column(name).null_count < len(table)])
 
 
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Without nulls."""
+def _known(table: pa.Table) -> Iterator[KnownEvent]:
+    def values(name: str) -> list[Any]:
+        return table.column(name).to_pylist() if name in table.column_names else [None] * len(table)
+
+    return map(
+        KnownEvent,
+        *map(values, ("event_id", "type", "t_lo_ms", "t_hi_ms")),
+        _attributes(table.drop_columns([name for name in table.column_names if name in HEADER_NAMES])),
+        map(storable_origin, values("origin")),
+        map(storable_raw, values("raw")),
+    )
+
+
+def _attributes(table: pa.Table) -> list[dict[str, Any]]:
+    """Of each row, without nulls."""
     names = table.column_names
-    columns = [column.to_pylist() for column in table.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    if not names:
+        return [{} for _ in range(len(table))]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
     for name in names:
         if table.column(name).null_count:
             for row in rows:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from app.alerting import certainty
 from app.alerting.batches import MOST_ALERTS, MOST_ROWS
 from app.alerting.episodes import Episode
+from app.alerting.evidence import KnownEvent
 from app.alerting.found import Found
 from app.alerting.lifecycle import is_over
 from app.alerting.recorder import AlertingOptions, EvidenceLookup, Recorder
@@ -59,7 +60,7 @@ class Unstored:
         """So many are stored."""
         self._n_of_history = 0
         """Episodes of the history that is next."""
-        self._looked_up: tuple[set[str], Mapping[str, Mapping[str, Any]]] = set(), {}
+        self._looked_up: tuple[set[str], Mapping[str, KnownEvent]] = set(), {}
         """Ids of events that episodes show, and those of them that are kept."""
         self._over: list[str] | None = None
         self._silences_ended = False
@@ -133,7 +134,7 @@ class Unstored:
         self._n_episodes += len(part)
         return len(part) if len(part) == gone else room
 
-    def _look_up(self, recorder: Recorder, event_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    def _look_up(self, recorder: Recorder, event_ids: Sequence[str]) -> Mapping[str, KnownEvent]:
         """Events of a part; together with those of the next ones, since each time all recent events are looked at."""
         asked, found = self._looked_up
         if not asked.issuperset(event_ids):

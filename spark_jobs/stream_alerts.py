@@ -18,6 +18,7 @@ import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame
 
+from app.alerting.evidence import KnownEvent
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions, Outcome, Recorder
 from app.errors import StoreError
@@ -52,7 +53,7 @@ class Batch:
     matches: list[MatchRow] = field(default_factory=list)
     digests: dict[int, str] = field(default_factory=dict)
     """Of the events of rows of reports that come without them, by place in `matches`."""
-    evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
+    evidence: dict[str, KnownEvent] = field(default_factory=dict)
     late: list[dict[str, Any]] = field(default_factory=list)
     """Each event of each source once, however many buckets got it."""
     counters: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -75,7 +76,7 @@ class Batch:
             if kind == STATUS:
                 batch._add_status(row, found)
             elif kind == EVIDENCE:
-                batch.evidence[found["event_id"]] = found
+                batch.evidence[found["event_id"]] = KnownEvent(**found)
             elif kind == LATE and (identity := (found["event_id"], found[SOURCE])) not in seen:
                 seen.add(identity)
                 batch.late.append(found)
@@ -214,7 +215,7 @@ def _order(told: tuple[MatchRow, str | None]) -> tuple[str, int, int, tuple[str,
     return row.query, row.first_lo_ms, row.last_hi_ms, row.event_ids, known or ""
 
 
-def _lookup(batch: Batch) -> Callable[[Sequence[str]], dict[str, dict[str, Any]]]:
+def _lookup(batch: Batch) -> Callable[[Sequence[str]], dict[str, KnownEvent]]:
     return lambda ids: {event_id: batch.evidence[event_id] for event_id in ids if event_id in batch.evidence}
 
 

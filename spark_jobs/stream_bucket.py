@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 import engine
 from app.alerting.episodes import group as episodes_of
+from app.alerting.evidence import KnownEvent
 from app.alerting.kept import Kept
 from app.clock_skew import apart
 from app.deduplicate import Deduplicator
@@ -48,7 +49,7 @@ class Told:
     matches: list[MatchRow] = field(default_factory=list)
     digests: dict[int, str] = field(default_factory=dict)
     """By place in `matches`: the engine.bindings_digest of rows of reports that come without their events."""
-    evidence: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[KnownEvent] = field(default_factory=list)
     """Events of the best match of each episode."""
     late: list[dict[str, Any]] = field(default_factory=list)
     """Events, with their source, that came after the watermark."""

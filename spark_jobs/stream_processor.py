@@ -133,8 +133,8 @@ def told_as_rows(told: Told, group: str, number: int, status: str) -> Iterator[R
     yield row(STATUS, status)
     for place, match in enumerate(told.matches):
         yield row(MATCH, match_content(match, told.digests.get(place)), match.query)
-    for event in told.evidence:
-        yield row(EVIDENCE, event_content(event))
+    for known in told.evidence:
+        yield row(EVIDENCE, event_content(known._asdict()))
     for event in told.late:
         yield row(LATE, event_content(event))
 

@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii
-from typing import Any
 
 import engine
 from app.alerting import certainty
 from app.alerting.catalog import QueryInfo
+from app.alerting.evidence import KnownEvent
 from app.alerting.extremes import Extremes, Seen
 from app.alerting.hosts import Hosts
 from app.alerting.match import Match
@@ -116,13 +116,13 @@ def episode_of(match: Match, key: Key, info: QueryInfo) -> Episode:
     )
 
 
-def onset_ms(episode: Episode, events: Mapping[str, Mapping[str, Any]]) -> int:
+def onset_ms(episode: Episode, events: Mapping[str, KnownEvent]) -> int:
     """When the condition began: the earliest time by which an event that ONSET means had happened.
 
     `events`: those that are known, by id. The minimum over all matches, so that it only ever moves to an earlier time.
     """
     return min(
-        min(end_ms, events[event_id]["t_hi_ms"]) if event_id in events else end_ms
+        min(end_ms, events[event_id].t_hi_ms) if event_id in events else end_ms
         for event_id, end_ms in episode.onset.items()
     )
 

@@ -6,8 +6,8 @@ Each is one transaction of its own; a step that runs at the same time comes befo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from app.alerting.evidence import KnownEvent
 from app.alerting.lifecycle import TransitionError
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.durations import format_duration
@@ -86,7 +86,7 @@ def _recorder(writer: Writer, now_ms: int) -> Recorder:
     return Recorder(AlertingOptions({}, {}), writer, _no_evidence, now_ms)
 
 
-def _no_evidence(_event_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _no_evidence(_event_ids: Sequence[str]) -> dict[str, KnownEvent]:
     """People find no new matches."""
     return {}
 

@@ -14,7 +14,7 @@ from app.alerting import certainty, lifecycle
 from app.alerting.batches import MOST_ALERTS, in_parts
 from app.alerting.catalog import QueryInfo
 from app.alerting.episodes import Episode, Told, ToldAlert, alert_id, onset_ms, told_id
-from app.alerting.evidence import Bound, evidence_rows
+from app.alerting.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.extremes import shown_match
 from app.alerting.found import WholeReport, found_in
 from app.alerting.kept import Kept, spread_of
@@ -30,7 +30,7 @@ from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writer import Writer
 
-EvidenceLookup = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
+EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
 
 
@@ -109,7 +109,7 @@ class Recorder:
         self.lookup = lookup
         self._now_ms = now_ms
         self._effort = effort or certainty.Effort()
-        self._events: Mapping[str, Mapping[str, Any]] = {}
+        self._events: Mapping[str, KnownEvent] = {}
         """The kept events of the episodes that are being written, by id."""
         self._ids: dict[tuple[str, str, int], str] = {}
         """Of their alerts, by query, key and start."""
@@ -416,7 +416,7 @@ class Recorder:
     def _labels(
         self, info: QueryInfo, key: Mapping[str, Any], shown: Mapping[str, Any], bound: Bound
     ) -> dict[str, str]:
-        events = (event for _, event_id in bound if (event := self._events.get(event_id)) is not None)
+        events = (known.attributes for _, event_id in bound if (known := self._events.get(event_id)) is not None)
         return labels_of_new(info, key, shown, events, self._options.external_labels)
 
     # ------------------------------------------------------ states and messages

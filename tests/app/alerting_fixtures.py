@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.alerting.catalog import QueryInfo
+from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions
 from app.settings import Receiver, Severity
 from engine import Possibilities
@@ -49,9 +50,6 @@ def receiver(**settings: Any) -> Receiver:
     return Receiver.model_validate({"url": "http://127.0.0.1:9/hook", **settings})
 
 
-def kept(ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def kept(ids: Sequence[str]) -> dict[str, KnownEvent]:
     """Evidence for every id."""
-    return {
-        i: {"event_id": i, "type": "Mapper", "t_lo_ms": 1, "t_hi_ms": 2, "host": "h", "raw": f"line of {i}"}
-        for i in ids
-    }
+    return {i: KnownEvent(i, "Mapper", 1, 2, {"host": "h"}, None, f"line of {i}") for i in ids}

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.alerting.catalog import QueryInfo
+from app.alerting.evidence import KnownEvent
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, template_fields, templated_payload
 from app.alerting.recorder import AlertingOptions, Recorder
@@ -44,13 +45,13 @@ def options(*infos: QueryInfo, **external_labels: str) -> AlertingOptions:
     return AlertingOptions({info.name: info for info in infos}, {"ops": receiver()}, 200, 10**15, external_labels)
 
 
-def event(event_id: str) -> dict[str, Any]:
+def event(event_id: str) -> KnownEvent:
     """`b7` is at 7."""
     time_ms = int(event_id[1:])
-    return {"event_id": event_id, "type": "T", "t_lo_ms": time_ms, "t_hi_ms": time_ms, "user": "ann", "queue": "q"}
+    return KnownEvent(event_id, "T", time_ms, time_ms, {"user": "ann", "queue": "q"}, None, None)
 
 
-def lookup(ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def lookup(ids: Sequence[str]) -> dict[str, KnownEvent]:
     return {i: event(i) for i in ids}
 
 

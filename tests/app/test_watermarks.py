@@ -85,20 +85,19 @@ def test_recent_events_survive_a_restart() -> None:
     recent, again = RecentEvents({"MapEnd": 100}), RecentEvents({"MapEnd": 100})
     recent.add(batch(event("e1", 10, host="n1")), 50)
     again.restore(recent.save(), 50)
-    assert again.lookup(["e1"])["e1"]["host"] == "n1"
+    assert again.lookup(["e1"])["e1"].attributes == {"host": "n1"}
 
 
 def test_events_of_several_types_are_found_without_what_they_do_not_have() -> None:
     recent = RecentEvents({"MapEnd": 100, "JobStart": 100})
     recent.add(batch(event("e1", 10, host="n1"), event("e2", 11), event("e3", 12, "JobStart"), event("x", 13)), 50)
     found = recent.lookup(["e3", "e2", "e1", "nope"])
-    assert {i: (known["type"], known["t_lo_ms"]) for i, known in found.items()} == {
+    assert {i: (known.type, known.t_lo_ms) for i, known in found.items()} == {
         "e1": ("MapEnd", 10),
         "e2": ("MapEnd", 11),
         "e3": ("JobStart", 12),
     }
-    assert found["e1"]["host"] == "n1"
-    assert None not in [value for known in found.values() for value in known.values()]
+    assert [found[i].attributes for i in ("e1", "e2", "e3")] == [{"host": "n1"}, {}, {}]
     assert recent.lookup(["nope"]) == {}
 
 

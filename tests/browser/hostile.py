@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.assembly import event_log_folder
 from app.event_log import EventLog
@@ -112,13 +113,13 @@ def _match(job: str, name: str, now_ms: int) -> FakeMatch:
 def _evidence(now_ms: int) -> Any:
     names = {**{JOB.format(i): name for i, name in enumerate(HOSTILE)}, **dict.fromkeys(OPEN_JOBS, "node4")}
 
-    def lookup(ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    def lookup(ids: Sequence[str]) -> dict[str, KnownEvent]:
         return {
-            event_id: {
+            event_id: KnownEvent.of({
                 "event_id": event_id, "type": "MapEnd", "t_lo_ms": now_ms - 60_000, "t_hi_ms": now_ms - 30_000,
                 "host": names[event_id[:-2]], "job_name": names[event_id[:-2]],
                 "origin": f"/logs/{names[event_id[:-2]]}:7", "raw": f"line of {names[event_id[:-2]]}",
-            }
+            })
             for event_id in ids
         }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 
 from app.alerting.catalog import QueryInfo
+from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions, Recorder
 from app.assembly import open_configured_store
 from app.config import load_settings
@@ -103,18 +104,18 @@ def match(n: int, after_ms: int, **changes: Any) -> FakeMatch:
     return FakeMatch(start_ms, start_ms + 1_000, **given)
 
 
-def evidence(ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+def evidence(ids: Sequence[str]) -> dict[str, KnownEvent]:
     """One exact event and intervals, with lines."""
     return {
-        event_id: {
-            "event_id": event_id,
-            "type": "MapStart" if i == 0 else "LoadStd",
-            "t_lo_ms": T0_MS + i * 1_000,
-            "t_hi_ms": T0_MS + i * 1_000 + (0 if i == 0 else 900),
-            "host": f"node{i}",
-            "origin": f"/logs/{event_id}.log:{i}",
-            "raw": f"line of {event_id}",
-        }
+        event_id: KnownEvent(
+            event_id,
+            "MapStart" if i == 0 else "LoadStd",
+            T0_MS + i * 1_000,
+            T0_MS + i * 1_000 + (0 if i == 0 else 900),
+            {"host": f"node{i}"},
+            f"/logs/{event_id}.log:{i}",
+            f"line of {event_id}",
+        )
         for i, event_id in enumerate(ids)
     }
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.alerting.evidence import KnownEvent
 from app.store.api import AlertFilter
 from app.store.models import AlertRow
 from app.store.writer import Writer
 from dashboard.alert_words import at_least_one, matches_meaning, meaning
 from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
-from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, evidence, match
+from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
 from tests.dashboard.query_fixtures import in_address, rerun, texts, view
 
 
@@ -149,11 +150,11 @@ def test_evidence_that_is_no_longer_kept_is_said_so(empty: Raised) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_stay_texts(empty: Raised, text: str) -> None:
-    def lookup(ids: Any) -> dict[str, Any]:
-        found = {event_id: dict(row) for event_id, row in evidence(ids).items()}
-        for row in found.values():
-            row |= {"host": text, "raw": text, "origin": text, "job_name": text}
-        return found
+    def lookup(ids: Any) -> dict[str, KnownEvent]:
+        named = {"host": text, "job_name": text, "raw": text, "origin": text}
+        return {event_id: KnownEvent.of({"event_id": event_id, **times, **named}) for event_id in ids}
+
+    times = {"type": "MapStart", "t_lo_ms": T0_MS, "t_hi_ms": T0_MS + 900}
 
     values = {"task_id": text, "job_id": text, "host": text, "period_ms": 1, "user": text}
     empty.record(match(1, 0, key=(("task_id", text),), values=values), watermark_ms=T0_MS, now_ms=T0_MS, lookup=lookup)

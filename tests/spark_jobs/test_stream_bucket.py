@@ -160,7 +160,7 @@ def test_evidence_and_copies(plan: StreamPlan) -> None:
     assert first.counters["duplicates", "yarn_rest", "Mapper"] == 2
     told = bucket.step([], 10**6)
     (match,) = told.matches
-    assert {row["event_id"] for row in told.evidence} == set(match.event_ids) == {row["event_id"] for row in job}
+    assert {known.event_id for known in told.evidence} == set(match.event_ids) == {row["event_id"] for row in job}
     again = bucket.step([table(job[:1])], 10**6)
     assert again.counters == {("duplicates", "job_history", "JobStart"): 1}
     assert not again.late
