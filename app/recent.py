@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -93,15 +94,18 @@ def _without_empty_columns(table: pa.Table) -> pa.Table:
 
 
 def _known(table: pa.Table) -> Iterator[KnownEvent]:
-    def values(name: str) -> list[Any]:
-        return table.column(name).to_pylist() if name in table.column_names else [None] * len(table)
+    def values(name: str, change: Callable[[Any], Any] | None = None) -> Iterable[Any]:
+        if name not in table.column_names:
+            return repeat(None, len(table))
+        found = table.column(name).to_pylist()
+        return found if change is None else map(change, found)
 
     return map(
         KnownEvent,
         *map(values, ("event_id", "type", "t_lo_ms", "t_hi_ms")),
         _attributes(table.drop_columns([name for name in table.column_names if name in HEADER_NAMES])),
-        map(storable_origin, values("origin")),
-        map(storable_raw, values("raw")),
+        values("origin", storable_origin),
+        values("raw", storable_raw),
     )
 
 

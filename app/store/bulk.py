@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.json_text import json_text
 from app.store.models import Base
-from app.store.storable import is_storable_json, storable, storable_json
+from app.store.storable import is_storable_json, storable, storable_texts
 
 Row = Mapping[str, Any]
 """A value for every column, by its name."""
@@ -47,7 +47,7 @@ def _insert_tuples(connection: Connection, table: Table, rows: Sequence[Values])
     columns = _columns(table)
     by_column: list[Sequence[Any]] = list(zip(*rows, strict=True))
     for at in columns.at_json:
-        by_column[at] = [None if value is None else storable_json(value) for value in by_column[at]]
+        by_column[at] = storable_texts(by_column[at])
     connection.exec_driver_sql(_sqlite_insert(connection.dialect, table), list(zip(*by_column, strict=True)))
 
 

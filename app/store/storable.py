@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -48,6 +48,14 @@ def storable_json(value: Any) -> str:
     """The JSON text of `storable(value)`."""
     text = json_text(value)
     return text if is_storable_json(text) else json_text(storable(value))
+
+
+def storable_texts(values: Sequence[Any]) -> list[str | None]:
+    """The JSON texts of `storable` values; None of None. They are looked at together, as nearly all are storable."""
+    texts = [None if value is None else json_text(value) for value in values]
+    if is_storable_json("".join(filter(None, texts))):
+        return texts
+    return [None if value is None else storable_json(value) for value in values]
 
 
 def storable(value: Any) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.json_text import json_encoder, json_text
-from app.store.storable import is_storable_json, storable, storable_json
+from app.store.storable import is_storable_json, storable, storable_json, storable_texts
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=8) | st.sampled_from(
     ["NaN", "\x00", "\ud800", "\\u0000"]
@@ -61,3 +61,8 @@ def test_what_databases_do_not_accept_is_written_out(value: Any) -> None:
         found.encode()
     if is_storable_json(json_text(value)):
         assert json.loads(text) == value
+
+
+@given(st.lists(st.none() | VALUES, max_size=4))
+def test_texts_of_many_values_are_those_of_each(values: list[Any]) -> None:
+    assert storable_texts(values) == [None if value is None else storable_json(value) for value in values]
