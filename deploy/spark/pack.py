@@ -119,9 +119,9 @@ def _pack_kernels(target: Path, level: int) -> Path:
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
     with tarfile.open(target, "w:gz", compresslevel=level) as archive:
         archive.add(folder / "complete", f"{folder.name}/complete")
-        for path in sorted((folder / sources.name).iterdir()):
+        for path in sorted((folder / sources.name).rglob("*")):
             if path.suffix in (".nbi", ".nbc"):
-                archive.add(path, f"{folder.name}/{sources.name}/{path.name}")
+                archive.add(path, f"{folder.name}/{path.relative_to(folder).as_posix()}")
     return target
 
 

@@ -34,13 +34,13 @@ class KernelLocator(UserProvidedCacheLocator):
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """The name of the sources' folder alone."""
-        return Path(py_file).resolve().parent.name
+        """The sources' folder within the kernels' own: files of one name in two of them do not collide."""
+        return str(Path(py_file).resolve().parent.relative_to(_SOURCES.parent))
 
     @classmethod
     def from_function(cls, py_func: Callable[..., object], py_file: str) -> KernelLocator | None:
         """None where the function is no kernel."""
-        if Path(py_file).resolve().parent != _SOURCES:
+        if not Path(py_file).resolve().is_relative_to(_SOURCES):
             return None
         return cast("KernelLocator | None", super().from_function(py_func, py_file))  # type: ignore[no-untyped-call]
 
@@ -66,11 +66,11 @@ def configure(folder: Path) -> Path:
     return used
 
 
-def fingerprint() -> str:
+def fingerprint(sources: Path = _SOURCES) -> str:
     """What compiled code depends on: the kernels' sources, the versions of the libraries, the processor."""
     digest = hashlib.blake2b(digest_size=12)
-    for source in sorted(_SOURCES.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    for source in sorted(sources.rglob("*.py")):
+        digest.update(source.relative_to(sources).as_posix().encode() + b"\0" + source.read_bytes())
     versions = (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version())
     digest.update(repr((versions, llvmlite.binding.get_host_cpu_name())).encode())
     return digest.hexdigest()

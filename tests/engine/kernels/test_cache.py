@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import engine
-from engine.kernels.cache import KernelLocator
+import engine.kernels
+from engine.kernels.cache import KernelLocator, fingerprint
 from engine.kernels.decode import widen
 
 ANOTHER_COPY = """
@@ -47,6 +47,23 @@ def test_functions_that_are_no_kernels_are_not_looked_for_among_them(tmp_path: P
         KernelLocator.from_function(test_functions_that_are_no_kernels_are_not_looked_for_among_them, str(elsewhere))
         is None
     )
+
+
+def test_an_edit_in_any_folder_of_the_kernels_is_another_fingerprint(tmp_path: Path) -> None:
+    (tmp_path / "pairs").mkdir()
+    for name in ("keys.py", "pairs/keys.py"):
+        (tmp_path / name).write_text("")
+    before = fingerprint(tmp_path)
+    (tmp_path / "pairs" / "keys.py").write_text("1")
+    below = fingerprint(tmp_path)
+    (tmp_path / "pairs" / "keys.py").rename(tmp_path / "pairs" / "other.py")
+    assert len({before, below, fingerprint(tmp_path)}) == 3
+
+
+def test_files_of_one_name_in_two_folders_are_kept_apart() -> None:
+    sources = Path(engine.kernels.__file__).parent
+    paths = {KernelLocator.get_suitable_cache_subpath(str(sources / name)) for name in ("a/runs.py", "b/runs.py")}
+    assert paths == {"kernels/a", "kernels/b"}
 
 
 def _environment(sources: Path) -> dict[str, str]:

@@ -209,7 +209,7 @@ def test_what_is_apart_makes_no_array() -> None:
 def test_every_kernel_is_compiled_in_one_of_these_ways() -> None:
     found = [
         value
-        for module in pkgutil.iter_modules(engine.kernels.__path__, "engine.kernels.")
+        for module in pkgutil.walk_packages(engine.kernels.__path__, "engine.kernels.")
         for value in vars(importlib.import_module(module.name)).values()
         if isinstance(value, CPUDispatcher)
     ]
