@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.admission import Refusal, Refused, RefusedEvent, admit
-    from engine.kernels.cache import kernels_are_compiled
+    from engine.kernels.compile.cache import kernels_are_compiled
     from engine.language import ast
     from engine.language.parser import parse
     from engine.language.printer import print_query
@@ -77,7 +77,7 @@ _HOMES = {
     "ast": "engine.language.ast",
     "compile_queries": "engine.runtime.composition",
     "compile_query": "engine.runtime.compiled",
-    "kernels_are_compiled": "engine.kernels.cache",
+    "kernels_are_compiled": "engine.kernels.compile.cache",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
     "placeholder_of": "engine.language.templates",

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from benchmarks.measure import show, stopwatch
 from benchmarks.own_process import measured
 from benchmarks.precise.rows import Figures, Row
-from engine.kernels.absence import chain_end, distribution, total
-from engine.kernels.compiling import kernel, leaf
-from engine.kernels.confidence import (
+from engine.kernels.compile.ways import kernel, leaf
+from engine.kernels.confidence.absence import chain_end, distribution, total
+from engine.kernels.confidence.ordering import Events, separated
+from engine.kernels.confidence.sequences import (
     NO_CHAIN_ROOM,
     Chain,
     begin_chain,
@@ -28,7 +29,6 @@ from engine.kernels.confidence import (
     new_chain,
     wider_chain,
 )
-from engine.kernels.ordering import Events, separated
 
 LENGTHS_MS = (1, 10, 100, 1_000, 15_000)
 N_EVENTS = 4

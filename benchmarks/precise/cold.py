@@ -14,7 +14,7 @@ from statistics import median
 
 from benchmarks.measure import show
 from benchmarks.precise.rows import Figures
-from engine.kernels.cache import default_folder
+from engine.kernels.compile.cache import default_folder
 
 QUERIES = {
     "skip till any match": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] AND b[i].x > 1 } WITHIN 20",

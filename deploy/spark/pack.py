@@ -113,7 +113,7 @@ def _pack_environment(target: Path, level: int) -> Path:
 
 
 def _pack_kernels(target: Path, level: int) -> Path:
-    """As engine.kernels.cache finds them; those that are not compiled here yet are."""
+    """As engine.kernels.compile.cache finds them; those that are not compiled here yet are."""
     engine.warm_kernels()
     sources = Path(engine.__file__).parent / "kernels"
     folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
 """Compiled kernels: arrays in, arrays out."""
 
-from engine.kernels import cache
+from engine.kernels.compile import cache
 
 cache.configure(cache.default_folder())

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from engine.errors import EngineError
-from engine.kernels.types import Float64Array
+from engine.kernels.compile.types import Float64Array
 from engine.language.build_expression import AGGREGATES
 
 Kernel = Callable[[Float64Array], float]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
-from engine.kernels import automaton_runs
+from engine.kernels.automaton import runs as automaton_runs
 from engine.language import ast
 from engine.matching.arrangement import Arrangements
 from engine.matching.automaton_arrays import tables

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from engine.errors import UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE
-from engine.kernels import automaton_tables as at
+from engine.kernels.automaton import tables as at
 from engine.language import ast
 from engine.matching.interner import Interner
 from engine.plan.automaton_model import Action, AutomatonPlan, Check, Condition, Crossing, Guard, Term

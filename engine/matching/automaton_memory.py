@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels import automaton_runs as kernel
-from engine.kernels.automaton_found import Found
+from engine.kernels.automaton import runs as kernel
+from engine.kernels.automaton.found import Found
 
 _LEAST = 256
 
 
 class Pending(NamedTuple):
-    """Matches as arrays of their own size; see `engine.kernels.automaton_found.Found`."""
+    """Matches as arrays of their own size; see `engine.kernels.automaton.found.Found`."""
 
     partition: Int64Array
     exit: Int64Array

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from engine.events import Int64Array
-from engine.kernels import automaton_order, automaton_runs, automaton_search
-from engine.kernels.automaton_tables import Rows, Tables
+from engine.kernels.automaton import order as automaton_order
+from engine.kernels.automaton import runs as automaton_runs
+from engine.kernels.automaton import search as automaton_search
+from engine.kernels.automaton.tables import Rows, Tables
 from engine.matching.automaton_memory import Pending, RunsMemory, grown, room, taken
 from engine.matching.early_filter import Masks
 from engine.matching.listed import Cut

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.kernels.uncompiled import preparing_s, runs_as_python
+from engine.kernels.compile.uncompiled import preparing_s, runs_as_python
 from engine.matching.work import WorkAccount
 
 if TYPE_CHECKING:

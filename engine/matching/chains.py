@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.independent_chains import enter_rows
+from engine.kernels.pairs.independent_chains import enter_rows
 from engine.matching.early_filter import Masks
 from engine.matching.store import EventStore
 from engine.plan.model import Plan

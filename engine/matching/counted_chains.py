@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.links import LinkTables
-from engine.kernels.postponed_chains import MOST, NOT_THIS_FORM, count_chains
-from engine.kernels.postponed_search import COMPLETE
+from engine.kernels.pairs.chains import MOST, NOT_THIS_FORM, count_chains
+from engine.kernels.pairs.links import LinkTables
+from engine.kernels.pairs.search import COMPLETE
 from engine.language import ast
 from engine.matching.postponed_context import Context, Neighbourhood
 from engine.plan.chain_form import ChainForm

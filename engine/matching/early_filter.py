@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
-from engine.kernels.blocks import select_where
-from engine.kernels.liveness import mark_found
+from engine.kernels.programs.blocks import select_where
+from engine.kernels.runs.liveness import mark_found
 from engine.language import ast
 from engine.matching.interner import Interner
 from engine.matching.liveness import LiveStarts

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.enclosed_pairs import EnclosedTables, count_enclosed
-from engine.kernels.independent import MOST
-from engine.kernels.possible_pairs import COUNTED, OTHER_FORM
-from engine.kernels.shared_search import replay_steps
+from engine.kernels.pairs.enclosed import EnclosedTables, count_enclosed
+from engine.kernels.pairs.independent import MOST
+from engine.kernels.pairs.possible import COUNTED, OTHER_FORM
+from engine.kernels.pairs.shared_search import replay_steps
 from engine.matching.independent import independent_tables
 from engine.matching.pair_rows import PairBlock
 from engine.matching.postponed_context import Context, Groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.intake import AT, N_FOUND, N_KNOWN, N_NEW, N_STORED, UNTIL_MS, take_in
+from engine.kernels.columns.intake import AT, N_FOUND, N_KNOWN, N_NEW, N_STORED, UNTIL_MS, take_in
 from engine.matching.early_filter import EarlyFilter, Masks
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns

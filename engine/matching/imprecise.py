@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
-from engine.kernels import automaton_search
-from engine.kernels.automaton_imprecise import list_arrangements
-from engine.kernels.automaton_tables import STRICT_TIES, Tables
-from engine.kernels.ordering import Events, search_order
+from engine.kernels.automaton import search as automaton_search
+from engine.kernels.automaton.imprecise import list_arrangements
+from engine.kernels.automaton.tables import STRICT_TIES, Tables
+from engine.kernels.confidence.ordering import Events, search_order
 from engine.language import ast
 from engine.matching.arrangement import Arrangements
 from engine.matching.automaton_memory import Pending, room, taken

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.automaton_imprecise import list_intruders
-from engine.kernels.automaton_tables import Rows, Tables
-from engine.kernels.ordering import Events, clock_before
-from engine.kernels.skew import MAX_EVALUATIONS, TOO_MUCH, match_confidence, match_work
-from engine.kernels.skew_events import time_distribution
+from engine.kernels.automaton.imprecise import list_intruders
+from engine.kernels.automaton.tables import Rows, Tables
+from engine.kernels.confidence.ordering import Events, clock_before
+from engine.kernels.confidence.skew import MAX_EVALUATIONS, TOO_MUCH, match_confidence, match_work
+from engine.kernels.confidence.skew_events import time_distribution
 from engine.matching.arrangement import Arrangement, Arrangements, Gap
 from engine.matching.near_rows import NearRows
 from engine.matching.store import BROADCAST, EventStore

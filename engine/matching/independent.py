@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.independent import MOST, IndependentTables, replay_all
-from engine.kernels.independent_chains import find_pairs, longest_path
-from engine.kernels.independent_counting import count_pairs
-from engine.kernels.independent_listing import list_pairs
+from engine.kernels.pairs.independent import MOST, IndependentTables, replay_all
+from engine.kernels.pairs.independent_chains import find_pairs, longest_path
+from engine.kernels.pairs.independent_counting import count_pairs
+from engine.kernels.pairs.independent_listing import list_pairs
 from engine.language import ast
 from engine.matching.early_filter import Masks
 from engine.matching.intake import Intake

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import Float64Array
-from engine.kernels.decode import is_repeated
+from engine.kernels.columns.decode import is_repeated
 
 _NO_TEXT = np.empty(0, np.uint8)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE]\+?\d+)?")

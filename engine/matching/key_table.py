@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.keys import (
+from engine.kernels.columns.keys import (
     EMPTY,
     fill_slots,
     find_whole_keys,
@@ -116,7 +116,7 @@ class KeyTable:
 
     @property
     def slots(self) -> Int64Array:
-        """The hash table of all keys, see `engine.kernels.keys`."""
+        """The hash table of all keys, see `engine.kernels.columns.keys`."""
         return self._hashed()
 
     def reserve(self, n_more: int) -> None:

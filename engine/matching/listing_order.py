@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.events import Int64Array
-from engine.kernels.selection import order_of_sequences
+from engine.kernels.columns.selection import order_of_sequences
 from engine.matching.bindings import BoundVariable, Nested, bindings
 from engine.matching.listed import Matches
 

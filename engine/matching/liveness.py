@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.liveness import NEVER_MS, live_rows
+from engine.kernels.runs.liveness import NEVER_MS, live_rows
 from engine.matching.store import EventStore
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan

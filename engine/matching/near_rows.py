@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.events import FOREVER_MS, BoolArray, Int64Array
-from engine.kernels.automaton_tables import Rows
+from engine.kernels.automaton.tables import Rows
 from engine.matching.promise import longest_interval_ms
 from engine.matching.store import BROADCAST, EventStore
 

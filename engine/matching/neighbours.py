@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, Int64Array
-from engine.kernels.neighbours import BROADCAST, KEYED, NEITHER, precede
+from engine.kernels.columns.neighbours import BROADCAST, KEYED, NEITHER, precede
 from engine.matching.key_table import KeyTable
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import BoolArray, Int64Array
-from engine.kernels import nfa, nfa_edges, nfa_upkeep
-from engine.kernels import nfa_arrays as na
-from engine.kernels.generated import KernelSet
-from engine.kernels.opcodes import MAX_STACK
+from engine.kernels.programs.generated import KernelSet
+from engine.kernels.programs.opcodes import MAX_STACK
+from engine.kernels.runs import arrays as na
+from engine.kernels.runs import edges as nfa_edges
+from engine.kernels.runs import nfa
+from engine.kernels.runs import upkeep as nfa_upkeep
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.brake import braked

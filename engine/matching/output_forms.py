@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.confidence import TOLERANCE
-from engine.kernels.selection import chosen_apart
+from engine.kernels.columns.selection import chosen_apart
+from engine.kernels.confidence.sequences import TOLERANCE
 from engine.matching.binding_digests import groups_of, set_digests
 from engine.matching.distinct import confidence_of_any
 from engine.matching.listed import Key, Matches, as_key

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.postponed_pairs import pairs
+from engine.kernels.pairs.pairs import pairs
 from engine.matching.postponed_context import Context, Groups
 from engine.matching.precise_listing import most_pairs
 from engine.matching.shared_listing import Parts

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels import nfa_arrays
-from engine.kernels.types import Int32Array
+from engine.kernels.compile.types import Int32Array
+from engine.kernels.runs import arrays as nfa_arrays
 from engine.language import ast
 from engine.matching.interner import Interner
 from engine.matching.work import WorkAccount
@@ -23,7 +23,7 @@ _STRATEGIES = {
 
 
 class PlanArrays(NamedTuple):
-    """In the order in which the kernel takes them; see `engine.kernels.nfa_arrays`."""
+    """In the order in which the kernel takes them; see `engine.kernels.runs.arrays`."""
 
     code: Int32Array
     bounds: Int32Array

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.independent import replay_all
-from engine.kernels.possible_orders import MOST
-from engine.kernels.possible_pairs import COUNTED, LEFT_OUT, OTHER_FORM, count_possible
-from engine.kernels.shared_search import FREE_STEPS
+from engine.kernels.pairs.independent import replay_all
+from engine.kernels.pairs.possible import COUNTED, LEFT_OUT, OTHER_FORM, count_possible
+from engine.kernels.pairs.possible_orders import MOST
+from engine.kernels.pairs.shared_search import FREE_STEPS
 from engine.matching.independent import independent_tables
 from engine.matching.match_blocks import bound_ids_of
 from engine.matching.pair_rows import PairBlock

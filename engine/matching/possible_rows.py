@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from engine.kernels.confidence import TOLERANCE
-from engine.kernels.skew_events import time_distribution
+from engine.kernels.confidence.sequences import TOLERANCE
+from engine.kernels.confidence.skew_events import time_distribution
 from engine.matching.postponed_context import Context
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, Listing

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
-from engine.kernels.postponed_pairs import pairs
-from engine.kernels.shared_search import PER_MATCH_EVENTS
+from engine.kernels.pairs.pairs import pairs
+from engine.kernels.pairs.shared_search import PER_MATCH_EVENTS
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.brake import braked

@@ -9,10 +9,10 @@ import numpy as np
 
 from engine.errors import EventError, UnsupportedQueryError
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.opcodes import MAX_STACK
-from engine.kernels.ordering import Events, search_order
-from engine.kernels.postponed_pairs import around, inside, replay
-from engine.kernels.skew import MAX_EVALUATIONS
+from engine.kernels.confidence.ordering import Events, search_order
+from engine.kernels.confidence.skew import MAX_EVALUATIONS
+from engine.kernels.pairs.pairs import around, inside, replay
+from engine.kernels.programs.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.early_filter import Masks
 from engine.matching.postponed_tables import PostponedTables

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from engine.events import BoolArray, Int64Array
-from engine.kernels.ordering import order_is_certain
-from engine.kernels.postponed_labels import MOST, NEEDS_SEARCH, count
-from engine.kernels.postponed_search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
+from engine.kernels.confidence.ordering import order_is_certain
+from engine.kernels.pairs.labels import MOST, NEEDS_SEARCH, count
+from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
 from engine.matching.counted_chains import STEPS_PER_BUDGET, ChainCount, CountedChains
 from engine.matching.pairs_in_reach import PAIRS_COUNTED
 from engine.matching.postponed_context import Context, Neighbourhood, refused_skew

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.ordering import may_precede
-from engine.kernels.postponed_search import COMPLETE, REFUSED_SKEW, TOLERANCE, search
-from engine.kernels.shared_search import FREE_STEPS
+from engine.kernels.confidence.ordering import may_precede
+from engine.kernels.pairs.search import COMPLETE, REFUSED_SKEW, TOLERANCE, search
+from engine.kernels.pairs.shared_search import FREE_STEPS
 from engine.matching.postponed_context import Context, refused_skew
 from engine.matching.shared_listing import ListedBlock, Parts, Ranks, SharedListing
 from engine.matching.work import WorkAccount

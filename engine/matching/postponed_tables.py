@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.kernels import opcodes as op
-from engine.kernels.links import LinkTables
-from engine.kernels.postponed_state import BEGIN, PROCEED, TAKE, Tables
+from engine.kernels.pairs.links import LinkTables
+from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, Tables
+from engine.kernels.programs import opcodes as op
 from engine.matching.interner import Interner
 from engine.plan.chain_form import ChainForm, chain_form
 from engine.plan.independent import OtherForm

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from engine.events import BoolArray, Int64Array
-from engine.kernels.postponed_search import COMPLETE, OUT_OF_ROOM
-from engine.kernels.precise_search import WORK_PER_PAIR, list_precise, pair_work
+from engine.kernels.pairs.precise_search import WORK_PER_PAIR, list_precise, pair_work
+from engine.kernels.pairs.search import COMPLETE, OUT_OF_ROOM
 from engine.matching.listed import Cut
 from engine.matching.postponed_context import Context, Groups
 from engine.matching.shared_listing import Int32Array, ListedBlock, ranks_of

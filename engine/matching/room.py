@@ -13,7 +13,7 @@ from sys import getrefcount
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.types import Int32Array
+from engine.kernels.compile.types import Int32Array
 
 _LEAST = 16_384
 _ROOMY = 4  # memory that is so many times too large is not taken

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels import nfa_arrays as na
-from engine.kernels.nfa_paths import bound_histories, count_histories, first_rows, spell_out
+from engine.kernels.runs import arrays as na
+from engine.kernels.runs.paths import bound_histories, count_histories, first_rows, spell_out
 from engine.matching.listed import ListedMatches
 
 _CHUNK = 1024  # rows that are spelled out together

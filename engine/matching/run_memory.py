@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels import nfa_arrays as na
-from engine.kernels import nfa_upkeep
+from engine.kernels.runs import arrays as na
+from engine.kernels.runs import upkeep as nfa_upkeep
 
 _LEAST_RUNS = 256
 _LEAST_NODES = 1024
@@ -24,7 +24,7 @@ _SINCE_START = (na.N_BEGUN, na.N_MERGED, na.N_OFFERED, na.BALANCE, na.AT_POSITIO
 
 
 class RunMemory:
-    """Runs, what they have selected (nodes) and completed matches of one query, as `engine.kernels.nfa` takes them."""
+    """Runs, what they have selected (nodes) and completed matches of one query, as the kernels of runs take them."""
 
     runs: Int64Array
     run_aggregates: Float64Array
@@ -49,7 +49,7 @@ class RunMemory:
         self._allocate_matches(_LEAST_MATCHES)
 
     def count(self, counter: int) -> int:
-        """One of the counters of `engine.kernels.nfa_arrays`."""
+        """One of the counters of `engine.kernels.runs.arrays`."""
         return int(self.counters[counter])
 
     @property

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Int64Array
-from engine.kernels.liveness import claim_partitions, live_among, mark_found, near_starts, runs_reach
-from engine.kernels.nfa_arrays import BROADCAST, N_LIVE, NOWHERE
+from engine.kernels.runs.arrays import BROADCAST, N_LIVE, NOWHERE
+from engine.kernels.runs.liveness import claim_partitions, live_among, mark_found, near_starts, runs_reach
 from engine.language import ast
 from engine.matching.early_filter import EarlyFilter
 from engine.matching.key_table import KeyTable
@@ -26,7 +26,7 @@ _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 class Offered(NamedTuple):
     """Rows of a batch, ascending, int64 (n,); their partitions, and which edge accepts them, bool (n_roles, n): see
-    `engine.kernels.nfa_arrays`."""
+    `engine.kernels.runs.arrays`."""
 
     rows: Int64Array
     partition: Int64Array

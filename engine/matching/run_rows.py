@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import Int64Array
-from engine.kernels import nfa_arrays as na
+from engine.kernels.runs import arrays as na
 from engine.matching.listed import ListedMatches
 from engine.matching.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.run_histories import Histories

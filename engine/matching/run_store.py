@@ -28,7 +28,7 @@ class RunStore:
 
     Arrays are capacity-sized; the first `len(store)` entries are in use: t_lo_ms, partition, position (in the stream),
     source_seq, clock int64 (n,), columns float64 (n_columns, n), negated bool (n_negations, n), and negated_before
-    int64 (n_negations, n), see `engine.kernels.nfa_arrays`. The kernel writes most of it; `complete` adds what it does
+    int64 (n_negations, n), see `engine.kernels.runs.arrays`. The kernel writes most of it; `complete` adds what it does
     not look at. Arrays are never written again below that length: rows that were returned may refer to them.
     """
 

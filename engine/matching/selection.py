@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.events import Int64Array
-from engine.kernels.selection import unconsumed
+from engine.kernels.columns.selection import unconsumed
 from engine.matching.listed import Matches, as_key
 from engine.matching.output_forms import Entries, Owners, as_window
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.postponed_pairs import by_first
-from engine.kernels.postponed_search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
-from engine.kernels.postponed_state import Tables
-from engine.kernels.shared_search import list_shared, replay_steps, spell_steps
+from engine.kernels.pairs.pairs import by_first
+from engine.kernels.pairs.search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
+from engine.kernels.pairs.shared_search import list_shared, replay_steps, spell_steps
+from engine.kernels.pairs.state import Tables
 from engine.matching.match_blocks import OneByOne, values_of
 from engine.matching.output_forms import RANK_STEP, ranked_confidence
 from engine.matching.postponed_context import Context, refused_skew

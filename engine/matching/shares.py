@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
-from engine.kernels.shares import rows_of_shard, widen_rows
+from engine.kernels.columns.shares import rows_of_shard, widen_rows
 from engine.matching.room import own_room
 from engine.matching.stream import ShardColumns, StreamColumns
 

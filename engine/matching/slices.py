@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import AttributeType, EventBatch, Float64Array, Int64Array
-from engine.kernels.types import Int32Array
+from engine.kernels.compile.types import Int32Array
 from engine.matching.room import own_room
 from engine.matching.stream import StreamColumns
 

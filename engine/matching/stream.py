@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
-from engine.kernels.decode import widen, widen_given
-from engine.kernels.liveness import link_rows
-from engine.kernels.types import Int32Array
+from engine.kernels.columns.decode import widen, widen_given
+from engine.kernels.compile.types import Int32Array
+from engine.kernels.runs.liveness import link_rows
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
 from engine.matching.texts import Texts

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.events import Int64Array
-from engine.kernels.shares import number_texts
-from engine.kernels.types import Int32Array
+from engine.kernels.columns.shares import number_texts
+from engine.kernels.compile.types import Int32Array
 
 _MOST = 512
 """Distinct strings; a column with more of them is left to Arrow."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
-from engine.kernels.confidence import TOLERANCE
+from engine.kernels.confidence.sequences import TOLERANCE
 from engine.language import ast
 from engine.matching.automaton import AutomatonRuntime, shapes_of
 from engine.matching.automaton import bound_variables as automaton_variables

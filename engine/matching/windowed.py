@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, Int64Array
-from engine.kernels.blocks import select_where
+from engine.kernels.programs.blocks import select_where
 from engine.matching.interner import Interner
 from engine.matching.listed import Key, Matches, as_key
 from engine.matching.output_forms import NO_OPENER, Entries

@@ -20,7 +20,7 @@ _EMPTY = -(2**60)
 class WorkAccount:
     """`terms`: int64 (3,), the most work for one event, the most that the account may hold, what each event adds.
     `account`: int64 (2,), what is left, and the place in the stream up to which it has been paid in; kernels write it
-    (`engine.kernels.automaton_search.allowance_at`).
+    (`engine.kernels.automaton.search.allowance_at`).
     """
 
     def __init__(self, work_budget: int, times: int = 1, n_sharing: int = 1) -> None:

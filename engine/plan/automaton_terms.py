@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.events import TIME_ATTRIBUTE
-from engine.kernels import opcodes as op
+from engine.kernels.programs import opcodes as op
 from engine.language import ast
 from engine.plan.programs import ProgramBuilder
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels import opcodes as op
+from engine.kernels.programs import opcodes as op
 from engine.plan.independent import OtherForm
 from engine.plan.links import Link, LinkAnalysis
 from engine.plan.model import Plan
@@ -19,7 +19,7 @@ from engine.plan.reads import PlanReads, Reads
 
 @dataclass(frozen=True)
 class ChainForm:
-    """A plan of this form; see `engine.kernels.links.LinkTables`.
+    """A plan of this form; see `engine.kernels.pairs.links.LinkTables`.
 
     reads_first, reads_last: whether conditions on b's events and neighbours read the first event of the match, or the
     single one after b: chains are not the same for several of these.

@@ -1,4 +1,4 @@
-"""Programs as source text: what `engine.kernels.predicates.evaluate` interprets, written out in straight lines.
+"""Programs as source text: what `programs.predicates.evaluate` interprets, written out in straight lines.
 
 The text is made from the numbers of checked programs alone: names are numbers, strings of a query are codes among the
 constants, and constants are arguments, so that queries that differ in nothing else have one text.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import EngineError
-from engine.kernels import opcodes as op
+from engine.kernels.programs import opcodes as op
 
 Int32Array = npt.NDArray[np.int32]
 
@@ -23,8 +23,8 @@ import math
 
 import numpy as np
 
-from engine.kernels.blocks import member, remainder
-from engine.kernels.compiling import leaf
+from engine.kernels.programs.blocks import member, remainder
+from engine.kernels.compile.ways import leaf
 '''
 _ARITHMETIC = {op.ADD: "+", op.SUBTRACT: "-", op.MULTIPLY: "*"}
 _COMPARISONS = {op.EQ: "==", op.NE: "!=", op.LT: "<", op.LE: "<=", op.GT: ">", op.GE: ">="}

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels import opcodes as op
-from engine.kernels.predicates import evaluate
+from engine.kernels.programs import opcodes as op
+from engine.kernels.programs.predicates import evaluate
 from engine.language import ast
 from engine.plan.model import Consistency, PlacedPredicate, Plan, Step
 from engine.plan.programs import Int32Array, Programs, first_register, last_register

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels import opcodes as op
-from engine.kernels.links import HIGH_KEYS, KEY_AGAINST_VALUE, LOW_KEYS, OTHER
+from engine.kernels.pairs.links import HIGH_KEYS, KEY_AGAINST_VALUE, LOW_KEYS, OTHER
+from engine.kernels.programs import opcodes as op
 from engine.plan.programs import Programs
 
 Slice = tuple[int, int]
@@ -27,7 +27,7 @@ _TURNED = {op.EQ: op.EQ, op.NE: op.NE, op.LT: op.GT, op.GT: op.LT, op.LE: op.GE,
 
 @dataclass(frozen=True)
 class Link:
-    """One predicate about b[i-1]: see `engine.kernels.links.LinkTables.links`.
+    """One predicate about b[i-1]: see `engine.kernels.pairs.links.LinkTables.links`.
 
     key: of KEY_AGAINST_VALUE; of LOW_KEYS and HIGH_KEYS the attribute that it rises or falls with.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.kernels import opcodes as op
+from engine.kernels.programs import opcodes as op
 from engine.plan.model import EdgePredicates, Plan
 from engine.plan.programs import first_register, last_register
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.events import AttributeType
-from engine.kernels.opcodes import OVER_ALL
+from engine.kernels.programs.opcodes import OVER_ALL
 from engine.language import ast
 from engine.plan.programs import Programs
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.errors import QueryTypeError, UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE, AttributeType
-from engine.kernels.opcodes import OVER_ALL, OVER_LATER, OVER_PAIRS
+from engine.kernels.programs.opcodes import OVER_ALL, OVER_LATER, OVER_PAIRS
 from engine.language import ast
 from engine.language.printer import print_expression
 from engine.language.reading import Start

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from engine.errors import QueryTypeError, UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE, Float64Array
-from engine.kernels import opcodes as op
+from engine.kernels.programs import opcodes as op
 from engine.language import ast
 
 Int32Array = npt.NDArray[np.int32]

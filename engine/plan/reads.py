@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.events import Float64Array
-from engine.kernels import opcodes as op
+from engine.kernels.programs import opcodes as op
 from engine.plan.model import Consistency, Edge, EdgePredicates, PlacedPredicate, Plan
 from engine.plan.programs import first_register, last_register
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, EventBatch
-from engine.kernels.confidence import TOLERANCE
+from engine.kernels.confidence.sequences import TOLERANCE
 from engine.matching.rows import Binding, MatchRow, binding_json
 from engine.runtime.compiled import CompiledQuery
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.kernels.cache import kernels_are_compiled, sole_compiler
-from engine.kernels.uncompiled import run_uncompiled_until
+from engine.kernels.compile.cache import kernels_are_compiled, sole_compiler
+from engine.kernels.compile.uncompiled import run_uncompiled_until
 from engine.runtime.warm import warm_kernels
 
 _NICENESS = 10

@@ -1,8 +1,8 @@
 """Generated kernels for the queries of an engine: made while it runs, swapped in between two steps.
 
 A query starts on the precompiled kernels. Once they have run, a process of low priority compiles copies of them with
-the query's predicates written out (`engine.kernels.generated`); the state stays as it is. What goes wrong is told in
-`state_of`, and the precompiled kernels go on.
+the query's predicates written out (`engine.kernels.programs.generated`); the state stays as it is. What goes wrong is
+told in `state_of`, and the precompiled kernels go on.
 
 Measured (2 cores, both contiguities and skip till next match, 2 to 1,000 keys): compiling takes 15 to 20 s of processor
 time per query, and the copies are as fast as the precompiled kernels within the noise of 5 %, because run upkeep, not
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from engine.errors import EngineError
-from engine.kernels.cache import default_folder, fingerprint
-from engine.kernels.generated import (
+from engine.kernels.compile.cache import default_folder, fingerprint
+from engine.kernels.programs.generated import (
     GeneratedKernelError,
     KernelSet,
     compile_copies,

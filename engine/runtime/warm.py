@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.kernels.cache import mark_compiled
-from engine.kernels.uncompiled import run_compiled
+from engine.kernels.compile.cache import mark_compiled
+from engine.kernels.compile.uncompiled import run_compiled
 from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 

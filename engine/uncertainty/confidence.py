@@ -15,8 +15,8 @@ import numpy as np
 
 from engine.errors import EventError
 from engine.events import Float64Array
-from engine.kernels.confidence import chain_confidence
-from engine.kernels.ordering import Events
+from engine.kernels.confidence.ordering import Events
+from engine.kernels.confidence.sequences import chain_confidence
 
 
 def sequence_confidence(

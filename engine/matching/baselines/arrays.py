@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.types import Int32Array
+from engine.kernels.compile.types import Int32Array
 from engine.language import ast
 from engine.matching.interner import Interner
 from engine.plan.model import EdgePredicates, Plan
 
 
 class MatchingArrays(NamedTuple):
-    """What decides on edges; see `engine.kernels.baseline_edges`."""
+    """What decides on edges; see `engine.kernels.baselines.edges`."""
 
     code: Int32Array
     bounds: Int32Array
@@ -25,7 +25,7 @@ class MatchingArrays(NamedTuple):
 
 
 class ConstructionArrays(NamedTuple):
-    """What decides on complete matches; see `engine.kernels.baseline_results`."""
+    """What decides on complete matches; see `engine.kernels.baselines.results`."""
 
     negations: Int64Array
     returns: Int64Array

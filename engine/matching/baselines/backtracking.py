@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.baseline_backtracking import search_windows
-from engine.kernels.baseline_buffers import ENDS_WINDOW, WHOLE_WINDOW
+from engine.kernels.baselines.backtracking import search_windows
+from engine.kernels.baselines.buffers import ENDS_WINDOW, WHOLE_WINDOW
 from engine.matching.baselines.arrays import strict_ties
 from engine.matching.baselines.base import Baseline
 from engine.matching.early_filter import Survivors

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
-from engine.kernels.baseline_buffers import relink_rows, schedule_offers
-from engine.kernels.baseline_results import construct_results
-from engine.kernels.baseline_runs import N_CELLS, N_COUNTERS, N_CREATED, N_LIVE, N_MATCHES, PEAK_LIVE
+from engine.kernels.baselines.buffers import relink_rows, schedule_offers
+from engine.kernels.baselines.results import construct_results
+from engine.kernels.baselines.runs import N_CELLS, N_COUNTERS, N_CREATED, N_LIVE, N_MATCHES, PEAK_LIVE
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.baselines.arrays import construction_arrays, matching_arrays, strict_ties
@@ -70,7 +70,7 @@ class Baseline(ABC):
     """
 
     mode: int
-    """When events are looked at, see `engine.kernels.baseline_buffers`."""
+    """When events are looked at, see `engine.kernels.baselines.buffers`."""
     local: bool = False
     """Whether predicates on one event alone are evaluated with the others, for each partial match again."""
 

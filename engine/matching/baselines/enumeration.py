@@ -14,9 +14,9 @@ import numpy as np
 
 from engine.errors import UnsupportedQueryError
 from engine.events import Int64Array
-from engine.kernels.baseline_buffers import AT_ONCE
-from engine.kernels.baseline_worlds import GAVE_UP, LONGEST, N_CREATED, N_POINTS, N_SPENT, search_worlds
-from engine.kernels.ordering import Events
+from engine.kernels.baselines.buffers import AT_ONCE
+from engine.kernels.baselines.worlds import GAVE_UP, LONGEST, N_CREATED, N_POINTS, N_SPENT, search_worlds
+from engine.kernels.confidence.ordering import Events
 from engine.language import ast
 from engine.matching.base import Limits
 from engine.matching.baselines.base import Baseline, Sink

@@ -11,7 +11,7 @@ _LEAST_MATCHES = 4096
 
 
 class MatchRoom:
-    """Where a kernel writes complete matches until they are taken away; see `engine.kernels.baseline_runs`."""
+    """Where a kernel writes complete matches until they are taken away; see `engine.kernels.baselines.runs`."""
 
     def __init__(self) -> None:
         self.partition: Int64Array = np.empty(_LEAST_MATCHES, np.int64)

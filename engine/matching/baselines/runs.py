@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from engine.errors import UnsupportedQueryError
 from engine.events import Float64Array, Int64Array
-from engine.kernels.baseline_buffers import AT_ONCE, WHEN_ALL_BUFFERS_FILL
-from engine.kernels.baseline_runs import (
+from engine.kernels.baselines.buffers import AT_ONCE, WHEN_ALL_BUFFERS_FILL
+from engine.kernels.baselines.runs import (
     EVENT,
     LONGEST,
     N_FREE,

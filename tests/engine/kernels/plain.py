@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from numba.core.registry import CPUDispatcher
 
-from engine.kernels import uncompiled
+from engine.kernels.compile import uncompiled
 
 
 @contextmanager

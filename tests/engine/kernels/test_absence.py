@@ -12,9 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.events import Float64Array
-from engine.kernels.absence import TOO_MUCH_WORK, _by_milliseconds, absent_confidence
-from engine.kernels.absent_pieces import MOST_EXPANDED, NOT_BY_END_POINTS, absent_by_end_points
-from engine.kernels.ordering import may_precede
+from engine.kernels.confidence.absence import TOO_MUCH_WORK, _by_milliseconds, absent_confidence
+from engine.kernels.confidence.absent_pieces import MOST_EXPANDED, NOT_BY_END_POINTS, absent_by_end_points
+from engine.kernels.confidence.ordering import may_precede
 from tests.engine.kernels.plain import as_python
 from tests.engine.kernels.test_confidence import ALWAYS, Drawn, events_of, known_order
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernels import opcodes as op
-from engine.kernels.blocks import BLOCK, remainder, remainders, select_where
-from engine.kernels.predicates import evaluate
+from engine.kernels.programs import opcodes as op
+from engine.kernels.programs.blocks import BLOCK, remainder, remainders, select_where
+from engine.kernels.programs.predicates import evaluate
 from engine.language import ast
 from tests.engine.kernels.test_predicates import NUMBERS, builder, conditions
 

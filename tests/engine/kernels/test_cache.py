@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import engine.kernels
-from engine.kernels.cache import KernelLocator, fingerprint
-from engine.kernels.decode import widen
+from engine.kernels.columns.decode import widen
+from engine.kernels.compile.cache import KernelLocator, fingerprint
 
 ANOTHER_COPY = """
 import numpy as np

@@ -19,7 +19,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 
 import engine.kernels
-from engine.kernels.compiling import apart, inlined, kernel, leaf
+from engine.kernels.compile.ways import apart, inlined, kernel, leaf
 
 needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="kernels run as Python")  # type: ignore[attr-defined]
 
@@ -161,9 +161,9 @@ import sys
 import numpy as np
 from numba.core import event
 import engine
-from engine.kernels.window import share_inside
-from engine.kernels.skew_events import has_skew
-from engine.kernels.ordering import Events
+from engine.kernels.confidence.window import share_inside
+from engine.kernels.confidence.skew_events import has_skew
+from engine.kernels.confidence.ordering import Events
 
 class Compiled(event.Listener):
     def on_start(self, event):

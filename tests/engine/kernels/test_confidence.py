@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.confidence import (
+from engine.kernels.confidence.ordering import Events
+from engine.kernels.confidence.pieces import SHORT_MS
+from engine.kernels.confidence.sequences import (
     NO_CHAIN_ROOM,
     Chain,
     begin_chain,
@@ -21,9 +23,7 @@ from engine.kernels.confidence import (
     new_chain,
     wider_chain,
 )
-from engine.kernels.ordering import Events
-from engine.kernels.pieces import SHORT_MS
-from engine.kernels.skew import match_confidence
+from engine.kernels.confidence.skew import match_confidence
 from tests.engine.kernels.plain import as_python
 from tests.examples import examples
 

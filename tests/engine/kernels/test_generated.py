@@ -19,9 +19,9 @@ import numba
 import numpy as np
 import pytest
 
-from engine.kernels import blocks, generated, predicates
-from engine.kernels import opcodes as op
-from engine.kernels.generated import GeneratedKernelError, KernelSet
+from engine.kernels.programs import blocks, generated, predicates
+from engine.kernels.programs import opcodes as op
+from engine.kernels.programs.generated import GeneratedKernelError, KernelSet
 from engine.plan.generate import GenerationError, generate
 
 N_EXAMPLES = int(os.environ.get("CLUSTERCEP_EXAMPLES", "20"))
@@ -165,7 +165,9 @@ def test_folders_not_used_for_longest_are_forgotten(tmp_path: Path, monkeypatch:
 
 def test_what_goes_wrong_in_the_other_process_is_told(tmp_path: Path) -> None:
     found = subprocess.run(
-        [sys.executable, "-m", "engine.kernels.generated", str(tmp_path / "none")], capture_output=True, check=False
+        [sys.executable, "-m", "engine.kernels.programs.generated", str(tmp_path / "none")],
+        capture_output=True,
+        check=False,
     )
     assert found.returncode != 0
     assert b"none" in found.stderr

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kernels.possible_orders import MAX_SLOTS, MOST, count_orders
+from engine.kernels.pairs.possible_orders import MAX_SLOTS, MOST, count_orders
 from tests.engine.kernels.plain import as_python
 from tests.examples import examples
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernels import opcodes as op
-from engine.kernels.predicates import evaluate, reset_aggregates, update_aggregates
+from engine.kernels.programs import opcodes as op
+from engine.kernels.programs.predicates import evaluate, reset_aggregates, update_aggregates
 from engine.language import ast
 from engine.plan.programs import ProgramBuilder, Programs, first_register, last_register
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernels.selection import chosen_apart, order_of_sequences, unconsumed
+from engine.kernels.columns.selection import chosen_apart, order_of_sequences, unconsumed
 
 numbers = st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=40)
 

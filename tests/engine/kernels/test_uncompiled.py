@@ -20,7 +20,7 @@ import threading
 from engine import Engine, compile_query
 from engine.events import FOREVER_MS
 from engine.kernels import uncompiled
-from engine.kernels.blocks import select_where
+from engine.kernels.programs.blocks import select_where
 from engine.runtime.warm import _SCHEMA, _events
 
 THERE = threading.Event()
@@ -82,7 +82,7 @@ def test_a_process_in_the_background_compiles_unless_they_are_compiled(monkeypat
 
 
 def test_only_one_process_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from engine.kernels import cache
+    from engine.kernels.compile import cache
 
     monkeypatch.setattr(cache.numba.config, "CACHE_DIR", str(tmp_path))
     with cache.sole_compiler() as first, cache.sole_compiler() as second:

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
-from engine.kernels.nfa import RUNS_KEPT
-from engine.kernels.nfa_arrays import N_CUT
+from engine.kernels.runs.arrays import N_CUT
+from engine.kernels.runs.nfa import RUNS_KEPT
 from engine.matching.automaton import AutomatonRuntime
 from engine.matching.base import Limits
 from engine.matching.bindings import comparable

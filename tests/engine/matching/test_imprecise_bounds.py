@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.kernels import ordering
+from engine.kernels.confidence.sequences import ordering
 from engine.matching import imprecise_confidence
 from engine.matching.arrangement import Arrangements, neighbours
 from engine.matching.base import Limits

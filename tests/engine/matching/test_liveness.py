@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import engine
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.kernels.liveness import (
+from engine.kernels.runs.arrays import NOWHERE
+from engine.kernels.runs.liveness import (
     NEVER_MS,
     claim_partitions,
     link_rows,
@@ -20,7 +21,6 @@ from engine.kernels.liveness import (
     near_starts,
     runs_reach,
 )
-from engine.kernels.nfa_arrays import NOWHERE
 from engine.matching.early_filter import EarlyFilter
 from engine.matching.interner import Interner
 from engine.matching.stream import StreamColumns

@@ -10,7 +10,8 @@ import pytest
 
 from engine import Engine, compile_query
 from engine.events import EventBatch, Int64Array
-from engine.kernels import postponed_pairs, shared_search
+from engine.kernels.pairs import pairs as postponed_pairs
+from engine.kernels.pairs import shared_search
 from engine.matching import pairs_in_reach, possible_pairs, postponed_listing, shared_listing
 from engine.matching.base import Limits
 from engine.matching.postponed import PostponedRuntime

@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import EventError, StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.kernels.postponed_labels import MOST
+from engine.kernels.pairs.labels import MOST
 from engine.matching.base import Limits
 from engine.matching.interner import Interner
 from engine.matching.postponed import PostponedRuntime

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.kernels.independent import MOST
+from engine.kernels.pairs.independent import MOST
 from engine.matching import independent as independent_pairs
 from engine.matching import postponed
 from engine.matching.base import Limits

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import EventBatch
-from engine.kernels.confidence import TOLERANCE
+from engine.kernels.confidence.sequences import TOLERANCE
 from engine.language.parser import parse
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.reference import ReferenceRow, reference_matches, reference_output

@@ -20,7 +20,7 @@ import pytest
 from engine import Engine, compile_query
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.kernels import generated as kernels
+from engine.kernels.programs import generated as kernels
 from engine.runtime import generated
 
 COMPILED = os.environ.get("CLUSTERCEP_COMPILED") == "1"

@@ -1,0 +1,56 @@
+"""Columns of whole numbers as the doubles that kernels compare."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.compile.ways import leaf
+
+
+@leaf
+def widen(values, doubles):
+    """Write int64 (n,) as float64 (n,); returns the least and the greatest of them and 0."""
+    low = np.int64(0)
+    high = np.int64(0)
+    for k in range(values.shape[0]):
+        value = values[k]
+        low = min(low, value)
+        high = max(high, value)
+        doubles[k] = value
+    return low, high
+
+
+@leaf
+def is_repeated(offsets, text):
+    """Whether strings are all the same: offsets int32 (n + 1,) into text, uint8."""
+    first = offsets[0]
+    length = offsets[1] - first
+    for k in range(1, offsets.shape[0] - 1):
+        start = offsets[k]
+        if offsets[k + 1] - start != length:
+            return False
+        for at in range(length):
+            if text[start + at] != text[first + at]:
+                return False
+    return True
+
+
+@leaf
+def widen_given(values, bits, start, doubles):
+    """As `widen`, but NaN where bit `start` + k, the lowest of each byte first, is 0; what stands there does not count.
+
+    bits: uint8.
+    """
+    low = np.int64(0)
+    high = np.int64(0)
+    start = max(start, 0)
+    for k in range(values.shape[0]):
+        given = (bits[(start + k) >> 3] >> ((start + k) & 7)) & 1
+        value = values[k] if given else np.int64(0)
+        low = min(low, value)
+        high = max(high, value)
+        doubles[k] = value if given else np.nan
+    return low, high
+
+
+__all__ = ["is_repeated", "widen", "widen_given"]

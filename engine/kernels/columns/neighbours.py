@@ -1,0 +1,29 @@
+"""Which event stands before each one in its partition."""
+
+from __future__ import annotations
+
+from engine.kernels.compile.ways import leaf
+
+KEYED = 0
+BROADCAST = 1
+NEITHER = 2
+
+
+@leaf
+def precede(kind, partition, first_position, last, last_broadcast, previous):
+    """Write to previous (int64 (n,)) the position of the event before each one in its partition, -1 for none.
+
+    kind: int8 (n,), KEYED, BROADCAST (in every partition) or NEITHER. partition: int64, of the keyed events one after
+    the other. Positions count from `first_position`. last: int64, the newest position by partition, brought up to date.
+    Returns the newest position of a broadcast event.
+    """
+    at = 0
+    for row in range(kind.shape[0]):
+        previous[row] = last_broadcast
+        if kind[row] == KEYED:
+            previous[row] = max(last_broadcast, last[partition[at]])
+            last[partition[at]] = first_position + row
+            at += 1
+        elif kind[row] == BROADCAST:
+            last_broadcast = first_position + row
+    return last_broadcast

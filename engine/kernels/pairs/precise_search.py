@@ -1,0 +1,594 @@
+"""Depth first construction of matches over precise events, for many pairs of a first and a last event at once.
+
+All last events of a first one share the prefixes (SASE++ 5.1, "result construction"). The events around are put in
+order once for all first events that reach as far; from which of them a last event can still be reached is known before
+the search, and no other one is looked at. Matches are written as paths of a trie.
+
+Work is counted in steps, as if each deciding event were searched by itself: a prefix that several last events share
+is laid to each of them that can be reached from it. So what an event costs is a function of the stream, whichever
+events it is decided with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.automaton.search import allowance_at, settle
+from engine.kernels.compile.ways import inlined, kernel, leaf
+from engine.kernels.pairs.labels import copy_from, copy_to
+from engine.kernels.pairs.pairs import first_from
+from engine.kernels.pairs.precise_around import (
+    BLOCK,
+    around,
+    choices_of,
+    first_after,
+    first_behind,
+    latest_of,
+    negated_around,
+    places,
+    reach_of,
+    rows_by_rank,
+)
+from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM
+from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes
+from engine.kernels.programs.opcodes import MAX_STACK
+from engine.kernels.programs.predicates import all_hold
+
+WORK_PER_PAIR = 4
+"""Steps that a pair takes before its search."""
+WORK_PER_PREFIX = 12
+"""Steps to bind an event."""
+WORK_PER_MATCH = 12
+WORK_PER_NEGATED = 6
+"""Steps to find the negated events of a gap, and to look at one of them."""
+
+_ON = 0
+_TAKE = 1
+"""What a depth looks for: an event of the next component, then another one of its own. So matches of a pair come
+component by component, shorter ones first."""
+
+WORK_PER_CONDITION = 12
+"""More steps where that asks for something."""
+_ROWS_PER_STEP = 4
+"""Events that are put in order in the time of a step."""
+_NEEDS_ROOM, _NEEDS_AROUND, _NEEDS_CHOICES = 97, 98, 99
+"""What a search asks for before it goes on."""
+_DEPTH, _SPENT, _LONGEST, _N_NODES, _N_MATCHES = 0, 1, 2, 3, 4
+_BEGIN, _END, _PHASE, _BEFORE, _N_BEFORE, _SINGLE, _FIRST_AFTER = 5, 6, 7, 8, 9, 10, 11
+_UNIT, _UNIT_FROM, _UNIT_KEY, _IS_CUT, _MOST = 12, 13, 14, 15, 16
+_AROUND_KEY, _AROUND_LAST, _HAS_CHOICES = 17, 18, 19
+_N_STATE = 20
+"""Where a search stands: in the depth, among the pairs, which deciding event pays, what is around."""
+_NEXT, _PREPARED, _BEGUN = 0, 1, 2
+"""Phases of the search for one first event."""
+
+
+@kernel
+def list_precise(
+    tables, events, begin_ok, take_ok, members, starts, denied, denied_starts, pairs, positions, ranks, alone, by_first,
+    longest_only, ends_ms, apart, terms, account, budget, per_match, per_event, capacity,
+):  # fmt: skip
+    """The matches of the pairs, int64 (n, 3): first, last, partition.
+
+    The pairs of one first event and partition stand together, by last event; of those that are searched `alone` the
+    pairs of one partition and last event, by first event. begin_ok, take_ok: bool (n_steps, n_rows), local predicates
+    and types. members, starts: rows that may stand between, grouped by partition, each group in stream order. denied,
+    denied_starts: int64 (n_negations, n_groups), the same for each negation. ranks: int64 (n_rows,), matches of a pair
+    come in the order of their events' ranks, component by component. positions: int64 (n_rows,), places in the stream.
+
+    by_first: an event decides the pairs that begin, else those that end with it. apart: the search for each deciding
+    event has what `account` allows at its position (`automaton_search.allowance_at`, with `terms`); pairs of one stand
+    together. Else `budget` bounds what is done, and `account` is left alone.
+    longest_only: of each last event and partition the first pair that has matches, its first event after ends_ms,
+    int64 by partition, where the end is noted; the longest match of that pair, at a tie the first.
+    per_match, per_event: what a match costs beside its search. capacity: matches at most.
+
+    Returns (status, node_parent int32, node_row int64, node_step int32, match_node int32, match_pair int64, work int64
+    (n,), cut bool (n,)): a match is the path to its node and then the last event of its pair, unless that is the first
+    one. work: by pair, so that the sum over those of one event is what it costs. cut: apart, the search for the
+    deciding event ended early. status: COMPLETE, OUT_OF_ROOM (of matches, at once), OUT_OF_BUDGET (at once).
+    """
+    node_parent = np.empty(64, np.int32)
+    node_row = np.empty(64, np.int64)
+    node_step = np.empty(64, np.int32)
+    match_node = np.empty(64, np.int32)
+    match_pair = np.empty(64, np.int64)
+    n_steps = tables.kleene.shape[0]
+    n_registers = 2 * n_steps + 1
+    n_slots = tables.kinds.shape[0]
+    n_negations = tables.negations.shape[0]
+    stack = np.empty(MAX_STACK, np.float64)
+    free = _free_edges(tables)
+    work = np.zeros(pairs.shape[0], np.int64)
+    state = np.zeros(_N_STATE, np.int64)
+    state[_UNIT], state[_UNIT_KEY] = -1, -2
+    state[_AROUND_KEY], state[_AROUND_LAST] = -2, -1
+    state[_MOST] = budget
+    cut = np.zeros(pairs.shape[0], np.bool_)
+    scratch = np.empty(n_registers, np.int64)
+    scratch_aggregates = np.empty(n_slots, np.float64)
+
+    # What is around, in order of time: filled by the first pair that reaches so far.
+    n_lasts = 0
+    rows = np.empty(0, np.int64)
+    after = np.empty(0, np.int64)
+    ordinal = np.empty(0, np.int64)
+    reach = np.empty((n_steps, 0), np.int64)
+    onward = np.empty(0, np.int64)
+    choices = np.empty(0, np.int64)
+    edges = np.zeros(2 * n_steps + 1, np.int64)
+    latest = np.empty(0, np.int64)
+    in_order = True
+    shared_work = np.zeros(1, np.int64)
+    own_work = np.zeros(1, np.int64)
+    gaps = np.empty(0, np.int64)
+    gap_starts = np.zeros(n_negations + 1, np.int64)
+    by_rank = np.empty(0, np.int64)
+    place_of = np.empty(0, np.int64)
+    depth_limit = 0
+    registers = np.empty((0, n_registers), np.int64)
+    aggregates = np.empty((0, n_slots), np.float64)
+    chain = np.empty(0, np.int64)
+    steps = np.empty(0, np.int64)
+    point = np.empty(0, np.int64)
+    looks_for = np.empty(0, np.int64)
+    following = np.empty(0, np.int64)
+    node = np.empty(0, np.int64)
+
+    while True:
+        status = _search_each(
+            tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
+            per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward,
+            choices, edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node,
+            scratch, scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node,
+            match_pair, work, cut, state,
+        )  # fmt: skip
+        begin, end = state[_BEGIN], state[_END]
+        if status == _NEEDS_AROUND:
+            rows = around(events, members, starts, pairs, begin, end)
+            state[_SPENT] += rows.shape[0] // _ROWS_PER_STEP if alone and by_first else 0  # for this pair alone
+            after, ordinal, n_lasts = places(events, rows, pairs, begin, end)
+            reach, onward = reach_of(tables.kleene, begin_ok, rows, after, ordinal, n_lasts)
+            if n_lasts >= shared_work.shape[0]:
+                shared_work = np.zeros(2 * n_lasts + 1, np.int64)
+                own_work = np.zeros(2 * n_lasts + 1, np.int64)
+        elif status == _NEEDS_CHOICES:
+            if place_of.shape[0] == 0:
+                place_of = np.full(ranks.shape[0], -1, np.int64)
+                by_rank = rows_by_rank(members, pairs, ranks)
+            choices, edges, in_order = choices_of(
+                tables.kleene, begin_ok, take_ok, rows, ordinal, reach, n_lasts, ranks, by_rank, place_of
+            )
+            latest = latest_of(choices)
+            if n_negations > 0:
+                gaps, gap_starts = negated_around(
+                    events, denied, denied_starts, pairs[begin, 2], pairs[begin, 0], pairs[end - 1, 1], tables.within_ms
+                )
+            if rows.shape[0] + 2 > depth_limit:
+                depth_limit = rows.shape[0] + 2
+                registers = np.empty((depth_limit, n_registers), np.int64)
+                aggregates = np.empty((depth_limit, n_slots), np.float64)
+                chain = np.empty(depth_limit, np.int64)
+                steps = np.empty(depth_limit, np.int64)
+                point = np.empty(depth_limit, np.int64)
+                looks_for = np.empty(depth_limit, np.int64)
+                following = np.empty(depth_limit, np.int64)
+                node = np.empty(depth_limit, np.int64)
+        elif status == _NEEDS_ROOM:
+            if state[_N_NODES] + depth_limit > node_row.shape[0]:
+                extra = max(node_row.shape[0], depth_limit)
+                node_parent = np.concatenate((node_parent, np.empty(extra, np.int32)))
+                node_row = np.concatenate((node_row, np.empty(extra, np.int64)))
+                node_step = np.concatenate((node_step, np.empty(extra, np.int32)))
+            if state[_N_MATCHES] == match_node.shape[0]:
+                match_node = np.concatenate((match_node, np.empty_like(match_node)))
+                match_pair = np.concatenate((match_pair, np.empty_like(match_pair)))
+        else:
+            break
+    if apart and state[_UNIT] >= 0:
+        settle(account, state[_SPENT])
+        cut[state[_UNIT_FROM] : state[_END]] = state[_IS_CUT] != 0
+    n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
+    return (
+        status,
+        node_parent[:n_nodes],
+        node_row[:n_nodes],
+        node_step[:n_nodes],
+        match_node[:n_matches],
+        match_pair[:n_matches],
+        work,
+        cut,
+    )
+
+
+@leaf
+def _search_each(
+    tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
+    per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward, choices,
+    edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node, scratch,
+    scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node, match_pair, work,
+    cut, state,
+):  # fmt: skip
+    """Go on with the search for one first event after the other, where `state` says.
+
+    Returns COMPLETE, OUT_OF_ROOM or OUT_OF_BUDGET, which end it, or what is asked for: to be called again with what is
+    around the pairs `_BEGIN`.. `_END`, the choices among it, longer arrays.
+    """
+    n_steps = tables.kleene.shape[0]
+    final = n_steps - 1
+    n_pairs = pairs.shape[0]
+    of = 0 if by_first else 1
+    while True:
+        if state[_PHASE] == _NEXT:
+            begin = state[_END]
+            if begin == n_pairs:
+                return COMPLETE
+            first, key = pairs[begin, 0], pairs[begin, 2]
+            end = begin + 1
+            while not alone and end < n_pairs and pairs[end, 0] == first and pairs[end, 2] == key:
+                end += 1
+            last = pairs[end - 1, 1]
+            state[_BEGIN], state[_END] = begin, end
+            if apart and pairs[begin, of] != state[_UNIT]:
+                if state[_UNIT] >= 0:
+                    settle(account, state[_SPENT])
+                    cut[state[_UNIT_FROM] : begin] = state[_IS_CUT] != 0
+                state[_UNIT], state[_UNIT_FROM], state[_UNIT_KEY], state[_IS_CUT] = pairs[begin, of], begin, -2, 0
+                state[_MOST] = allowance_at(account, terms, positions[pairs[begin, of]])
+                state[_SPENT] = 0
+            if state[_IS_CUT] != 0:
+                continue
+            if longest_only and (state[_UNIT_KEY] == key or events.lo_ms[first] <= ends_ms[key]):
+                state[_SPENT] += 1
+                continue
+            if apart and state[_MOST] == 0:
+                state[_IS_CUT] = 1  # and nothing is spent: its pairs may not even be made
+                continue
+            state[_BEFORE] = state[_SPENT]
+            state[_SPENT] += WORK_PER_PAIR * (end - begin)
+            if state[_SPENT] > state[_MOST]:
+                if not apart:
+                    return OUT_OF_BUDGET
+                state[_IS_CUT] = 1
+                continue
+            state[_PHASE] = _PREPARED
+            if key != state[_AROUND_KEY] or last != state[_AROUND_LAST]:
+                state[_AROUND_KEY], state[_AROUND_LAST], state[_HAS_CHOICES] = key, last, 0
+                return _NEEDS_AROUND
+        begin, end = state[_BEGIN], state[_END]
+        first, key, last = pairs[begin, 0], pairs[begin, 2], pairs[end - 1, 1]
+        # The last events of this first one are the latest of those around.
+        base = n_lasts - (end - begin)
+        if state[_PHASE] == _PREPARED:
+            begin_at = first_after(events, rows, first)
+            single = begin if pairs[begin, 1] == first else -1  # the first event is the last one as well
+            depth = -1
+            may_begin = (single >= 0 or onward[begin_at] < n_lasts) and begin_ok[0, first]
+            if may_begin and state[_HAS_CHOICES] == 0:
+                state[_HAS_CHOICES] = 1
+                return _NEEDS_CHOICES
+            if by_first and not alone:
+                state[_SPENT] += (rows.shape[0] - begin_at) // _ROWS_PER_STEP
+            if may_begin:
+                scratch[:] = -1
+                if alone and tables.known_last:
+                    scratch[2 * final] = last
+                    scratch[2 * final + 1] = last
+                scratch_aggregates[:] = np.nan
+                chain[0] = first
+                steps[0] = 0
+                if begins(tables, events, 0, first, scratch, scratch_aggregates, stack) and loops_hold(
+                    tables, events, 0, BEGIN, chain, steps, 0, scratch, scratch_aggregates, stack
+                ):
+                    depth = 0
+                    point[0] = -1
+                    looks_for[0] = _ON
+                    following[0] = -1
+                    node[0] = -1
+                    copy_to(registers, 0, scratch)
+                    copy_to(aggregates, 0, scratch_aggregates)
+            state[_SINGLE], state[_FIRST_AFTER], state[_N_BEFORE] = single, begin_at, state[_N_MATCHES]
+            state[_DEPTH], state[_LONGEST] = depth, 0
+            state[_PHASE] = _BEGUN
+        status = COMPLETE
+        if state[_DEPTH] >= 0:
+            status = _search(
+                tables, events, gaps, gap_starts, free, first, end, base, n_lasts, longest_only, per_match, per_event,
+                capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain,
+                steps, point, looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work,
+                node_parent, node_row, node_step, match_node, match_pair, state,
+            )  # fmt: skip
+            if status == _NEEDS_ROOM:
+                return status
+        state[_PHASE] = _NEXT
+        if longest_only and state[_N_MATCHES] > state[_N_BEFORE]:
+            ends_ms[key] = events.lo_ms[last]
+            state[_UNIT_KEY] = key
+        if by_first or alone:
+            work[begin] = state[_SPENT] - state[_BEFORE]
+        total = np.int64(WORK_PER_PAIR)
+        for k in range(base, n_lasts):
+            total += shared_work[k]
+            if not by_first and not alone:
+                work[begin + k - base] = total + own_work[k]
+            shared_work[k] = 0
+            own_work[k] = 0
+        if status == OUT_OF_ROOM:
+            return status
+        if state[_SPENT] > state[_MOST]:
+            if not apart:
+                return OUT_OF_BUDGET
+            state[_IS_CUT] = 1
+
+
+@inlined
+def _search(
+    tables, events, gaps, gap_starts, free, first, stop_pair, base, n_lasts, longest_only, per_match, per_event,
+    capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain, steps, point,
+    looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work, node_parent, node_row,
+    node_step, match_node, match_pair, state,
+):  # fmt: skip
+    """Go on with the search for one first event, or several last ones of it, where `state` says.
+
+    stop_pair: the pair after those that are searched, of the last of n_lasts last events; `base` is the first that
+    counts. state: the pair of an event that is first and last is `_SINGLE`, -1 for none. Returns COMPLETE, OUT_OF_ROOM
+    (there are more than `capacity` matches) or _NEEDS_ROOM: to be called again with longer arrays.
+    """
+    n_steps = tables.kleene.shape[0]
+    n_registers = 2 * n_steps + 1
+    n_negations = tables.negations.shape[0]
+    final = n_steps - 1
+    has_loops = tables.loops.shape[0] > 0
+    status = COMPLETE
+    depth, spent, longest = state[_DEPTH], state[_SPENT], state[_LONGEST]
+    n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
+    most, n_before, single, after_first = state[_MOST], state[_N_BEFORE], state[_SINGLE], state[_FIRST_AFTER]
+    while depth >= 0:
+        if n_nodes + depth + 2 > node_row.shape[0] or n_matches == match_node.shape[0]:
+            status = _NEEDS_ROOM
+            break
+        step = steps[depth]
+        at = following[depth]
+        target = step + 1 if looks_for[depth] == _ON else step
+        edge = 2 * target + looks_for[depth]
+        if at < 0:
+            goes_on = True
+            if looks_for[depth] == _ON:
+                goes_on = step < final or (depth == 0 and single >= 0)
+                if goes_on:
+                    copy_from(registers, depth, scratch)
+                    copy_from(aggregates, depth, scratch_aggregates)
+                    goes_on = leaves(tables, events, step, scratch, scratch_aggregates, stack) and loops_hold(
+                        tables, events, step, PROCEED, chain, steps, depth + 1, scratch, scratch_aggregates, stack
+                    )
+                if goes_on and step == final:
+                    goes_on = False
+                    cost = np.int64(WORK_PER_MATCH)
+                    if completes(tables, events, scratch, scratch_aggregates, stack):
+                        found = True
+                        for k in range(n_negations):
+                            if found:
+                                found, n_looks = _is_absent(
+                                    tables, events, gaps, gap_starts, k, first, first, scratch, scratch_aggregates,
+                                    stack,
+                                )  # fmt: skip
+                                cost += WORK_PER_NEGATED * (1 + n_looks)
+                        if found:
+                            if n_matches == capacity:
+                                status = OUT_OF_ROOM
+                                break
+                            node_parent[n_nodes] = -1
+                            node_row[n_nodes] = first
+                            node_step[n_nodes] = 0
+                            node[0] = n_nodes
+                            n_nodes += 1
+                            match_node[n_matches] = node[0]
+                            match_pair[n_matches] = single
+                            n_matches += 1
+                            longest = 1
+                            cost += per_match + per_event
+                    spent += cost
+                    own_work[n_lasts - (stop_pair - single)] += cost
+            at = edges[min(edge, 2 * n_steps)]
+            if not goes_on or target > final:
+                at = edges[2 * n_steps]
+            elif in_order:
+                at = _first_choice(choices, at, edges[edge + 1], after_first if depth == 0 else after[point[depth]])
+        stop = edges[edge + 1] if target <= final else edges[2 * n_steps]
+        late = after_first if depth == 0 else after[point[depth]]
+        while at < stop and choices[at] < late:
+            if at % BLOCK == 0 and latest[at // BLOCK] < late:
+                at += BLOCK
+            else:
+                at += 1
+        if at >= stop:
+            if looks_for[depth] == _ON and tables.kleene[step]:
+                looks_for[depth] = _TAKE
+                following[depth] = -1
+                continue
+            depth -= 1
+            continue
+        following[depth] = at + 1
+        if spent > most:
+            break
+        here = choices[at]
+        row = rows[here]
+        chain[depth + 1] = row
+        steps[depth + 1] = target
+        copy_from(registers, depth, scratch)
+        copy_from(aggregates, depth, scratch_aggregates)
+        cost = np.int64(WORK_PER_PREFIX + (0 if free[edge] else WORK_PER_CONDITION) + (depth if has_loops else 0))
+        holds = True
+        if free[edge]:
+            scratch[n_registers - 1] = row
+            scratch[2 * target + 1] = row
+            if looks_for[depth] == _ON:
+                scratch[2 * target] = row
+        elif looks_for[depth] == _TAKE:
+            holds = takes(tables, events, step, row, scratch, scratch_aggregates, stack)
+        else:
+            holds = begins(tables, events, target, row, scratch, scratch_aggregates, stack) and loops_hold(
+                tables, events, target, BEGIN, chain, steps, depth + 1, scratch, scratch_aggregates, stack
+            )
+        if looks_for[depth] == _ON:
+            for k in range(n_negations):
+                # What precedes the match is known when its last event is.
+                if holds and tables.negations[k, 1] == target and tables.negations[k, 0] >= 0:
+                    holds, n_looks = _is_absent(
+                        tables, events, gaps, gap_starts, k, first, row, scratch, scratch_aggregates, stack
+                    )
+                    cost += WORK_PER_NEGATED * (1 + n_looks)
+        ends = target == final and ordinal[here] >= base
+        continues = reach[target, here] < n_lasts and (target < final or tables.kleene[final])
+        spent += cost
+        if ends:
+            own_work[ordinal[here]] += cost
+        if continues:
+            shared_work[reach[target, here]] += cost
+        if not holds:
+            continue
+        if (
+            ends
+            and leaves(tables, events, final, scratch, scratch_aggregates, stack)
+            and loops_hold(tables, events, final, PROCEED, chain, steps, depth + 2, scratch, scratch_aggregates, stack)
+            and completes(tables, events, scratch, scratch_aggregates, stack)
+        ):
+            found = True
+            cost = np.int64(0)
+            for k in range(n_negations):
+                if found and (tables.negations[k, 1] == n_steps or tables.negations[k, 0] < 0):
+                    found, n_looks = _is_absent(
+                        tables, events, gaps, gap_starts, k, first, row, scratch, scratch_aggregates, stack
+                    )
+                    cost += WORK_PER_NEGATED * (1 + n_looks)
+            if found:
+                replaces = longest_only and n_matches > n_before
+                cost += WORK_PER_MATCH
+                if not replaces or depth + 2 > longest:
+                    cost += per_match + per_event * (depth + 2)
+                    longest = depth + 2
+                    if n_matches == capacity and not replaces:
+                        status = OUT_OF_ROOM
+                        break
+                    d = depth
+                    while d >= 0 and node[d] < 0:
+                        d -= 1
+                    while d < depth:
+                        d += 1
+                        node_parent[n_nodes] = node[d - 1] if d > 0 else -1
+                        node_row[n_nodes] = chain[d]
+                        node_step[n_nodes] = steps[d]
+                        node[d] = n_nodes
+                        n_nodes += 1
+                    n_matches = n_matches - 1 if replaces else n_matches
+                    match_node[n_matches] = node[depth]
+                    match_pair[n_matches] = stop_pair - (n_lasts - ordinal[here])
+                    n_matches += 1
+            spent += cost
+            own_work[ordinal[here]] += cost
+        if not continues:
+            continue
+        depth += 1
+        copy_to(registers, depth, scratch)
+        copy_to(aggregates, depth, scratch_aggregates)
+        point[depth] = here
+        looks_for[depth] = _ON
+        following[depth] = -1
+        node[depth] = -1
+    state[_DEPTH], state[_SPENT], state[_LONGEST] = depth, spent, longest
+    state[_N_NODES], state[_N_MATCHES] = n_nodes, n_matches
+    return status
+
+
+@kernel
+def pair_work(pairs, of, positions, work, terms, account):
+    """Pay for what pairs, int64 (n, 3), cost by the events that decide them (column `of`; those of one stand together),
+    up to the first that costs more than it is allowed; the place of its first pair, n when all are paid."""
+    n = pairs.shape[0]
+    p = 0
+    while p < n:
+        begin = p
+        cost = np.int64(0)
+        while p < n and pairs[p, of] == pairs[begin, of]:
+            cost += work[p]
+            p += 1
+        balance, paid = account[0], account[1]
+        if cost > allowance_at(account, terms, positions[pairs[begin, of]]):
+            account[0], account[1] = balance, paid
+            return begin
+        settle(account, cost)
+    return n
+
+
+@kernel
+def _free_edges(tables):
+    """For each 2 * step (begin) and 2 * step + 1 (take) whether binding an event asks for nothing: bool."""
+    n_steps = tables.kleene.shape[0]
+    free = np.zeros(2 * n_steps, np.bool_)
+    for step in range(n_steps):
+        for edge in (BEGIN, TAKE):
+            asks = tables.edges[step, edge, 0] != tables.edges[step, edge, 1] or tables.kinds.shape[0] > 0
+            for k in range(tables.hoisted.shape[0]):
+                asks = asks or tables.hoisted[k, 0] == step
+            for k in range(tables.falling.shape[0]):
+                asks = asks or tables.falling[k, 0] == step
+            for k in range(tables.loops.shape[0]):
+                asks = asks or (tables.loops[k, 0] == step and tables.loops[k, 1] == edge)
+            free[2 * step + edge] = not asks
+    return free
+
+
+@leaf
+def _first_choice(choices, begin, end, late):
+    """The first of ascending choices that is not before `late`."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if choices[middle] < late:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@leaf
+def _is_absent(tables, events, gaps, gap_starts, k, first, last, registers, aggregates, stack):
+    """Whether no event stands where negation k forbids one, and how many were looked at.
+
+    first, last: the ends of the match, `last` as far as it is known.
+    """
+    n_steps = tables.kleene.shape[0]
+    after = tables.negations[k, 0]
+    begin, end = gap_starts[k], gap_starts[k + 1]
+    if after >= 0:
+        begin = first_behind(events, gaps, begin, end, registers[2 * after + 1], events.strict)
+    else:
+        begin = first_from(events, gaps, begin, end, events.lo_ms[last] - tables.within_ms)
+    if after + 1 < n_steps:
+        end = first_behind(events, gaps, begin, end, registers[2 * after + 2] if after >= 0 else first, False)
+        # Those behind are not before; nor, where ties are strict, are those of the same time.
+        right = registers[2 * after + 2] if after >= 0 else first
+        while end > begin and not (
+            events.lo_ms[gaps[end - 1]] < events.lo_ms[right] or (not events.strict and gaps[end - 1] < right)
+        ):
+            end -= 1
+    else:
+        end = first_from(events, gaps, begin, end, events.lo_ms[first] + tables.within_ms + 1)
+    if tables.negations[k, 2] == tables.negations[k, 3]:
+        return begin >= end, 0
+    current = registers.shape[0] - 1
+    was_current = registers[current]
+    n_looks = 0
+    is_absent = True
+    while begin < end and is_absent:
+        registers[current] = gaps[begin]
+        is_absent = not all_hold(
+            tables.code, tables.bounds, tables.negations[k, 2], tables.negations[k, 3], tables.constants,
+            events.columns, registers, aggregates, stack,
+        )  # fmt: skip
+        n_looks += 1
+        begin += 1
+    registers[current] = was_current
+    return is_absent, n_looks
+
+
+__all__ = ["WORK_PER_MATCH", "WORK_PER_PAIR", "WORK_PER_PREFIX", "list_precise", "pair_work"]

@@ -1,0 +1,137 @@
+"""Merging of equivalent runs (SASE+ section 5.3).
+
+Runs of one partition that have selected one event in one state, and agree on all that later predicates read, select the
+same events from then on. They go on as one run with a union of their histories; it expires with the one of them that
+started last, and a match is told for those whose start is still within the window (`engine.kernels.runs.paths`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.kernels.columns.hashing import mix
+from engine.kernels.compile.ways import leaf
+from engine.kernels.runs.arrays import (
+    BRANCH,
+    COMPONENT,
+    ENTRY_HASH,
+    ENTRY_RUN,
+    ENTRY_STAMP,
+    FIRST_LIVE,
+    FIRST_REGISTER,
+    HEAD,
+    LAST_LIVE,
+    LIVE_COLUMN,
+    LIVE_KIND,
+    LIVE_OF,
+    MERGEABLE,
+    N_MERGED,
+    N_NODES,
+    PARENT,
+    PLACE,
+    ROW,
+    STAMP,
+    STATE,
+    UNION,
+    VALUE,
+)
+
+MERGED_AWAY = -1
+"""State of a run that another one has taken in."""
+
+
+@leaf
+def merge_equivalent(
+    runs, run_aggregates, columns, nodes, live, live_states, changed, n_changed, table, counters, number, bits
+):  # fmt: skip
+    """Merge those of the runs changed[:n_changed] that are equivalent; each has selected the event at hand last.
+
+    number: float64 (1,), bits: the same memory as int64. Returns how many runs have become MERGED_AWAY.
+    """
+    counters[STAMP] += 1
+    mask = 3  # of so much of the table as leaves half of it free
+    while mask < 2 * n_changed:
+        mask = 2 * mask + 1
+    n_merged = 0
+    for at in range(n_changed):
+        run = changed[at]
+        state = runs[run, STATE]
+        if live_states[state, MERGEABLE] == 0:
+            continue
+        code = _hash(runs, run_aggregates, columns, live, live_states, run, number, bits)
+        entry = code & mask
+        while table[entry, ENTRY_STAMP] == counters[STAMP]:
+            other = table[entry, ENTRY_RUN]
+            if table[entry, ENTRY_HASH] == code and _are_equivalent(
+                runs, run_aggregates, columns, live, live_states, other, run
+            ):
+                _merge(runs, run_aggregates, nodes, counters, other, run)
+                n_merged += 1
+                break
+            entry = (entry + 1) & mask
+        if runs[run, STATE] != MERGED_AWAY:
+            table[entry, ENTRY_STAMP] = counters[STAMP]
+            table[entry, ENTRY_HASH] = code
+            table[entry, ENTRY_RUN] = run
+    counters[N_MERGED] += n_merged
+    return n_merged
+
+
+@leaf
+def _read(runs, run_aggregates, columns, live, at, run):
+    """What entry `at` of `live` stands for in a run, as a double; NaN for NULL."""
+    of = live[at, LIVE_OF]
+    kind = live[at, LIVE_KIND]
+    if kind == VALUE:
+        row = runs[run, FIRST_REGISTER + of]
+        return columns[live[at, LIVE_COLUMN], row] if row >= 0 else np.nan
+    if kind == PLACE:
+        return float(runs[run, FIRST_REGISTER + of])
+    return run_aggregates[run, of]
+
+
+@leaf
+def _hash(runs, run_aggregates, columns, live, live_states, run, number, bits):
+    state = runs[run, STATE]
+    code = mix(np.int64(0x1357924), state)
+    for at in range(live_states[state, FIRST_LIVE], live_states[state, LAST_LIVE]):
+        value = _read(runs, run_aggregates, columns, live, at, run)
+        number[0] = value + 0.0 if value == value else 0.5  # noqa: PLR0124  # NaN differs from itself; -0.0 is 0.0
+        code = mix(code, bits[0])
+    return code
+
+
+@leaf
+def _are_equivalent(runs, run_aggregates, columns, live, live_states, one, other):
+    state = runs[one, STATE]
+    if runs[other, STATE] != state:
+        return False
+    for at in range(live_states[state, FIRST_LIVE], live_states[state, LAST_LIVE]):
+        a = _read(runs, run_aggregates, columns, live, at, one)
+        b = _read(runs, run_aggregates, columns, live, at, other)
+        if not (a == b or (a != a and b != b)):  # noqa: PLR0124  # NULL and NULL are the same to every predicate
+            return False
+    return True
+
+
+@leaf
+def _merge(runs, run_aggregates, nodes, counters, kept, merged):
+    """`kept` goes on with both histories, and otherwise as the one of the two that started last."""
+    kept_is_younger = runs[kept, FIRST_REGISTER] >= runs[merged, FIRST_REGISTER]
+    younger, older = (kept, merged) if kept_is_younger else (merged, kept)
+    node = counters[N_NODES]
+    counters[N_NODES] += 1
+    nodes[node, PARENT] = runs[younger, HEAD]
+    nodes[node, ROW] = runs[older, HEAD]
+    nodes[node, COMPONENT] = UNION
+    nodes[node, BRANCH] = runs[older, FIRST_REGISTER]
+    if not kept_is_younger:
+        for k in range(FIRST_REGISTER, runs.shape[1]):
+            runs[kept, k] = runs[merged, k]
+        for k in range(run_aggregates.shape[1]):
+            run_aggregates[kept, k] = run_aggregates[merged, k]
+    runs[kept, HEAD] = node
+    runs[merged, STATE] = MERGED_AWAY
+
+
+__all__ = ["MERGED_AWAY", "merge_equivalent"]
