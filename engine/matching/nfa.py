@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import BoolArray, Int64Array
-from engine.kernels.programs.generated import KernelSet
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.runs import arrays as na
 from engine.kernels.runs import edges as nfa_edges
@@ -41,7 +39,6 @@ from engine.matching.store import MovesBack
 from engine.matching.stream import StreamColumns
 from engine.plan.implied_key import implied_key
 from engine.plan.model import Plan
-from engine.plan.programs import Programs
 
 _LEAST_ROWS = 4096  # state of fewer rows, nodes and partitions is not compacted
 _LEAST_SAVED = 256  # nor, before it is saved, of fewer than these
@@ -82,7 +79,6 @@ class NfaRuntime:
         counted[:] = work.account
         work.account = counted
         self._pending = self._memory.no_matches()
-        self.kernels = KernelSet()
         self._results = results
         if results is None and needs_results(plan):
             self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits)
@@ -93,16 +89,6 @@ class NfaRuntime:
         self._compact_at = _LEAST_ROWS
         self._advanced_to_ms: int | None = None
         self._n_usual = 0  # nodes and rows of a batch
-
-    @property
-    def programs(self) -> Programs:
-        """What the kernels interpret."""
-        return self.plan.programs
-
-    @property
-    def entries(self) -> tuple[Any, ...]:
-        """The kernels that `kernels` may replace by copies generated for the programs."""
-        return (nfa.advance,)
 
     @property
     def n_rows(self) -> int:
@@ -181,7 +167,7 @@ class NfaRuntime:
         start = 0
         while start < n:
             matches = memory.matches
-            start = self.kernels.of(nfa.advance)(
+            start = nfa.advance(
                 *self._arrays,
                 stream.t_lo_ms, offered.rows, offered.partition, previous, offered.roles, columns,
                 store.t_lo_ms, store.partition, store.position, store.source, store.columns,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,6 @@ from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.choice import make_runtime
 from engine.runtime.compiled import CompiledQuery
 from engine.runtime.fitting import fitting_events
-from engine.runtime.generated import Generated, Generation
 from engine.runtime.row_quota import PartQuota, RowQuota
 from engine.runtime.slices import is_divided
 from engine.runtime.workers import Workers
@@ -41,8 +41,7 @@ class QueryStatistics:
     their interval is longer than its window. `n_unfinished`: searches that the work
     budget stopped: matches may be missing. `n_limited`: windows of the query's own in which
     LIMIT left rows out; 1 where it has none and LIMIT did. `is_full`: no row will be told any more, for LIMIT has been
-    reached and there are more. `generated`: how far its generated kernels are
-    ("off", "waiting", "compiling", "in use", or "failed: " and why; then the precompiled ones go on).
+    reached and there are more.
     """
 
     n_events: int = 0
@@ -54,7 +53,6 @@ class QueryStatistics:
     n_limited: int = 0
     is_full: bool = False
     seconds: float = 0.0
-    generated: str = "off"
 
 
 @dataclass(slots=True)
@@ -87,8 +85,7 @@ class Engine:
     that skip_till_any_match selects independently (`explain` says which do) are then listed in blocks of bounded size
     whatever their number; what other queries return at once is bounded by `limits.max_rows` as ever.
 
-    `generated`: whether kernels with the predicates of each query written out replace the precompiled ones, where the
-    runtime knows of them: compiled in the background, or now, in which case the second step waits for the compiler.
+    `generated`: of no effect any more; accepted with a warning until the next release.
 
     LIMIT and TOP k count over all steps (see `engine.runtime.row_quota`). `quotas`: by name those of queries of which
     this engine has a part of the stream.
@@ -107,9 +104,11 @@ class Engine:
         baseline: BaselineKind | None = None,
         threads: int = 1,
         sink: RowSink | None = None,
-        generated: Generated | str = Generated.OFF,
+        generated: object = None,
         quotas: Mapping[str, PartQuota] | None = None,
     ) -> None:
+        if generated is not None:
+            warnings.warn("Engine(generated=...) has no effect any more and will go", DeprecationWarning, stacklevel=2)
         names = [query.name for query in queries]
         if len(set(names)) != len(names):
             raise EngineError(f"two queries have one name: {sorted({n for n in names if names.count(n) > 1})}")
@@ -129,7 +128,6 @@ class Engine:
         self._used = {producer.name for query in queries for producer in query.producers}
         self._workers = Workers(threads, len(queries))
         self._is_single = threads == 1
-        self._generation = Generation(generated)
         self._part_quotas = dict(quotas or {})
         self._quotas = self._new_quotas()
         self._runtimes = {query.name: self._runtime(query) for query in queries}
@@ -156,7 +154,6 @@ class Engine:
         self._comes_whole = released.table is batch.table
         stream = ahead if ahead is not None and self._comes_whole else StreamColumns(released, self._interner)
         self._part_shared(stream)
-        self._generation.step(self._runtimes)
         at_once = {
             name: runtime
             for name, runtime in self._runtimes.items()
@@ -208,7 +205,6 @@ class Engine:
                 n_unfinished=self._runtimes[name].n_unfinished,
                 n_limited=self._quotas[name].n_limited if name in self._quotas else 0,
                 is_full=name in self._quotas and self._quotas[name].is_full,
-                generated=self._generation.state_of(name),
             )
             for name, counted in self._counted.items()
         }

@@ -347,3 +347,8 @@ def on_time_of(parts: list[Delivery], seen: EventBatch) -> EventBatch:
 
 def unordered(rows: Iterable[MatchRow]) -> list[str]:
     return sorted(map(repr, rows))
+
+
+def test_generated_kernels_are_asked_for_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="generated"):
+        Engine([], SCHEMA, generated="background")
