@@ -22,6 +22,8 @@ from engine.errors import EventError
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
+Value = int | float | str | None
+"""Of an attribute, or of a term of RETURN."""
 BoolArray = npt.NDArray[np.bool_]
 
 MAX_EXACT_INT = 2**53
@@ -411,5 +413,6 @@ __all__ = [
     "EventSchema",
     "Float64Array",
     "Int64Array",
+    "Value",
     "lone_surrogate",
 ]

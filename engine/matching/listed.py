@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.events import BoolArray, Float64Array, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.matching.after_listing import Later
-from engine.matching.rows import Value
 from engine.matching.run_store import RunStore
 from engine.matching.store import EventStore
 from engine.uncertainty.possibilities import Possibilities

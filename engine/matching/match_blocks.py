@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.events import Float64Array, Int64Array
+from engine.events import Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
-from engine.matching.rows import MatchRow, RowBlock, Value, rows_table
+from engine.matching.rows import MatchRow, RowBlock, rows_table
 from engine.matching.store import StoredEvents
 from engine.plan.model import Plan
 

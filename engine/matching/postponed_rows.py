@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.events import BoolArray, Int64Array
+from engine.events import BoolArray, Int64Array, Value
 from engine.matching.base import Limits
 from engine.matching.output import limit
 from engine.matching.possible_rows import PossibleRows
 from engine.matching.postponed_context import Context, Neighbourhood
 from engine.matching.postponed_counting import Counted
 from engine.matching.postponed_listing import Listed, bound_ids
-from engine.matching.rows import MatchRow, Value, first_rows
+from engine.matching.rows import MatchRow, first_rows
 from engine.plan.model import Plan
 from engine.uncertainty.possibilities import Possibilities
 

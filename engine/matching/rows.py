@@ -12,10 +12,9 @@ from typing import NamedTuple, TypeAlias, overload
 
 import pyarrow as pa
 
+from engine.events import Value
 from engine.uncertainty.existence import AtLeastOne, at_least_one
 from engine.uncertainty.possibilities import Possibilities
-
-Value = int | float | str | None
 
 Binding: TypeAlias = "tuple[str | Binding, ...]"
 """Event ids of one variable; of one in repeated groups, one entry per iteration (nested by depth)."""
@@ -313,7 +312,6 @@ __all__ = [
     "RowEnds",
     "RowPlace",
     "RowSink",
-    "Value",
     "binding_json",
     "first_rows",
     "flat_ids",

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import BoolArray, Float64Array, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.matching.event_ids import IdColumn, are_few
 from engine.matching.interner import Interner
 from engine.matching.key_table import KeyTable
-from engine.matching.rows import Value
 from engine.matching.store import MovesBack, StoredEvents
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan

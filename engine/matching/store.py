@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StateError
-from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
+from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array, Value
 from engine.matching.event_ids import IdColumn
 from engine.matching.interner import Interner, KnownTexts
 from engine.matching.key_table import KeyTable
 from engine.matching.row_numbers import each_once
-from engine.matching.rows import Value
 from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan, ReturnValue
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,10 @@ from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArra
 from engine.kernels.columns.decode import widen, widen_given
 from engine.kernels.compile.types import Int32Array
 from engine.kernels.runs.liveness import link_rows
+from engine.matching.cuts import Cuts
 from engine.matching.interner import Interner, is_one_text
 from engine.matching.key_table import KeyTable
 from engine.matching.texts import Texts
-
-if TYPE_CHECKING:
-    from engine.matching.slices import Cuts
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 

@@ -24,10 +24,11 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS
 from engine.language import ast
 from engine.matching.base import Runtime
+from engine.matching.cuts import Cut
 from engine.matching.postponed import PostponedRuntime
 from engine.matching.results import selects
 from engine.matching.rows import MatchRow, joined_rows
-from engine.matching.slices import Cut, SliceColumns, cuts_of, slice_of
+from engine.matching.slices import SliceColumns, cuts_of, slice_of
 from engine.matching.stream import StreamColumns
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.distribution import own_distribution

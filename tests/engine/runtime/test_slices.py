@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from engine import CompiledQuery, Engine, compile_queries, compile_query
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.slices import Cut, SliceColumns, cut
+from engine.matching.cuts import Cut, cut
+from engine.matching.slices import SliceColumns
 from engine.matching.stream import StreamColumns
 from engine.runtime import slices, workers
 from engine.runtime.shards import ShardedRuntime
