@@ -152,8 +152,8 @@ def of_query(query: Hostile, n_events: int) -> dict[str, Any]:
 
 def measure(name: str, n_events: int) -> dict[str, Any]:
     """In a process of its own: CPU seconds of one step, after one that loads the kernels."""
+    from engine.compiled.query import compile_query
     from engine.events import AttributeType, EventBatch, EventSchema
-    from engine.runtime.compiled import compile_query
     from engine.runtime.engine import Engine
 
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_MIB << 20, LIMIT_MIB << 20))

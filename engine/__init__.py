@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.admission import Refusal, Refused, RefusedEvent, admit
+    from engine.baselines import BaselineKind
+    from engine.compiled.fitting import fitting_events
+    from engine.compiled.query import CompiledQuery, compile_query
     from engine.kernels.compile.cache import kernels_are_compiled
     from engine.language import ast
     from engine.language.parser import parse
     from engine.language.printer import print_query
     from engine.language.resolver import ResolvedQuery, resolve
     from engine.language.templates import Placeholder, placeholder_of
-    from engine.matching.aggregates_registry import aggregates_of_lists, register_aggregate
-    from engine.matching.base import Limits
-    from engine.matching.baselines import BaselineKind
-    from engine.matching.brief_rows import bindings_digest, brief_rows
-    from engine.matching.row_json import row_from_json, row_to_json
-    from engine.matching.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
+    from engine.matching.output.aggregates import aggregates_of_lists, register_aggregate
+    from engine.matching.output.brief_rows import bindings_digest, brief_rows
+    from engine.matching.output.row_json import row_from_json, row_to_json
+    from engine.matching.output.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
+    from engine.matching.protocol import Limits
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.reference.composition import reference_cascade
     from engine.runtime.cascade import match_id, match_id_of_json
     from engine.runtime.cold import answer_while_compiling
-    from engine.runtime.compiled import CompiledQuery, compile_query
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
-    from engine.runtime.fitting import fitting_events
     from engine.runtime.row_quota import PartQuota, confidence_rank, output_order
     from engine.runtime.warm import warm_kernels
     from engine.uncertainty.existence import AtLeastOne, Method, at_least_one
@@ -43,40 +43,40 @@ _HOMES = {
     "RefusedEvent": "engine.admission",
     "admit": "engine.admission",
     "AtLeastOne": "engine.uncertainty.existence",
-    "BaselineKind": "engine.matching.baselines",
-    "CompiledQuery": "engine.runtime.compiled",
+    "BaselineKind": "engine.baselines",
+    "CompiledQuery": "engine.compiled.query",
     "Distribution": "engine.plan.distribution",
     "Engine": "engine.runtime.engine",
-    "Limits": "engine.matching.base",
-    "Binding": "engine.matching.rows",
-    "MatchRow": "engine.matching.rows",
+    "Limits": "engine.matching.protocol",
+    "Binding": "engine.matching.output.rows",
+    "MatchRow": "engine.matching.output.rows",
     "Method": "engine.uncertainty.existence",
     "Obstacle": "engine.plan.distribution",
     "Placeholder": "engine.language.templates",
     "Possibilities": "engine.uncertainty.possibilities",
-    "RowBlock": "engine.matching.rows",
-    "RowSink": "engine.matching.rows",
-    "fitting_events": "engine.runtime.fitting",
+    "RowBlock": "engine.matching.output.rows",
+    "RowSink": "engine.matching.output.rows",
+    "fitting_events": "engine.compiled.fitting",
     "PartQuota": "engine.runtime.row_quota",
     "confidence_rank": "engine.runtime.row_quota",
     "output_order": "engine.runtime.row_quota",
-    "row_from_json": "engine.matching.row_json",
-    "row_to_json": "engine.matching.row_json",
-    "binding_json": "engine.matching.rows",
-    "bindings_digest": "engine.matching.brief_rows",
-    "brief_rows": "engine.matching.brief_rows",
-    "flat_ids": "engine.matching.rows",
-    "joined_rows": "engine.matching.rows",
+    "row_from_json": "engine.matching.output.row_json",
+    "row_to_json": "engine.matching.output.row_json",
+    "binding_json": "engine.matching.output.rows",
+    "bindings_digest": "engine.matching.output.brief_rows",
+    "brief_rows": "engine.matching.output.brief_rows",
+    "flat_ids": "engine.matching.output.rows",
+    "joined_rows": "engine.matching.output.rows",
     "QueryStatistics": "engine.runtime.engine",
     "ReferenceMatch": "engine.reference",
     "ReferenceRow": "engine.reference",
     "ResolvedQuery": "engine.language.resolver",
-    "aggregates_of_lists": "engine.matching.aggregates_registry",
+    "aggregates_of_lists": "engine.matching.output.aggregates",
     "answer_while_compiling": "engine.runtime.cold",
     "at_least_one": "engine.uncertainty.existence",
     "ast": "engine.language.ast",
     "compile_queries": "engine.runtime.composition",
-    "compile_query": "engine.runtime.compiled",
+    "compile_query": "engine.compiled.query",
     "kernels_are_compiled": "engine.kernels.compile.cache",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
@@ -87,7 +87,7 @@ _HOMES = {
     "reference_cascade": "engine.reference.composition",
     "reference_matches": "engine.reference",
     "reference_output": "engine.reference",
-    "register_aggregate": "engine.matching.aggregates_registry",
+    "register_aggregate": "engine.matching.output.aggregates",
     "resolve": "engine.language.resolver",
     "resolve_queries": "engine.runtime.composition",
     "united": "engine.uncertainty.possibilities",

@@ -14,11 +14,11 @@ from benchmarks.imprecise.queries import STOCK, stock_events, stock_query
 from benchmarks.measure import forget_peak, resident_mib, stopwatch
 from benchmarks.precise.streams import in_batches
 from engine import BaselineKind, CompiledQuery, Limits, MatchRow, compile_query, warm_kernels
+from engine.baselines import Enumeration
 from engine.events import EventBatch
-from engine.matching.baselines import Enumeration
-from engine.matching.interner import Interner
-from engine.matching.stream import StreamColumns
 from engine.runtime.choice import make_runtime
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 WARM_EVENTS = 2_000
 

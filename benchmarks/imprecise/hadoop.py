@@ -14,9 +14,9 @@ from benchmarks.measure import forget_peak, resident_mib, scale, show, stopwatch
 from benchmarks.own_process import measured
 from benchmarks.precise.rows import Figures, rate, ratio
 from engine import BaselineKind, Engine, Limits, compile_query
+from engine.baselines import Enumeration
 from engine.errors import QueryError
 from engine.events import EventBatch
-from engine.matching.baselines import Enumeration
 
 QUERIES = Path(__file__).parents[2] / "queries"
 THRESHOLD = "CONFIDENCE >= 0.9"

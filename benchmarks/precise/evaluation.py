@@ -15,17 +15,17 @@ from benchmarks.measure import forget_peak, resident_mib, stopwatch
 from benchmarks.precise import streams
 from benchmarks.precise.queries import REFERENCES
 from engine import BaselineKind, MatchRow, ast, compile_query, warm_kernels
+from engine.baselines import OVER_INTERVALS, Baseline, make_baseline
+from engine.compiled.query import CompiledQuery
 from engine.events import EventBatch
-from engine.matching.base import Limits, Runtime
-from engine.matching.baselines import OVER_INTERVALS, Baseline, make_baseline
-from engine.matching.interner import Interner
-from engine.matching.listed import ListedMatches
-from engine.matching.nfa import NfaRuntime
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRows, RowBlock, RowSink
-from engine.matching.stream import StreamColumns
+from engine.matching.output.listed import ListedMatches
+from engine.matching.output.rows import MatchRows, RowBlock, RowSink
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits, Runtime
+from engine.matching.runs.runtime import NfaRuntime
 from engine.runtime.choice import make_runtime
-from engine.runtime.compiled import CompiledQuery
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 _SCHEMAS = {
     "stock": streams.STOCK,

@@ -10,10 +10,10 @@ from benchmarks.precise.queries import REFERENCES
 from benchmarks.precise.rows import Figures, rate
 from benchmarks.precise.streams import STOCK, StockStream
 from engine import Limits, compile_query
-from engine.matching.interner import Interner
-from engine.matching.rows import MatchRows
-from engine.matching.stream import StreamColumns
+from engine.matching.output.rows import MatchRows
 from engine.runtime.choice import make_runtime
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 N_EVENTS = 100_000_000
 N_PER_BATCH = 100_000

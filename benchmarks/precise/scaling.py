@@ -13,7 +13,7 @@ from benchmarks.precise.queries import stock_query
 from benchmarks.precise.rows import Figures, rate
 from engine import CompiledQuery, Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.rows import MatchRows
+from engine.matching.output.rows import MatchRows
 
 N_KEYS = (1_000, 10_000, 1_000_000)
 STRATEGIES = {"skip_till_any_match": "OUTPUT COLLAPSED", "skip_till_next_match": ""}

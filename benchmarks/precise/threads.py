@@ -22,7 +22,7 @@ from benchmarks.precise import streams
 from benchmarks.precise.rows import Figures, quantity
 from engine import CompiledQuery, Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.rows import MatchRows
+from engine.matching.output.rows import MatchRows
 
 _ANY = "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match { [k] AND b[i].x >= 10 } WITHIN 4000 OUTPUT COLLAPSED"
 _NEXT = "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match { [k] AND b[i].x >= 10 } WITHIN 4000"

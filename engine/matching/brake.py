@@ -1,11 +1,11 @@
 """The brake: what searches in the processor's time, where their steps took longer than accounts take them for.
 
-Accounts (`engine.matching.work`) are counted in steps of searches, so that what is left out depends on the stream
-alone. What a step takes is known for ordinary ones; a query may be such that it takes many times as long, or that work
-between the steps does. So each runtime also has so many seconds of its thread's processor time, which its events add to
-like to an account. When they are spent, its accounts are emptied until the end of the step: its searches stop as they
-do where an account has nothing left, and tell it in the same way. That is for the worst alone, for it depends on the
-machine: a stream that is evaluated again may be cut elsewhere, or not at all.
+Accounts (`engine.matching.work_account`) are counted in steps of searches, so that what is left out depends on the
+stream alone. What a step takes is known for ordinary ones; a query may be such that it takes many times as long, or
+that work between the steps does. So each runtime also has so many seconds of its thread's processor time, which its
+events add to like to an account. When they are spent, its accounts are emptied until the end of the step: its searches
+stop as they do where an account has nothing left, and tell it in the same way. That is for the worst alone, for it
+depends on the machine: a stream that is evaluated again may be cut elsewhere, or not at all.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.kernels.compile.uncompiled import preparing_s, runs_as_python
-from engine.matching.work import WorkAccount
+from engine.matching.work_account import WorkAccount
 
 if TYPE_CHECKING:
-    from engine.matching.rows import MatchRow
-    from engine.matching.stream import StreamColumns
+    from engine.matching.output.rows import MatchRow
+    from engine.stream.columns import StreamColumns
 
 SECONDS = 2.0
 """A runtime has so many at first. These, and those of steps and events, are for the default limits, and more for those

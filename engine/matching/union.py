@@ -16,25 +16,25 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.confidence.sequences import TOLERANCE
 from engine.language import ast
-from engine.matching.automaton import AutomatonRuntime, shapes_of
-from engine.matching.automaton import bound_variables as automaton_variables
-from engine.matching.base import Limits, Movable, Runtime
-from engine.matching.bindings import BoundVariable, comparable
+from engine.matching.automaton.runtime import AutomatonRuntime, shapes_of
+from engine.matching.automaton.runtime import bound_variables as automaton_variables
 from engine.matching.brake import braked
-from engine.matching.distinct import distinct
-from engine.matching.event_places import EventPlaces
-from engine.matching.interner import Interner
-from engine.matching.listed import Matches, no_matches
-from engine.matching.nfa import NfaRuntime
-from engine.matching.output import limit
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.results import ALL_MATCHES, Results, TakesMatches, bound_variables, selects
-from engine.matching.rows import EventPlace, MatchRow, RowPlace, first_rows, flat_ids
-from engine.matching.spread import SpreadRuntime, TakenMatches
-from engine.matching.stream import StreamColumns
+from engine.matching.deduplication import distinct
+from engine.matching.output.bindings import BoundVariable, comparable
+from engine.matching.output.bounds import limit
+from engine.matching.output.event_places import EventPlaces
+from engine.matching.output.listed import Matches, no_matches
+from engine.matching.output.results import ALL_MATCHES, Results, TakesMatches, bound_variables, selects
+from engine.matching.output.rows import EventPlace, MatchRow, RowPlace, first_rows, flat_ids
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.partial_keys import SpreadRuntime, TakenMatches
+from engine.matching.protocol import Limits, Movable, Runtime
+from engine.matching.runs.runtime import NfaRuntime
 from engine.plan.automaton_model import AutomatonPlan
 from engine.plan.counted import keyed_by, needs_whole
 from engine.plan.model import Plan
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 
 def branch_runtime(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Runtime:
@@ -100,7 +100,7 @@ class Collected:
 
 
 class UnionRuntime:
-    """Run state of a query of several branches; implements `engine.matching.base.Runtime`.
+    """Run state of a query of several branches; implements `engine.matching.protocol.Runtime`.
 
     `head`: what the branches have in common. `variables`: names of the positive variables of the whole query, in
     textual order.

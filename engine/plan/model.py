@@ -169,7 +169,7 @@ class Plan:
     partial_key: tuple[PartialKey, ...] = ()
     is_spread: bool = False
     """Runs stay within the partition by all of `match_key`, of which some keyed types have a part: see
-    `engine.matching.spread`."""
+    `engine.matching.partial_keys`."""
 
     @property
     def match_key(self) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
@@ -13,12 +12,10 @@ from engine.reference.conditions import Keys, conditions_of
 from engine.reference.contexts import scoped
 from engine.reference.demands import check_worlds
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
+from engine.reference.found import FoundMatch
 from engine.reference.observed import ObservedEvent
 from engine.reference.shape import shape_of
 from engine.reference.worlds import World, n_worlds, worlds_of
-
-if TYPE_CHECKING:
-    from engine.reference.matches import FoundMatch
 
 
 def share_with_any(

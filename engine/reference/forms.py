@@ -15,7 +15,8 @@ from engine.reference.arrangements import Arranger
 from engine.reference.conditions import Keys
 from engine.reference.demands import confidence_of_any, confidence_of_match, in_time, is_sequence
 from engine.reference.existence import share_with_any
-from engine.reference.matches import FoundMatch, listing_order
+from engine.reference.found import FoundMatch
+from engine.reference.matches import listing_order
 from engine.reference.observed import ObservedEvent
 from engine.reference.places import Bounds
 from engine.reference.shape import Items, shape_of, slots_of

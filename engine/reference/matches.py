@@ -22,6 +22,7 @@ from engine.reference.contexts import ScopedCondition, scoped
 from engine.reference.demands import confidence_of_match, in_time
 from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates, Binding, truth
+from engine.reference.found import FoundMatch
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.pattern_runs import PatternRuns
 from engine.reference.placement import Placement
@@ -42,23 +43,6 @@ class ReferenceMatch:
     bindings: dict[str, tuple[Nested, ...]]
     confidence: Fraction
     values: dict[str, object]
-
-
-@dataclass(frozen=True)
-class FoundMatch:
-    """A match with its events: `sequence` is all of them in order, `binding` the same by variable, without lists.
-
-    `branch`: the plain pattern of the query's union that it matches. `ways`: all of them, where several parts of the
-    pattern bind the same events to the same variables.
-    """
-
-    ids: dict[str, tuple[Nested, ...]]
-    binding: Binding
-    bounds: Bounds
-    sequence: tuple[ObservedEvent, ...]
-    confidence: Fraction
-    branch: Items
-    ways: tuple[FoundMatch, ...] = ()
 
 
 def reference_matches(
@@ -250,4 +234,4 @@ class _Evaluation:
         return position(sequence[-1]) - position(sequence[0]) >= self.query.within_events
 
 
-__all__ = ["FoundMatch", "ReferenceMatch", "find_matches", "fitting", "listing_order", "reference_matches"]
+__all__ = ["ReferenceMatch", "find_matches", "fitting", "listing_order", "reference_matches"]

@@ -19,7 +19,8 @@ from engine.reference.conditions import Keys
 from engine.reference.existence import share_with_any
 from engine.reference.expressions import NO_AGGREGATES, Aggregates
 from engine.reference.forms import FORMS, Outcome, key_of
-from engine.reference.matches import FoundMatch, find_matches, fitting, listing_order
+from engine.reference.found import FoundMatch
+from engine.reference.matches import find_matches, fitting, listing_order
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.places import Nested
 from engine.reference.returned import returned_values

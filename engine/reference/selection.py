@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.language import ast
-from engine.reference.matches import FoundMatch
+from engine.reference.found import FoundMatch
 from engine.reference.observed import ObservedEvent
 
 

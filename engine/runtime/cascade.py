@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError
 from engine.events import FOREVER_MS, EventBatch
 from engine.kernels.confidence.sequences import TOLERANCE
-from engine.matching.rows import Binding, MatchRow, binding_json
-from engine.runtime.compiled import CompiledQuery
+from engine.matching.output.rows import Binding, MatchRow, binding_json
 
 _AFTER_EVENTS = np.iinfo(np.int32).max
 """Source rank of matches: they come after all events of the millisecond in which their last event is."""

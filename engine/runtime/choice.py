@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from engine.baselines import BaselineKind, make_baseline, unsupported_pattern
+from engine.compiled.query import CompiledQuery
 from engine.errors import QueryError, UnsupportedQueryError
-from engine.matching.base import Limits, Runtime
-from engine.matching.baselines import BaselineKind, make_baseline, unsupported_pattern
-from engine.matching.counted import CountedRuntime
-from engine.matching.interner import Interner
+from engine.matching.count_windows.runtime import CountedRuntime
+from engine.matching.protocol import Limits, Runtime
 from engine.matching.union import UnionRuntime, branch_runtime
 from engine.plan.model import Plan
-from engine.runtime.compiled import CompiledQuery
+from engine.stream.interner import Interner
 
 
 def make_runtime(

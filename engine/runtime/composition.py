@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from engine.compiled.query import CompiledQuery, compile_parsed, match_type, meaning_of
 from engine.errors import EventError, QueryTypeError, Span
 from engine.events import AttributeType, EventSchema
 from engine.language import ast
 from engine.language.parser import parse
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.language.source import did_you_mean
-from engine.matching.aggregates_registry import registered_aggregates
-from engine.runtime.compiled import CompiledQuery, compile_parsed, match_type, meaning_of
+from engine.matching.output.aggregates import registered_aggregates
 
 Parameters = Mapping[str, int | float | str]
 

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.admission import NONE_REFUSED, Aside, Refusal, Refused, RefusedEvent, admit
+from engine.baselines import BaselineKind
+from engine.compiled.fitting import fitting_events
+from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
-from engine.matching.base import Limits, Runtime
-from engine.matching.baselines import BaselineKind
-from engine.matching.interner import Interner
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow, RowSink, joined_rows
-from engine.matching.stream import StreamColumns
+from engine.matching.output.rows import MatchRow, RowSink, joined_rows
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits, Runtime
+from engine.parallel.by_time import is_divided
+from engine.parallel.workers import Workers
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.choice import make_runtime
-from engine.runtime.compiled import CompiledQuery
-from engine.runtime.fitting import fitting_events
 from engine.runtime.row_quota import PartQuota, RowQuota
-from engine.runtime.slices import is_divided
-from engine.runtime.workers import Workers
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 STATE_VERSION = 2
 """Version 1 has codes for all strings that were ever seen, without gaps."""

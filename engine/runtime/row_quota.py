@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from engine.compiled.query import CompiledQuery
 from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
-from engine.matching.bindings import comparable
-from engine.matching.event_places import EventPlaces
-from engine.matching.output_forms import NO_OPENER, NO_WINDOW, RANKED_DIGITS, Window, as_window
-from engine.matching.row_json import plain, row_from_json, row_to_json
-from engine.matching.rows import EventPlace, MatchRow, RowEnds
-from engine.runtime.compiled import CompiledQuery
+from engine.matching.output.bindings import comparable
+from engine.matching.output.event_places import EventPlaces
+from engine.matching.output.forms import NO_OPENER, NO_WINDOW, RANKED_DIGITS, Window, as_window
+from engine.matching.output.row_json import plain, row_from_json, row_to_json
+from engine.matching.output.rows import EventPlace, MatchRow, RowEnds
 
 _STATE_VERSION = 1
 
@@ -75,8 +75,8 @@ class RowQuota:
         self._comes_whole = written.open_on is not None and written.within_events is not None
         self._within_ms = query.within_ms
         any_match = written.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH
-        # What `engine.matching.promise.promised_ms` holds back at most, whatever events there are: no interval is
-        # longer than the window, and other strategies take none.
+        # What `engine.matching.output_watermark.promised_ms` holds back at most, whatever events there are: no interval
+        # is longer than the window, and other strategies take none.
         self._slack_ms = (3 if any_match else 1) * query.reach_ms
         self._places = EventPlaces(query.plan.types.union(*(branch.types for branch in query.branches)))
         self._waiting: list[_Waiting] = []

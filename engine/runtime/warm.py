@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.compile.cache import mark_compiled
 from engine.kernels.compile.uncompiled import run_compiled
-from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 
 _SCHEMA = EventSchema.of(

@@ -14,7 +14,7 @@ from benchmarks.hadoop_stream import SCHEMA, Cluster, HadoopStream, in_seconds
 from benchmarks.imprecise.hadoop import cases
 from engine import Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.rows import MatchRow
+from engine.matching.output.rows import MatchRow
 from engine.reference.output import ReferenceRow, reference_output
 
 TINY = Cluster(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from engine import CompiledQuery, compile_query
+from engine.baselines import BaselineKind, make_baseline
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.base import Limits
-from engine.matching.baselines import BaselineKind, make_baseline
-from engine.matching.interner import Interner
-from engine.matching.nfa import NfaRuntime
-from engine.matching.stream import StreamColumns
+from engine.matching.protocol import Limits
+from engine.matching.runs.runtime import NfaRuntime
 from engine.plan.explain import explain
 from engine.runtime.choice import make_runtime
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 from tests.engine.strategies import SCHEMA
 
 ONE_STOCK = """

@@ -128,10 +128,10 @@ def prepared(way: Way) -> Iterator[None]:
             )
             for name in (*of_runs, "placed._LEAST_ROWS", "spread._LEAST_PARTITIONS"):
                 stack.enter_context(patch(f"engine.matching.{name}", 0))
-            stack.enter_context(patch("engine.matching.interner.Interner.is_to_be_looked_at", True))
+            stack.enter_context(patch("engine.stream.interner.Interner.is_to_be_looked_at", True))
         if way.threads > 1:
-            stack.enter_context(patch("engine.runtime.workers.LEAST_EVENTS", 1))
-            stack.enter_context(patch.multiple("engine.runtime.slices", _FEW=1, _MANY=1, _MOST=1))
+            stack.enter_context(patch("engine.parallel.workers.LEAST_EVENTS", 1))
+            stack.enter_context(patch.multiple("engine.parallel.by_time", _FEW=1, _MANY=1, _MOST=1))
         yield
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from engine.errors import EventError
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.matching.interner import Interner
-from engine.matching.stream import StreamColumns
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 SCHEMA = EventSchema.of(
     {

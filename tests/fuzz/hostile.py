@@ -38,7 +38,7 @@ from tests.fuzz.shrinking import smaller_queries
 SECONDS, MIB = 2 * GOAL_S, GOAL_MIB
 STOPPED_SECONDS, STOPPED_ROWS = 0.15, 10_000
 """Taking in the events takes some 0.1 s. A search is stopped after 0.35 s, one of four branches of a union after a
-quarter of that (`engine.matching.work`); one that has told so many rows has done what it is there for."""
+quarter of that (`engine.matching.work_account`); one that has told so many rows has done what it is there for."""
 _MOST_MIB = 4 * GOAL_MIB
 _MOST_SECONDS = int(4 * GOAL_S)
 """More the system does not give."""

@@ -18,7 +18,7 @@ def construct_results(
 
     negations int64 (m, 3): the step after which a negated component stands (-1: before the first), and its programs
     [first, last). negated bool (m, c): events that may be it. returns int64: programs. having: a program or -1.
-    match_...: see `engine.matching.listed.ListedMatches`. n_rows: rows of the store.
+    match_...: see `engine.matching.output.listed.ListedMatches`. n_rows: rows of the store.
     """
     rows = np.empty(2 * n_steps + 1, np.int64)
     aggregates = np.empty(slots.shape[0], np.float64)

@@ -37,10 +37,9 @@ def search_worlds(
     """All matches of confidence >= threshold, above 0, that end in one of the rows `lasts`.
 
     Returns match_partition (n,), match_offsets (n + 1,), match_cells (m, 2), confidence (n,); see
-    `engine.matching.listed.ListedMatches`. at_each_extension: Algorithm 1, the confidence of each partial match is
-    enumerated and one below the threshold goes no further; otherwise that of complete matches alone. spent int64
-    (N_SPENT,) is added to; the search is given up when N_POINTS or
-    N_CREATED passes most_points.
+    `engine.matching.output.listed.ListedMatches`. at_each_extension: Algorithm 1, the confidence of each partial match
+    is enumerated and one below the threshold goes no further; otherwise that of complete matches alone. spent int64
+    (N_SPENT,) is added to; the search is given up when N_POINTS or N_CREATED passes most_points.
     """
     n_steps = edges.shape[0]
     final = n_steps - 1

@@ -10,7 +10,7 @@ n steps, m negations, k programs, r registers, p partitions, c capacity, b event
   of them, `opcodes.OVER_ALL` and so on.
 - negations int64 (m, 4): AFTER, DECIDED_AT, FIRST_ABSENT, LAST_ABSENT (programs that are not local).
 - returns int64: program numbers. scalars int64 (9,): HAVING (a program or -1), N_REGISTERS, WITHIN, STRICT_TIES,
-  STRATEGY, HAS_BROADCAST, MERGES, CAPACITY and RATE of the account (`engine.matching.work`).
+  STRATEGY, HAS_BROADCAST, MERGES, CAPACITY and RATE of the account (`engine.matching.work_account`).
 - live int64 (., 3): what later predicates read of a run: LIVE_KIND (VALUE of a register's event, SLOT, PLACE of a
   register's event), LIVE_OF (register or slot), LIVE_COLUMN. live_states int64 (n, 3): FIRST_LIVE, LAST_LIVE into it
   for a run whose last event is of that component, and whether such runs are MERGEABLE.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from engine.compiled.query import compile_query
 from engine.errors import QueryTypeError
 from engine.events import AttributeType, EventSchema
 from engine.language.ast import Aspect, Comparison, HostRole, Literal, NamedHost, Parameter, Shown, walk
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.language.resolver import ResolvedQuery, Value, resolve
-from engine.runtime.compiled import compile_query
 
 INT, FLOAT, STRING = AttributeType.INT, AttributeType.FLOAT, AttributeType.STRING
 SCHEMA = EventSchema.of(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.events import EventBatch
-from engine.matching.nfa import NfaRuntime
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow
-from engine.matching.stream import StreamColumns
+from engine.matching.output.rows import MatchRow
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.runs.runtime import NfaRuntime
+from engine.stream.columns import StreamColumns
 
 
 def advance(runtime: NfaRuntime | PostponedRuntime, batch: EventBatch, watermark_ms: int) -> Sequence[MatchRow]:

@@ -10,9 +10,9 @@ from unittest.mock import patch
 import pytest
 
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.base import Limits
 from engine.matching.brake import Brake
-from engine.matching.work import _EVENTS_PER_BUDGET, _SAVED, WorkAccount
+from engine.matching.protocol import Limits
+from engine.matching.work_account import _EVENTS_PER_BUDGET, _SAVED, WorkAccount
 from tests.engine.matching import test_bounds
 from tests.engine.matching.test_bounds import ANY, NEXT, Running, batch, query, told
 from tests.engine.matching.test_form_bounds import FORMS

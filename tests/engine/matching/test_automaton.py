@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 
+from engine.compiled.query import compile_query
 from engine.errors import StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.automaton import AutomatonRuntime
-from engine.matching.base import Limits
-from engine.matching.event_places import EventPlaces
-from engine.matching.interner import Interner
-from engine.matching.rows import MatchRow
-from engine.matching.stream import StreamColumns
+from engine.matching.automaton.runtime import AutomatonRuntime
+from engine.matching.output.event_places import EventPlaces
+from engine.matching.output.rows import MatchRow
+from engine.matching.protocol import Limits
 from engine.matching.union import UnionRuntime, merged_rows
 from engine.plan.automaton_model import AutomatonPlan
 from engine.runtime.choice import make_runtime
-from engine.runtime.compiled import compile_query
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 SCHEMA = EventSchema.of({name: {"k": AttributeType.INT, "x": AttributeType.INT} for name in "ABCN"})
 
@@ -121,7 +121,7 @@ def test_imprecise_events_are_counted_and_left_out() -> None:
 
 @pytest.mark.parametrize("strategy", ["skip_till_any_match", "skip_till_next_match", "partition_contiguity"])
 def test_what_no_match_can_need_is_dropped(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.matching.automaton._LEAST_ROWS", 16)
+    monkeypatch.setattr("engine.matching.automaton.runtime._LEAST_ROWS", 16)
     running = Running("(SEQ(A a, B b))+", strategy, "[k]", rest="WITHIN 60")
     for _ in range(30):
         running.give("A B C A B N")

@@ -15,22 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
 from engine.kernels.runs.arrays import N_CUT
 from engine.kernels.runs.nfa import RUNS_KEPT
-from engine.matching.automaton import AutomatonRuntime
-from engine.matching.base import Limits
-from engine.matching.bindings import comparable
-from engine.matching.interner import Interner
-from engine.matching.nfa import NfaRuntime
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.postponed_counting import _COUNTING_TIMES, Counting
-from engine.matching.precise_listing import Deciding
-from engine.matching.rows import MatchRow
-from engine.matching.stream import StreamColumns
-from engine.matching.work import WorkAccount
+from engine.matching.automaton.runtime import AutomatonRuntime
+from engine.matching.output.bindings import comparable
+from engine.matching.output.rows import MatchRow
+from engine.matching.pairs.counting import _COUNTING_TIMES, Counting
+from engine.matching.pairs.precise_listing import Deciding
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits
+from engine.matching.runs.runtime import NfaRuntime
+from engine.matching.work_account import WorkAccount
 from engine.runtime.choice import make_runtime
-from engine.runtime.compiled import compile_query
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 SCHEMA = EventSchema.of({name: {"k": AttributeType.INT, "x": AttributeType.INT} for name in "ABCNZ"})
 ANY, NEXT = "skip_till_any_match", "skip_till_next_match"
@@ -437,8 +437,8 @@ def test_counted_pairs_of_one_step_are_told_as_far_as_their_events_are_bounded_m
     """Whole last events, as many as it takes to be over so many events for each row that may be told."""
     text, types, n_firsts = query("SEQ(B+ b[], C c)", rest="WITHIN 10 min OUTPUT COUNT"), "B" * 50 + "C" * 10, 50
     with (
-        patch("engine.matching.independent._EVENTS", 60),
-        patch("engine.matching.postponed._EVENTS_PER_ROW", 2),
+        patch("engine.matching.pairs.independent._EVENTS", 60),
+        patch("engine.matching.pairs.runtime._EVENTS_PER_ROW", 2),
     ):
         rows = whole(text, types, Limits(max_rows=1_000)).rows
         assert len(rows) == 2 * n_firsts
@@ -494,7 +494,7 @@ def test_pairs_of_events_that_nothing_is_left_for_are_not_made(text: str) -> Non
     deciding_of = PostponedRuntime._deciding
     with (
         patch.object(PostponedRuntime, "_deciding", lambda *given: counted(deciding_of(*given))),
-        patch("engine.matching.precise_listing._FEW_PAIRS", 1),
+        patch("engine.matching.pairs.precise_listing._FEW_PAIRS", 1),
     ):
         running = whole(text, "BC" * n, Limits(work_budget=10))
     assert running.runtime.n_unfinished > n // 2

@@ -9,8 +9,8 @@ import pytest
 
 from engine import Engine, bindings_digest, brief_rows, compile_query, joined_rows
 from engine.events import EventBatch, EventSchema
-from engine.matching.rows import MatchRow
-from engine.matching.run_rows import RunRows
+from engine.matching.output.rows import MatchRow
+from engine.matching.runs.rows import RunRows
 
 SCHEMA = EventSchema.of({"A": {}, "B": {}, "C": {}})
 RUNS = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match WITHIN 1000"

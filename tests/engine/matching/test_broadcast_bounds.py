@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.automaton import AutomatonRuntime
-from engine.matching.base import Limits
-from engine.matching.interner import Interner
-from engine.matching.stream import StreamColumns
+from engine.matching.automaton.runtime import AutomatonRuntime
+from engine.matching.protocol import Limits
 from engine.runtime.choice import make_runtime
-from engine.runtime.compiled import compile_query
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 
 SCHEMA = EventSchema.of({**{name: {"k": AttributeType.INT} for name in "AB"}, "L": {}})
 LISTED = "PATTERN SEQ(AND(A a, B b), L l) WHERE skip_till_any_match { [k] } WITHIN 10 min"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.matching.rows import MatchRow
+from engine.compiled.query import compile_query
+from engine.matching.output.rows import MatchRow
 from engine.reference.output import reference_output
-from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 from tests.engine.matching.test_postponed_oracle import comparable
 from tests.engine.strategies import SCHEMA, StreamScope, deliveries, streams

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import FOREVER_MS, EventBatch, Int64Array
-from engine.matching.placed import PlacedRows
+from engine.matching.count_windows.placed import PlacedRows
 from tests.engine.matching.test_output_forms import check_against_the_oracle
 from tests.engine.strategies import ANY, EVERYTHING, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
 from tests.examples import examples
@@ -48,7 +48,7 @@ def test_the_rows_of_the_oracle_in_pieces(strategy: str) -> None:
     @given(cases(scope), st.integers(1, 6), st.sampled_from(["", "\nSELECT FIRST", "\nLIMIT 2"]), st.data())
     def check(case: Case, n_events: int, extra: str, data: st.DataObject) -> None:
         counted = in_events(case, n_events)
-        with patch("engine.matching.counted._COPIED_TOGETHER", 1):
+        with patch("engine.matching.count_windows.runtime._COPIED_TOGETHER", 1):
             check_against_the_oracle(replace(counted, query=counted.query + extra), data)
 
     check()
@@ -69,7 +69,10 @@ def test_copies_of_events_that_many_partitions_have_are_made_a_bounded_number_at
 
     whole = Engine([compile_query(text, SCHEMA)], SCHEMA).process(batch, FOREVER_MS)
     most = 5_000
-    with patch("engine.matching.counted._COPIED_TOGETHER", most), patch.object(PlacedRows, "append", spied):
+    with (
+        patch("engine.matching.count_windows.runtime._COPIED_TOGETHER", most),
+        patch.object(PlacedRows, "append", spied),
+    ):
         found = Engine([compile_query(text, SCHEMA)], SCHEMA).process(batch, FOREVER_MS)
     assert [row.event_ids for row in found] == [row.event_ids for row in whole]
     assert sum(appended) > 10 * most
@@ -121,8 +124,8 @@ def test_every_construct(strategy: str) -> None:
 
 def test_what_was_told_is_not_told_again_when_another_partition_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runtimes and places keep events of partitions that stand still for different times."""
-    monkeypatch.setattr("engine.matching.intake._COMPACT_AT", 0)
-    monkeypatch.setattr("engine.matching.placed._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.stream.intake._COMPACT_AT", 0)
+    monkeypatch.setattr("engine.matching.count_windows.placed._LEAST_ROWS", 0)
     query = compile_query("PATTERN SEQ(A a, A b, !B c) WHERE skip_till_any_match { [k] } WITHIN 3 EVENTS", SCHEMA)
     engine = Engine([query], SCHEMA)
     chosen = np.random.default_rng(7)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
-from engine.matching.base import Limits
-from engine.matching.interner import Interner
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import flat_ids
+from engine.matching.output.rows import flat_ids
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits
 from engine.plan.chain_form import ChainForm, chain_form
+from engine.stream.interner import Interner
 from tests.conformance.comparison import check_rows
 from tests.engine.matching.feeding import advance
 from tests.engine.strategies import SCHEMA

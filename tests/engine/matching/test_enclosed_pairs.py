@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from engine import Engine, Limits, compile_query
 from engine.events import EventBatch
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.postponed_counting import Counted, Counting
-from engine.matching.postponed_listing import Pair
-from engine.matching.rows import MatchRow
+from engine.matching.output.rows import MatchRow
+from engine.matching.pairs.counting import Counted, Counting
+from engine.matching.pairs.listing import Pair
+from engine.matching.pairs.runtime import PostponedRuntime
 from engine.plan.enclosed import EnclosedForm, enclosed_form
 from engine.plan.independent import OtherForm
 from tests.conformance.comparison import Tally, compare

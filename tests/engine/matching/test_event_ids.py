@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.matching.event_ids import IdColumn
+from engine.stream.event_ids import IdColumn
 
 BATCHES = st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6)
 

@@ -15,22 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching import results
-from engine.matching.base import Limits
-from engine.matching.binding_digests import binding_digests, groups_of, set_digests
-from engine.matching.bindings import BoundVariable, comparable
-from engine.matching.distinct import distinct
-from engine.matching.entry_work import FORM_TIMES
-from engine.matching.event_places import EventPlaces
-from engine.matching.formed_rows import bindings_of
-from engine.matching.listed import ListedMatches, MatchedEvents, Matches
-from engine.matching.listing_order import listing_order
-from engine.matching.output_forms import LatestEnds
-from engine.matching.rows import MatchRow
-from engine.matching.selection import Consumption
+from engine.matching.deduplication import distinct
+from engine.matching.output.binding_digests import binding_digests, groups_of, set_digests
+from engine.matching.output.bindings import BoundVariable, comparable
+from engine.matching.output.bounds import results
+from engine.matching.output.entry_work import FORM_TIMES
+from engine.matching.output.event_places import EventPlaces
+from engine.matching.output.formed_rows import bindings_of
+from engine.matching.output.forms import LatestEnds
+from engine.matching.output.listed import ListedMatches, MatchedEvents, Matches
+from engine.matching.output.listing_order import listing_order
+from engine.matching.output.rows import MatchRow
+from engine.matching.output.selection import Consumption
+from engine.matching.output.windows import Spans
+from engine.matching.protocol import Limits
 from engine.matching.union import merged_rows
-from engine.matching.windowed import Spans
-from engine.matching.work import WorkAccount
+from engine.matching.work_account import WorkAccount
 from tests.engine.matching.test_bounds import ANY, NEXT, Running, batch, query, told, whole
 
 LISTS, PAIRS = "SEQ(A a, B+ b[], C c)", "SEQ(A a, B b)"

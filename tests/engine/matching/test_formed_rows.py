@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.collapsed_candidates import Collapsing, candidates_of
-from engine.matching.listed import ListedMatches, MatchedEvents, Matches
-from engine.matching.orders import Steps, has_other_orders
-from engine.matching.rows import RowBlock, rows_table
+from engine.matching.output.candidates import Collapsing, candidates_of
+from engine.matching.output.listed import ListedMatches, MatchedEvents, Matches
+from engine.matching.output.orders import Steps, has_other_orders
+from engine.matching.output.rows import RowBlock, rows_table
 from engine.reference.output import reference_output
-from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 from tests.engine.strategies import SCHEMA
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import engine
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.matching.early_filter import EarlyFilter, Masks
-from engine.matching.gate import Gate
-from engine.matching.interner import Interner
-from engine.matching.store import EventStore
-from engine.matching.stream import StreamColumns
 from engine.plan.model import Plan
+from engine.stream.columns import StreamColumns
+from engine.stream.early_filter import EarlyFilter, Masks
+from engine.stream.gate import Gate
+from engine.stream.interner import Interner
+from engine.stream.store import EventStore
 
 SCHEMA = EventSchema.of(
     {

@@ -9,11 +9,11 @@ import pytest
 
 from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import EventBatch
-from engine.matching import imprecise_confidence
-from engine.matching.automaton import AutomatonRuntime
-from engine.matching.base import Limits
-from engine.matching.interner import Interner
+from engine.matching.automaton.runtime import AutomatonRuntime
+from engine.matching.automaton.runtime import confidence as imprecise_confidence
+from engine.matching.protocol import Limits
 from engine.runtime.choice import make_runtime
+from engine.stream.interner import Interner
 from engine.uncertainty import differences
 from tests.conformance.comparison import check_rows
 from tests.engine.strategies import SCHEMA
@@ -157,7 +157,7 @@ PATTERNS = ["(SEQ(A a, B b)){1,2}", "AND(A a, B b)", "SEQ(AND(A a, B b), !N n)",
 def test_precise_and_imprecise_phases_follow_each_other(
     pattern: str, restart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.matching.automaton._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.automaton.runtime._LEAST_ROWS", 0)
     query = compile_query(f"PATTERN {pattern} {ANY} 7 ms", SCHEMA, name="q")
     engine = Engine([query], SCHEMA)
     found: list[MatchRow] = []

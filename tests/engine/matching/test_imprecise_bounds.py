@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.confidence.sequences import ordering
-from engine.matching import imprecise_confidence
-from engine.matching.arrangement import Arrangements, neighbours
-from engine.matching.base import Limits
-from engine.matching.work import WorkAccount
+from engine.matching.automaton.arrangement import Arrangements, neighbours
+from engine.matching.automaton.runtime import confidence as imprecise_confidence
+from engine.matching.protocol import Limits
+from engine.matching.work_account import WorkAccount
 from engine.plan.automaton_model import AutomatonPlan
-from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 from engine.uncertainty import differences
 from engine.uncertainty.differences import Budget, TooMuchWorkError

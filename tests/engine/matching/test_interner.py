@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine import Engine, compile_query
 from engine.errors import StateError
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.matching.interner import Interner, is_one_text, numbers_in
+from engine.stream.interner import Interner, is_one_text, numbers_in
 
 SCHEMA = EventSchema.of(
     {name: {"k": AttributeType.STRING, "s": AttributeType.STRING, "x": AttributeType.INT} for name in "AB"}
@@ -54,8 +54,8 @@ def engine_for(text: str) -> Engine:
 @pytest.mark.parametrize("text", QUERIES)
 def test_a_stream_of_ever_new_names_takes_no_more_memory(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are the same as of an engine that forgets nothing; those that are spelled out late, too."""
-    monkeypatch.setattr("engine.matching.interner._LEAST_TEXTS", 256)
-    monkeypatch.setattr("engine.matching.intake._LEAST_AT_ONCE", 64)
+    monkeypatch.setattr("engine.stream.interner._LEAST_TEXTS", 256)
+    monkeypatch.setattr("engine.stream.intake._LEAST_AT_ONCE", 64)
     whole, saving = engine_for(text), engine_for(text)
     expected, told, sizes = [], [], []
     for batch, watermark_ms in steps():
@@ -71,7 +71,7 @@ def test_a_stream_of_ever_new_names_takes_no_more_memory(text: str, monkeypatch:
 
 @pytest.mark.parametrize("text", QUERIES)
 def test_an_engine_goes_on_from_state_with_forgotten_strings(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.matching.interner._LEAST_TEXTS", 64)
+    monkeypatch.setattr("engine.stream.interner._LEAST_TEXTS", 64)
     whole, going = engine_for(text), engine_for(text)
     for batch, watermark_ms in steps():
         expected = list(whole.process(batch, watermark_ms))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.matching.key_table import KeyTable
+from engine.stream.key_table import KeyTable
 
 KEYS = st.tuples(st.integers(-3, 3), st.sampled_from([0.0, -0.0, 0.5, 2.0**52, 1e300]))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.matching.listed import ListedMatches
+from engine.matching.output.listed import ListedMatches
 
 
 def test_chosen_matches_keep_their_events_in_order() -> None:

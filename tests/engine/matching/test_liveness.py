@@ -21,9 +21,9 @@ from engine.kernels.runs.liveness import (
     near_starts,
     runs_reach,
 )
-from engine.matching.early_filter import EarlyFilter
-from engine.matching.interner import Interner
-from engine.matching.stream import StreamColumns
+from engine.stream.columns import StreamColumns
+from engine.stream.early_filter import EarlyFilter
+from engine.stream.interner import Interner
 
 SCHEMA = EventSchema.of(
     {

@@ -9,11 +9,11 @@ import pytest
 
 from engine import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.base import Limits
-from engine.matching.interner import Interner
-from engine.matching.nfa import NfaRuntime
-from engine.matching.rows import Binding, MatchRow
-from engine.matching.run_rows import RunRows
+from engine.matching.output.rows import Binding, MatchRow
+from engine.matching.protocol import Limits
+from engine.matching.runs.rows import RunRows
+from engine.matching.runs.runtime import NfaRuntime
+from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
 
 SCHEMA = EventSchema.of(
@@ -245,7 +245,7 @@ def test_a_run_is_merged_by_what_it_will_be_asked() -> None:
 
 
 def test_partitions_that_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 64)
+    monkeypatch.setattr("engine.matching.runs.runtime._LEAST_ROWS", 64)
     for strategy in ("skip_till_next_match", "partition_contiguity"):
         stream = Stream(f"PATTERN SEQ(A a, B b) WHERE {strategy} {{ [k] AND a.x > 0 }} WITHIN 50")
         n_found = 0

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from engine.compiled.query import compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.rows import MatchRow, flat_ids
+from engine.matching.output.rows import MatchRow, flat_ids
 from engine.plan.automaton_model import AutomatonPlan
 from engine.reference.output import ReferenceRow, reference_output
-from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
 from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases, deliveries
 

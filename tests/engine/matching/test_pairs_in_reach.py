@@ -12,11 +12,14 @@ from engine import Engine, compile_query
 from engine.events import EventBatch, Int64Array
 from engine.kernels.pairs import pairs as postponed_pairs
 from engine.kernels.pairs import shared_search
-from engine.matching import pairs_in_reach, possible_pairs, postponed_listing, shared_listing
-from engine.matching.base import Limits
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow
-from engine.matching.work import WorkAccount
+from engine.matching.output.rows import MatchRow
+from engine.matching.pairs import in_reach as pairs_in_reach
+from engine.matching.pairs import listing as postponed_listing
+from engine.matching.pairs import possible as possible_pairs
+from engine.matching.pairs import shared_listing
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits
+from engine.matching.work_account import WorkAccount
 from tests.engine.strategies import SCHEMA
 
 ANY = "WHERE skip_till_any_match"
@@ -90,7 +93,7 @@ def test_parts_of_pairs_have_the_rows_of_all_pairs(
     sizes.clear()
     most = 30
     monkeypatch.setattr(pairs_in_reach.PairsInReach.parts, "__defaults__", (-(2**62), 2**63 - 1, most))
-    monkeypatch.setattr("engine.matching.postponed.PAIRS_COUNTED", most)
+    monkeypatch.setattr("engine.matching.pairs.runtime.PAIRS_COUNTED", most)
     assert comparable(run(text, events)[0]) == whole
     n_firsts = 20
     assert max(sizes) <= most + n_firsts * 2  # those of one last event stay together

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.base import Limits
-from engine.matching.possible_pairs import PossibleBlock
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.postponed_counting import Counted, Counting
-from engine.matching.postponed_listing import Pair
-from engine.matching.rows import MatchRow, MatchRows
+from engine.matching.output.rows import MatchRow, MatchRows
+from engine.matching.pairs.counting import Counted, Counting
+from engine.matching.pairs.listing import Pair
+from engine.matching.pairs.possible import PossibleBlock
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits
 from engine.reference.output import ReferenceRow, reference_output
 from tests.conformance.comparison import Tally, compare
 from tests.engine.strategies import IMPRECISE, SCHEMA, SKEWED, WEIGHTED, Case, StreamScope, deliveries, streams

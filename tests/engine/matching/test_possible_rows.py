@@ -15,9 +15,10 @@ from engine import at_least_one as evaluated
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch
 from engine.language import ast
-from engine.matching import possible_rows
+from engine.matching.pairs import possible_rows
 from engine.reference.existence import share_with_any
-from engine.reference.matches import FoundMatch, find_matches
+from engine.reference.found import FoundMatch
+from engine.reference.matches import find_matches
 from engine.reference.observed import observe
 from engine.reference.output import key_of
 from tests.engine.strategies import ANY, IMPRECISE, PRECISE, SCHEMA, SKEWED, WEIGHTED, Case, QueryScope, cases

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.compiled.query import CompiledQuery, compile_query
 from engine.errors import EventError, StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.pairs.labels import MOST
-from engine.matching.base import Limits
-from engine.matching.interner import Interner
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow
-from engine.runtime.compiled import CompiledQuery, compile_query
+from engine.matching.output.rows import MatchRow
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits
+from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
 
 CONFORMANCE = Path(__file__).parents[4] / "shared" / "conformance"

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.compiled.query import CompiledQuery, compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.pairs.independent import MOST
-from engine.matching import independent as independent_pairs
-from engine.matching import postponed
-from engine.matching.base import Limits
-from engine.matching.interner import Interner
-from engine.matching.match_blocks import MatchBlock, PairBlock
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow, RowBlock, RowSink, joined_rows, rows_table
+from engine.matching.output.match_blocks import MatchBlock, PairBlock
+from engine.matching.output.rows import MatchRow, RowBlock, RowSink, joined_rows, rows_table
+from engine.matching.pairs import independent as independent_pairs
+from engine.matching.pairs import runtime as postponed
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits
 from engine.plan.independent import IndependentForm, OtherForm, independent_form
 from engine.reference.output import reference_output
-from engine.runtime.compiled import CompiledQuery, compile_query
 from engine.runtime.engine import Engine
+from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
 from tests.engine.matching.test_postponed_oracle import comparable
 from tests.engine.strategies import SCHEMA, Delivery, StreamScope, deliveries, streams

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from engine.compiled.query import compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.base import Limits
-from engine.matching.interner import Interner
-from engine.matching.postponed import PostponedRuntime
-from engine.matching.rows import MatchRow
+from engine.matching.output.rows import MatchRow
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.protocol import Limits
 from engine.reference.output import ReferenceRow, reference_output
-from engine.runtime.compiled import compile_query
 from engine.runtime.engine import Engine
+from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
 from tests.engine.matching.test_postponed import SCHEMA as CLUSTER_SCHEMA
 from tests.engine.matching.test_postponed import batch, run

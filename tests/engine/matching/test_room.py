@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 from engine.events import Int64Array
-from engine.matching.room import Room, own_room
+from engine.stream.buffers import Room, own_room
 
 
 def begin_of(array: Int64Array) -> int:

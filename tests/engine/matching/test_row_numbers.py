@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.matching.row_numbers import each_once
+from engine.stream.row_numbers import each_once
 
 ROWS = st.lists(st.integers(0, 60), max_size=40)
 

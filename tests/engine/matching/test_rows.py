@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch, EventSchema
-from engine.matching.rows import MatchRow, MatchRows, joined_rows
-from engine.matching.run_rows import RunRows
+from engine.matching.output.rows import MatchRow, MatchRows, joined_rows
+from engine.matching.runs.rows import RunRows
 
 
 def row(number: int) -> MatchRow:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch
-from engine.matching.base import Limits
-from engine.matching.rows import MatchRow, rows_table
+from engine.matching.output.rows import MatchRow, rows_table
+from engine.matching.protocol import Limits
 from tests.engine.strategies import IMPRECISE, SCHEMA, streams
 from tests.examples import examples
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from engine.errors import EventError
 from engine.events import MAX_EXACT_INT, AttributeType, EventBatch, EventSchema
-from engine.matching.interner import Interner
-from engine.matching.shares import begin_shares, rows_of, shares_of
-from engine.matching.stream import StreamColumns
-from engine.matching.texts import Texts
+from engine.stream.by_key import begin_shares, rows_of, shares_of
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
+from engine.stream.texts import Texts
 
 SCHEMA = EventSchema.of(
     {

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import engine
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.matching.early_filter import EarlyFilter, Masks
-from engine.matching.interner import Interner
-from engine.matching.store import EventStore
-from engine.matching.stream import StreamColumns
+from engine.stream.columns import StreamColumns
+from engine.stream.early_filter import EarlyFilter, Masks
+from engine.stream.interner import Interner
+from engine.stream.store import EventStore
 
 SCHEMA = EventSchema.of({name: {"k": AttributeType.INT, "x": AttributeType.INT} for name in "AB"})
 PLAN = engine.compile_query(

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from engine.compiled.query import CompiledQuery, compile_query
 from engine.language.printer import print_expression
 from engine.plan.automaton_model import Automaton, AutomatonEdge, AutomatonPlan
 from engine.plan.dot import quoted
-from engine.runtime.compiled import CompiledQuery, compile_query
 from tests.engine.strategies import SCHEMA
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.compiled.query import CompiledQuery, compile_query
 from engine.errors import QueryError, QueryTypeError, UnsupportedQueryError
 from engine.events import AttributeType, EventSchema
 from engine.language import ast
@@ -17,7 +18,6 @@ from engine.plan.rewrites import expanded, single_negations
 from engine.plan.rewrites.alternatives import MAX_BRANCHES
 from engine.plan.rewrites.flat import flatten
 from engine.plan.rewrites.single import drop_single
-from engine.runtime.compiled import CompiledQuery, compile_query
 
 FIXTURE = Path(__file__).parent / "fixtures" / "rewrites.txt"
 SCHEMA = EventSchema.of({name: {"x": AttributeType.INT} for name in "ABCDE"})

@@ -29,8 +29,8 @@ _SETTINGS = settings(
 @pytest.fixture(autouse=True)
 def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Streams are small; what is kept of them is dropped at once."""
-    monkeypatch.setattr("engine.matching.nfa._LEAST_ROWS", 0)
-    monkeypatch.setattr("engine.matching.automaton._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.runs.runtime._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.automaton.runtime._LEAST_ROWS", 0)
     return
 
 

@@ -13,8 +13,8 @@ from engine import Engine, MatchRow, compile_query
 from engine.admission import Refusal
 from engine.errors import EngineError, EventError, StateError, UnsupportedQueryError
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.matching.nfa import NfaRuntime
-from engine.matching.postponed import PostponedRuntime
+from engine.matching.pairs.runtime import PostponedRuntime
+from engine.matching.runs.runtime import NfaRuntime
 from tests.engine.strategies import (
     ANY,
     IMPRECISE,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine import CompiledQuery, Engine, MatchRow, compile_queries, compile_query, reference_output
 from engine.events import FOREVER_MS, EventBatch
-from engine.runtime import workers
+from engine.parallel import workers
 from tests.engine.strategies import ANY, NEXT, PRECISE, SCHEMA, Case, QueryScope, cases
 from tests.examples import examples
 

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from engine import Engine, MatchRow, compile_query
 from engine.errors import EngineError, StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.shares import shares_of
-from engine.matching.stream import StreamColumns
-from engine.runtime import shards, workers
-from engine.runtime.shards import ShardedRuntime, is_shardable
+from engine.parallel import by_key as shards
+from engine.parallel import workers
+from engine.parallel.by_key import ShardedRuntime, is_shardable
+from engine.stream.by_key import shares_of
+from engine.stream.columns import StreamColumns
 from tests.examples import examples
 
 SCHEMA = EventSchema.of(

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Engine, MatchRow, compile_query
+from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.matching.postponed import PostponedRuntime
-from engine.runtime.compiled import CompiledQuery
+from engine.matching.pairs.runtime import PostponedRuntime
 
 SCHEMA = EventSchema.of({kind: {"k": AttributeType.INT, "x": AttributeType.INT} for kind in "ABC"})
 ALIKE = (

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from engine import CompiledQuery, Engine, compile_queries, compile_query
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.cuts import Cut, cut
-from engine.matching.slices import SliceColumns
-from engine.matching.stream import StreamColumns
-from engine.runtime import slices, workers
-from engine.runtime.shards import ShardedRuntime
-from engine.runtime.slices import SlicedRuntime, is_sliceable
+from engine.parallel import by_time as slices
+from engine.parallel import workers
+from engine.parallel.by_key import ShardedRuntime
+from engine.parallel.by_time import SlicedRuntime, is_sliceable
+from engine.stream.by_time import SliceColumns
+from engine.stream.columns import StreamColumns
+from engine.stream.cuts import Cut, cut
 from tests.engine.runtime.test_shards import told
 from tests.engine.strategies import SCHEMA, QueryScope, queries
 from tests.examples import PROFILE, each_drawn_anew
@@ -34,7 +35,7 @@ QUERIES = QueryScope(outputs=("ALL", "ALL", "COLLAPSED", "COUNT"), confidence=Tr
 @contextmanager
 def dividing(few: float = 1.0, many: float = 1.0, least: int = 2) -> Iterator[Counter[str]]:
     """Small batches are divided, by time where at most such shares of the rows are looked at twice: see
-    `engine.runtime.slices`. Counts what is done how often."""
+    `engine.parallel.by_time`. Counts what is done how often."""
     done: Counter[str] = Counter()
     parts, change = SlicedRuntime.parts, SlicedRuntime._change
 
@@ -263,7 +264,7 @@ def test_slices_are_given_up_at_once() -> None:
     running = Engine([compile_query(BY_HAND[1], SCHEMA)], SCHEMA, threads=2)
     gc.disable()
     try:
-        with dividing(), patch("engine.matching.slices.SliceColumns", Noticed):
+        with dividing(), patch("engine.stream.by_time.SliceColumns", Noticed):
             rows = running.process(stream_of(3, 400, 4_000), 4_000)
     finally:
         gc.enable()

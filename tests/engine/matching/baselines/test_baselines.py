@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from engine import Engine, compile_query, reference_output
+from engine.baselines import OVER_INTERVALS, Backtracking, Baseline, BaselineKind, Buffers, Runs, make_baseline
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
-from engine.matching.base import Limits
-from engine.matching.baselines import OVER_INTERVALS, Backtracking, Baseline, BaselineKind, Buffers, Runs, make_baseline
-from engine.matching.interner import Interner
-from engine.matching.rows import MatchRow
-from engine.matching.stream import StreamColumns
+from engine.matching.output.rows import MatchRow
+from engine.matching.protocol import Limits
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
 from tests.engine.strategies import ANY, PRECISE, SCHEMA, Case, Delivery, QueryScope, cases, deliveries
 from tests.examples import examples
 
@@ -81,7 +81,7 @@ def delivered(draw: st.DrawFn) -> tuple[Case, list[Delivery]]:
 def test_every_baseline_agrees_with_the_oracle(
     kind: BaselineKind, drawn: tuple[Case, list[Delivery]], restarts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.matching.baselines.base._COMPACT_AT", 0)
+    monkeypatch.setattr("engine.baselines.base._COMPACT_AT", 0)
     case, parts = drawn
     note(f"{case}\n{parts}")
     try:
@@ -195,7 +195,7 @@ def test_rooms_grow_and_old_events_are_dropped(kind: BaselineKind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_compaction_drops_what_no_match_can_need(kind: BaselineKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.matching.baselines.base._COMPACT_AT", 8)
+    monkeypatch.setattr("engine.baselines.base._COMPACT_AT", 8)
     baseline = make(kind, f"PATTERN SEQ(A a, B b) WHERE {ANY} {{ [k] }} WITHIN 3")
     found = []
     for t in range(0, 60, 2):

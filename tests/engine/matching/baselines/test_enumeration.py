@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 from engine import Engine, compile_query, fitting_events, reference_output
+from engine.baselines import OVER_INTERVALS, BaselineKind, Enumeration, Extension, make_baseline
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
-from engine.matching.baselines import OVER_INTERVALS, BaselineKind, Enumeration, Extension, make_baseline
-from engine.matching.interner import Interner
-from engine.matching.rows import MatchRow
-from engine.matching.stream import StreamColumns
-from tests.engine.matching.baselines.test_baselines import feed, released, restarted
+from engine.matching.output.rows import MatchRow
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
+from tests.engine.baselines.test_baselines import feed, released, restarted
 from tests.engine.strategies import (
     ANY,
     IMPRECISE,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.matching.baselines import OVER_INTERVALS, BaselineKind
+from engine.baselines import OVER_INTERVALS, BaselineKind
 from tests.conformance.runtimes import bindings_key, run_match, write_case
 from tests.conformance.test_shared_cases import CASE_FILES, as_events, expected, load, ties
 

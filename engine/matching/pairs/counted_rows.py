@@ -1,0 +1,122 @@
+"""Rows of pairs (first, last) that one kernel call counted, as columns: a row is made when it is asked for."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import BoolArray, Float64Array, Int64Array
+from engine.matching.output.match_blocks import values_of
+from engine.matching.output.rows import Binding, ChunkedRows, MatchRow, rows_table
+from engine.matching.pairs.context import Context
+from engine.matching.pairs.counting import Counted
+from engine.plan.model import Plan
+from engine.stream.store import StoredEvents
+
+
+class PairColumns(Protocol):
+    """What is known of n pairs.
+
+    pairs: int64 (n, 3): first, last, partition. first_lo_ms, last_lo_ms, last_hi_ms: int64 (n,). counts: int64 (n,),
+    lower bounds unless complete, bool (n,). confidences: float64 (n,). values: float64 (n, n_returns).
+    """
+
+    @property
+    def pairs(self) -> Int64Array: ...
+    @property
+    def first_lo_ms(self) -> Int64Array: ...
+    @property
+    def last_lo_ms(self) -> Int64Array: ...
+    @property
+    def last_hi_ms(self) -> Int64Array: ...
+    @property
+    def counts(self) -> Int64Array: ...
+    @property
+    def complete(self) -> BoolArray: ...
+    @property
+    def confidences(self) -> Float64Array: ...
+    @property
+    def values(self) -> Float64Array: ...
+
+
+C = TypeVar("C", bound=PairColumns)
+
+
+@dataclass(eq=False)
+class PairBlock(ChunkedRows, Generic[C]):
+    """Rows of COLLAPSED or COUNT; `order`: int64 (n,), the pairs that are its rows."""
+
+    plan: Plan
+    source: StoredEvents
+    columns: C
+    collapsed: bool
+    order: Int64Array
+
+    @abstractmethod
+    def counted(self, context: Context, k: int) -> Counted:
+        """What is known of pair k, as one that is counted by itself has it."""
+
+    @abstractmethod
+    def _events(self, k: int) -> Sequence[Int64Array]:
+        """All events of pair k but its ends."""
+
+    @abstractmethod
+    def _bindings(self, k: int, texts: Mapping[int, str]) -> Mapping[str, Binding]:
+        """The match that is shown for pair k; `texts`: the ids of events."""
+
+    @abstractmethod
+    def _candidates(self, k: int, texts: Mapping[int, str]) -> Mapping[str, tuple[str, ...]]:
+        """The events in matches of pair k by component, its ends among them."""
+
+    def _are_exact(self, _k: int) -> bool:
+        """Whether each of the candidates is in a match."""
+        return True
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def _rows(self, start: int) -> list[MatchRow]:
+        numbers = self.order[start : start + self.CHUNK]
+        ends = self.columns.pairs[numbers, :2].ravel()
+        between = [rows for k in numbers.tolist() for rows in self._events(k)]
+        texts = self.source.texts(np.concatenate([ends, *between]))
+        return [self._row(k, texts) for k in numbers.tolist()]
+
+    def _part(self, start: int, stop: int) -> Self:
+        return replace(self, order=self.order[start:stop])
+
+    @property
+    def n_matches(self) -> int:
+        """Matches behind all rows (at least, where one of them is a lower bound)."""
+        return sum(self.columns.counts[self.order].tolist())
+
+    def to_arrow(self) -> pa.Table:
+        """See `rows.rows_table`."""
+        return rows_table(self)
+
+    def _row(self, k: int, texts: Mapping[int, str]) -> MatchRow:
+        c = self.columns
+        lo_ms, hi_ms, complete = int(c.last_lo_ms[k]), int(c.last_hi_ms[k]), bool(c.complete[k])
+        return MatchRow(
+            query=self.plan.name,
+            key=self.source.key_of(int(c.pairs[k, 2])),
+            first_lo_ms=int(c.first_lo_ms[k]),
+            last_hi_ms=hi_ms,
+            last_lo_ms=None if lo_ms == hi_ms else lo_ms,
+            bindings=self._bindings(k, texts),
+            confidence=float(c.confidences[k]),
+            values=values_of(self.plan, self.source, c.values[k]),
+            count=int(c.counts[k]),
+            count_exact=complete,
+            candidates=self._candidates(k, texts) if self.collapsed else None,
+            exact=self._are_exact(k) if self.collapsed else True,
+            capped=not complete,
+        )
+
+
+__all__ = ["PairBlock", "PairColumns"]

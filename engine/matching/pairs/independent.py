@@ -1,0 +1,154 @@
+"""Pairs of one query whose Kleene events are selected independently: counted or listed by a few kernel calls.
+
+The part of `PostponedRuntime` that serves plans of `engine.plan.independent` as long as all kept events are precise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.compute as pc
+
+from engine.events import Float64Array, Int64Array
+from engine.kernels.pairs.independent import MOST, IndependentTables, replay_all
+from engine.kernels.pairs.independent_chains import find_pairs, longest_path
+from engine.kernels.pairs.independent_counting import count_pairs
+from engine.kernels.pairs.independent_listing import list_pairs
+from engine.language import ast
+from engine.matching.output.match_blocks import MatchBlock, PairBlock, PairColumns
+from engine.matching.pairs.plan_arrays import PostponedTables
+from engine.plan.independent import IndependentForm
+from engine.plan.model import Plan
+from engine.stream.early_filter import Masks
+from engine.stream.intake import Intake
+from engine.stream.store import EventStore
+
+_PAIRS = 65_536
+_EVENTS = 1 << 24
+"""Pairs that are looked at together, and events of theirs at most, but for those of one last event: their rows are
+bounded memory."""
+
+BLOCK_MATCHES = 262_144
+"""Matches of a block."""
+
+_NO_RANKS: Int64Array = np.empty(0, np.int64)
+
+
+class IndependentPairs:
+    """Finds the pairs that new rows of a store decide, and their matches."""
+
+    def __init__(self, plan: Plan, form: IndependentForm, compiled: PostponedTables) -> None:
+        self.plan = plan
+        self.form = form
+        self._tables = independent_tables(plan, form, compiled)
+        self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
+        self._programs = np.array([value.program for value in plan.returns], np.int64)
+        self.is_cut = False
+
+    def counted(self, intake: Intake, start: int, most_events: int | None = None) -> Iterator[PairBlock]:
+        """A row for each pair that ends in the rows from `start` on and has matches, in blocks of bounded size; where
+        they have more than `most_events` events, `is_cut` is set and the other last events are left out."""
+        n_events, self.is_cut = 0, False
+        store, masks, before = intake.store, intake.masks, intake.chains()
+        end = len(store)
+        collapsed = self.plan.output is ast.Output.COLLAPSED
+        together = min(_PAIRS, _EVENTS // max(end, 1) + 1)
+        while start < end:
+            rows, offsets, longest, used, start = count_pairs(
+                self._tables, store.columns, masks.begin, masks.take, store.t_lo_ms, store.partition, before, start,
+                end, together, collapsed,
+            )  # fmt: skip
+            if len(rows):
+                columns = PairColumns(rows, offsets, longest, used, self._values(store, offsets[0], longest))
+                yield PairBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, MOST, 0, len(rows))
+            n_events += len(longest) + len(used)
+            if most_events is not None and n_events > most_events and masks.ends(end)[start:].any():
+                self.is_cut = True
+                return
+
+    def listed(self, intake: Intake, start: int, *, by_id: bool, most: int = BLOCK_MATCHES) -> Iterator[MatchBlock]:
+        """The matches that end in the rows from `start` on in blocks of at most `most`; `by_id`: those of a pair in the
+        order of their ids."""
+        store, masks, before = intake.store, intake.masks, intake.chains()
+        end = len(store)
+        while start < end:
+            pairs, start = find_pairs(
+                store.t_lo_ms, store.partition, masks.begin, masks.take, before, self.form.kleene, self.plan.within_ms,
+                start, end, _PAIRS,
+            )  # fmt: skip
+            if len(pairs):
+                yield from self._listed(store, masks, before, pairs, by_id=by_id, most=min(most, BLOCK_MATCHES))
+
+    def _listed(
+        self, store: EventStore, masks: Masks, before: Int64Array, pairs: Int64Array, *, by_id: bool, most: int
+    ) -> Iterator[MatchBlock]:
+        ranks = self._ranks(store, pairs) if by_id else _NO_RANKS
+        longest = longest_path(before, pairs)
+        cursor, path = np.zeros(2, np.int64), np.empty((3, longest), np.int64)
+        lo_ms, hi_ms = store.t_lo_ms[pairs[:, 0]], store.t_hi_ms[pairs[:, 1]]
+        while cursor[0] < len(pairs):
+            room = most + 2 * longest + 4
+            node_parent, node_row = np.empty(room, np.int32), np.empty(room, np.int64)
+            match_node, match_pair = np.empty(most, np.int32), np.empty(most, np.int32)
+            n_nodes, n = list_pairs(
+                self._tables, store.columns, masks.begin, masks.take, before, pairs, ranks, cursor, path,
+                node_parent, node_row, match_node, match_pair,
+            )  # fmt: skip
+            if not n:
+                continue
+            block = MatchBlock(
+                plan=self.plan,
+                source=store.as_it_is(),
+                kleene=self.form.kleene,
+                node_parent=node_parent[:n_nodes],
+                node_row=node_row[:n_nodes],
+                match_node=match_node[:n],
+                match_pair=match_pair[:n],
+                pairs=pairs,
+                pair_lo_ms=lo_ms,
+                pair_hi_ms=hi_ms,
+                values=np.empty((n, 0)),
+            )
+            yield replace(block, values=self._values(store, *block.chains)) if len(self._programs) else block
+
+    def _values(self, store: EventStore, offsets: Int64Array, chain: Int64Array) -> Float64Array:
+        if not len(self._programs):
+            return np.empty((len(offsets) - 1, 0))
+        values: Float64Array = replay_all(self._replay, store.columns, offsets, chain, self.form.kleene, self._programs)
+        return values
+
+    def _ranks(self, store: EventStore, pairs: Int64Array) -> Int64Array:
+        """For each row the place of its id among those of the pairs' rows."""
+        low, high = int(pairs[:, 0].min()), int(pairs[:, 1].max()) + 1
+        ranks = np.empty(high, np.int64)
+        ranks[low + np.asarray(pc.sort_indices(store.ids.whole().slice(low, high - low)))] = np.arange(high - low)
+        return ranks
+
+
+def independent_tables(plan: Plan, form: IndependentForm, compiled: PostponedTables) -> IndependentTables:
+    """The form as the kernels take it."""
+
+    def numbers(programs: tuple[int, ...]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        return np.array(programs, np.int32)
+
+    return IndependentTables(
+        code=form.code,
+        bounds=form.bounds,
+        constants=compiled.tables.constants,
+        on_first=numbers(form.on_first),
+        on_last=numbers(form.on_last),
+        begin=numbers(form.begin),
+        take=numbers(form.take),
+        each=numbers(form.each),
+        properties=np.array(form.properties, np.int32).reshape(-1, 4),
+        sizes=np.array(form.sizes, np.bool_),
+        kleene=form.kleene,
+        n_steps=form.n_steps,
+        within_ms=plan.within_ms,
+        varies=form.varies,
+    )
+
+
+__all__ = ["BLOCK_MATCHES", "IndependentPairs", "independent_tables"]
