@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.errors import ConfigError, ConfigProblem
 from collectors.base import OptionError
-from collectors.http_attempt import check_ca_file
+from collectors.network.http_attempt import check_ca_file
 
 
 def checked_ca_file(path: Path | None, key: str) -> Path | None:

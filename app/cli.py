@@ -15,14 +15,18 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from app import match_command, report_command, spark_command, spark_query_command, stream_command
 from app.clock import SteadyClock
+from app.commands import match as match_command
+from app.commands import report as report_command
+from app.commands import spark as spark_command
+from app.commands import spark_query as spark_query_command
+from app.commands import stream as stream_command
+from app.commands.store import store_cli
 from app.config import load_settings
 from app.console import inert, table_console
 from app.errors import AppError
-from app.logs import configure_logs
+from app.process.logs import configure_logs
 from app.settings import Settings
-from app.store_command import store_cli
 from engine.errors import EngineError
 
 EXIT_FAILED = 1
@@ -41,7 +45,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name != "alerts":
             return super().get_command(ctx, cmd_name)
-        from app.alerts_command import alerts_cli
+        from app.commands.alerts import alerts_cli
 
         command = get_command(alerts_cli(friendly))
         command.name = cmd_name
@@ -93,12 +97,12 @@ def run(
     ] = False,
 ) -> None:
     """Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again."""
-    from app.asked import asked_by_signals
-    from app.assembly import LIVE_PIPELINE, checkpoint_folder
-    from app.check import check_all
-    from app.checkpoint import CheckpointFolder
-    from app.owned_store import owned_store
-    from app.supervisor import run as run_live
+    from app.commands.check import check_all
+    from app.live.assembly import LIVE_PIPELINE, checkpoint_folder
+    from app.live.checkpoint import CheckpointFolder
+    from app.process.asked import asked_by_signals
+    from app.process.owned_store import owned_store
+    from app.process.supervisor import run as run_live
 
     settings = settings_of(config)
     if forget_position:
@@ -124,7 +128,7 @@ def demo(
     ] = None,
 ) -> None:
     """Replay a recorded cluster through the whole pipeline and compare the alerts with the injected faults."""
-    from app.demo import run_demo, show_demo
+    from app.replay.demo import run_demo, show_demo
 
     settings = settings_of(config, least_level="error")
     result = run_demo(settings, read_speed(speed), table_console(), recording)
@@ -145,7 +149,7 @@ def dashboard(
     port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Another port than dashboard.port.")] = None,
 ) -> None:
     """Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM."""
-    from app.dashboard_command import run_dashboard
+    from app.commands.dashboard import run_dashboard
 
     settings = settings_of(config)
     if store is not None and not (store / "clustercep.db").is_file():
@@ -168,8 +172,8 @@ def replay(
     ] = Path("build/replay"),
 ) -> None:
     """Replay a recording with the configured queries and webhooks into a new store."""
-    from app.recording import Recording
-    from app.replay import replay as replay_recording
+    from app.replay.recording import Recording
+    from app.replay.replay import replay as replay_recording
 
     settings = settings_of(config)
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
@@ -185,7 +189,7 @@ def replay(
 @friendly
 def check(config: ConfigOption = None) -> None:
     """Validate the configuration and every query; print all that is wrong. Exit 2 when something is."""
-    from app.check import check_all
+    from app.commands.check import check_all
 
     report = check_all(config)
     for warning in report.warnings:
@@ -212,7 +216,7 @@ def run_query_tests(
     t (or t_lo and t_hi) and attributes; a time is milliseconds, an offset such as "5 s", or an ISO time. An expected
     row gives what is to be compared: key, bindings, values, confidence, count.
     """
-    from app.query_tests import CasesError, run_tests
+    from app.commands.query_tests import CasesError, run_tests
     from collectors.schema import load_event_types
 
     places = queries or [settings_of(config).queries.directory]

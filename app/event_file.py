@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from collectors.bounded_json import loads
+from collectors.network.bounded_json import loads
 from engine.events import lone_surrogate
 
 MAX_PROBLEMS_SHOWN = 5

@@ -12,8 +12,8 @@ from typing import Any
 import rrdtool
 
 from benchmarks.measure import median_seconds, show
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 
 T0_MS = 1_700_000_010_000
 STEP_S = 15

@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.checkpoint import Checkpoint, CheckpointFolder
-from app.deduplicate import Deduplicator
-from app.intake import Intake, Source
-from app.ordering import Order
-from app.watermarks import Watermarks
+from app.live.checkpoint import Checkpoint, CheckpointFolder
+from app.live.deduplicate import Deduplicator
+from app.live.intake import Intake, Source
+from app.live.ordering import Order
+from app.live.watermarks import Watermarks
 from benchmarks.measure import resident_mib, show, size
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 
 LOGS_OF_AN_APPLICATION = 20
 N_HOSTS = 50

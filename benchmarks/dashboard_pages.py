@@ -22,7 +22,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
-from app.dashboard_command import free_port
+from app.commands.dashboard import free_port
 from app.store.api import AlertFilter, open_store
 from benchmarks.measure import resident_mib, show, size
 from benchmarks.store_pages import NOW_MS, large_store

@@ -25,19 +25,19 @@ import pyarrow.compute as pc
 
 import engine
 from app.alerting.notifier import Notifier
-from app.assembly import Live, assemble, checked_queries, checkpoint_folder, endpoints_of, open_configured_store
 from app.clock import SetClock
 from app.config import load_settings
-from app.demo import demo_settings
-from app.intake import Intake
-from app.logs import configure_logs
-from app.recorded_rest import RecordedRest, serve
-from app.recording import Recording
-from app.replay import settings_for
+from app.live.assembly import Live, assemble, checked_queries, checkpoint_folder, endpoints_of, open_configured_store
+from app.live.intake import Intake
+from app.live.sources import build_sources
+from app.process.logs import configure_logs
+from app.replay.demo import demo_settings
+from app.replay.recorded_rest import RecordedRest, serve
+from app.replay.recording import Recording
+from app.replay.replay import settings_for
+from app.replay.spool import Spool
+from app.replay.webhook_sink import webhook_sink
 from app.settings import Log, Settings
-from app.sources import build_sources
-from app.spool import Spool
-from app.webhook_sink import webhook_sink
 from benchmarks.measure import resident_mib, show, size
 from collectors.base import FinishedHistory
 from engine.events import EventBatch

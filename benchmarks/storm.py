@@ -18,12 +18,12 @@ from typing import Any
 from app.alerting.catalog import QueryInfo
 from app.alerting.found import found_in
 from app.alerting.recorder import AlertingOptions, Recorder
-from app.recent import RecentEvents
+from app.live.recent import RecentEvents
+from app.live.unstored import Unstored
+from app.process.spare_memory import rarely_collect
 from app.settings import Receiver, Severity
-from app.spare_memory import rarely_collect
 from app.store.api import open_store
 from app.store.models import Base
-from app.unstored import Unstored
 from benchmarks.measure import show, size
 from collectors.schema import load_event_types
 from engine import MatchRow

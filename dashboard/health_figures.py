@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from app.durations import format_size
-from dashboard.alert_evidence import attributes_text
+from dashboard.alerts.evidence import attributes_text
 from dashboard.store import (
     LateEventRow,
     NotificationRow,

@@ -12,12 +12,12 @@ from pathlib import Path
 import streamlit as st
 
 from app.alerting.operations import acknowledge, end_silence, silence
-from app.assembly import open_event_log, store_url
 from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
 from app.errors import AppError, NotFoundError, StoreError
 from app.event_log import EventLogReader
+from app.live.assembly import open_event_log, store_url
 from app.reports.folder import LATEST, Report, read_report, reports_folder
 from app.settings import Settings
 from app.store.api import AlertDetails, AlertFilter, AlertPage, Cursor, Store, open_store

@@ -17,7 +17,7 @@ from tests.examples import PROFILE, examples
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from app.demo import DemoResult
+    from app.replay.demo import DemoResult
 
 # Compiling a kernel takes seconds once, so single examples have no deadline; failures print how to reproduce them.
 # The default draws the same examples in every run; HYPOTHESIS_PROFILE=thorough draws many new ones.
@@ -105,7 +105,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     from rich.console import Console
 
     from app.config import load_settings
-    from app.demo import run_demo
+    from app.replay.demo import run_demo
 
     shipped = load_settings(Path(__file__).parents[1] / "config.yaml", {})
     folder = tmp_path_factory.mktemp("build") / "demo"

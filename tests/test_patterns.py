@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from collectors.daemon_log import NAME_PATTERN
-from collectors.log_tail import MAX_LINE_BYTES
-from collectors.path_layout import PathLayout
+from collectors.logs.daemon_log import NAME_PATTERN
+from collectors.logs.path_layout import PathLayout
+from collectors.logs.tail import MAX_LINE_BYTES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("app", "collectors", "dashboard", "engine", "spark_jobs")

@@ -28,7 +28,7 @@ from app.store.api import Store
 from app.store.models import NotificationRow
 from app.store.subject import job_of
 from app.store.writer import NewProblem, Writer
-from collectors import http_attempt
+from collectors.network import http_attempt
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +122,7 @@ def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
 
 
 class DeliveryCounts(Protocol):
-    """What is counted of attempts: app.metrics.Metrics."""
+    """What is counted of attempts: app.process.metrics.Metrics."""
 
     def delivered(self, receiver: str, outcome: str, reason: str) -> None:
         """An attempt was "delivered" (reason ""), will be "retried", or "failed" for good."""

@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import structlog
 
-from app.clock_skew import apart
 from app.errors import EventLogError
 from app.event_log import layout
 from app.event_log.duplicates import SeenIds, first_of_each_id, in_order
 from app.event_log.files import LIVE, LogFile, committed, list_folder, uncovered
 from app.event_log.layout import DATA_ERRORS, Group, LayoutError, Summary
+from app.live.clock_skew import apart
 from app.store.writer import NewProblem
 from collectors.schema import load_event_types
 from engine.events import EventBatch

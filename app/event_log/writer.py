@@ -21,7 +21,7 @@ from app.event_log import layout
 from app.event_log.duplicates import without_copies
 from app.event_log.files import HISTORY, LIVE, PART, LogFile, list_folder, sync_folder, uncovered
 from app.event_log.layout import DATA_ERRORS, LayoutError
-from app.private import PRIVATE
+from app.process.private import PRIVATE
 from app.settings import Retention
 from app.store.writer import NewProblem
 from engine.events import EventBatch

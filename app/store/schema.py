@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import DamageError, StoreError
-from app.private import private_folder
+from app.process.private import private_folder
 from app.store.damage import damage_of
 from app.store.models import Base
 from app.store.owner import Claimant, refuse_while_owned, this_process

@@ -35,12 +35,12 @@ from collectors.hadoop_ids import CONTAINER
 from deploy.minicluster import packing
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.schema import EVENTS, to_arrow_schema, to_rows
-from spark_jobs.ingest import SPARK_CONF, chosen_files
-from spark_jobs.ingest_files import list_files
-from spark_jobs.ingest_frames import parsed_files
-from spark_jobs.ingest_kinds import IngestOptions
-from spark_jobs.ingest_parse import ReadFile, parse_file, parse_logs
-from spark_jobs.ingest_rows import EVENT
+from spark_jobs.ingest.files import list_files
+from spark_jobs.ingest.frames import parsed_files
+from spark_jobs.ingest.job import SPARK_CONF, chosen_files
+from spark_jobs.ingest.kinds import IngestOptions
+from spark_jobs.ingest.parse import ReadFile, parse_file, parse_logs
+from spark_jobs.ingest.rows import EVENT
 from spark_jobs.session import spark_session
 
 ARCHIVE = Path(__file__).parents[2] / "tests" / "fixtures" / "recording" / "minicluster.tar.xz"

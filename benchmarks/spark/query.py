@@ -38,10 +38,10 @@ from engine.events import EventBatch
 from spark_jobs.evaluate import event_batch
 from spark_jobs.event_store.on_this_machine import events_of
 from spark_jobs.event_store.schema import EVENTS
-from spark_jobs.few_events import find
 from spark_jobs.match_columns import columnar_batches
 from spark_jobs.match_rows import Source, rows_batch
-from spark_jobs.query_rows import FOR_IMPRECISE, NEEDED, SPARK_CONF, Asked, as_they_come, columns_of, plan_rows
+from spark_jobs.query.few_events import find
+from spark_jobs.query.rows import FOR_IMPRECISE, NEEDED, SPARK_CONF, Asked, as_they_come, columns_of, plan_rows
 from spark_jobs.session import spark_session
 
 Paths = Sequence[Path]
@@ -209,7 +209,7 @@ def _handed_over(block: engine.RowBlock, query: engine.CompiledQuery) -> Iterato
 
 
 def by_job(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
-    """The job, its rows as they come to the driver: without Spark where that is enough, see `spark_jobs.few_events`."""
+    """The job, its rows as they come to the driver: without Spark where that is enough (`few_events`)."""
     asked = WORKLOADS[name].asked(name)
     query = asked.compiled()
     paths = files_of(Path(folder), sorted(query.distribution.types))

@@ -21,14 +21,14 @@ import numpy as np
 from pyspark.sql.streaming.query import StreamingQuery
 
 import engine
-from app.assembly import checked_queries
 from app.config import load_settings
+from app.live.assembly import checked_queries
 from app.store.api import open_store
 from spark_jobs.session import spark_session
-from spark_jobs.stream import StreamJob, StreamOptions
-from spark_jobs.stream_alerts import Written
-from spark_jobs.stream_processor import CONF
-from spark_jobs.stream_sources import FolderInput
+from spark_jobs.stream.alerts import Written
+from spark_jobs.stream.job import StreamJob, StreamOptions
+from spark_jobs.stream.processor import CONF
+from spark_jobs.stream.sources import FolderInput
 
 ROOT = Path(__file__).parents[2]
 IN, CHECKPOINT, FILE_OF = "in", "checkpoint", "file_of.npy"

@@ -22,7 +22,7 @@ from dashboard.charts.axes import (
     top_legend,
     y_axis,
 )
-from dashboard.cluster_data import SERIES, HeatMap
+from dashboard.cluster.data import SERIES, HeatMap
 from dashboard.text import inert
 
 SELECTION = "cell"

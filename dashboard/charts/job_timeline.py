@@ -25,7 +25,7 @@ from dashboard.charts.axes import (
     top_legend,
     y_axis,
 )
-from dashboard.cluster_bins import TimeBins
+from dashboard.cluster.bins import TimeBins
 from dashboard.units import duration_texts, size_texts
 from engine.events import Float64Array
 

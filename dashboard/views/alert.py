@@ -13,10 +13,13 @@ from app.alerting.kept import spread_of
 from app.alerting.lifecycle import lasted_text, state_text
 from app.alerting.text import at_least_one_text
 from app.store.states import OPEN_STATES, SILENCED
-from dashboard import alert_actions, alert_evidence, alert_table, links, times
-from dashboard.alert_words import matches_meaning, meaning, n_matches
+from dashboard import links, times
+from dashboard.alerts import actions as alert_actions
+from dashboard.alerts import evidence as alert_evidence
+from dashboard.alerts import table as alert_table
+from dashboard.alerts.runbook import runbook_md
+from dashboard.alerts.words import matches_meaning, meaning, n_matches
 from dashboard.looks import BADGES, ICONS
-from dashboard.runbook import runbook_md
 from dashboard.store import AlertDetails, AlertRow, NotFoundError, store
 from dashboard.text import inert, md
 from dashboard.units import shown_value

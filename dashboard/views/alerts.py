@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from app.store.states import OPEN_STATES
-from dashboard import alert_actions, alert_filters, alert_table, links, times
-from dashboard.alert_words import n_alerts
+from dashboard import links, times
+from dashboard.alerts import actions as alert_actions
+from dashboard.alerts import filters as alert_filters
+from dashboard.alerts import table as alert_table
+from dashboard.alerts.words import n_alerts
 from dashboard.looks import SEVERITIES, signed
 from dashboard.store import AlertFilter, AlertPage, AlertRow, Store, Watch, now_ms, store, watched
 

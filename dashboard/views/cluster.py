@@ -13,8 +13,8 @@ from dashboard import links
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
 from dashboard.charts.job_timeline import attempt_chart
-from dashboard.cluster_data import Aggregation, HeatMap, HostOrder, heat_map, natural_key
-from dashboard.cluster_reading import (
+from dashboard.cluster.data import Aggregation, HeatMap, HostOrder, heat_map, natural_key
+from dashboard.cluster.reading import (
     Load,
     MetricNames,
     metric_names,
@@ -23,8 +23,8 @@ from dashboard.cluster_reading import (
     read_load,
     read_node_marks,
 )
-from dashboard.job_data import chosen_attempts, lanes
-from dashboard.job_reading import LOOK_BACK_MS, read_attempts_on
+from dashboard.jobs.data import chosen_attempts, lanes
+from dashboard.jobs.reading import LOOK_BACK_MS, read_attempts_on
 from dashboard.store import AlertFilter, AlertRow, event_log, store
 from dashboard.text import inert, md
 from dashboard.times import duration, shown, span_picker, zone

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.demo_report import JudgedFault, judged_faults, verdict_text
+from app.replay.demo_report import JudgedFault, judged_faults, verdict_text
 from dashboard import links
 from dashboard.store import now_ms, store, watched
 from dashboard.text import md

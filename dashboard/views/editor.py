@@ -13,9 +13,9 @@ from app.queries import MAX_QUERY_BYTES
 from collectors.schema import event_table, load_event_types
 from dashboard import links
 from dashboard.editor_component import query_editor, typed_text
-from dashboard.query_check import NAME_OF_OWN, NO_NAME, Checked, check_query
-from dashboard.query_list import KnownQueries, default_values, loaded_queries
-from dashboard.query_panel import run_panel
+from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked, check_query
+from dashboard.queries.list import KnownQueries, default_values, loaded_queries
+from dashboard.queries.panel import run_panel
 from dashboard.store import settings
 from dashboard.text import md
 

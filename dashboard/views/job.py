@@ -12,22 +12,22 @@ import streamlit as st
 
 from app.durations import format_size
 from dashboard import links, looks
-from dashboard.alert_words import suspects
+from dashboard.alerts.words import suspects
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.job_curves import KIND_NAMES, life_time_chart, progress_chart, queue_chart
 from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
-from dashboard.cluster_bins import bins_over, occupancy
-from dashboard.cluster_data import natural_key
-from dashboard.job_curves import begun_and_finished, life_times, peak_of, queued_data, thinned_queue
-from dashboard.job_data import (
+from dashboard.cluster.bins import bins_over, occupancy
+from dashboard.cluster.data import natural_key
+from dashboard.jobs.curves import begun_and_finished, life_times, peak_of, queued_data, thinned_queue
+from dashboard.jobs.data import (
     STRAGGLER_RULE,
     chosen_attempts,
     fetches_by_host,
     lanes,
     stragglers,
 )
-from dashboard.job_list import QUIET, RUNNING
-from dashboard.job_reading import JobEvents, read_job, read_jobs
+from dashboard.jobs.list import QUIET, RUNNING
+from dashboard.jobs.reading import JobEvents, read_job, read_jobs
 from dashboard.store import AlertFilter, AlertRow, event_log, settings, store
 from dashboard.text import inert, md
 from dashboard.times import duration, local, shown, zone

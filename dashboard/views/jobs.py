@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links
-from dashboard.job_list import QUIET, QUIET_MS, RUNNING, JobFilter, chosen
-from dashboard.job_reading import n_failed_attempts, read_jobs
+from dashboard.jobs.list import QUIET, QUIET_MS, RUNNING, JobFilter, chosen
+from dashboard.jobs.reading import n_failed_attempts, read_jobs
 from dashboard.store import AlertFilter, event_log, store
 from dashboard.text import inert
 from dashboard.times import duration, local, open_span_picker

@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links
-from dashboard.query_figures import Figures, query_figures
-from dashboard.query_list import KnownQueries, KnownQuery, QueryState, loaded_queries
+from dashboard.queries.figures import Figures, query_figures
+from dashboard.queries.list import KnownQueries, KnownQuery, QueryState, loaded_queries
 from dashboard.store import settings
 from dashboard.text import inert, md
 from dashboard.times import duration

@@ -8,11 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import links, looks
-from dashboard.alert_words import at_least_one, suspects
+from dashboard.alerts.words import at_least_one, suspects
 from dashboard.figure_row import show_figures
-from dashboard.query_figures import Figures, query_figures
-from dashboard.query_list import KnownQuery, QueryState, loaded_queries
-from dashboard.query_results import job_id_of
+from dashboard.queries.figures import Figures, query_figures
+from dashboard.queries.list import KnownQuery, QueryState, loaded_queries
+from dashboard.queries.results import job_id_of
 from dashboard.store import AlertFilter, AlertRow, Cursor, ReportRow, store
 from dashboard.text import inert, md
 from dashboard.times import duration, local, shown

@@ -14,7 +14,7 @@ from engine.baselines.base import Baseline, BaselineStatistics, unsupported_patt
 from engine.baselines.enumeration import Enumeration, Extension
 from engine.baselines.runs import Buffers, Runs
 from engine.matching.protocol import Limits
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.interner import Interner
 
 

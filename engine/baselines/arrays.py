@@ -9,7 +9,7 @@ import numpy as np
 from engine.events import Float64Array, Int64Array
 from engine.kernels.compile.types import Int32Array
 from engine.language import ast
-from engine.plan.model import EdgePredicates, Plan
+from engine.plan.sequence.model import EdgePredicates, Plan
 from engine.stream.interner import Interner
 
 

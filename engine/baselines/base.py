@@ -26,8 +26,8 @@ from engine.matching.output.results import selects
 from engine.matching.output.rows import MatchRow, first_rows
 from engine.matching.output_watermark import longest_interval_ms, promised_ms
 from engine.matching.protocol import Limits
-from engine.plan.automaton_model import AutomatonPlan
-from engine.plan.model import Plan
+from engine.plan.automaton.model import AutomatonPlan
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks, Survivors
 from engine.stream.interner import Interner

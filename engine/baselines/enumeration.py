@@ -20,12 +20,12 @@ from engine.kernels.baselines.worlds import GAVE_UP, LONGEST, N_CREATED, N_POINT
 from engine.kernels.confidence.ordering import Events
 from engine.language import ast
 from engine.matching.output.listed import ListedMatches
-from engine.matching.pairs.context import events_of
 from engine.matching.protocol import Limits
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.interner import Interner
+from engine.stream.intervals import events_of
 from engine.stream.store import BROADCAST
 
 MOST_POINTS = 2_000_000_000

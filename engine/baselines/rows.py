@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.matching.output.listed import ListedMatches
 from engine.matching.output.rows import MatchRow
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.store import EventStore
 
 

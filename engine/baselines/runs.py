@@ -33,7 +33,7 @@ from engine.kernels.baselines.runs import (
 )
 from engine.matching.output.listed import ListedMatches
 from engine.matching.protocol import Limits
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.interner import Interner
 
 _Number = TypeVar("_Number", np.int64, np.float64)

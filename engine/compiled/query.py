@@ -16,14 +16,14 @@ from engine.language.parser import parse
 from engine.language.printer import print_matching
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.matching.output.aggregates import registered_aggregates
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.branches import Branch, head_of, plan_branches
 from engine.plan.distribution import Distribution
 from engine.plan.dot import dot
 from engine.plan.exact_times import ExactTimes, exact_times
 from engine.plan.explain import explain
-from engine.plan.independent import IndependentForm, independent_form
-from engine.plan.model import Plan
+from engine.plan.sequence.independent import IndependentForm, independent_form
+from engine.plan.sequence.model import Plan
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""SASE+: from text to a checked syntax tree, and back to text."""

@@ -13,10 +13,10 @@ from engine.language.clauses import check_clauses
 from engine.language.parameters import Value, parameter_values, substitute
 from engine.language.pattern_checks import check_pattern
 from engine.language.reading import Reading, read_conjuncts
+from engine.language.satisfiability.unsatisfiable import unsatisfiable_predicates
 from engine.language.scopes import Checked, Scope, Variable, pattern_scope
 from engine.language.source import did_you_mean
 from engine.language.types import Kind, TypeChecker
-from engine.language.unsatisfiable import unsatisfiable_predicates
 
 _NO_PARAMETERS: Mapping[str, Value] = MappingProxyType({})
 _RETURN_TYPES = {Kind.INT: AttributeType.INT, Kind.STRING: AttributeType.STRING}

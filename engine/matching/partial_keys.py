@@ -19,12 +19,12 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, EventBatch, Int64Array
 from engine.language import ast
 from engine.matching.brake import braked
-from engine.matching.count_windows.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.output.listed import Matches
 from engine.matching.output.results import ALL_MATCHES, TakesMatches
 from engine.matching.output.rows import MatchRow
+from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.protocol import Limits, Runtime
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.stream.positions import Places

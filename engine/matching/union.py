@@ -30,9 +30,9 @@ from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.partial_keys import SpreadRuntime, TakenMatches
 from engine.matching.protocol import Limits, Movable, Runtime
 from engine.matching.runs.runtime import NfaRuntime
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.counted import keyed_by, needs_whole
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

@@ -20,7 +20,7 @@ from engine.language import ast
 from engine.matching.output.rows import MatchRow, joined_rows
 from engine.matching.protocol import Runtime
 from engine.parallel.divided import Divided
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.by_key import begin_shares, keys_of, shares_of
 from engine.stream.columns import StreamColumns
 

@@ -30,9 +30,9 @@ from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Runtime
 from engine.parallel.by_key import ShardedRuntime
 from engine.parallel.divided import Divided
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.distribution import own_distribution
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.by_time import SliceColumns, cuts_of, slice_of
 from engine.stream.columns import StreamColumns
 from engine.stream.cuts import Cut

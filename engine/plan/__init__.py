@@ -1,0 +1,1 @@
+"""From a resolved query to its plan: what is decided before the first event, as data."""

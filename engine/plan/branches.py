@@ -10,16 +10,16 @@ from engine.language import ast
 from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.after_listing import split, with_later
-from engine.plan.automaton import automaton_plan
-from engine.plan.automaton_model import AutomatonPlan
-from engine.plan.model import PartialKey, Plan
+from engine.plan.automaton.model import AutomatonPlan
+from engine.plan.automaton.planner import automaton_plan
 from engine.plan.partitioning import with_partial_key
-from engine.plan.planner import plan
 from engine.plan.programs import NoPlainProgramError
 from engine.plan.rewrites import expanded, rewritten, single_negations
 from engine.plan.rewrites.absent import for_pattern
 from engine.plan.rewrites.bounded import bounds_as_predicates
 from engine.plan.rewrites.negated_closure import as_single
+from engine.plan.sequence.model import PartialKey, Plan
+from engine.plan.sequence.planner import plan
 
 Branch = Plan | AutomatonPlan
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from engine.events import FOREVER_MS, TIME_ATTRIBUTE
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.implied_key import equated_attributes
 from engine.plan.key_sets import key_sets
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 
 
 class Obstacle(NamedTuple):

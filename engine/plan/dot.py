@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from engine.language import ast
 from engine.language.printer import print_expression
-from engine.plan.automaton_model import AutomatonPlan
-from engine.plan.explain_automaton import edge_kind, edge_label, formulas
-from engine.plan.model import EdgePredicates, Plan
+from engine.plan.automaton.explain import edge_kind, edge_label, formulas
+from engine.plan.automaton.model import AutomatonPlan
+from engine.plan.sequence.model import EdgePredicates, Plan
 
 
 def dot(branches: Sequence[Plan], name: str) -> str:

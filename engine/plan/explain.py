@@ -8,11 +8,11 @@ from engine.language import ast
 from engine.language.printer import print_expression
 from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
-from engine.plan.automaton_model import AutomatonPlan
-from engine.plan.enclosed import selection_note
+from engine.plan.automaton.explain import explain_automaton
+from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.exact_times import exact_times
-from engine.plan.explain_automaton import explain_automaton
-from engine.plan.model import Consistency, EdgePredicates, Plan
+from engine.plan.sequence.enclosed import selection_note
+from engine.plan.sequence.model import Consistency, EdgePredicates, Plan
 
 _BY_RUNS = (
     "run-based NFAb (SASE+ 4), precise events only",

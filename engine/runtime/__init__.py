@@ -1,0 +1,1 @@
+"""The engine: many queries over one stream, the choice of a runtime, composition, quotas, warming."""

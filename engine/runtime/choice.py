@@ -8,7 +8,7 @@ from engine.errors import QueryError, UnsupportedQueryError
 from engine.matching.count_windows.runtime import CountedRuntime
 from engine.matching.protocol import Limits, Runtime
 from engine.matching.union import UnionRuntime, branch_runtime
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.interner import Interner
 
 

@@ -1,0 +1,1 @@
+"""A batch once decoded: columns, string codes, keys, early filters, kept events, positions, division."""

@@ -11,18 +11,18 @@ import pyarrow as pa
 
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
-from app.checkpoint import CheckpointFolder
 from app.clock import SetClock
-from app.deduplicate import Deduplicator
 from app.event_log import EventLog, EventLogReader
-from app.histories import HistoryReplay
-from app.intake import IntakeQueue, Source
-from app.ordering import Order
-from app.pipeline import Boundary, Pipeline, no_boundary
-from app.recent import RecentEvents
-from app.source_book import SourceBook
+from app.live.checkpoint import CheckpointFolder
+from app.live.deduplicate import Deduplicator
+from app.live.histories import HistoryReplay
+from app.live.intake import IntakeQueue, Source
+from app.live.ordering import Order
+from app.live.pipeline import Boundary, Pipeline, no_boundary
+from app.live.recent import RecentEvents
+from app.live.source_book import SourceBook
+from app.live.watermarks import Watermarks
 from app.store import Store
-from app.watermarks import Watermarks
 from collectors.base import Collected, Collector, CollectorError, FinishedHistory
 from collectors.schema import load_event_types
 from engine.errors import StateError

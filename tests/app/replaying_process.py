@@ -10,21 +10,21 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from app import outages
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries, endpoints_of
-from app.check import CheckReport
 from app.clock import SetClock, SystemClock
+from app.commands.check import CheckReport
 from app.config import load_settings
-from app.demo import with_demo_parameters
-from app.logs import configure_logs
-from app.owned_store import owned_store
-from app.recorded_rest import RecordedRest, serve
-from app.recording import Recording
-from app.replay import settings_for
-from app.runner import Runner
+from app.live.assembly import checked_queries, endpoints_of
+from app.process import outages
+from app.process.logs import configure_logs
+from app.process.owned_store import owned_store
+from app.process.runner import Runner
+from app.replay.demo import with_demo_parameters
+from app.replay.recorded_rest import RecordedRest, serve
+from app.replay.recording import Recording
+from app.replay.replay import settings_for
+from app.replay.spool import Spool
 from app.settings import Receiver, Settings
-from app.spool import Spool
 from app.store import Store, schema
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.alerting.recorder import Recorder
-from app.alerts_options import time_ms
+from app.commands.alerts_options import time_ms
 from app.errors import AppError
 from app.store import open_store
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver

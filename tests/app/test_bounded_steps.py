@@ -16,9 +16,10 @@ from sqlalchemy import delete, event, select
 from app.alerting import operations
 from app.alerting.found import found_in
 from app.alerting.recorder import Recorder
-from app.checkpoint import CheckpointFolder
-from app.intake import Intake, IntakeQueue
-from app.pipeline import UNSTORED
+from app.live.checkpoint import CheckpointFolder
+from app.live.intake import Intake, IntakeQueue
+from app.live.pipeline import UNSTORED
+from app.live.unstored import OfHistory, Unstored, read_tables
 from app.store import Store, open_store
 from app.store.models import (
     AlertChangeRow,
@@ -29,7 +30,6 @@ from app.store.models import (
     ReportRow,
     SilenceRow,
 )
-from app.unstored import OfHistory, Unstored, read_tables
 from collectors.base import FinishedHistory
 from engine import Possibilities, ast
 from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from app import checkpoint as module
 from app.alerting.episodes import ToldAlert
-from app.checkpoint import Checkpoint, CheckpointFolder
 from app.errors import CheckpointError
+from app.live import checkpoint as module
+from app.live.checkpoint import Checkpoint, CheckpointFolder
 from app.store.models import CheckpointRow
 
 

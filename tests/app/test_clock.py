@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries, open_configured_store
 from app.clock import JUMP_MS, LEAST_HOLD_MS, SteadyClock
-from app.runner import Runner
-from app.scheduling import Repeated
+from app.live.assembly import checked_queries, open_configured_store
+from app.process.runner import Runner
+from app.process.scheduling import Repeated
 from app.settings import Settings
 from app.store import Store
 from tests.app.test_runner import write_settings

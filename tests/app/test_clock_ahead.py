@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import select
 
-from app.deduplicate import Deduplicator
-from app.intake import Intake
-from app.leaps import CHUNK_ROWS, MAX_LATE_EVENTS, Leaps
-from app.ordering import Order
-from app.pipeline import Pipeline
-from app.recent import RecentEvents
+from app.live.deduplicate import Deduplicator
+from app.live.intake import Intake
+from app.live.leaps import CHUNK_ROWS, MAX_LATE_EVENTS, Leaps
+from app.live.ordering import Order
+from app.live.pipeline import Pipeline
+from app.live.recent import RecentEvents
+from app.live.watermarks import Watermarks
 from app.store import Store
 from app.store.api import AlertFilter, open_store
 from app.store.models import NotificationRow
-from app.watermarks import Watermarks
 from collectors.base import Collected, held_back
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, start

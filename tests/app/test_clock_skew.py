@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.clock_skew import EXACT_CLOCKS, ClockSkewBounds, apart
-from app.intake import Source
+from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds, apart
+from app.live.intake import Source
+from app.live.sources import build_sources
 from app.settings import Settings
-from app.sources import build_sources
 from collectors.base import Collected, FinishedHistory
 from engine.admission import NONE_REFUSED, admit
 from engine.events import EventBatch

@@ -13,12 +13,12 @@ from sqlalchemy.exc import DatabaseError
 
 from app.alerting.delivery import endpoint_of
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries
 from app.clock import SetClock
 from app.errors import DamageError
-from app.outages import outage_kind
-from app.owned_store import DAMAGED, owned_store
-from app.runner import Runner
+from app.live.assembly import checked_queries
+from app.process.outages import outage_kind
+from app.process.owned_store import DAMAGED, owned_store
+from app.process.runner import Runner
 from app.settings import Settings
 from app.store import Store, open_store
 from app.store.damage import damage_of

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from app.chosen_store import STORE_VARIABLE
 from app.cli import cli
-from app.config import load_settings
-from app.dashboard_command import (
+from app.commands.dashboard import (
     Place,
     check_port,
     command,
@@ -28,8 +27,9 @@ from app.dashboard_command import (
     place_of,
     run_dashboard,
 )
-from app.demo import DemoResult, show_demo, with_demo_parameters
+from app.config import load_settings
 from app.errors import AppError
+from app.replay.demo import DemoResult, show_demo, with_demo_parameters
 from app.settings import DashboardSettings, Settings
 from app.store import open_store
 
@@ -129,7 +129,7 @@ def test_a_folder_without_a_store_is_an_error(config: Path) -> None:
 def test_what_ends_at_once_gives_its_exit_code(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = configured(config, "")
     told: list[str] = []
-    monkeypatch.setattr("app.dashboard_command.command", lambda *_: [sys.executable, "-c", "raise SystemExit(7)"])
+    monkeypatch.setattr("app.commands.dashboard.command", lambda *_: [sys.executable, "-c", "raise SystemExit(7)"])
     before = signal.getsignal(signal.SIGTERM)
     assert run_dashboard(settings, config=config, port=free_port("127.0.0.1"), announce=told.append) == 7
     assert told == []
@@ -137,7 +137,7 @@ def test_what_ends_at_once_gives_its_exit_code(config: Path, monkeypatch: pytest
 
 
 def test_a_dashboard_for_everybody_says_so(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.dashboard_command.command", lambda *_: [sys.executable, "-c", ""])
+    monkeypatch.setattr("app.commands.dashboard.command", lambda *_: [sys.executable, "-c", ""])
     told: list[str] = []
     settings = configured(config, "dashboard: {address: 0.0.0.0}")
     run_dashboard(settings, config=config, port=free_port("0.0.0.0"), announce=told.append)
@@ -173,7 +173,7 @@ def test_the_demo_ends_in_the_dashboard_on_its_own_store(config: Path, monkeypat
         started.update(given, parameters=settings.queries.parameters)
         return 0
 
-    monkeypatch.setattr("app.demo.run_dashboard", run)
+    monkeypatch.setattr("app.replay.demo.run_dashboard", run)
     told: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -187,8 +187,8 @@ def test_the_demo_ends_in_the_dashboard_on_its_own_store(config: Path, monkeypat
 
 
 def test_once_starts_no_dashboard(monkeypatch: pytest.MonkeyPatch, config: Path) -> None:
-    monkeypatch.setattr("app.demo.run_demo", lambda *_: DemoResult({}, config, config.parent, True))
-    monkeypatch.setattr("app.demo.show_demo", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr("app.replay.demo.run_demo", lambda *_: DemoResult({}, config, config.parent, True))
+    monkeypatch.setattr("app.replay.demo.show_demo", lambda *_: pytest.fail("started"))
     result = CliRunner().invoke(cli, ["demo", "--once", "-c", str(config)])
     assert result.exit_code == 0
     assert "Store: " in result.stdout

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.config import load_settings
-from app.demo import DemoResult
-from app.demo_report import verdict_text
-from app.recording import Recording
+from app.replay.demo import DemoResult
+from app.replay.demo_report import verdict_text
+from app.replay.recording import Recording
 from app.store import open_store
 from app.watching import watched
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.engine_watch import EngineWatch
+from app.live.engine_watch import EngineWatch
 from collectors.schema import load_event_types
 from engine import Engine, Limits, compile_query
 from engine.errors import UnsupportedQueryError

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries, open_configured_store
 from app.clock import SetClock
 from app.config import load_settings
-from app.runner import Runner
+from app.live.assembly import checked_queries, open_configured_store
+from app.process.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared/data"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.ground_truth import SeenAlert, judge
-from app.recording import Fault, RecordedJob
+from app.replay.ground_truth import SeenAlert, judge
+from app.replay.recording import Fault, RecordedJob
 
 STRAGGLER = Fault(
     fault="mapper_straggler",

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from app.config import load_settings
-from app.recording import MANIFEST, Recording, unpack
+from app.replay.recording import MANIFEST, Recording, unpack
 from app.store import open_store
 from app.store.api import EVERY_ALERT
 from tests.app import test_pipeline

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from app.alerting.recorder import AlertLine
-from app.logs import configure_logs
+from app.process.logs import configure_logs
 from app.settings import Log
 
 HOSTILE = "job\nINFO forged\x1b[31m\u202eevil"

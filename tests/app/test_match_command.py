@@ -17,7 +17,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import engine
-from app.match_command import app
+from app.commands.match import app
 from engine import Limits
 
 QUERY = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match { [k] } WITHIN 100 RETURN a.k, avg(b[].x) AS mean"

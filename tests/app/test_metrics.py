@@ -17,12 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import engine
 from app.alerting.recorder import AlertingOptions
-from app.assembly import Live
 from app.clock import SetClock
 from app.errors import StoreError
-from app.live_figures import LiveFigures, StoreReader
-from app.metrics import Metrics
-from app.sources import ConfiguredSource
+from app.live.assembly import Live
+from app.live.sources import ConfiguredSource
+from app.process.live_figures import LiveFigures, StoreReader
+from app.process.metrics import Metrics
 from app.store import Store
 from collectors.base import FinishedHistory
 from tests.app.alerting_fixtures import options, receiver

@@ -15,16 +15,16 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from structlog.testing import capture_logs
 
-from app import outages
 from app.alerting.delivery import Endpoint, TemporaryDeliveryError, endpoint_of
 from app.alerting.notifier import Notifier
-from app.assembly import Live, checked_queries
-from app.check import check_all
 from app.clock import SetClock, SystemClock
+from app.commands.check import check_all
 from app.errors import AppError, CheckpointError, StoreError
-from app.outages import MAX_RETRY_MS, Outage, outage_kind
-from app.runner import FAILURES_BEFORE_GIVING_UP, Runner
-from app.sources import ConfiguredSource
+from app.live.assembly import Live, checked_queries
+from app.live.sources import ConfiguredSource
+from app.process import outages
+from app.process.outages import MAX_RETRY_MS, Outage, outage_kind
+from app.process.runner import FAILURES_BEFORE_GIVING_UP, Runner
 from app.store import Store, open_store, schema
 from app.store.writer import Writer
 from tests.app.alerting_fixtures import FakeMatch, receiver
@@ -67,7 +67,7 @@ class World:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, url: str | None = None) -> None:
         monkeypatch.setattr(outages, "FIRST_RETRY_MS", 10)
         monkeypatch.setattr(outages, "MAX_RETRY_MS", 40)
-        monkeypatch.setattr("app.runner.assemble", self._assemble)
+        monkeypatch.setattr("app.process.runner.assemble", self._assemble)
         self.folder = folder
         self.clock = SetClock(0)
         settings = write_settings(folder / "settings")
@@ -241,7 +241,7 @@ def test_an_outage_is_not_counted_among_defects(world: World, monkeypatch: pytes
     assert world.runner.outage is not None
     assert world.runner.outage.n_tries > FAILURES_BEFORE_GIVING_UP
     world.store.refuses = lambda: None  # type: ignore[method-assign]
-    monkeypatch.setattr("app.pipeline.Pipeline.step", lambda _self, _now_ms: 1 // 0)
+    monkeypatch.setattr("app.live.pipeline.Pipeline.step", lambda _self, _now_ms: 1 // 0)
     with pytest.raises(AppError, match="10 steps in a row failed"):
         world.run(3_000)
 

@@ -18,21 +18,21 @@ from structlog.testing import capture_logs
 from app.alerting import operations
 from app.alerting.delivery import Endpoint, endpoint_of
 from app.alerting.notifier import Notifier
-from app.asked import Asked, Stop
-from app.assembly import checked_queries, open_configured_store
-from app.check import check_all
 from app.clock import SetClock
+from app.commands.check import check_all
 from app.errors import AppError, OwnershipError, StoreError
-from app.outages import outage_kind
-from app.owned_store import owned_store
-from app.process_lock import only_process
-from app.runner import Runner
+from app.live.assembly import checked_queries, open_configured_store
+from app.process.asked import Asked, Stop
+from app.process.lock import only_process
+from app.process.outages import outage_kind
+from app.process.owned_store import owned_store
+from app.process.runner import Runner
+from app.process.supervisor import run
 from app.settings import Settings
 from app.store import Store, open_store, owner
 from app.store.owner import LEASE_MS, Claimant, this_process
 from app.store.schema import alembic_config, open_database
 from app.store.writer import NewProblem
-from app.supervisor import run
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.test_delivery import fill_outbox
 from tests.app.test_runner import write_settings
@@ -303,7 +303,7 @@ def test_a_step_of_who_lost_the_store_ends_the_process(tmp_path: Path) -> None:
 def test_the_process_ends_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = write_settings(tmp_path)
     monkeypatch.setattr("engine.warm_kernels", lambda: None)
-    monkeypatch.setattr("app.owned_store.this_process", lambda *_: replace(ME, boot="elsewhere, too"))
+    monkeypatch.setattr("app.process.owned_store.this_process", lambda *_: replace(ME, boot="elsewhere, too"))
     step = Runner.step
 
     def step_after_take_over(runner: Runner) -> None:
@@ -317,8 +317,8 @@ def test_the_process_ends_with_the_reason(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_renewal_tells_that_the_store_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, asked = write_settings(tmp_path), Asked()
-    monkeypatch.setattr("app.owned_store.RENEW_S", 0.001)
-    monkeypatch.setattr("app.owned_store.this_process", lambda *_: replace(ME, boot="elsewhere, too"))
+    monkeypatch.setattr("app.process.owned_store.RENEW_S", 0.001)
+    monkeypatch.setattr("app.process.owned_store.this_process", lambda *_: replace(ME, boot="elsewhere, too"))
     with owned_store(settings, "run", on_lost=asked.stop):
         taken_over(settings)
         found = asked.next()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from app.alerting.operations import acknowledge
-from app.checkpoint import CheckpointFolder
 from app.errors import CheckpointError, StoreError
-from app.histories import judgeable_types
+from app.live.checkpoint import CheckpointFolder
+from app.live.histories import judgeable_types
 from app.store import Store, open_store
 from collectors.base import FinishedHistory
 from collectors.schema import event_table

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from app.assembly import open_configured_store
 from app.config import load_settings
+from app.live.assembly import open_configured_store
 from tests.app.test_runner import QUERY, write_settings
 
 ROOT = Path(__file__).parents[2]

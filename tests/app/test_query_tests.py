@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app import query_tests
-from app.query_tests import CasesError, QueryResult, differences, read_events
+from app.commands import query_tests
+from app.commands.query_tests import CasesError, QueryResult, differences, read_events
 from collectors.schema import load_event_types
 from engine.errors import QueryTypeError
 from engine.events import EventBatch

@@ -11,10 +11,10 @@ import requests
 
 from app.clock import SetClock
 from app.errors import RecordingError
-from app.recorded_rest import RecordedRest, path_key, serve
-from app.recording import Recording, unpack
+from app.replay.recorded_rest import RecordedRest, path_key, serve
+from app.replay.recording import Recording, unpack
+from app.replay.spool import Spool
 from app.settings import Replay
-from app.spool import Spool
 from tests.app.recording_fixtures import JOB, T0_MS, write_recording, write_rest
 
 

@@ -14,19 +14,19 @@ from structlog.testing import capture_logs
 
 from app.alerting.delivery import Endpoint
 from app.alerting.notifier import Notifier
-from app.asked import Asked
-from app.assembly import checked_queries, endpoints_of, open_configured_store
-from app.check import check_all
 from app.clock import SetClock
+from app.commands.check import check_all
 from app.config import load_settings
-from app.intake import Source
-from app.reload import ReloadOutcome, changed_keys, taken_over
-from app.runner import Runner
+from app.live.assembly import checked_queries, endpoints_of, open_configured_store
+from app.live.intake import Source
+from app.live.sources import ConfiguredSource
+from app.process.asked import Asked
+from app.process.reload import ReloadOutcome, changed_keys, taken_over
+from app.process.runner import Runner
+from app.process.supervisor import Supervisor
 from app.settings import Settings
-from app.sources import ConfiguredSource
 from app.store import Store
 from app.store.api import AlertFilter
-from app.supervisor import Supervisor
 from tests.app.pipeline_fixtures import Script, ScriptedCollector, event
 from tests.app.test_runner import write_settings
 
@@ -59,7 +59,7 @@ class Cluster:
         self.clock = SetClock(T0_MS)
         self.configure(queries)
         settings = load_settings(folder / "config.yaml", {})
-        monkeypatch.setattr("app.assembly.build_sources", self._sources)
+        monkeypatch.setattr("app.live.assembly.build_sources", self._sources)
         self.scripts = [Script("yarn_rest", tasks(), 10)]
         self.store = open_configured_store(settings, durable=False)
         self.notifier = Notifier(self.store, {}, self.clock)
@@ -246,7 +246,7 @@ def test_a_path_that_cannot_be_put_together_is_refused(
     assert running.reload().ok  # the next step wrote a new one
 
 
-@pytest.mark.parametrize("place", ["app.check.load_queries", "app.runner.assemble"])
+@pytest.mark.parametrize("place", ["app.commands.check.load_queries", "app.process.runner.assemble"])
 def test_a_defect_in_a_reload_is_no_end(
     cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from typer.testing import CliRunner
 
-from app import report_command
 from app.cli import cli
-from app.report_command import ReportName
+from app.commands import report as report_command
+from app.commands.report import ReportName
 from app.reports.tables import REPORTS
 
 

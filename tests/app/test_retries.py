@@ -23,7 +23,7 @@ from app.alerting.delivery import (
 from app.alerting.recorder import Recorder
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.clock import SetClock
-from app.live_figures import StoredFigures, store_metrics
+from app.process.live_figures import StoredFigures, store_metrics
 from app.settings import Receiver
 from app.store import Store, open_store
 from app.store.models import AlertRow, NotificationRow

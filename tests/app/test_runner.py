@@ -9,12 +9,12 @@ import pytest
 
 import engine
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries, open_configured_store
 from app.clock import SetClock
 from app.config import load_settings
 from app.errors import AppError
-from app.process_lock import only_process
-from app.runner import FAILURES_BEFORE_GIVING_UP, IDLE_STEP_S, Runner
+from app.live.assembly import checked_queries, open_configured_store
+from app.process.lock import only_process
+from app.process.runner import FAILURES_BEFORE_GIVING_UP, IDLE_STEP_S, Runner
 from app.settings import Settings
 
 QUERY = """
@@ -67,7 +67,7 @@ def test_it_gives_up_after_many_failures_in_a_row(tmp_path: Path, monkeypatch: p
         def fail(_self: object, _now_ms: int) -> None:
             raise ZeroDivisionError("a defect")
 
-        monkeypatch.setattr("app.pipeline.Pipeline.step", fail)
+        monkeypatch.setattr("app.live.pipeline.Pipeline.step", fail)
         for _ in range(FAILURES_BEFORE_GIVING_UP - 1):
             runner.step()
         with pytest.raises(AppError, match="steps in a row failed; the last: a defect"):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.config import load_settings
-from app.demo import DemoResult
 from app.durations import format_duration, format_size
-from app.recording import Fault, read_manifest
+from app.replay.demo import DemoResult
+from app.replay.recording import Fault, read_manifest
 from app.store import open_store
 from app.store.api import AlertFilter
 from app.store.models import AlertRow

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from app.checkpoint import KEPT
 from app.errors import CheckpointError, StoreError
+from app.live.checkpoint import KEPT
 from app.store import Store, open_store
 from engine.events import EventBatch
 from tests.app.alerting_fixtures import FakeMatch

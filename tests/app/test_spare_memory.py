@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.spare_memory import SpareMemory, trim_of_libc
+from app.process.spare_memory import SpareMemory, trim_of_libc
 
 
 def test_once_a_minute() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.spark_command import run_spark_job, words_of
+from app.commands.spark import run_spark_job, words_of
 
 JOB = """
 import os, signal, sys, time
@@ -26,11 +26,12 @@ time.sleep(60)
 
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module spark_jobs.example that child processes find first."""
-    package = tmp_path / "spark_jobs"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "example.py").write_text(JOB)
+    """A folder with a module spark_jobs.example.job that child processes find first."""
+    package = tmp_path / "spark_jobs" / "example"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").write_text("")
+    (package / "job.py").write_text(JOB)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -46,7 +47,7 @@ def test_a_job_that_a_signal_kills(jobs: Path) -> None:
 
 def test_signals_reach_the_job(jobs: Path) -> None:
     starter = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); " \
-              "from app.spark_command import run_spark_job; sys.exit(run_spark_job('example', ['wait']))"  # fmt: skip
+              "from app.commands.spark import run_spark_job; sys.exit(run_spark_job('example', ['wait']))"  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", starter], cwd=jobs, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -16,20 +16,20 @@ from structlog.testing import capture_logs
 
 from app.alerting.delivery import Down
 from app.alerting.notifier import Notifier
-from app.asked import Asked, Reload, Stop, asked_by_signals
-from app.assembly import checked_queries, open_configured_store
-from app.check import check_all
 from app.clock import SetClock
+from app.commands.check import check_all
 from app.config import load_settings
 from app.errors import AppError, StoreError
-from app.outages import Outage
-from app.process_figures import query_figures
-from app.process_lock import only_process
-from app.runner import Runner
-from app.scheduling import SILENT_POLLS, PollJobs, Repeated, StepThread
+from app.live.assembly import checked_queries, open_configured_store
+from app.process.asked import Asked, Reload, Stop, asked_by_signals
+from app.process.figures import query_figures
+from app.process.lock import only_process
+from app.process.outages import Outage
+from app.process.runner import Runner
+from app.process.scheduling import SILENT_POLLS, PollJobs, Repeated, StepThread
+from app.process.supervisor import SILENT_STEPS_S, Supervisor, run
 from app.settings import Settings
 from app.store import Store
-from app.supervisor import SILENT_STEPS_S, Supervisor, run
 from engine import QueryStatistics
 from engine.events import EventBatch
 from tests.app.test_runner import write_settings
@@ -310,7 +310,7 @@ def test_the_step_under_way_is_finished(settings: Settings, opened: Store, tmp_p
 def test_a_step_that_hangs_is_not_waited_for_long(
     settings: Settings, opened: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.supervisor.STOP_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("app.process.supervisor.STOP_TIMEOUT_S", 0.01)
     runner, supervisor = supervised(settings, opened, SetClock(T0_MS), tmp_path)
     inside, release = threading.Event(), threading.Event()
 

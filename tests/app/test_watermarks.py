@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.intake import IntakeQueue, Source
-from app.recent import RecentEvents, longest_windows
-from app.watermarks import NEVER_MS, Watermarks
+from app.live.intake import IntakeQueue, Source
+from app.live.recent import RecentEvents, longest_windows
+from app.live.watermarks import NEVER_MS, Watermarks
 from collectors.base import Collected
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import batch, event

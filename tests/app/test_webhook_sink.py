@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from app.loopback import N_CONNECTIONS
-from app.webhook_sink import MAX_BODY_BYTES, webhook_sink
+from app.process.loopback import N_CONNECTIONS
+from app.replay.webhook_sink import MAX_BODY_BYTES, webhook_sink
 from tests.live.sink import listening
 
 PAYLOAD = {"status": "firing", "alerts": [{"annotations": {"alert_id": "a1"}}]}

@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from app.config import load_settings
-from app.demo import DemoResult, with_demo_parameters
-from app.recording import Manifest, Recording
+from app.replay.demo import DemoResult, with_demo_parameters
+from app.replay.recording import Manifest, Recording
 from app.settings import Settings
 from tests.browser import hostile, site
 from tests.browser.site import Visitor

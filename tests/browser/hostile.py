@@ -8,8 +8,8 @@ from typing import Any
 
 from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions, Recorder
-from app.assembly import event_log_folder
 from app.event_log import EventLog
+from app.live.assembly import event_log_folder
 from app.queries import load_queries
 from app.reports.tables import LIFE_TIMES, QUEUING, STRAGGLERS
 from app.settings import Settings

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response, TimeoutError, expect
 
-from app.dashboard_command import free_port
+from app.commands.dashboard import free_port
 
 ROOT = Path(__file__).parents[2]
 WAIT_MS = 60_000

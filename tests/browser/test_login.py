@@ -20,7 +20,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from playwright.sync_api import expect
 
-from app.dashboard_command import free_port
+from app.commands.dashboard import free_port
 from tests.browser.conftest import Site
 from tests.browser.site import ROOT, WAIT_MS, Windows
 

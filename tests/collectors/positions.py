@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
-from app.positions import put_together, take_apart
+from app.live.positions import put_together, take_apart
 
 
 def saved(position: Mapping[str, Any]) -> dict[str, Any]:

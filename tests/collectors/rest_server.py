@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from collectors.base import SourceUnavailableError
-from collectors.http import Answer
+from collectors.network.http import Answer
 
 T0 = 1_700_000_000_000
 NOW_MS = T0 + 60_000
@@ -31,7 +31,7 @@ class Script:
         self.asked: list[str] = []
 
     def get(self, base_url: str, path: str, now_ms: int) -> Answer:
-        """As collectors.http.Transport."""
+        """As collectors.network.http.Transport."""
         self.asked.append(path)
         document = self.documents.get(path, (404, b"no such page"))
         if isinstance(document, Exception):

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import ProblemLog
-from collectors.bounded_json import TooManyValuesError, extent, loads, n_values
-from collectors.rumen_trace import RumenParser
+from collectors.history.rumen_trace import RumenParser
+from collectors.network.bounded_json import TooManyValuesError, extent, loads, n_values
 
 N_OBJECTS = 20_000_000
 """`{},` each: 60 MB, as objects 1.4 GB."""
@@ -21,8 +21,8 @@ MOST_MIB = 500
 
 READERS = {
     "rest": """
-from collectors.http import Answer
-from collectors.rest_documents import DocumentError, parse_apps
+from collectors.network.http import Answer
+from collectors.rest.documents import DocumentError, parse_apps
 try:
     parse_apps(Answer("http://rm/apps", 200, "application/json", b'{"apps": {"app": ' + data + b"}}"))
 except DocumentError as error:
@@ -30,14 +30,14 @@ except DocumentError as error:
 """,
     "rumen": """
 from collectors.base import ProblemLog
-from collectors.rumen_trace import RumenParser
+from collectors.history.rumen_trace import RumenParser
 problems = ProblemLog("rumen")
 RumenParser("trace", problems, 0).parse(b'{"jobID": 1, "mapTasks": ' + data + b"}")
 print(*(problem.kind for problem in problems.drain()))
 """,
     "jhist": """
 from collectors.base import ProblemLog
-from collectors.jhist import JhistParser
+from collectors.history.jhist import JhistParser
 problems = ProblemLog("job_history")
 parser = JhistParser("job.jhist", problems, 0)
 for start in range(0, len(data), 1 << 20):
@@ -59,7 +59,7 @@ with tempfile.TemporaryDirectory() as folder:
     "recording": """
 import gzip, pathlib, tempfile
 from app.errors import RecordingError
-from app.recorded_rest import RecordedRest
+from app.replay.recorded_rest import RecordedRest
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, "rest.jsonl.gz")
     path.write_bytes(gzip.compress(b'{"t_ms": 1, "path": "/", "status": 200, "body": ' + data + b"}\\n", 1))
@@ -120,7 +120,7 @@ def test_where_a_value_ends(value: object, behind: str) -> None:
 
 
 def test_a_job_that_is_too_large_costs_itself_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("collectors.rumen_trace.MAX_JOB_VALUES", 50)
+    monkeypatch.setattr("collectors.history.rumen_trace.MAX_JOB_VALUES", 50)
     small, large = {"jobID": "job_1_0001"}, {"jobID": "job_1_0002", "x": list(range(60))}
     problems = ProblemLog("rumen")
     parser = RumenParser("trace", problems, 0)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from collectors.base import Collected, OptionError, PositionError, SourceUnavailableError
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.identity import lifecycle_id
-from collectors.log_time import parse_record, parse_time, zone_named
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.times import parse_record, parse_time, zone_named
 from tests.collectors import reducer_logs as logs
 from tests.collectors.positions import saved
 

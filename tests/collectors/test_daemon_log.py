@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from collectors.base import OptionError, PositionError, SourceUnavailableError
-from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.hadoop_ids import job_of_container
 from collectors.identity import lifecycle_id
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from tests.collectors.reducer_logs import CONTAINER, DAY_MS, stamp
 
 RM = "org.apache.hadoop.yarn.server.resourcemanager."

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.http import Answer
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
-from collectors.load_balance import LoadDeriver
-from collectors.rest_documents import (
+from collectors.ganglia.load_balance import LoadDeriver
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.network.http import Answer
+from collectors.rest.documents import (
     DocumentError,
     parse_apps,
     parse_attempt_counters,

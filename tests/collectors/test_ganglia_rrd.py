@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from collectors.base import Collected, OptionError, PositionError, SourceUnavailableError
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.rrd_file import Archive, RrdLayout, plan_reads
-from collectors.rrd_header import RrdError, read_header
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.ganglia.rrd_file import Archive, RrdLayout, plan_reads
+from collectors.ganglia.rrd_header import RrdError, read_header
 from tests.collectors import rrds
 from tests.collectors.rrds import STEP_S, T0_MS, T0_S
 
@@ -283,7 +283,7 @@ def test_a_file_that_may_not_be_read_is_read_once_it_may(tmp_path: Path, monkeyp
 
     reader = collector(tmp_path)
     with monkeypatch.context() as refused:
-        refused.setattr("collectors.rrd_header.open", refuse, raising=False)
+        refused.setattr("collectors.ganglia.rrd_header.open", refuse, raising=False)
         found = [problem for now_ms in (40_000, 41_000) for problem in reader.poll(T0_MS + now_ms).problems]
     assert [(problem.kind, problem.place) for problem in found] == [("unreadable", str(path))]
     assert samples(reader.poll(T0_MS + 42_000)) == [("h", 1, 10.0), ("h", 2, 20.5)]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from collectors.base import Problem, ProblemLog
-from collectors.hadoop1_history import Hadoop1Job, Hadoop1Parser
-from collectors.hadoop1_lines import counter_groups
+from collectors.history.hadoop1_history import Hadoop1Job, Hadoop1Parser
+from collectors.history.hadoop1_lines import counter_groups
 from collectors.identity import lifecycle_id
 from engine.events import EventBatch
 from tests.conftest import SHARED

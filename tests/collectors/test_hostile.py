@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import ProblemLog, SourceUnavailableError, printable
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.jhist import JhistParser
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.history.jhist import JhistParser
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rest_server as rest

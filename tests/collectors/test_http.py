@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from collectors.base import OptionError, SourceUnavailableError
-from collectors.http import HttpOptions, HttpTransport
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.network.http import HttpOptions, HttpTransport
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import rest_server
 
 QUICK = HttpOptions(

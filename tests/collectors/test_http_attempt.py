@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from collectors import http_attempt
 from collectors.base import OptionError, SourceUnavailableError
-from collectors.http import HttpOptions, HttpTransport
+from collectors.network import http_attempt
+from collectors.network.http import HttpOptions, HttpTransport
 from tests.slow_servers import (
     BODIES,
     FLOODS,

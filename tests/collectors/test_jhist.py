@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from collectors.base import Problem, ProblemLog
+from collectors.history.jhist import JhistParser
 from collectors.identity import lifecycle_id
-from collectors.jhist import JhistParser
 from tests.collectors import histories as h
 
 NAME = "/done/job_1700000000000_0007-1-ann-word+count-2-1-1-SUCCEEDED-etl.jhist"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.base import Collected, OptionError, PositionError, SourceUnavailableError
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from tests.collectors import histories as h
 
 NOW = h.T0 + 60_000

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from collectors.base import MAX_OF_FILE, MAX_OF_POLL, MORE, Problem, ProblemLog
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.hadoop1_history import Hadoop1Parser
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
-from collectors.rumen_trace import RumenParser
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.hadoop1_history import Hadoop1Parser
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.history.rumen_trace import RumenParser
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rrds

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
-from app.recorded_rest import RecordedRest
+from app.replay.recorded_rest import RecordedRest
 from collectors.base import Collector, Problem, SourceUnavailableError
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.http import Answer
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
-from collectors.load_balance import LoadDeriver
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.ganglia.load_balance import LoadDeriver
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.network.http import Answer
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from engine.events import EventBatch
 from tests.collectors.rrds import rrdtool_rows
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from collectors import deadlines
 from collectors.base import Collected, SourceUnavailableError
-from collectors.http import Answer, HttpOptions
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.network import deadlines
+from collectors.network.http import Answer, HttpOptions
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import rest_server as rest
 from tests.collectors.rest_server import AM, APP, ENDED, NOW_MS, OPEN, Script
 from tests.slow_servers import GUARD_S, drip, ends, serving

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from collectors.base import Problem, ProblemLog
+from collectors.history.rumen_trace import RumenJob, RumenParser
 from collectors.identity import lifecycle_id
-from collectors.rumen_trace import RumenJob, RumenParser
 from engine.events import EventBatch
 from tests.conftest import SHARED
 

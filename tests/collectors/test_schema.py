@@ -6,9 +6,9 @@ import csv
 from pathlib import Path
 
 from collectors import schema
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.load_balance import LoadDeriver
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.ganglia.load_balance import LoadDeriver
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from engine.events import HEADER, AttributeType, EventBatch
 from tests.collectors import histories, rest_server, rrds
 from tests.collectors.reducer_logs import hadoop2_log, write_log

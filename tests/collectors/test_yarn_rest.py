@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from collectors.base import Collected, OptionError, PositionError, SourceUnavailableError
-from collectors.http import Answer
+from collectors.history.jhist import JhistParser
 from collectors.identity import lifecycle_id
-from collectors.jhist import JhistParser
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.network.http import Answer
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.collectors import rest_server as rest
 from tests.collectors.rest_server import AM, ENDED, JHS, JOB, MAP_DONE, MAP_RUNS, NOW_MS, OPEN, REDUCE, T0, Script
 

@@ -15,8 +15,8 @@ from streamlit.components.v2 import manifest_scanner
 from app.alerting.catalog import QueryInfo
 from app.alerting.evidence import KnownEvent
 from app.alerting.recorder import AlertingOptions, Recorder
-from app.assembly import open_configured_store
 from app.config import load_settings
+from app.live.assembly import open_configured_store
 from app.settings import Receiver, Severity
 from app.store.api import Store
 from tests.app.alerting_fixtures import FakeMatch

@@ -11,9 +11,9 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.assembly import event_log_folder, open_configured_store
 from app.config import load_settings
 from app.event_log import EventLog
+from app.live.assembly import event_log_folder, open_configured_store
 from app.settings import Settings
 from app.store.api import Store
 from app.store.models import CheckpointRow

@@ -10,8 +10,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.store.api import AlertFilter, Cursor
-from dashboard import alert_filters, alert_table
-from dashboard.alert_words import n_alerts, percent
+from dashboard.alerts import filters as alert_filters
+from dashboard.alerts import table as alert_table
+from dashboard.alerts.words import n_alerts, percent
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match
 from tests.dashboard.query_fixtures import rerun, texts, view
 

@@ -20,8 +20,8 @@ from dashboard.charts.cluster import (
     row_labels,
     value_domain,
 )
-from dashboard.cluster_bins import TimeBins
-from dashboard.cluster_data import HeatMap
+from dashboard.cluster.bins import TimeBins
+from dashboard.cluster.data import HeatMap
 from engine.events import Float64Array
 
 T0_MS = 1_700_000_000_000

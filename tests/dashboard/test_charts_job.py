@@ -13,7 +13,7 @@ import pytest
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.job_curves import life_time_chart, progress_chart, queue_chart
 from dashboard.charts.job_timeline import attempt_chart, density_chart, fetch_chart
-from dashboard.cluster_bins import TimeBins
+from dashboard.cluster.bins import TimeBins
 
 T0_MS = 1_700_000_000_000.0
 AXIS = TimeAxis(T0_MS, T0_MS + 60_000, "UTC")

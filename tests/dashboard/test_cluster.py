@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import cluster_data
-from dashboard.cluster_bins import TimeBins
-from dashboard.cluster_data import HeatMap
+from dashboard.cluster import data as cluster_data
+from dashboard.cluster.bins import TimeBins
+from dashboard.cluster.data import HeatMap
 from dashboard.views.cluster import clicked_host
 from tests.dashboard.job_fixtures import STEP_MS, T0_MS, alert_row, batch, cluster_rows, job_rows
 from tests.dashboard.query_fixtures import HOSTILE, Installation, installation, rerun, texts, view

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard import cluster_bins
-from dashboard.cluster_bins import TimeBins, bins_over, occupancy, overlaps
+from dashboard.cluster import bins as cluster_bins
+from dashboard.cluster.bins import TimeBins, bins_over, occupancy, overlaps
 
 SPANS = st.tuples(st.integers(0, 60), st.integers(0, 25)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 BINS = st.builds(TimeBins, st.integers(0, 30), st.integers(1, 9), st.integers(1, 8))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.schema import load_event_types
-from dashboard import cluster_data
-from dashboard.cluster_bins import TimeBins, bins_over
-from dashboard.cluster_data import (
+from dashboard.cluster import data as cluster_data
+from dashboard.cluster.bins import TimeBins, bins_over
+from dashboard.cluster.data import (
     HostGrid,
     episodes,
     heat_map,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from app.event_log import EventLogReader
-from dashboard import cluster_reading
-from dashboard.cluster_reading import _slices, metric_names, read_grid, read_host, read_load, read_node_marks
+from dashboard.cluster import reading as cluster_reading
+from dashboard.cluster.reading import _slices, metric_names, read_grid, read_host, read_load, read_node_marks
 from tests.dashboard.test_job_reading import log_of
 
 T0_MS = 1_700_000_010_000

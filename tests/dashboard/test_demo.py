@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.demo_report import judged_faults, verdict_text
+from app.replay.demo_report import judged_faults, verdict_text
 from dashboard import links, main
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised
 from tests.dashboard.query_fixtures import rerun, texts, view

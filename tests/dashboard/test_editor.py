@@ -12,11 +12,11 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.query_messages import End, EndReason, QueryRequest, ResultRow, RunLimits
-from dashboard.event_details import bound_events_frame
-from dashboard.query_check import OtherQueries, check_query
-from dashboard.query_panel import notes, pool
-from dashboard.query_pool import QueryRun, Snapshot
-from dashboard.query_results import as_csv, as_json_lines, job_id_of, result_frame
+from dashboard.events.details import bound_events_frame
+from dashboard.queries.check import OtherQueries, check_query
+from dashboard.queries.panel import notes, pool
+from dashboard.queries.pool import QueryRun, Snapshot
+from dashboard.queries.results import as_csv, as_json_lines, job_id_of, result_frame
 from dashboard.views import editor
 from dashboard.views.editor import BLANK, MAX_URL_CHARS, reference_frame
 from tests.dashboard.query_fixtures import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.event_hosts import NOT_RECORDED, hosts_of
+from dashboard.events.hosts import NOT_RECORDED, hosts_of
 
 
 @pytest.mark.parametrize(

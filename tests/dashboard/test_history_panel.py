@@ -10,11 +10,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.query_messages import End, EndReason, HistoryLimits, ResultRow, Tasks, read_history_request
-from dashboard import history_panel
-from dashboard.history_panel import notes, progress_of
-from dashboard.history_pool import HistoryPool, HistoryRun
-from dashboard.query_pool import Snapshot
-from dashboard.query_shown import bound_events
+from dashboard.queries import history_panel
+from dashboard.queries.history_panel import notes, progress_of
+from dashboard.queries.history_pool import HistoryPool, HistoryRun
+from dashboard.queries.pool import Snapshot
+from dashboard.queries.shown import bound_events
 from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, in_address, installation, rerun, texts, view
 from tests.dashboard.test_history_pool import OBEYS
 from tests.dashboard.test_query_pool import FINISHES, HANGS, PRELUDE, WAIT_S, with_rows

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from app.query_messages import EndReason, HistoryLimits, QueryRequest, Tasks, read_history_request
-from dashboard import history_pool
-from dashboard.history_pool import HistoryPool, HistoryRun
-from dashboard.query_pool import TooManyRunsError
+from dashboard.queries import history_pool
+from dashboard.queries.history_pool import HistoryPool, HistoryRun
+from dashboard.queries.pool import TooManyRunsError
 from tests.dashboard.query_fixtures import HOSTILE
 from tests.dashboard.test_query_pool import FINISHES, HANGS, PRELUDE, Clock, over, with_rows
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.schema import load_event_types
-from dashboard.job_curves import (
+from dashboard.jobs.curves import (
     begun_and_finished,
     cumulative,
     distribution,

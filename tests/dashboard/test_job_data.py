@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.schema import load_event_types
-from dashboard.job_data import (
+from dashboard.jobs.data import (
     NO_END,
     RUNNING,
     STRAGGLER_FACTOR,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from collectors.schema import load_event_types
-from dashboard.job_list import (
+from dashboard.jobs.list import (
     JOB_COLUMNS,
     QUIET,
     QUIET_MS,

@@ -10,8 +10,8 @@ import pytest
 
 from app.event_log import EventLog, EventLogReader
 from collectors.schema import load_event_types
-from dashboard.job_list import QUIET, QUIET_MS, RUNNING
-from dashboard.job_reading import (
+from dashboard.jobs.list import QUIET, QUIET_MS, RUNNING
+from dashboard.jobs.reading import (
     LOOK_BACK_MS,
     SLACK_MS,
     n_failed_attempts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.job_list import job_list
+from dashboard.jobs.list import job_list
 from dashboard.views import jobs as jobs_view
 from dashboard.views.jobs import jobs_frame
 from engine.events import EventBatch

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.store.models import AlertRow, ReportRow
-from dashboard.query_list import QueryState, known_queries
+from dashboard.queries.list import QueryState, known_queries
 from tests.dashboard.query_fixtures import HOSTILE, Installation, in_address, installation, rerun, texts, view
 
 __all__ = ["installation"]  # a fixture

@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import AppError
 from app.query_messages import EndReason, QueryRequest, RunLimits, read_request
-from dashboard.query_pool import PATIENCE_MS, QueryPool, QueryRun, Snapshot, TooManyRunsError, memory_limit_bytes
+from dashboard.queries.pool import PATIENCE_MS, QueryPool, QueryRun, Snapshot, TooManyRunsError, memory_limit_bytes
 
 REQUEST = QueryRequest("PATTERN", {}, 0, 1)
 LIMITS = RunLimits(max_events=10, timeout_ms=60_000)

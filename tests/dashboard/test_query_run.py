@@ -30,7 +30,7 @@ from app.query_messages import (
     result_row,
 )
 from collectors.schema import load_event_types
-from dashboard.query_run import run_query
+from dashboard.queries.run import run_query
 from engine import MatchRow, compile_query, parse, reference_output, resolve
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch, EventSchema

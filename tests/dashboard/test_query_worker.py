@@ -18,8 +18,8 @@ from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.config import load_settings
 from app.query_messages import EndReason, QueryRequest, RunLimits, request_line
 from collectors.schema import load_event_types
-from dashboard.query_pool import QueryPool
-from dashboard.query_worker import opened_log
+from dashboard.queries.pool import QueryPool
+from dashboard.queries.worker import opened_log
 from dashboard.store import event_log, settings
 from engine import parse, reference_output, resolve
 from tests.dashboard.query_fixtures import HOSTILE, SLOW, Installation, attempts, installation
@@ -37,7 +37,7 @@ def modest(script: str, limits: RunLimits) -> subprocess.CompletedProcess[str]:
     text = (
         "import json, os, resource, sys\n"
         "from app.query_messages import RunLimits\n"
-        "from dashboard.query_worker import be_modest\n"
+        "from dashboard.queries.worker import be_modest\n"
         f"be_modest(RunLimits(max_events=1, timeout_ms={limits.timeout_ms}, "
         f"max_memory_bytes={limits.max_memory_bytes}))\n{script}"
     )
@@ -74,7 +74,7 @@ def test_a_query_reads_the_store_that_the_pages_show(
 
 def test_a_query_waits_for_no_pages() -> None:
     """Their framework takes longer to be loaded than most queries do to run."""
-    script = "import dashboard.query_worker, sys; sys.exit('streamlit' in sys.modules)"
+    script = "import dashboard.queries.worker, sys; sys.exit('streamlit' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run([sys.executable, "-c", script], timeout=WAIT_S, env=environment, check=False)
     assert ended.returncode == 0
@@ -106,7 +106,7 @@ def test_what_cannot_be_opened_is_told(installation: Installation, broken: str) 
 def test_it_ends_when_nobody_listens_any_more(installation: Installation) -> None:
     """The parent's end of its input closes: killed or crashed, whatever the query is doing."""
     script = (
-        "import dashboard.query_worker as worker, signal\n"
+        "import dashboard.queries.worker as worker, signal\n"
         "worker.run_query = lambda *_: iter(lambda: signal.pause(), 1)\n"
         "worker.tell = lambda *_: None\n"
         "worker.main()\n"
@@ -141,7 +141,7 @@ def test_it_gives_way_to_the_live_process() -> None:
 
 @pytest.mark.parametrize("words", [["streamlit"], ["pandas"]])
 def test_it_needs_nothing_of_the_pages(words: Sequence[str]) -> None:
-    script = f"import dashboard.query_worker, sys; print([w for w in {words!r} if w in sys.modules])"
+    script = f"import dashboard.queries.worker, sys; print([w for w in {words!r} if w in sys.modules])"
     found: Any = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from dashboard.runbook import runbook_md
+from dashboard.alerts.runbook import runbook_md
 from dashboard.text import JOINER, MAX_STACKED_MARKS, inert, lines, md
 from tests.dashboard.conftest import HOSTILE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from app.recording import Fault
+from app.replay.recording import Fault
 from tests.live.scenario import Observed
 
 

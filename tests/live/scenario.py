@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
-from app.assembly import open_configured_store
 from app.config import load_settings
-from app.demo import seen_alerts
-from app.ground_truth import Verdict, judge
-from app.recording import Fault, RecordedJob
+from app.live.assembly import open_configured_store
+from app.replay.demo import seen_alerts
+from app.replay.ground_truth import Verdict, judge
+from app.replay.recording import Fault, RecordedJob
 from app.store.api import MAX_ROWS, AlertFilter, Store
 from app.store.models import (
     AlertRow,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.stream_rows import match_of
+from spark_jobs.stream.rows import match_of
 from tests.spark_jobs.conftest import spark
 from tests.spark_jobs.generated_stream import drawn, told_rows, write_input
 from tests.spark_jobs.parity import engine_rows

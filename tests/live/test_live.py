@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.recording import Fault
+from app.replay.recording import Fault
 from app.store.models import AlertRow
 from deploy.minicluster.verification import FAULTS
 from tests.live.scenario import ENDPOINTS, SWITCHED_OFF, Kept, Observed

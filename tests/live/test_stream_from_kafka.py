@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from app.store.api import open_store
 from spark_jobs.session import SparkJobError, spark_session
-from spark_jobs.stream_alerts import AlertSink, Written
-from spark_jobs.stream_kafka import KafkaInput
-from spark_jobs.stream_sources import read_events
+from spark_jobs.stream.alerts import AlertSink, Written
+from spark_jobs.stream.kafka import KafkaInput
+from spark_jobs.stream.sources import read_events
 from tests.live.broker import PASSWORD, Broker, client_properties, running_broker, source_jars
 from tests.live.process import ROOT
 from tests.spark_jobs import killed_stream

@@ -22,8 +22,8 @@ from app.store.api import Store
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, HEADER_NAMES, SKEW, EventBatch, EventSchema
 from spark_jobs.event_store.schema import SOURCE
-from spark_jobs.stream import StreamJob, StreamOptions
-from spark_jobs.stream_sources import FolderInput
+from spark_jobs.stream.job import StreamJob, StreamOptions
+from spark_jobs.stream.sources import FolderInput
 from tests.engine.strategies import EVERYTHING, IMPRECISE, PRECISE, SCHEMA, Case, cases
 from tests.examples import each_drawn_anew
 from tests.spark_jobs.stream_fixtures import ROOT, write_file

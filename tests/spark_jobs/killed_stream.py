@@ -11,9 +11,9 @@ from pathlib import Path
 
 from app.store.api import open_store
 from spark_jobs.session import spark_session
-from spark_jobs.stream_alerts import Written
-from spark_jobs.stream_processor import CONF
-from spark_jobs.stream_rows import match_content
+from spark_jobs.stream.alerts import Written
+from spark_jobs.stream.processor import CONF
+from spark_jobs.stream.rows import match_content
 from tests.spark_jobs.conftest import LITTLE_COMPILING
 from tests.spark_jobs.generated_stream import generated_job, told_rows
 

@@ -8,12 +8,12 @@ import numpy as np
 import yaml
 
 from collectors.base import Collector, SourceUnavailableError
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
-from collectors.load_balance import LoadDeriver
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.ganglia.load_balance import LoadDeriver
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from deploy.minicluster import packing
 from engine.events import EventBatch
 from tests.collectors.test_recording import RecordedTransport

@@ -19,17 +19,17 @@ from app.queries import load_queries
 from app.settings import Queries, Receiver
 from app.store.api import Store
 from collectors.base import Collector
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
-from collectors.load_balance import LoadDeriver
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.ganglia.load_balance import LoadDeriver
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from deploy.minicluster import packing
 from engine.events import EventBatch
 from spark_jobs.event_store.schema import to_rows
-from spark_jobs.stream import StreamJob, StreamOptions
-from spark_jobs.stream_kafka import KafkaInput
-from spark_jobs.stream_sources import FolderInput
+from spark_jobs.stream.job import StreamJob, StreamOptions
+from spark_jobs.stream.kafka import KafkaInput
+from spark_jobs.stream.sources import FolderInput
 from tests.collectors.test_recording import RecordedTransport
 from tests.conftest import RECORDING
 

@@ -17,7 +17,7 @@ from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch, EventSchema
 from spark_jobs.evaluate import PART, TYPE_CODE, Task, Told, evaluate
 from spark_jobs.match_rows import Source
-from spark_jobs.query_rows import Asked, apart
+from spark_jobs.query.rows import Asked, apart
 from tests.conformance.comparison import check_rows
 from tests.engine.runtime.dividing import Part, by_key, by_time
 from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases

@@ -14,12 +14,11 @@ from pyspark.sql import SparkSession
 
 from engine import parse, reference_output, resolve
 from engine.events import EventBatch
-from spark_jobs import few_events
-from spark_jobs import query as job
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.schema import to_rows
-from spark_jobs.few_events import find
-from spark_jobs.query_rows import Asked
+from spark_jobs.query.few_events import find
+from spark_jobs.query.job import few_events, job
+from spark_jobs.query.rows import Asked
 from spark_jobs.session import SparkJobError
 from tests.spark_jobs.reports.history import frame, history
 from tests.spark_jobs.test_parity import CLUSTER
@@ -99,7 +98,7 @@ def test_more_events_than_few(words: list[str], monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_takes_too_long_is_left_to_spark(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.few_events.MOST_S", 0.0)
+    monkeypatch.setattr("spark_jobs.query.few_events.MOST_S", 0.0)
     with pytest.raises(StartedError):
         job.main(words)
     asked = Asked("slow", {"slow": TEXT}, CLUSTER)

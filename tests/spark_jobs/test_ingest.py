@@ -18,17 +18,17 @@ from pyspark.sql import SparkSession
 
 from app.config import load_settings
 from collectors.base import Collector
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
-from collectors.load_balance import LoadDeriver
+from collectors.ganglia.load_balance import LoadDeriver
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from deploy.minicluster import packing
 from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
-from spark_jobs.ingest import ingest, main, options_of
-from spark_jobs.ingest_files import list_files
-from spark_jobs.ingest_kinds import IngestOptions
+from spark_jobs.ingest.files import list_files
+from spark_jobs.ingest.job import ingest, main, options_of
+from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.session import SparkJobError
 from tests.collectors import histories
 from tests.collectors.rrds import rrdtool_or_skip, rrdtool_rows, write_rrd

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs import ingest_files
 from spark_jobs.file_statuses import FileStatuses
-from spark_jobs.ingest_files import list_files
+from spark_jobs.ingest.files import list_files
+from spark_jobs.ingest.job import files as ingest_files
 from spark_jobs.session import SparkJobError
 
 pytestmark = pytest.mark.xdist_group("spark")

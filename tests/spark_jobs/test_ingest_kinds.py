@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.ingest_files import parts_below, shown
-from spark_jobs.ingest_kinds import (
+from spark_jobs.ingest.files import parts_below, shown
+from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,
     DAEMON_LOG,
     HADOOP1,
@@ -23,8 +23,8 @@ from spark_jobs.ingest_kinds import (
     rrd_place,
     skipped_by_name,
 )
-from spark_jobs.ingest_parse import ReadFile, Unreadable, decompressed, parse_file, parse_logs
-from spark_jobs.ingest_report import Count, IngestReport, merged
+from spark_jobs.ingest.parse import ReadFile, Unreadable, decompressed, parse_file, parse_logs
+from spark_jobs.ingest.report import Count, IngestReport, merged
 from tests.collectors import histories
 from tests.collectors.reducer_logs import hadoop2_log
 from tests.collectors.test_hadoop1_history import HISTORY
@@ -150,7 +150,7 @@ def test_a_defect_of_a_parser_costs_one_file(monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("spark_jobs.ingest_parse.JhistParser.close", broken)
+    monkeypatch.setattr("spark_jobs.ingest.parse.JhistParser.close", broken)
     tables = list(parse_file(ReadFile("/d/x.jhist", ("x.jhist",), histories.whole_history()), OPTIONS))
     (problem,) = notes(tables, "problem")
     assert (problem["kind"], problem["message"]) == ("collector_failed", "ZeroDivisionError: a defect")

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from collectors.schema import load_event_types
 from engine.events import EventBatch, EventSchema
 from spark_jobs.divide import Sizes
-from spark_jobs.few_events import Found, find
-from spark_jobs.query import rows_of
-from spark_jobs.query_rows import Asked, Planned, plan_rows
+from spark_jobs.query.few_events import Found, find
+from spark_jobs.query.job import rows_of
+from spark_jobs.query.rows import Asked, Planned, plan_rows
 from spark_jobs.session import SparkJobError
 from tests.engine.strategies import SCHEMA
 from tests.spark_jobs.generated_stream import stored

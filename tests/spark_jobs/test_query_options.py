@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import AppError
 from engine.errors import QueryError
-from spark_jobs.query_options import QueryFormat, request_of, time_ms
+from spark_jobs.query.options import QueryFormat, request_of, time_ms
 from spark_jobs.session import SparkJobError
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import engine
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.best_rows import Best
 from spark_jobs.match_rows import Source, capped, is_capped, json_line, rows_batch
-from spark_jobs.query_output import CsvWriter, as_match_row, whole_file, write_json_lines
+from spark_jobs.query.output import CsvWriter, as_match_row, whole_file, write_json_lines
 from tests.engine.strategies import SCHEMA
 
 TEXT = (

@@ -34,9 +34,9 @@ from collectors.schema import load_event_types
 from engine import parse, reference_output, resolve
 from engine.errors import QueryError
 from engine.events import EventBatch
-from spark_jobs import query_worker
 from spark_jobs.event_store import EventStore, StoreError
-from spark_jobs.query_worker import Stopping, Teller, answer
+from spark_jobs.query.job import worker as query_worker
+from spark_jobs.query.worker import Stopping, Teller, answer
 from spark_jobs.session import SparkJobError
 from tests.spark_jobs.reports.history import T0_MS, frame, history
 
@@ -162,7 +162,7 @@ def test_when_its_time_is_over_what_was_cancelled_is_no_mistake(
 def test_it_ends_when_nobody_listens_any_more() -> None:
     """Without a job there is nothing to cancel: what does not end by itself is ended by force."""
     script = (
-        "import signal, spark_jobs.query_worker as worker\n"
+        "import signal, spark_jobs.query.worker as worker\n"
         "worker.GRACE_S = 0.1\n"
         "worker.give_way = lambda: None\n"
         "worker._Run.evaluate = lambda *_: signal.pause()\n"

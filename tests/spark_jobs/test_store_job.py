@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs import store as job
-from spark_jobs.event_store import EventStore
+from spark_jobs.event_store import EventStore, job
 from spark_jobs.session import SparkJobError
 from tests.spark_jobs.event_store.test_store import DAY_MS, FIRST, frame
 

@@ -20,19 +20,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import engine
-from app.assembly import checked_queries
 from app.config import load_settings
-from app.deduplicate import Deduplicator
+from app.live.assembly import checked_queries
+from app.live.deduplicate import Deduplicator
 from app.store.api import Store, open_store
 from collectors.schema import load_event_types
 from engine.events import FOREVER_MS, EventBatch
-from spark_jobs import stream
 from spark_jobs.event_store.schema import to_rows
 from spark_jobs.session import SparkJobError
-from spark_jobs.stream import StreamJob, StreamOptions
-from spark_jobs.stream_alerts import AlertSink, Written
-from spark_jobs.stream_kafka import KafkaInput
-from spark_jobs.stream_sources import FolderInput, read_events
+from spark_jobs.stream.alerts import AlertSink, Written
+from spark_jobs.stream.job import StreamJob, StreamOptions
+from spark_jobs.stream.job import job as stream
+from spark_jobs.stream.kafka import KafkaInput
+from spark_jobs.stream.sources import FolderInput, read_events
 from tests.spark_jobs.stream_fixtures import ROOT, recorded_events, shuffled_rows, small_job, small_stream, write_files
 
 DAY_MS = 86_400_000

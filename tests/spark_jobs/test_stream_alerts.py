@@ -15,9 +15,9 @@ from app.queries import Loaded
 from app.settings import Settings
 from app.store import open_store
 from app.store.owner import this_process
-from spark_jobs.stream import StreamJob, StreamOptions, run
-from spark_jobs.stream_alerts import AlertSink
-from spark_jobs.stream_sources import FolderInput
+from spark_jobs.stream.alerts import AlertSink
+from spark_jobs.stream.job import StreamJob, StreamOptions, run
+from spark_jobs.stream.sources import FolderInput
 from tests.app.alerting_fixtures import options
 from tests.new_store import placed
 

@@ -21,15 +21,15 @@ from app.store.api import open_store
 from collectors.schema import load_event_types
 from engine.errors import StateError
 from engine.events import EventBatch
-from spark_jobs import stream_bucket
 from spark_jobs.event_store.schema import SOURCE
-from spark_jobs.stream_alerts import Batch
-from spark_jobs.stream_bucket import Bucket, Told, status_content
-from spark_jobs.stream_groups import Group, StreamPlan
-from spark_jobs.stream_parts import BucketCache, Cached, Head, read_parts, write_parts
-from spark_jobs.stream_plan import stream_plan
-from spark_jobs.stream_processor import told_as_rows
-from spark_jobs.stream_rows import match_content, match_of
+from spark_jobs.stream.alerts import Batch
+from spark_jobs.stream.bucket import Bucket, Told, status_content
+from spark_jobs.stream.groups import Group, StreamPlan
+from spark_jobs.stream.job import bucket as stream_bucket
+from spark_jobs.stream.parts import BucketCache, Cached, Head, read_parts, write_parts
+from spark_jobs.stream.plan import stream_plan
+from spark_jobs.stream.processor import told_as_rows
+from spark_jobs.stream.rows import match_content, match_of
 from tests.spark_jobs.stream_fixtures import JOBS, LATENESS_MS, LOST, NODES
 
 SCHEMA = load_event_types()
@@ -279,5 +279,5 @@ def test_a_report_with_many_events_is_stored_as_the_live_process_stores_it(
 
 def test_pythons_workers_do_without_a_database() -> None:
     """Each of them loads what is evaluated on executors; SQLAlchemy and Alembic would nearly double that time."""
-    script = "import spark_jobs.stream_processor, sys; sys.exit(int('sqlalchemy' in sys.modules))"
+    script = "import spark_jobs.stream.processor, sys; sys.exit(int('sqlalchemy' in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script], timeout=120, check=False).returncode == 0

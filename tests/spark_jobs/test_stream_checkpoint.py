@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark_jobs.session import SparkJobError
-from spark_jobs.stream_checkpoint import StreamMeaning, check
+from spark_jobs.stream.checkpoint import StreamMeaning, check
 
 
 def meaning(n_buckets: int = 4, **queries: str) -> StreamMeaning:

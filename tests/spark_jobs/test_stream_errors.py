@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_jobs.stream_errors import reason_of
+from spark_jobs.stream.errors import reason_of
 
 CHECKPOINT = "file:///var/lib/stream"
 PLAN = "=== Streaming Query ===\ncheckpointLocation=file:///var/lib/stream\n+- Source[file:/var/lib/stream/heartbeats]"

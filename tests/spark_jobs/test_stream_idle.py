@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.stream_idle import IdleClock
+from spark_jobs.stream.idle import IdleClock
 
 
 def test_time_goes_on_after_the_timeout_as_on_the_wall() -> None:

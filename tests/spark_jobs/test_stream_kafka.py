@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.stream_kafka import BOUNDS, KafkaInput, source_options
+from spark_jobs.stream.kafka import BOUNDS, KafkaInput, source_options
 
 
 def test_waiting_for_a_broker_is_bounded() -> None:

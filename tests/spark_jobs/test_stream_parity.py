@@ -21,11 +21,11 @@ from app.config import load_settings
 from app.store.api import open_store
 from engine.events import EventBatch
 from spark_jobs.divide import Sizes
-from spark_jobs.few_events import find
-from spark_jobs.query import rows_of
-from spark_jobs.query_rows import Asked, plan_rows
-from spark_jobs.stream_alerts import Written
-from spark_jobs.stream_plan import stream_plan
+from spark_jobs.query.few_events import find
+from spark_jobs.query.job import rows_of
+from spark_jobs.query.rows import Asked, plan_rows
+from spark_jobs.stream.alerts import Written
+from spark_jobs.stream.plan import stream_plan
 from tests.engine.matching.test_postponed_oracle import TOLERANCE, comparable
 from tests.spark_jobs.generated_stream import (
     APART_MS,

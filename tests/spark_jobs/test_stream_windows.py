@@ -17,12 +17,12 @@ from app.settings import Queries
 from collectors.schema import load_event_types
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import SOURCE
-from spark_jobs.stream_alerts import Batch
-from spark_jobs.stream_bucket import Bucket, status_content
-from spark_jobs.stream_groups import Group
-from spark_jobs.stream_plan import stream_plan
-from spark_jobs.stream_processor import told_as_rows
-from spark_jobs.stream_rows import TOLD
+from spark_jobs.stream.alerts import Batch
+from spark_jobs.stream.bucket import Bucket, status_content
+from spark_jobs.stream.groups import Group
+from spark_jobs.stream.plan import stream_plan
+from spark_jobs.stream.processor import told_as_rows
+from spark_jobs.stream.rows import TOLD
 
 SCHEMA = load_event_types()
 SETTINGS = load_settings(Path(__file__).parents[2] / "config.yaml", {})

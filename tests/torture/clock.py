@@ -22,14 +22,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from app.alerting.notifier import Notifier
-from app.asked import Asked
-from app.assembly import checked_queries, open_configured_store
-from app.check import check_all
 from app.clock import JUMP_MS, SteadyClock
+from app.commands.check import check_all
 from app.config import load_settings
-from app.runner import Runner
+from app.live.assembly import checked_queries, open_configured_store
+from app.process.asked import Asked
+from app.process.runner import Runner
+from app.process.supervisor import Supervisor
 from app.store import Store
-from app.supervisor import Supervisor
 from tests.torture.campaign import Given, Verdict
 from tests.torture.growing_cluster import LOG, line
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.checkpoint import CheckpointFolder
 from app.errors import AppError
+from app.live.checkpoint import CheckpointFolder
 from app.store.api import Store, open_store
 from tests.app.pipeline_fixtures import start
 from tests.app.test_pipeline import content, scripts

@@ -20,13 +20,13 @@ from pathlib import Path
 from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, http_post
 from app.alerting.notifier import Notifier
 from app.clock import SystemClock
+from app.process.web import Limits
 from app.settings import Receiver
 from app.store import open_store
-from app.web import Limits
-from collectors import http_attempt
 from collectors.base import SourceUnavailableError
-from collectors.http import HttpOptions, HttpTransport
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
+from collectors.network import http_attempt
+from collectors.network.http import HttpOptions, HttpTransport
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.test_delivery import fill_outbox
 from tests.app.test_web import Site, site

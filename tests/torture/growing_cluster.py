@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.webhook_sink import listening
+from app.replay.webhook_sink import listening
 from tests.collectors.histories import T0, end_records, history, map_records, reduce_records, start_records
 
 LOG = "yarn-yarn-resourcemanager-rm.log"

@@ -88,7 +88,7 @@ def is_dead(pid: int) -> bool:
 def main() -> None:
     """Start lives until standard input ends."""
     import app.cli
-    import app.supervisor
+    import app.process.supervisor
     import engine
 
     app.cli.check  # noqa: B018  # commands import what they need when they are called
@@ -119,7 +119,7 @@ def _end(pid: int) -> None:
 
 def _live(wish: dict[str, Any]) -> NoReturn:
     """Be `clustercep run` until the end."""
-    import app.supervisor
+    import app.process.supervisor
     from app.cli import cli
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # it does not outlive who would end it
@@ -127,8 +127,8 @@ def _live(wish: dict[str, Any]) -> NoReturn:
         os.dup2(nothing.fileno(), 0)
         for standard in (1, 2):
             os.dup2(log.fileno(), standard)
-    app.supervisor._compile = lambda: None  # they were loaded before the fork
-    app.supervisor.RETENTION_INTERVAL_S = RETENTION_S  # type: ignore[assignment]
+    app.process.supervisor._compile = lambda: None  # they were loaded before the fork
+    app.process.supervisor.RETENTION_INTERVAL_S = RETENTION_S  # type: ignore[assignment]
     if wish["die"] is not None:
         _die_in(*wish["die"])
     code = 1
@@ -144,7 +144,7 @@ def _die_in(place: str, n_statements: int) -> None:
     from alembic import command
     from sqlalchemy import Engine, event
 
-    from app.runner import Runner
+    from app.process.runner import Runner
 
     left: list[int] = []
 

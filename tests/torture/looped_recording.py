@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from app.recorded_rest import RecordedAnswer, RecordedRest
-from app.recording import MANIFEST, Manifest, Recording
-from app.spool import DAEMONS, HISTORY, RRDS, USERLOGS, Spool
-from collectors.rrd_header import LIVE_HEAD, read_header
+from app.replay.recorded_rest import RecordedAnswer, RecordedRest
+from app.replay.recording import MANIFEST, Manifest, Recording
+from app.replay.spool import DAEMONS, HISTORY, RRDS, USERLOGS, Spool
+from collectors.ganglia.rrd_header import LIVE_HEAD, read_header
 
 LOOP_S = 840
 """Of which the recording takes 767: 91 % of its bytes and keys per hour. A multiple of what all archives of its RRDs

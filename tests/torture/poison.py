@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors.base import Collected, Collector, Problem
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.job_history import JobHistoryCollector, JobHistoryOptions
-from spark_jobs.ingest_kinds import IngestOptions
-from spark_jobs.ingest_parse import ReadFile, parse_file
-from spark_jobs.ingest_rows import PROBLEM
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from spark_jobs.ingest.kinds import IngestOptions
+from spark_jobs.ingest.parse import ReadFile, parse_file
+from spark_jobs.ingest.rows import PROBLEM
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rrds

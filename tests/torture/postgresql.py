@@ -25,8 +25,8 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from app.checkpoint import KEPT
 from app.errors import CheckpointError
+from app.live.checkpoint import KEPT
 from app.store.api import Store, open_store
 from tests.app import postgresql as servers
 from tests.app.set_back import backup, restore

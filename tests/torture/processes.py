@@ -18,7 +18,9 @@ MAX_S = 120.0
 """After this a process that hangs is ended, and the campaign fails."""
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["app.cli", "app.supervisor", "app.demo", "app.replay", "spark_jobs.stream"])
+_context.set_forkserver_preload(
+    ["app.cli", "app.process.supervisor", "app.replay.demo", "app.replay.replay", "spark_jobs.stream.job"]
+)
 
 
 class Life:
@@ -89,7 +91,7 @@ def _live(words: Sequence[str], log: Path, host: str | None, told: Connection, e
     if host is not None:
         _be_on(host)
     if words[0] == "stream":
-        from spark_jobs import stream
+        from spark_jobs.stream.job import job as stream
 
         sys.exit(stream.main(words[1:]))
     from app.cli import cli
@@ -110,7 +112,8 @@ def _tell_ownership(told: Connection) -> None:
 
 
 def _be_on(host: str) -> None:
-    from app import owned_store, process_lock
+    from app.process import lock as process_lock
+    from app.process import owned_store
     from app.store.owner import Claimant, this_process
 
     def there(command: str, folder: Path, lock: str) -> Claimant:

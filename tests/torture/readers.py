@@ -15,18 +15,18 @@ import requests
 
 from app.event_file import EventFileError, read_event_file
 from collectors.base import Collector, OptionError, ProblemLog, SourceUnavailableError
-from collectors.container_log import ContainerLogCollector, ContainerLogOptions
-from collectors.daemon_log import DaemonLogCollector, DaemonLogOptions
-from collectors.ganglia_rrd import GangliaRrdCollector, GangliaRrdOptions
-from collectors.hadoop1_history import Hadoop1Parser
-from collectors.http import HttpOptions, HttpTransport
-from collectors.http_attempt import post
-from collectors.jhist import JhistParser
-from collectors.rest_documents import DocumentError, parse_apps
-from collectors.rumen_trace import RumenParser
-from collectors.yarn_rest import YarnRestCollector, YarnRestOptions
-from spark_jobs.ingest_kinds import IngestOptions
-from spark_jobs.ingest_parse import ReadFile, parse_file
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.hadoop1_history import Hadoop1Parser
+from collectors.history.jhist import JhistParser
+from collectors.history.rumen_trace import RumenParser
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.network.http import HttpOptions, HttpTransport
+from collectors.network.http_attempt import post
+from collectors.rest.documents import DocumentError, parse_apps
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from spark_jobs.ingest.kinds import IngestOptions
+from spark_jobs.ingest.parse import ReadFile, parse_file
 from tests.app.test_web import site
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs

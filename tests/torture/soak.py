@@ -22,15 +22,15 @@ from pathlib import Path
 import numpy as np
 
 from app.alerting.notifier import Notifier
-from app.assembly import checked_queries, endpoints_of, open_configured_store
 from app.clock import SetClock, SystemClock
 from app.config import load_settings
-from app.recorded_rest import serve
-from app.recording import Recording
-from app.replay import settings_for
-from app.runner import Runner
+from app.live.assembly import checked_queries, endpoints_of, open_configured_store
+from app.process.runner import Runner
+from app.replay.recorded_rest import serve
+from app.replay.recording import Recording
+from app.replay.replay import settings_for
+from app.replay.webhook_sink import webhook_sink
 from app.settings import Receiver, Retention, Settings
-from app.webhook_sink import webhook_sink
 from tests.torture.campaign import Given, Verdict
 from tests.torture.looped_recording import LOOP_S, LoopedRecording
 

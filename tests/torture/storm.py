@@ -21,18 +21,18 @@ from typing import Any
 from sqlalchemy import event
 
 from app.alerting.notifier import Notifier
-from app.asked import Asked
-from app.assembly import checked_queries, endpoints_of, open_configured_store, store_url
-from app.check import check_all
 from app.clock import SystemClock
+from app.commands.check import check_all
 from app.config import load_settings
-from app.intake import Intake
-from app.metrics import Metrics
-from app.runner import Runner
+from app.live.assembly import checked_queries, endpoints_of, open_configured_store, store_url
+from app.live.intake import Intake
+from app.process.asked import Asked
+from app.process.metrics import Metrics
+from app.process.runner import Runner
+from app.process.supervisor import Supervisor
 from app.settings import Settings
 from app.store import Store
 from app.store.alert_pages import AlertFilter
-from app.supervisor import Supervisor
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 from tests.torture.campaign import Given, Verdict

@@ -21,7 +21,7 @@ import yaml
 from sqlalchemy import create_engine, text
 
 from app.config import load_settings
-from app.recording import unpack
+from app.replay.recording import unpack
 from app.store.api import open_store
 from app.store.writer import NewProblem
 from tests.app import postgresql

@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 
-_SOURCES = Path(__file__).resolve().parent
+_SOURCES = Path(__file__).resolve().parents[1]
 _COMPLETE = "complete"
 """File that says that all kernels are there, not only those that some query has needed."""
 

@@ -1,0 +1,1 @@
+"""Kernels of postponing: pairs of first and last event, searched, counted, listed, or in closed form."""

@@ -1,4 +1,4 @@
-"""Pairs of a first and a last event of queries of the form S+ K S+ (`engine.plan.enclosed`): counted in closed form.
+"""Pairs of a first and a last event of queries of the form S+ K S+ (`plan.sequence.enclosed`): counted in closed form.
 
 Once all single events are chosen, let c[0], ..., c[n - 1] be the candidates of the Kleene component, apart from each
 other in time. A selection of them is in order whatever lies in its middle; its confidence depends on its first and its

@@ -1,4 +1,4 @@
-"""Skip till any match where Kleene events are selected independently (see `engine.plan.independent`).
+"""Skip till any match where Kleene events are selected independently (see `engine.plan.sequence.independent`).
 
 What a pair of a first and a last event and the events between them can be: for counting (`independent_counting`),
 listing (`independent_listing`) and the same over intervals (`possible_pairs`).

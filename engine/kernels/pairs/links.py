@@ -41,7 +41,7 @@ VALUE_TO = 6
 
 
 class LinkTables(NamedTuple):
-    """Conditions on the Kleene component of SEQ([a,] b+ [, c]) as arrays (`engine.plan.links`).
+    """Conditions on the Kleene component of SEQ([a,] b+ [, c]) as arrays (`engine.plan.sequence.links`).
 
     alone: int32, programs that b[i], i > 1, must fulfil whatever is before it. links: int32 (n, 7): program, kind,
     comparison, and where in the code the key and the value are (`PROGRAM` and so on). ordered: all of them are about

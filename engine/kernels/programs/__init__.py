@@ -1,0 +1,1 @@
+"""Predicate programs: operations, and their evaluation by event and by block."""

@@ -1,0 +1,1 @@
+"""Everything that is no plain sequence: nested groups, AND, negated patterns, under all strategies."""

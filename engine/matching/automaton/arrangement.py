@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.events import BoolArray
-from engine.plan.automaton_model import Automaton, AutomatonEdge
+from engine.plan.automaton.model import Automaton, AutomatonEdge
 
 Counters = tuple[int, ...]
 

@@ -26,7 +26,7 @@ from engine.kernels.confidence.skew import MAX_EVALUATIONS, TOO_MUCH, match_conf
 from engine.kernels.confidence.skew_events import time_distribution
 from engine.matching.automaton.arrangement import Arrangement, Arrangements, Gap
 from engine.matching.automaton.near_rows import NearRows
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.stream.store import BROADCAST, EventStore
 from engine.uncertainty.absence import joint_probability
 from engine.uncertainty.differences import MAX_WORK, Budget, Difference, Time, TooMuchWorkError

@@ -28,9 +28,9 @@ from engine.matching.automaton.memory import Pending, room, taken
 from engine.matching.automaton.near_rows import NearRows
 from engine.matching.automaton.precise import PreciseSearch
 from engine.matching.output.listed import Cut
-from engine.matching.pairs.context import events_of
 from engine.matching.work_account import WorkAccount
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
+from engine.stream.intervals import events_of
 from engine.stream.store import BROADCAST, EventStore
 from engine.uncertainty.possibilities import Possibilities
 

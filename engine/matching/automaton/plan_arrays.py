@@ -11,7 +11,7 @@ from engine.errors import UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE
 from engine.kernels.automaton import tables as at
 from engine.language import ast
-from engine.plan.automaton_model import Action, AutomatonPlan, Check, Condition, Crossing, Guard, Term
+from engine.plan.automaton.model import Action, AutomatonPlan, Check, Condition, Crossing, Guard, Term
 from engine.stream.interner import Interner
 
 _STRATEGIES = {

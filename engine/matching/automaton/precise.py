@@ -19,7 +19,7 @@ from engine.kernels.automaton.tables import Rows, Tables
 from engine.matching.automaton.memory import Pending, RunsMemory, grown, room, taken
 from engine.matching.output.listed import Cut
 from engine.matching.work_account import WorkAccount
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.stream.early_filter import Masks
 from engine.stream.store import BROADCAST, EventStore
 

@@ -29,13 +29,13 @@ from engine.matching.output.listed import Cut, ListedMatches, Matches
 from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.rows import MatchRow
 from engine.matching.output_watermark import longest_interval_ms, promised_ms
-from engine.matching.pairs.context import check_weights
 from engine.matching.protocol import Limits
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.branches import is_plain
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks, Survivors
 from engine.stream.interner import Interner
+from engine.stream.intervals import check_weights
 from engine.stream.neighbours import Neighbours
 from engine.stream.store import BROADCAST, EventStore, MovesBack
 

@@ -23,13 +23,13 @@ from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.matching.brake import braked
 from engine.matching.count_windows.opened import OpenedByEvents
-from engine.matching.count_windows.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.count_windows.waiting import HeldMatches
 from engine.matching.deduplication import distinct
 from engine.matching.output.bounds import limit
 from engine.matching.output.listed import Matches, no_matches
 from engine.matching.output.results import Results
 from engine.matching.output.rows import MatchRow, first_rows, joined_rows
+from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.protocol import Limits
 from engine.matching.union import (
     Collected,
@@ -42,7 +42,7 @@ from engine.matching.union import (
 )
 from engine.plan.counted import CountedPlan, counted_plans
 from engine.plan.key_sets import key_attributes
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.plan.window import UNBOUNDED_MS
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner

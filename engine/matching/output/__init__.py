@@ -1,0 +1,1 @@
+"""From matches to rows: output forms, selection, consumption, windows of the query, bindings, aggregates."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.language import ast
 from engine.matching.protocol import Limits
-from engine.plan.automaton_model import AutomatonPlan
-from engine.plan.model import Plan
+from engine.plan.automaton.model import AutomatonPlan
+from engine.plan.sequence.model import Plan
 
 
 def limit(plan: Plan, limits: Limits) -> int:

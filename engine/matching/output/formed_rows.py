@@ -16,7 +16,7 @@ from engine.matching.output.candidates import Candidates, Collapsing, candidates
 from engine.matching.output.forms import NO_WINDOW, Formed
 from engine.matching.output.listed import ListedMatches, Matches
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow, RowEnds, rows_table
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.interner import KnownTexts
 from engine.stream.store import typed_value
 from engine.uncertainty.possibilities import Possibilities, united

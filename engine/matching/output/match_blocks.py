@@ -19,7 +19,7 @@ import pyarrow as pa
 from engine.events import Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
 from engine.matching.output.rows import MatchRow, RowBlock, rows_table
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)

@@ -40,7 +40,7 @@ from engine.matching.output.rows import MatchRow, joined_rows
 from engine.matching.output.selection import Consumption, first_of_each_end
 from engine.matching.output.windows import Windows, windows_of
 from engine.matching.protocol import Limits
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

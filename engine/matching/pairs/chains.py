@@ -1,4 +1,4 @@
-"""Pairs whose matches are chains of neighbours (`engine.plan.chain_form`), counted together where they share them."""
+"""Pairs whose matches are chains of neighbours (`plan.sequence.chain_form`), counted together where they share them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.kernels.pairs.links import LinkTables
 from engine.kernels.pairs.search import COMPLETE
 from engine.language import ast
 from engine.matching.pairs.context import Context, Neighbourhood
-from engine.plan.chain_form import ChainForm
+from engine.plan.sequence.chain_form import ChainForm
 
 STEPS_PER_BUDGET = 100
 """Steps of chains that cost about one of the work budget's: nodes of a tree, comparisons of two numbers."""

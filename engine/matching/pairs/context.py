@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from engine.errors import EventError, UnsupportedQueryError
+from engine.errors import UnsupportedQueryError
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.kernels.confidence.ordering import Events, search_order
+from engine.kernels.confidence.ordering import search_order
 from engine.kernels.confidence.skew import MAX_EVALUATIONS
 from engine.kernels.pairs.pairs import around, inside, replay
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.pairs.plan_arrays import PostponedTables
-from engine.plan.model import Plan
-from engine.stream.columns import StreamColumns
+from engine.plan.sequence.model import Plan
 from engine.stream.early_filter import Masks
+from engine.stream.intervals import events_of
 from engine.stream.store import BROADCAST, EventStore
 
 
@@ -136,50 +135,6 @@ class Context:
         return values
 
 
-def events_of(store: EventStore, *, strict: bool) -> Events:
-    """The rows of a store as kernels take them; `strict`: see `Events`."""
-    weight_at = np.full(len(store.t_lo_ms), -1, np.int64)
-    parts: list[Float64Array] = []
-    n_points = 0
-    for row, weights in store.weights.items():
-        # Those of nominal times are for the kernels that know of skew.
-        weight_at[row] = -2 - n_points if len(store.skew_ms) and store.skew_ms[row] > 0 else n_points
-        parts.append(weights / weights.sum())
-        n_points += len(weights)
-    return Events(
-        lo_ms=store.t_lo_ms,
-        hi_ms=store.t_hi_ms,
-        clock=store.clock,
-        source_seq=store.source_seq,
-        weight_at=weight_at,
-        weights=np.concatenate(parts) if parts else np.empty(0, np.float64),
-        columns=store.columns,
-        strict=strict,
-        skew=store.skew_ms,
-    )
-
-
-def check_weights(stream: StreamColumns, types: Iterable[str]) -> None:
-    """Raise EventError for the first event of these types whose `weights` do not fit its interval."""
-    column = stream.weights
-    if column is None:
-        return
-    lo, hi, skew_ms = stream.t_lo_ms, stream.t_hi_ms, stream.skew_ms
-    for row in sorted(int(row) for name in types for row in stream.rows_of_type(name)):
-        weights = column[row].as_py()
-        if weights is None:
-            continue
-        given = np.array([np.nan if w is None else w for w in weights], np.float64)
-        inner_ms = 0 if skew_ms is None else skew_ms[row]
-        n_points = hi[row] - lo[row] + 1 - 2 * inner_ms
-        if len(given) != n_points or not (np.isfinite(given) & (given >= 0)).all() or not given.any():
-            raise EventError(
-                f"event {stream.event_ids[row]}: its {len(given)} weights do not fit the {n_points} ms "
-                f"of [{lo[row] + inner_ms}, {hi[row] - inner_ms}]; expected one finite number >= 0 per millisecond, "
-                "not all 0"
-            )
-
-
 def refused_skew(plan: Plan) -> UnsupportedQueryError:
     """The offsets of several clocks bear upon one match, in more combinations than are evaluated."""
     return UnsupportedQueryError(
@@ -190,4 +145,4 @@ def refused_skew(plan: Plan) -> UnsupportedQueryError:
     )
 
 
-__all__ = ["Context", "Groups", "Neighbourhood", "check_weights", "events_of", "refused_skew"]
+__all__ = ["Context", "Groups", "Neighbourhood", "refused_skew"]

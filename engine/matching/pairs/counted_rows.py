@@ -15,7 +15,7 @@ from engine.matching.output.match_blocks import values_of
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow, rows_table
 from engine.matching.pairs.context import Context
 from engine.matching.pairs.counting import Counted
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
 
 

@@ -1,4 +1,4 @@
-"""Pairs of queries of the form S+ K S+ (`engine.plan.enclosed`): counted by one kernel call for all of a step.
+"""Pairs of queries of the form S+ K S+ (`engine.plan.sequence.enclosed`): counted by one kernel call for all of a step.
 
 The part of `PostponedRuntime` that serves their collapsed and counted rows, whatever the threshold.
 """
@@ -22,8 +22,8 @@ from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.independent import independent_tables
 from engine.matching.pairs.listing import LISTING_TIMES
 from engine.matching.work_account import WorkAccount
-from engine.plan.enclosed import EnclosedForm
-from engine.plan.model import Plan
+from engine.plan.sequence.enclosed import EnclosedForm
+from engine.plan.sequence.model import Plan
 
 
 class EnclosedColumns(NamedTuple):

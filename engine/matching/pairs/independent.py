@@ -1,6 +1,7 @@
 """Pairs of one query whose Kleene events are selected independently: counted or listed by a few kernel calls.
 
-The part of `PostponedRuntime` that serves plans of `engine.plan.independent` as long as all kept events are precise.
+The part of `PostponedRuntime` that serves plans of `engine.plan.sequence.independent` as long as all kept events are
+precise.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from engine.kernels.pairs.independent_listing import list_pairs
 from engine.language import ast
 from engine.matching.output.match_blocks import MatchBlock, PairBlock, PairColumns
 from engine.matching.pairs.plan_arrays import PostponedTables
-from engine.plan.independent import IndependentForm
-from engine.plan.model import Plan
+from engine.plan.sequence.independent import IndependentForm
+from engine.plan.sequence.model import Plan
 from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
 from engine.stream.store import EventStore

@@ -11,11 +11,11 @@ import numpy as np
 from engine.kernels.pairs.links import LinkTables
 from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, Tables
 from engine.kernels.programs import opcodes as op
-from engine.plan.chain_form import ChainForm, chain_form
-from engine.plan.independent import OtherForm
-from engine.plan.model import Edge, Plan
 from engine.plan.programs import first_register, last_register
-from engine.plan.reads import PlanReads
+from engine.plan.sequence.chain_form import ChainForm, chain_form
+from engine.plan.sequence.independent import OtherForm
+from engine.plan.sequence.model import Edge, Plan
+from engine.plan.sequence.reads import PlanReads
 from engine.stream.interner import Interner
 
 _AGGREGATES_OF_SETS = frozenset({op.AGG_COUNT_EVENTS, op.AGG_COUNT, op.AGG_MIN, op.AGG_MAX, op.AGG_LAG})

@@ -1,7 +1,7 @@
 """Pairs over imprecise events whose Kleene events are selected each by itself: counted by one kernel call for all.
 
-The part of `PostponedRuntime` that serves collapsed and counted rows of plans of `engine.plan.independent` without a
-threshold, beside `IndependentPairs` for precise events.
+The part of `PostponedRuntime` that serves collapsed and counted rows of plans of `engine.plan.sequence.independent`
+without a threshold, beside `IndependentPairs` for precise events.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from engine.matching.pairs.counted_rows import PairBlock
 from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.independent import independent_tables
 from engine.matching.work_account import WorkAccount
-from engine.plan.independent import IndependentForm
-from engine.plan.model import Plan
+from engine.plan.sequence.independent import IndependentForm
+from engine.plan.sequence.model import Plan
 
 
 class PossibleColumns(NamedTuple):

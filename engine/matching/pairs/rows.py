@@ -14,7 +14,7 @@ from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.listing import Listed, bound_ids
 from engine.matching.pairs.possible_rows import PossibleRows
 from engine.matching.protocol import Limits
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.uncertainty.possibilities import Possibilities
 
 

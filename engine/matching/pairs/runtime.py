@@ -29,7 +29,7 @@ from engine.matching.output.listed import Matches
 from engine.matching.output.results import Results, TakesMatches, bound_variables, selects
 from engine.matching.output.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.output_watermark import longest_interval_ms, promised_ms
-from engine.matching.pairs.context import Context, Groups, check_weights
+from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.counting import Counting
 from engine.matching.pairs.enclosed import EnclosedBlock, EnclosedPairs
 from engine.matching.pairs.in_reach import PAIRS_COUNTED, PairsInReach
@@ -43,13 +43,14 @@ from engine.matching.pairs.results import matches_of, matches_of_blocks
 from engine.matching.pairs.rows import Rows
 from engine.matching.pairs.shared_listing import Parts
 from engine.matching.protocol import Limits
-from engine.plan.enclosed import EnclosedForm, enclosed_form
-from engine.plan.independent import IndependentForm, OtherForm, independent_form
-from engine.plan.model import Plan
+from engine.plan.sequence.enclosed import EnclosedForm, enclosed_form
+from engine.plan.sequence.independent import IndependentForm, OtherForm, independent_form
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
 from engine.stream.interner import Interner
+from engine.stream.intervals import check_weights
 from engine.stream.store import BROADCAST, EventStore, MovesBack
 
 _STATE_VERSION = 1

@@ -21,7 +21,7 @@ from engine.matching.output.match_blocks import OneByOne, values_of
 from engine.matching.output.rows import MatchRow
 from engine.matching.pairs.context import Context, refused_skew
 from engine.matching.work_account import WorkAccount
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.store import EventStore, StoredEvents
 
 _PARTS = 8

@@ -11,7 +11,7 @@ from engine.kernels.runs.arrays import BROADCAST, N_LIVE, NOWHERE
 from engine.kernels.runs.liveness import claim_partitions, live_among, mark_found, near_starts, runs_reach
 from engine.language import ast
 from engine.matching.runs.memory import RunMemory
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import Chains, StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.key_table import KeyTable

@@ -11,8 +11,8 @@ from engine.kernels.compile.types import Int32Array
 from engine.kernels.runs import arrays as nfa_arrays
 from engine.language import ast
 from engine.matching.work_account import WorkAccount
-from engine.plan.liveness import Live, live
-from engine.plan.model import EdgePredicates, Plan
+from engine.plan.sequence.liveness import Live, live
+from engine.plan.sequence.model import EdgePredicates, Plan
 from engine.stream.interner import Interner
 
 _STRATEGIES = {

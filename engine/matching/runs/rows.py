@@ -12,7 +12,7 @@ from engine.kernels.runs import arrays as na
 from engine.matching.output.listed import ListedMatches
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.runs.histories import Histories
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
 
 

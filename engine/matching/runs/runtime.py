@@ -32,7 +32,7 @@ from engine.matching.runs.partitions import RunPartitions
 from engine.matching.runs.plan_arrays import plan_arrays
 from engine.matching.runs.rows import RunRows
 from engine.plan.implied_key import implied_key
-from engine.plan.model import Plan
+from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.interner import Interner

@@ -9,7 +9,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.language.bounds import ZERO, Numbers, Texts
+from engine.language.satisfiability.bounds import ZERO, Numbers, Texts
 
 NODES = ["u", "v", "w"]
 GRID = [Fraction(n, 2) for n in range(-8, 9)]

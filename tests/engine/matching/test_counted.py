@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import FOREVER_MS, EventBatch, Int64Array
-from engine.matching.count_windows.placed import PlacedRows
+from engine.matching.placed import PlacedRows
 from tests.engine.matching.test_output_forms import check_against_the_oracle
 from tests.engine.strategies import ANY, EVERYTHING, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
 from tests.examples import examples
@@ -125,7 +125,7 @@ def test_every_construct(strategy: str) -> None:
 def test_what_was_told_is_not_told_again_when_another_partition_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runtimes and places keep events of partitions that stand still for different times."""
     monkeypatch.setattr("engine.stream.intake._COMPACT_AT", 0)
-    monkeypatch.setattr("engine.matching.count_windows.placed._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.placed._LEAST_ROWS", 0)
     query = compile_query("PATTERN SEQ(A a, A b, !B c) WHERE skip_till_any_match { [k] } WITHIN 3 EVENTS", SCHEMA)
     engine = Engine([query], SCHEMA)
     chosen = np.random.default_rng(7)

@@ -19,7 +19,7 @@ from engine.language import ast
 from engine.matching.output.rows import flat_ids
 from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
-from engine.plan.chain_form import ChainForm, chain_form
+from engine.plan.sequence.chain_form import ChainForm, chain_form
 from engine.stream.interner import Interner
 from tests.conformance.comparison import check_rows
 from tests.engine.matching.feeding import advance

@@ -16,8 +16,8 @@ from engine.matching.output.rows import MatchRow
 from engine.matching.pairs.counting import Counted, Counting
 from engine.matching.pairs.listing import Pair
 from engine.matching.pairs.runtime import PostponedRuntime
-from engine.plan.enclosed import EnclosedForm, enclosed_form
-from engine.plan.independent import OtherForm
+from engine.plan.sequence.enclosed import EnclosedForm, enclosed_form
+from engine.plan.sequence.independent import OtherForm
 from tests.conformance.comparison import Tally, compare
 from tests.engine.strategies import IMPRECISE, SCHEMA, SKEWED, WEIGHTED, Case, StreamScope, deliveries, streams
 from tests.examples import each_drawn_anew, examples

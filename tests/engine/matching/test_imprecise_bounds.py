@@ -20,7 +20,7 @@ from engine.matching.automaton.arrangement import Arrangements, neighbours
 from engine.matching.automaton.runtime import confidence as imprecise_confidence
 from engine.matching.protocol import Limits
 from engine.matching.work_account import WorkAccount
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.runtime.engine import Engine
 from engine.uncertainty import differences
 from engine.uncertainty.differences import Budget, TooMuchWorkError

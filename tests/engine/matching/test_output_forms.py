@@ -12,7 +12,7 @@ from engine.compiled.query import compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.output.rows import MatchRow, flat_ids
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.reference.output import ReferenceRow, reference_output
 from engine.runtime.engine import Engine
 from tests.engine.strategies import ANY, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases, deliveries

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.matching.count_windows.placed import PlacedRows
+from engine.matching.placed import PlacedRows
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.stream.positions import Places

@@ -22,7 +22,7 @@ from engine.matching.pairs import independent as independent_pairs
 from engine.matching.pairs import runtime as postponed
 from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
-from engine.plan.independent import IndependentForm, OtherForm, independent_form
+from engine.plan.sequence.independent import IndependentForm, OtherForm, independent_form
 from engine.reference.output import reference_output
 from engine.runtime.engine import Engine
 from engine.stream.interner import Interner

@@ -8,7 +8,7 @@ import pytest
 
 from engine.compiled.query import CompiledQuery, compile_query
 from engine.language.printer import print_expression
-from engine.plan.automaton_model import Automaton, AutomatonEdge, AutomatonPlan
+from engine.plan.automaton.model import Automaton, AutomatonEdge, AutomatonPlan
 from engine.plan.dot import quoted
 from tests.engine.strategies import SCHEMA
 

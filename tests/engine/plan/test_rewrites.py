@@ -13,7 +13,7 @@ from engine.events import AttributeType, EventSchema
 from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_expression
-from engine.plan.automaton_model import AutomatonPlan
+from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.rewrites import expanded, single_negations
 from engine.plan.rewrites.alternatives import MAX_BRANCHES
 from engine.plan.rewrites.flat import flatten

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from app.errors import AppError
 from app.reports.folder import read_report
 from app.reports.tables import REPORTS, STRAGGLERS
-from spark_jobs import report
 from spark_jobs.event_store import EventStore
+from spark_jobs.reports import job as report
 from spark_jobs.reports import publish as publishing
 from tests.spark_jobs.reports.history import frame, history
 

@@ -1,0 +1,1 @@
+"""The commands of `clustercep`, apart from what they start."""

@@ -1,0 +1,278 @@
+"""`clustercep alerts`: list and show what the store holds; what changes it is in `app.commands.alerts_operations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app.alerting.hosts import hosts_text
+from app.alerting.kept import spread_of
+from app.alerting.lifecycle import State, lasted_text, state_text
+from app.alerting.text import at_least_one_text, iso, plain
+from app.clock import SystemClock
+from app.commands.alerts_operations import acknowledge, resend, silence, silences, unsilence
+from app.commands.alerts_options import (
+    AlertArgument,
+    ConfigOption,
+    Format,
+    FormatOption,
+    StoreOption,
+    fold,
+    opened,
+    print_json,
+    time_ms,
+)
+from app.console import table_console
+from app.durations import format_time
+from app.settings import Severity
+from app.store.api import AlertDetails, AlertFilter
+from app.store.models import AlertRow
+from app.store.states import SILENCED
+from app.units import value_text
+from app.watching import unknown_text, watched
+
+MAX_RECORDS_SHOWN = 20
+
+
+class StateFilter(StrEnum):
+    """What the list can be of: the states, and what stands beside them."""
+
+    FIRING = State.FIRING.value
+    ACKNOWLEDGED = State.ACKNOWLEDGED.value
+    SILENCED = SILENCED
+    RESOLVED = State.RESOLVED.value
+
+
+def alerts_cli(friendly: Callable[..., Any]) -> typer.Typer:
+    """The group of commands; `friendly` turns errors into messages."""
+    group = typer.Typer(help="List, show, acknowledge and silence alerts.", no_args_is_help=True, rich_markup_mode=None)
+    for name, command in COMMANDS.items():
+        group.command(name=name)(friendly(command))
+    return group
+
+
+def list_alerts(
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    state: Annotated[
+        StateFilter | None, typer.Option(help="Only alerts in this state; silenced: that a silence covers now.")
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="Only alerts of this query.")] = None,
+    severity: Annotated[Severity | None, typer.Option(help="Only alerts of this severity.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only alerts about this job: its whole id.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only alerts that name this host, in any role.")] = None,
+    from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Only what lasted until then.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Only what began before. TIME: 2026-05-01T12:30 (UTC unless it says), or 2 h ago."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest first.")] = 100,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """List alerts, the latest first."""
+    now_ms = SystemClock().now_ms()
+    wanted = AlertFilter(
+        states=() if state is None else (state.value,),
+        queries=() if query is None else (query,),
+        severities=() if severity is None else (severity.value,),
+        job_id=job,
+        host=host,
+        from_ms=None if from_ is None else time_ms("--from", from_, now_ms),
+        to_ms=None if to is None else time_ms("--to", to, now_ms),
+        limit=limit,
+    )
+    with opened(config, store) as found:
+        alerts = found.alerts(wanted)
+        n_all = found.n_alerts(wanted)
+        watch = watched(found, now_ms)
+    if format_ is Format.JSON:
+        print_json([alert_json(alert) for alert in alerts])
+        return
+    as_of_ms = watch.as_of_ms if watch.is_replay and watch.as_of_ms is not None else now_ms
+    table = Table("id", "state", "severity", "query", "began", "lasted", "host", "matches", "at least one", "summary")
+    for alert in alerts:
+        table.add_row(
+            alert.id[:8],
+            state_text(alert.state, alert.silenced),
+            alert.severity,
+            Text(alert.query),
+            iso(alert.onset_ms)[:19],
+            lasted_text(alert, as_of_ms),
+            Text(plain(alert.host or "")),
+            _n_matches(alert),
+            at_least_one_text(alert),
+            Text(plain(alert.summary)),
+        )
+    console = table_console()
+    fold(table)
+    console.print(table)
+    if n_all > len(alerts):
+        console.print(f"{len(alerts)} of {n_all} alerts; see --limit.")
+    if watch.is_replay and watch.as_of_ms is not None:
+        console.print(f"A recording, as of {format_time(watch.as_of_ms)}.")
+    elif unknown := unknown_text(watch, format_time):
+        console.print(Text(plain(unknown, 2_000), style="bold"))
+
+
+def show(
+    alert: AlertArgument, config: ConfigOption = None, store: StoreOption = None, format_: FormatOption = Format.TABLE
+) -> None:
+    """Show one alert with its changes, evidence and notifications."""
+    with opened(config, store) as found:
+        details = found.alert(alert)
+    if format_ is Format.JSON:
+        print_json(details_json(details))
+    else:
+        _print_details(table_console(), details)
+
+
+def alert_json(alert: AlertRow) -> dict[str, Any]:
+    """An alert as JSON."""
+    return {
+        "id": alert.id,
+        "query": alert.query,
+        "key": alert.key,
+        "job_id": alert.job_id,
+        "host": alert.host,
+        "severity": alert.severity,
+        "state": alert.state,
+        "silenced": alert.silenced,
+        "hosts": [
+            {"host": named.host, "role": named.role, "value_name": named.value_name, "value": named.value}
+            for named in alert.hosts
+        ],
+        "hosts_left_out": alert.n_hosts_left_out,
+        "labels": alert.labels,
+        "onset": iso(alert.onset_ms),
+        "last_seen": iso(alert.last_seen_ms),
+        "start": iso(alert.start_ms),
+        "end": iso(alert.end_ms),
+        "matches": alert.n_matches,
+        "matches_exact": alert.n_matches_exact,
+        "confidence": alert.best_confidence,
+        "at_least_one": {
+            "low": alert.at_least_one_lower,
+            "high": alert.at_least_one_upper,
+            "method": alert.at_least_one_method,
+            "estimate": alert.at_least_one_estimate,
+            "standard_error": alert.at_least_one_error,
+        },
+        "values": alert.values,
+        "first_last_max_min": spread_of(alert),
+        "summary": alert.summary,
+        "lane": alert.lane,
+        "merged_into": alert.merged_into,
+        "raised": iso(alert.raised_ms),
+        "resolved": None if alert.resolved_ms is None else iso(alert.resolved_ms),
+    }
+
+
+def details_json(details: AlertDetails) -> dict[str, Any]:
+    """An alert with all that is kept of it as JSON."""
+    return {
+        **alert_json(details.alert),
+        "runbook": details.alert.runbook,
+        "changes": [
+            {
+                "revision": c.revision,
+                "from": c.from_state,
+                "to": c.to_state,
+                "silenced": c.silenced,
+                "at": iso(c.at_ms),
+                "reason": c.reason,
+                "actor": c.actor,
+            }
+            for c in details.changes
+        ],
+        "evidence": [
+            {
+                "variable": e.variable,
+                "id": e.event_id,
+                "type": e.type,
+                "t_lo_ms": e.t_lo_ms,
+                "t_hi_ms": e.t_hi_ms,
+                "attributes": e.attributes,
+                "origin": e.origin,
+                "raw": e.raw,
+            }
+            for e in details.evidence
+        ],
+        "notifications": [
+            {
+                "receiver": n.receiver,
+                "state": n.state,
+                "status": n.status,
+                "attempts": n.n_attempts,
+                "error": n.last_error,
+                "idempotency_key": n.idempotency_key,
+            }
+            for n in details.notifications
+        ],
+    }
+
+
+def _print_details(console: Console, details: AlertDetails) -> None:
+    alert = details.alert
+    console.print(Text(f"{alert.query} ({alert.severity}, {state_text(alert.state, alert.silenced)})", style="bold"))
+    console.print(Text(alert.summary))
+    span = f"began {iso(alert.onset_ms)}, last seen {iso(alert.last_seen_ms)}, raised {iso(alert.raised_ms)}"
+    console.print(Text(f"{span}, {_n_matches(alert)} matches, id {alert.id}"))
+    for role, hosts in hosts_text(alert).items():
+        console.print(Text(f"{role}: {hosts}"))
+    for name, by_aspect in spread_of(alert).items():
+        values = ", ".join(f"{aspect} {plain(value_text(name, value))}" for aspect, value in by_aspect.items())
+        console.print(Text(f"{plain(name)}: {values}"))
+    sure = at_least_one_text(alert)
+    console.print(Text(f"at least one match: {sure}; confidence of the best one: {alert.best_confidence:.3g}"))
+    if alert.merged_into:
+        console.print(Text(f"It became part of {alert.merged_into}."))
+    evidence = Table("variable", "event", "from", "to", "attributes", "origin", title="evidence", title_justify="left")
+    for e in details.evidence:
+        times = [iso(t) if t is not None else "" for t in (e.t_lo_ms, e.t_hi_ms)]
+        attributes = ", ".join(f"{name}={plain(value_text(name, value))}" for name, value in e.attributes.items())
+        evidence.add_row(
+            Text(e.variable), Text(e.type or "no longer kept"), *times, Text(attributes), Text(plain(e.origin or ""))
+        )
+    changes = Table("at", "state", "reason", "by", title="changes", title_justify="left")
+    for c in details.changes:
+        changes.add_row(iso(c.at_ms), state_text(c.to_state, c.silenced), Text(plain(c.reason)), Text(plain(c.actor)))
+    told = Table("receiver", "state", "status", "attempts", "error", title="notifications", title_justify="left")
+    for n in details.notifications:
+        told.add_row(Text(n.receiver), n.state, n.status, str(n.n_attempts), Text(n.last_error or ""))
+    for table in (evidence, changes, told):
+        if table.row_count:
+            fold(table)
+            console.print(table)
+    records = [e for e in details.evidence if e.raw]
+    if records:
+        console.print(Text("records", style="bold"))
+    for e in records[:MAX_RECORDS_SHOWN]:
+        console.print(Text(f"{e.variable}: {plain(e.raw, 500)}"))
+    if len(records) > MAX_RECORDS_SHOWN:
+        console.print(f"and {len(records) - MAX_RECORDS_SHOWN} more; see --format json.")
+    if alert.runbook:
+        console.print(Text("What to do", style="bold"))
+        console.print(Text(alert.runbook))
+
+
+def _n_matches(alert: AlertRow) -> str:
+    return f"{alert.n_matches:,}" if alert.n_matches_exact else f"at least {alert.n_matches:,}"
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "list": list_alerts,
+    "show": show,
+    "ack": acknowledge,
+    "silence": silence,
+    "silences": silences,
+    "unsilence": unsilence,
+    "resend": resend,
+}

@@ -1,0 +1,87 @@
+"""What the commands of `clustercep alerts` have in common: options, the store, times, ways to print."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from app.alerting.text import plain
+from app.config import load_settings
+from app.durations import parse_duration_ms
+from app.errors import AppError
+from app.live.assembly import store_url
+from app.store.api import Store, open_store
+
+
+class Format(StrEnum):
+    """How alerts are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", help="Settings.")]
+StoreOption = Annotated[
+    Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another SQLite store, such as a replay's.")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="A table, or JSON.")]
+AlertArgument = Annotated[str, typer.Argument(metavar="ALERT", help="Id of an alert, or a beginning of it.")]
+NoteOption = Annotated[str, typer.Option(help="Why; kept with the change.")]
+
+
+@contextmanager
+def opened(config: Path | None, folder: Path | None) -> Iterator[Store]:
+    """The store of the settings, or the one in a folder; raises AppError."""
+    if folder is None:
+        url = store_url(load_settings(config))
+    else:
+        file = folder / "clustercep.db"
+        if not file.is_file():
+            raise AppError(f"{folder}: no store there; expected a folder with clustercep.db")
+        url = f"sqlite:///{file}"
+    with open_store(url, make=False) as found:
+        yield found
+
+
+def actor() -> str:
+    """Who gives the command."""
+    try:
+        return plain(getpass.getuser())
+    except (OSError, KeyError):
+        return "unknown"
+
+
+def time_ms(option: str, text: str, now_ms: int) -> int:
+    """A time as people write it: ISO 8601 (UTC unless it names a zone), or a duration before now. Raises AppError."""
+    try:
+        return now_ms - parse_duration_ms(text.removesuffix(" ago"))
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise AppError(
+            f"{option}: found {text!r}; expected a time such as 2026-05-01T12:30 (UTC unless it names a zone), or a "
+            "duration before now such as '2 h'"
+        ) from None
+
+
+def fold(table: Table) -> None:
+    """Long words go on in the next line: ids and paths are there to be copied."""
+    for column in table.columns:
+        column.overflow = "fold"
+
+
+def print_json(value: Any) -> None:
+    """On standard output, in ASCII."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=True))

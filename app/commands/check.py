@@ -1,0 +1,94 @@
+"""`clustercep check`: everything that is wrong with configuration, queries, sources and receivers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import engine
+from app.config import load_settings
+from app.errors import ConfigError
+from app.live.assembly import endpoints_of
+from app.live.sources import build_sources, clock_skew_of
+from app.queries import Loaded, load_queries
+from app.settings import Settings
+from collectors.schema import load_event_types
+from engine import ast
+from engine.errors import QueryError
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found."""
+
+    problems: tuple[str, ...]
+    n_queries: int = 0
+    n_receivers: int = 0
+    settings: Settings | None = None
+    """What was read; None when it cannot be."""
+    queries: Loaded | None = None
+    warnings: tuple[str, ...] = ()
+    """What works, but perhaps not as it is meant."""
+
+
+def check_all(config: Path | None) -> CheckReport:
+    """Check; a configuration that cannot be read ends the check, for all else depends on it."""
+    try:
+        settings = load_settings(config)
+    except ConfigError as error:
+        return CheckReport(tuple(str(error).splitlines()))
+    loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
+    problems = [
+        *loaded.problems,
+        *_runtime_problems(loaded),
+        *_source_problems(settings),
+        *_receiver_problems(settings),
+    ]
+    warnings = tuple(_warnings(settings, loaded))
+    return CheckReport(
+        tuple(problems), len(loaded.compiled), len(settings.alerting.receivers), settings, loaded, warnings
+    )
+
+
+def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
+    for query in loaded.compiled:
+        yield from query.resolved.warnings
+    exact = [query.name for query in loaded.compiled if query.plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH]
+    if exact and clock_skew_of(settings).greatest_ms:
+        yield (
+            "sources.clock_skew: events of a clock with a bound have no exact time, and are rejected by queries with "
+            f"another strategy than skip_till_any_match: {', '.join(exact)}"
+        )
+
+
+def _runtime_problems(loaded: Loaded) -> list[str]:
+    """Queries that are right but that the live process cannot evaluate."""
+    problems, schema = [], load_event_types()
+    for query in loaded.compiled:
+        try:
+            engine.Engine(query.chain, schema)
+        except QueryError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _source_problems(settings: Settings) -> list[str]:
+    try:
+        build_sources(settings)
+    except ConfigError as error:
+        return str(error).splitlines()
+    return []
+
+
+def _receiver_problems(settings: Settings) -> list[str]:
+    problems = []
+    for name, receiver in settings.alerting.receivers.items():
+        alone = settings.model_copy(
+            update={"alerting": settings.alerting.model_copy(update={"receivers": {name: receiver}})}
+        )
+        try:
+            endpoints_of(alone)
+        except ConfigError as error:
+            problems += str(error).splitlines()
+    return problems

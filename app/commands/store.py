@@ -1,0 +1,62 @@
+"""`clustercep store`: the event store's contents and upkeep, by a job of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.spark import ConfigOption, MasterOption, StoreOption, run_spark_job, words_of
+
+FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", help="How the answer is printed.")]
+
+store_cli = typer.Typer(
+    name="store", help="The event store of the jobs on Spark: info, compact, sweep.", no_args_is_help=True
+)
+
+
+@store_cli.command()
+def info(
+    config: ConfigOption = None, master: MasterOption = None, store: StoreOption = None, output: FormatOption = "table"
+) -> None:
+    """Show what the store holds, by event type."""
+    raise typer.Exit(_run("info", config, master, store, output))
+
+
+@store_cli.command()
+def compact(
+    config: ConfigOption = None,
+    master: MasterOption = None,
+    store: StoreOption = None,
+    target: Annotated[str, typer.Option(metavar="SIZE", help="Files become as large as this.")] = "128 MiB",
+    output: FormatOption = "table",
+) -> None:
+    """Merge small files of one date and type. Events may be read and added meanwhile."""
+    raise typer.Exit(_run("compact", config, master, store, output, {"--target": target}))
+
+
+@store_cli.command()
+def sweep(
+    config: ConfigOption = None,
+    master: MasterOption = None,
+    store: StoreOption = None,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="Longer than any write or query takes.")
+    ] = "1 day",
+    output: FormatOption = "table",
+) -> None:
+    """Remove files of writes that did not end, and those that were merged or replaced so long ago."""
+    raise typer.Exit(_run("sweep", config, master, store, output, {"--older-than": older_than}))
+
+
+def _run(
+    command: str,
+    config: Path | None,
+    master: str | None,
+    store: str | None,
+    output: str,
+    more: dict[str, object] | None = None,
+) -> int:
+    given = {"--config": config, "--master": master, "--store": store, "--format": output, **(more or {})}
+    return run_spark_job("event_store", [command, *words_of(given)])

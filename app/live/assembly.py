@@ -1,0 +1,223 @@
+"""Putting the live path together from settings; again after a failure, from the checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+import engine
+from app.alerting.delivery import Endpoint, endpoint_of
+from app.alerting.notifier import Notifier
+from app.alerting.recorder import AlertingOptions
+from app.config import read_secret
+from app.errors import AppError, StoreError
+from app.event_log import EventLog, EventLogReader
+from app.live.checkpoint import CheckpointFolder
+from app.live.deduplicate import Deduplicator
+from app.live.engine_watch import EngineWatch
+from app.live.histories import FreshMatcher, HistoryReplay, judgeable_types
+from app.live.intake import Intake, IntakeQueue
+from app.live.ordering import Order
+from app.live.pipeline import Matcher, Pipeline
+from app.live.recent import RecentEvents, longest_windows
+from app.live.source_book import SourceBook
+from app.live.sources import ConfiguredSource, build_sources, source_ranks
+from app.live.watermarks import Watermarks
+from app.process.private import private_folder
+from app.queries import Loaded, load_queries
+from app.settings import Settings
+from app.store.api import Store, open_store
+from app.store.owner import Claimant
+from collectors.base import PositionError
+from collectors.schema import AttributeRow, event_table, load_event_types
+from engine.events import EventBatch
+
+log = structlog.get_logger(__name__)
+
+LIVE_PIPELINE = "live"
+
+
+BRIEF_MS = 7_200_000
+"""How long ids of samples are remembered: longer than sources go back when they are read from their start."""
+
+
+class QueryFilesError(AppError):
+    """Query files that cannot run; the message holds everything that is wrong."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """A pipeline with its sources."""
+
+    pipeline: Pipeline
+    sources: Mapping[str, ConfiguredSource]
+
+    def poll(self, name: str, now_ms: int) -> Intake:
+        """Poll one source into the queue of the next step; returns what it brought."""
+        intake = self.sources[name].source.poll(now_ms)
+        self.pipeline.intake.put(intake)
+        return intake
+
+    def settle(self) -> None:
+        """Wait for what goes on behind the steps, so that another path may take over its folder."""
+        if self.pipeline.event_log is not None:
+            self.pipeline.event_log.settle()
+
+    def close(self) -> None:
+        """No more steps are made."""
+        if self.pipeline.event_log is not None:
+            self.pipeline.event_log.close()
+
+
+def store_url(settings: Settings) -> str:
+    """Where the store is: as configured, else a file in store.directory."""
+    url = read_secret(settings.store.url, settings.store.url_file, "store.url_file")
+    return f"sqlite:///{settings.store.directory / 'clustercep.db'}" if url is None else url.get_secret_value()
+
+
+def open_configured_store(
+    settings: Settings, *, durable: bool = True, by: Claimant | None = None, take_over: bool = False
+) -> Store:
+    """The store of the settings, and its folder when there is none; raises StoreError. `by`: becomes its owner."""
+    directory = settings.store.directory
+    try:
+        private_folder(directory)
+    except OSError as error:
+        found = f"store.directory: {directory} cannot be made: {error.strerror}"
+        raise StoreError(f"{found}; expected a folder that can be written") from error
+    return open_store(store_url(settings), durable=durable, by=by, take_over=take_over)
+
+
+def checked_queries(settings: Settings) -> Loaded:
+    """The queries of the settings; raises QueryFilesError with all that is wrong."""
+    loaded = load_queries(settings.queries, settings.alerting.group_gap_ms)
+    if loaded.problems:
+        raise QueryFilesError("\n".join(loaded.problems))
+    return loaded
+
+
+def endpoints_of(settings: Settings) -> dict[str, Endpoint]:
+    """The enabled receivers; raises ConfigError."""
+    return {
+        name: endpoint_of(name, receiver, settings.alerting.external_url)
+        for name, receiver in settings.alerting.receivers.items()
+        if receiver.enabled
+    }
+
+
+def assemble(
+    settings: Settings,
+    queries: Loaded,
+    store: Store,
+    notifier: Notifier,
+    now_ms: int,
+    *,
+    durable: bool = True,
+    part_ended: Callable[[], None] = lambda: None,
+) -> Live:
+    """The live path, where the store's checkpoint stands; raises ConfigError, CheckpointError.
+
+    `part_ended` is called whenever a part of a step has ended: a query, a transaction, a file.
+    """
+    sources = build_sources(settings)
+    limits = engine.Limits(
+        max_rows=settings.engine.max_rows, work_budget=settings.engine.work_budget, possibilities=True
+    )
+    schema, watch = load_event_types(), EngineWatch()
+    infos = queries.infos.values()
+
+    def clock() -> float:
+        """The engine looks at it before and after each query."""
+        part_ended()
+        return time.perf_counter()
+
+    def matcher_of(compiled: Sequence[engine.CompiledQuery]) -> engine.Engine:
+        threads = settings.engine.threads
+        return engine.Engine(compiled, schema, limits=limits, clock=clock, on_failure=watch.failed, threads=threads)
+
+    def new_matcher() -> engine.Engine:
+        return matcher_of(queries.compiled)
+
+    def rewound(events: EventBatch, watermark_ms: int) -> Matcher:
+        matcher = new_matcher()
+        matcher.process(events, watermark_ms)
+        return matcher
+
+    judgeable = judgeable_types(event_table(), sources)
+    for_histories = [query for query in queries.compiled if query.read_types <= judgeable]
+
+    def history_matcher() -> FreshMatcher | None:
+        return matcher_of(for_histories) if for_histories else None
+
+    pipeline = Pipeline(
+        intake=IntakeQueue(),
+        order=Order(
+            Deduplicator(
+                source_ranks(settings),
+                settings.sources.remember_ids_ms,
+                brief_types=types_of_one_source(event_table()),
+                brief_ms=BRIEF_MS,
+            ),
+            Watermarks(sources, settings.sources.silence_timeout_ms, now_ms),
+            history_types=frozenset().union(*(query.read_types for query in for_histories)),
+        ),
+        matcher=new_matcher(),
+        histories=HistoryReplay(history_matcher),
+        recent=RecentEvents(longest_windows((info.types, info.within_ms) for info in infos)),
+        alerting=AlertingOptions(
+            queries=queries.infos,
+            receivers=settings.alerting.receivers,
+            max_evidence_events=settings.alerting.max_evidence_events,
+            max_age_ms=settings.alerting.max_age_ms,
+            external_labels=settings.alerting.external_labels,
+        ),
+        store=store,
+        checkpoints=CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE, durable=durable),
+        notifier=notifier,
+        event_log=EventLog(event_log_folder(settings), durable=durable, in_background=True),
+        retention=settings.store.retention,
+        sources=SourceBook({name: source.interval_ms for name, source in sources.items()}),
+        rewind=rewound,
+        part_ended=part_ended,
+    )
+    pipeline.complaints = watch.complaints(lambda: pipeline.matcher)
+    for name, position in (pipeline.restore(now_ms) or {}).items():
+        _restore_position(sources, name, position)
+    return Live(pipeline, sources)
+
+
+def types_of_one_source(rows: Iterable[AttributeRow]) -> frozenset[str]:
+    """The event types that only one source yields."""
+    sources: dict[str, set[str]] = {}
+    for row in rows:
+        sources.setdefault(row.type, set()).update(row.sources)
+    return frozenset(event_type for event_type, known in sources.items() if len(known) == 1)
+
+
+def checkpoint_folder(settings: Settings) -> Path:
+    """Where checkpoints are."""
+    return settings.store.directory / "checkpoints"
+
+
+def event_log_folder(settings: Settings) -> Path:
+    """Where the released events are."""
+    return settings.store.directory / "events"
+
+
+def open_event_log(settings: Settings, store: Store) -> EventLogReader:
+    """The released events as far as their steps are in the store."""
+    return EventLogReader(event_log_folder(settings), store.event_log_positions)
+
+
+def _restore_position(sources: Mapping[str, ConfiguredSource], name: str, position: object) -> None:
+    """A source that cannot use its position reads from the start: its events are known by their ids."""
+    if name not in sources or not isinstance(position, dict):
+        return
+    try:
+        sources[name].source.restore(position)
+    except PositionError as error:
+        log.warning("read position refused; the source is read from its start", source=name, reason=str(error))

@@ -1,0 +1,152 @@
+"""What polls bring, queued until the pipeline's next step: a source that hangs holds up no other one."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import structlog
+
+from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
+from collectors.base import Collected, Collector, CollectorError, FinishedHistory, PositionError, Problem
+from engine.events import EventBatch
+
+log = structlog.get_logger(__name__)
+
+
+MOST_EVENTS = 200_000
+"""That a step takes in, unless one poll brought more."""
+
+
+class Deriver(Protocol):
+    """Derives further events from a source's own (LoadStd, Balance and Imbalance from Metric)."""
+
+    def derive(self, metrics: EventBatch, watermark_ms: int) -> EventBatch:
+        """Take events in; return what is complete at the watermark."""
+        ...
+
+    def checkpoint(self) -> dict[str, Any]:
+        """State as JSON-able values."""
+        ...
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Take over what `checkpoint` returned."""
+        ...
+
+
+@dataclass(frozen=True)
+class Intake:
+    """One poll of one source, with the read position after it: both enter together or not at all."""
+
+    source: str
+    polled_ms: int
+    events: EventBatch = field(default_factory=EventBatch.empty)
+    watermark_ms: int | None = None
+    """None: the poll failed."""
+    problems: tuple[Problem, ...] = ()
+    finished: tuple[FinishedHistory, ...] = ()
+    position: Mapping[str, Any] | None = None
+
+
+class Source:
+    """A collector, with what is derived from its events."""
+
+    def __init__(
+        self, collector: Collector, deriver: Deriver | None = None, clock_skew: ClockSkewBounds = EXACT_CLOCKS
+    ) -> None:
+        self.name = collector.name
+        self._clock_skew = clock_skew
+        self._collector = collector
+        self._deriver = deriver
+        self._lock = threading.Lock()
+        self._last: Mapping[str, Any] | None = None
+
+    def poll(self, now_ms: int) -> Intake:
+        """Read what is new; a failure of the whole source is a problem like others."""
+        with self._lock:
+            try:
+                collected = self._collector.poll(now_ms)
+                collected = self._clock_skew.applied(replace(collected, events=self._with_derived(collected)))
+            except CollectorError as error:
+                problem = Problem(self.name, self.name, "unavailable", str(error))
+                return Intake(self.name, now_ms, problems=(problem,))
+            except Exception as error:  # a boundary: a defect of one collector is told, and must not stop the others
+                log.exception("the collector failed", source=self.name)
+                self._go_back()
+                problem = Problem(self.name, self.name, "collector_failed", f"{type(error).__name__}: {error}")
+                return Intake(self.name, now_ms, problems=(problem,))
+            self._last = self._position()
+            return Intake(
+                self.name,
+                now_ms,
+                collected.events,
+                collected.watermark_ms,
+                collected.problems,
+                collected.finished,
+                self._last,
+            )
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Continue from a position of `Intake`; raises PositionError."""
+        with self._lock:
+            self._restore(position)
+            self._last = position
+
+    def _restore(self, position: Mapping[str, Any]) -> None:
+        if not isinstance(position.get("collector"), Mapping):
+            raise PositionError(f"{self.name}: a read position without the collector's part")
+        self._collector.restore(position["collector"])
+        if self._deriver is not None and position.get("deriver") is not None:
+            self._deriver.restore(position["deriver"])
+
+    def _go_back(self) -> None:
+        """To the position of the last poll that came through: what the failed one had read is read again."""
+        if self._last is None:
+            return
+        try:
+            self._restore(self._last)
+        except PositionError:
+            log.exception("the collector refuses its own position", source=self.name)
+
+    def _with_derived(self, collected: Collected) -> EventBatch:
+        if self._deriver is None:
+            return collected.events
+        derived = self._deriver.derive(collected.events, collected.watermark_ms)
+        return EventBatch.concat([collected.events, derived])
+
+    def _position(self) -> dict[str, Any]:
+        deriver = None if self._deriver is None else self._deriver.checkpoint()
+        return {"collector": self._collector.checkpoint(), "deriver": deriver}
+
+
+class IntakeQueue:
+    """Polls on one side, the pipeline's steps on the other."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._items: deque[Intake] = deque()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, intake: Intake) -> None:
+        """Add what a poll brought."""
+        with self._lock:
+            self._items.append(intake)
+
+    def drain(self, most_events: int = MOST_EVENTS) -> list[Intake]:
+        """What waits, in order of arrival: at least one poll, and further ones up to so many events."""
+        items: list[Intake] = []
+        n_events = 0
+        with self._lock:
+            while self._items and (not items or n_events + _n_events(self._items[0]) <= most_events):
+                items.append(self._items.popleft())
+                n_events += _n_events(items[-1])
+        return items
+
+
+def _n_events(intake: Intake) -> int:
+    return len(intake.events) + sum(len(history.events) for history in intake.finished)

@@ -1,0 +1,178 @@
+"""From settings to collectors: one constructor per source, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from app.certificates import checked_ca_file
+from app.errors import ConfigError, ConfigProblem
+from app.live.clock_skew import ClockSkewBounds
+from app.live.intake import Source
+from app.settings import Settings
+from app.settings import Source as SourceSettings
+from collectors.base import OptionError
+from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
+from collectors.ganglia.rrd import DEFAULT_METRICS, GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.network.http import HttpOptions
+from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+
+
+@dataclass(frozen=True)
+class ConfiguredSource:
+    """A source and how often it is polled."""
+
+    source: Source
+    interval_ms: int
+
+
+def build_sources(settings: Settings) -> dict[str, ConfiguredSource]:
+    """The enabled sources by name, in order of precedence; raises ConfigError with everything that is missing."""
+    problems: list[ConfigProblem] = []
+    built: dict[str, ConfiguredSource] = {}
+    for name, rank in source_ranks(settings).items():
+        section: SourceSettings = getattr(settings.sources, name)
+        if not section.enabled:
+            continue
+        try:
+            built[name] = ConfiguredSource(_BUILDERS[name](settings, rank), section.interval_ms)
+        except _MissingError as missing:
+            problems.append(ConfigProblem(f"sources.{name}.{missing}", "nothing", "a value, as the source is enabled"))
+        except ConfigError as error:
+            problems += error.problems
+        except OptionError as error:
+            problems.append(ConfigProblem(f"sources.{name}", str(error), "options that can work"))
+    if problems:
+        raise ConfigError("configuration", tuple(problems))
+    return built
+
+
+def source_ranks(settings: Settings) -> dict[str, int]:
+    """Rank of every source: the configured order, then those that it leaves out in alphabetical order."""
+    named = list(settings.sources.precedence)
+    rest = sorted(set(_BUILDERS) - set(named))
+    return {name: rank for rank, name in enumerate([*named, *rest])}
+
+
+def clock_skew_of(settings: Settings) -> ClockSkewBounds:
+    """By how much clocks may be off."""
+    section = settings.sources.clock_skew
+    return ClockSkewBounds(section.default_ms, section.clocks)
+
+
+class _MissingError(Exception):
+    """A key that an enabled source needs."""
+
+
+def _job_history(settings: Settings, rank: int) -> Source:
+    section = settings.sources.job_history
+    if not section.directories:
+        raise _MissingError("directories")
+    options = JobHistoryOptions(
+        roots=section.directories,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        quiet_ms=section.quiet_ms,
+        hold_future=section.hold_future,
+    )
+    return Source(JobHistoryCollector(options), clock_skew=clock_skew_of(settings))
+
+
+def _ganglia_rrd(settings: Settings, rank: int) -> Source:
+    section, load = settings.sources.ganglia_rrd, settings.load
+    if section.directory is None:
+        raise _MissingError("directory")
+    options = GangliaRrdOptions(
+        root=section.directory,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        metrics=tuple(dict.fromkeys((*(section.metrics or DEFAULT_METRICS), load.metric))),
+        backfill_ms=section.backfill_ms,
+        silent_ms=section.silent_ms,
+        hosts=settings.sources.hosts,
+    )
+    deriver = LoadDeriver(
+        LoadOptions(
+            metric=load.metric,
+            busy_percent=load.busy_percent,
+            low_ratio=load.low_ratio,
+            high_ratio=load.high_ratio,
+            source_rank=rank,
+        )
+    )
+    return Source(GangliaRrdCollector(options), deriver, clock_skew_of(settings))
+
+
+def _container_log(settings: Settings, rank: int) -> Source:
+    section = settings.sources.container_log
+    if section.directory is None:
+        raise _MissingError("directory")
+    options = ContainerLogOptions(
+        root=section.directory,
+        layout=section.layout,
+        roles=section.roles,
+        host=section.host,
+        hosts=settings.sources.hosts,
+        zone=section.time_zone,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        hold_ms=section.hold_ms,
+        abandon_ms=section.abandon_ms,
+        revisit_ms=section.revisit_ms,
+        hold_future=section.hold_future,
+    )
+    return Source(ContainerLogCollector(options), clock_skew=clock_skew_of(settings))
+
+
+def _daemon_log(settings: Settings, rank: int) -> Source:
+    section = settings.sources.daemon_log
+    if section.directory is None:
+        raise _MissingError("directory")
+    options = DaemonLogOptions(
+        root=section.directory,
+        hosts=settings.sources.hosts,
+        zone=section.time_zone,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        hold_future=section.hold_future,
+    )
+    if section.name_pattern is not None:
+        options = replace(options, name_pattern=section.name_pattern)
+    return Source(DaemonLogCollector(options), clock_skew=clock_skew_of(settings))
+
+
+def _yarn_rest(settings: Settings, rank: int) -> Source:
+    section = settings.sources.yarn_rest
+    ca_file = checked_ca_file(section.ca_file, "sources.yarn_rest.ca_file")
+    options = YarnRestOptions(
+        resource_manager_urls=section.resource_managers,
+        history_url=section.history_server,
+        lateness_ms=section.lateness_ms,
+        source_rank=rank,
+        lookback_ms=section.lookback_ms,
+        history_wait_ms=section.history_wait_ms,
+        master_timeout_ms=section.master_timeout_ms,
+        poll_timeout_ms=section.poll_timeout_ms,
+        n_workers=section.n_workers,
+        sample_counters=section.sample_counters,
+        http=HttpOptions(
+            connect_timeout_s=section.timeout_ms / 1000,
+            read_timeout_s=section.timeout_ms / 1000,
+            total_timeout_s=3 * section.timeout_ms / 1000,
+            n_attempts=section.n_attempts,
+            verify_tls=section.verify_tls if ca_file is None else str(ca_file),
+        ),
+    )
+    return Source(YarnRestCollector(options), clock_skew=clock_skew_of(settings))
+
+
+_BUILDERS: Mapping[str, Callable[[Settings, int], Source]] = {
+    "job_history": _job_history,
+    "container_log": _container_log,
+    "daemon_log": _daemon_log,
+    "yarn_rest": _yarn_rest,
+    "ganglia_rrd": _ganglia_rrd,
+}

@@ -1,0 +1,1 @@
+"""Recordings: replayed through the live path, set beside the ground truth, and the demo."""

@@ -1,0 +1,1 @@
+"""Ganglia's RRD files, and the load over the hosts derived from them."""

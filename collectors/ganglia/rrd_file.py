@@ -1,0 +1,136 @@
+"""One RRD file: what it holds, and its final rows at the finest resolution that still has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import rrdtool
+
+from collectors.ganglia.rrd_header import RrdError, RrdHeader, read_header
+
+VALUE_SOURCE = "sum"
+"""gmetad's data source of a host's metric; summaries have "num" beside it."""
+
+MAX_TORN_READS = 4
+
+RRDTOOL_ERRORS = (rrdtool.OperationalError, rrdtool.ProgrammingError, UnicodeError, SystemError)
+"""SystemError: what the binding raises when the text in a file is not UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """One round-robin archive of averages."""
+
+    step_s: int
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class RrdLayout:
+    """What does not change in the life of the file."""
+
+    step_s: int
+    value_idx: int
+    archives: tuple[Archive, ...]
+    """Of averages, finest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows at one resolution: row i ends at `first_end_s + i * step_s`; None or NaN is unknown."""
+
+    first_end_s: int
+    step_s: int
+    values: Sequence[float | None]
+
+
+def layout_of(header: RrdHeader) -> RrdLayout:
+    """The data source and the archives of averages; raises RrdError when gmetad has not written the file."""
+    if VALUE_SOURCE in header.sources:
+        value_idx = header.sources.index(VALUE_SOURCE)
+    elif len(header.sources) == 1:
+        value_idx = 0
+    else:
+        raise RrdError(f"data sources {sorted(header.sources)}; expected 'sum' or a single one: not written by gmetad")
+    archives = [Archive(header.step_s * steps, rows) for name, steps, rows in header.archives if name == "AVERAGE"]
+    if not archives:
+        raise RrdError("no archive of averages; not written by gmetad")
+    return RrdLayout(header.step_s, value_idx, tuple(sorted(archives, key=lambda archive: archive.step_s)))
+
+
+def oldest_start_s(archive: Archive, updated_s: int) -> int:
+    """Where the oldest row of the archive begins."""
+    return updated_s // archive.step_s * archive.step_s - archive.n_rows * archive.step_s
+
+
+def plan_reads(layout: RrdLayout, updated_s: int, start_s: int, end_s: int) -> list[tuple[int, int, int]]:
+    """(step, start, end) of the reads that cover (start_s, end_s], oldest first, each as fine as is still there.
+
+    Rows of two reads never overlap; a coarser row is left out when part of it is before `start_s` or after `end_s`.
+    """
+    reads: list[tuple[int, int, int]] = []
+    upper_s = end_s
+    for archive in layout.archives:
+        step_s = archive.step_s
+        lower_s = max(start_s, oldest_start_s(archive, updated_s))
+        aligned_lower_s = -(-lower_s // step_s) * step_s
+        aligned_upper_s = upper_s // step_s * step_s
+        if aligned_upper_s > aligned_lower_s:
+            reads.append((step_s, aligned_lower_s, aligned_upper_s))
+            upper_s = aligned_lower_s
+        if lower_s <= start_s:
+            break
+    return reads[::-1]
+
+
+def read_rows(path: str, header: RrdHeader, layout: RrdLayout, start_s: int, end_s: int) -> list[Rows]:
+    """The rows that end in (start_s, end_s], all final: end_s is at most the file's last update in `header`.
+
+    When the file is updated during the read it is read again, so that no row is taken for its neighbour.
+    """
+    for _ in range(MAX_TORN_READS):
+        reads = plan_reads(layout, header.updated_s, start_s, end_s)
+        rows = [_fetch(path, layout.value_idx, *read) for read in reads]
+        before, header = header, read_header(path, header)
+        if header == before:
+            return rows
+    raise RrdError(f"it was updated during each of {MAX_TORN_READS} reads; it is read again at the next poll")
+
+
+def has_known_before(path: str, layout: RrdLayout, updated_s: int, before_s: int) -> bool:
+    """Whether any archive still has a known row that ends at or before `before_s`."""
+    for archive in layout.archives:
+        start_s, end_s = oldest_start_s(archive, updated_s), before_s // archive.step_s * archive.step_s
+        if end_s > start_s:
+            rows = _fetch(path, layout.value_idx, archive.step_s, start_s, end_s)
+            if any(value is not None and math.isfinite(value) for value in rows.values):
+                return True
+    return False
+
+
+def _fetch(path: str, value_idx: int, step_s: int, start_s: int, end_s: int) -> Rows:
+    if not _is_utf8(path):
+        raise RrdError("its path is not UTF-8, which rrdtool cannot open: rename the folder or file")
+    try:
+        (from_s, _, found_step_s), _, rows = rrdtool.fetch(
+            path, "AVERAGE", "-r", str(step_s), "-s", str(start_s), "-e", str(end_s)
+        )
+    except RRDTOOL_ERRORS as error:
+        raise RrdError(str(error)) from error
+    if found_step_s != step_s:
+        raise RrdError(
+            f"rows of {found_step_s} s where the archive of {step_s} s should have them; the file is damaged"
+        )
+    first, last = (start_s - from_s) // step_s, (end_s - from_s) // step_s
+    return Rows(start_s + step_s, step_s, [row[value_idx] for row in rows[first:last]])
+
+
+def _is_utf8(path: str) -> bool:
+    """The binding crashes the process on a path that cannot be encoded."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

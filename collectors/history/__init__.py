@@ -1,0 +1,1 @@
+"""Histories of finished jobs: `.jhist`, Hadoop 1, Rumen traces."""

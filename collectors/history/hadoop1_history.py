@@ -1,0 +1,330 @@
+"""Parser of Hadoop 1 job histories, of one job or of many in one stream.
+
+Times of a job are those of the JobTracker, times of an attempt those of its TaskTracker: two clocks, and an attempt
+may well seem to start before its job. Attempts that set a job up or clean up after it are no events, as in Hadoop 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+
+from collectors.base import ProblemLog, printable
+from collectors.counters import ATTRIBUTES, is_count, missing_counters, read_counters
+from collectors.hadoop_ids import is_attempt, is_job, job_of
+from collectors.history.hadoop1_lines import BadLines, Item, PartBegins, Record, RecordReader, counter_groups
+from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period, reducer_phases
+
+MAX_BAD_RECORDS_TOLD = 20
+"""Of one job, each with its line; further ones are counted."""
+
+STATUS = {"SUCCESS": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
+"""As written -> as Hadoop 2 calls it; other states of a job are not its end."""
+
+LATER_COUNTERS = frozenset({"input_bytes", "materialized_bytes", "gc_ms", "cpu_ms"})
+"""Attributes of maps whose counters came with late versions of Hadoop 1 or with its newer API only."""
+LATER_REDUCE_COUNTERS = frozenset({"output_bytes", "gc_ms", "cpu_ms"})
+"""The same of reduces."""
+
+TRACKER = re.compile(r"(?:tracker_)?([^:/]+)")
+
+
+class BadRecordError(ValueError):
+    """A record whose content cannot be used; the message says why."""
+
+
+class Hadoop1Job:
+    """What a stream tells of one job."""
+
+    def __init__(self, place: str, name: str, problems: ProblemLog, source_rank: int) -> None:
+        self.place = place
+        self.name = name
+        self.events = EventRows(source_rank)
+        self.job: JobFacts | None = None
+        self.finished = False
+        self.end_ms: int | None = None
+        self._shown_place = printable(place)
+        self._problems = problems
+        self._digest = blake2b(digest_size=16)
+        self._line = 0
+        self._launch_ms: int | None = None
+        self._attempts: dict[str, AttemptFacts] = {}
+        self._ended: set[str] = set()
+        self._n_lacking: dict[str, int] = {}
+        self._n_bad = 0
+        self._readers: dict[str, Callable[[Mapping[str, str]], None]] = {
+            "Job": self._job_told,
+            "MapAttempt": self._attempt_told,
+            "ReduceAttempt": self._attempt_told,
+        }
+
+    @property
+    def digest(self) -> str:
+        """Of its records."""
+        return self._digest.hexdigest()
+
+    def take(self, record: Record) -> None:
+        """Advance by one record; one that cannot be used is a problem."""
+        self._line = record.line
+        self._digest.update(record.text)
+        reader = self._readers.get(record.kind)
+        if reader is None:
+            return  # Meta, and Task: it repeats what attempts say
+        try:
+            reader(record.values)
+        except BadRecordError as error:
+            self.bad(record.line, f"{record.kind}: {error}; it is skipped")
+
+    def bad(self, line: int, message: str) -> None:
+        """Report lines that cannot be used."""
+        self._n_bad += 1
+        if self._n_bad <= MAX_BAD_RECORDS_TOLD:
+            self._problems.report(f"{self.place}:{line}", "bad_record", message)
+
+    def close(self, *, is_cut: bool = False) -> None:
+        """Nothing more will come: report what the history lacks. `is_cut`: its last record is not whole."""
+        what = self.job.job_id if self.job else self.name or "a history without a job"
+        if is_cut:
+            message = f"{what}: it ends in the middle of a record; what stands before is used"
+            self._problems.report(self.place, "truncated", message, key=(self.place, what, "truncated"))
+        elif not self.finished:
+            message = f"{what}: no record of the job's end; what is there is used, no end is invented"
+            self._problems.report(self.place, "unfinished", message, key=(self.place, what, "unfinished"))
+        if self._n_bad > MAX_BAD_RECORDS_TOLD:
+            message = f"{what}: {self._n_bad - MAX_BAD_RECORDS_TOLD} more bad record(s) behind those told"
+            self._problems.report(self.place, "more_bad_records", message, key=(self.place, what, "more"))
+        for attribute, n_attempts in self._n_lacking.items():
+            self._problems.report(
+                self.place,
+                "missing_counter",
+                f"{what}: {n_attempts} attempt(s) without a counter for {attribute}: left empty",
+                key=(self.place, what, attribute),
+            )
+
+    # ---- the records -------------------------------------------------------------------------------------------
+
+    def _known_job(self, job_id: str | None) -> JobFacts:
+        if not is_job(job_id):
+            raise BadRecordError(f"job id {job_id!r} is not of the form job_<number>_<number>")
+        if self.job is None:
+            self.job = JobFacts(job_id)
+            if self.name and job_id not in self.name:
+                message = f"its records are of {job_id}, its name {self.name!r} says otherwise; the records count"
+                self._problems.report(f"{self.place}:{self._line}", "name_disagrees", message)
+        elif self.job.job_id != job_id:
+            raise BadRecordError(f"it is of {job_id}, this history's records are of {self.job.job_id}")
+        return self.job
+
+    def _job_told(self, values: Mapping[str, str]) -> None:
+        job = self._known_job(values.get("JOBID"))
+        job.job_name = _text(values, "JOBNAME") or job.job_name
+        job.user = _text(values, "USER") or job.user
+        job.queue = _text(values, "JOB_QUEUE") or job.queue
+        if "LAUNCH_TIME" in values:
+            self._job_launched(job, values)
+        status = STATUS.get(values.get("JOB_STATUS", ""))
+        if status is not None:
+            self._job_ended(job, values, status)
+
+    def _job_launched(self, job: JobFacts, values: Mapping[str, str]) -> None:
+        if self._launch_ms is not None:
+            return  # a JobTracker that was started again repeats it
+        job.n_maps = _count(values, "TOTAL_MAPS")
+        job.n_reduces = _count(values, "TOTAL_REDUCES")
+        self._launch_ms = _time(values, "LAUNCH_TIME")
+        if self._launch_ms is None:
+            self._report("missing_time", f"{job.job_id} has no usable LAUNCH_TIME; no JobStart")
+            return
+        self.events.job_start(job, self._launch_ms, _tracker_clock(job.job_id), self._origin())
+
+    def _job_ended(self, job: JobFacts, values: Mapping[str, str], status: str) -> None:
+        if self.finished:
+            self._report("second_finish", f"{job.job_id} ends twice; the first counts")
+            return
+        self.finished = True
+        self.end_ms = _time(values, "FINISH_TIME")
+        if self.end_ms is None:
+            self._report("missing_time", f"{job.job_id} ended {status} without a FINISH_TIME; no JobEnd")
+            return
+        if self._launch_ms is None:
+            self._report("finish_without_start", f"{job.job_id} ends without a launch; its period stays empty")
+        elif self.end_ms < self._launch_ms:
+            self._report("negative_period", f"{job.job_id} ends before its launch; its period stays empty")
+        clock_id = _tracker_clock(job.job_id)
+        self.events.job_end(job, self._launch_ms, self.end_ms, status, clock_id, self._origin())
+
+    def _attempt_told(self, values: Mapping[str, str]) -> None:
+        if values.get("TASK_TYPE") not in ("MAP", "REDUCE"):
+            return
+        attempt_id = values.get("TASK_ATTEMPT_ID")
+        if not is_attempt(attempt_id):
+            raise BadRecordError(f"TASK_ATTEMPT_ID {attempt_id!r} is not of the form attempt_<n>_<n>_<m|r>_<n>_<n>")
+        self._known_job(job_of(attempt_id))
+        attempt = self._attempts.setdefault(attempt_id, AttemptFacts(attempt_id))
+        if "TASK_STATUS" in values:
+            self._attempt_ended(attempt, values)
+        elif "START_TIME" in values:
+            self._attempt_started(attempt, values)
+
+    def _attempt_started(self, attempt: AttemptFacts, values: Mapping[str, str]) -> None:
+        if attempt.start_ms is not None:
+            return  # a JobTracker that was started again repeats it
+        attempt.start_ms = _time(values, "START_TIME")
+        tracker = TRACKER.match(values.get("TRACKER_NAME", ""))
+        attempt.host = clean_text(tracker[1]) if tracker else None
+        if attempt.start_ms is None:
+            self._report("missing_time", f"{attempt.attempt_id} starts without a usable START_TIME")
+            return
+        self.events.attempt_start(attempt, _host_clock(attempt), self._origin())
+
+    def _attempt_ended(self, attempt: AttemptFacts, values: Mapping[str, str]) -> None:
+        status, finish_ms = STATUS.get(values["TASK_STATUS"]), _time(values, "FINISH_TIME")
+        if status is None:
+            raise BadRecordError(f"{attempt.attempt_id}: TASK_STATUS {printable(values['TASK_STATUS'])!r}")
+        if attempt.attempt_id in self._ended:
+            if (status, finish_ms) != (attempt.status, attempt.finish_ms):
+                self._report("second_finish", f"{attempt.attempt_id} ends again as {status}; the first counts")
+            return
+        self._ended.add(attempt.attempt_id)
+        attempt.status, attempt.finish_ms = status, finish_ms
+        host, attempt.rack = place_of(values.get("HOSTNAME", ""))
+        attempt.host = host or attempt.host
+        if finish_ms is None:
+            self._report("missing_time", f"{attempt.attempt_id} ends without a FINISH_TIME: no end is made up")
+            return
+        if attempt.start_ms is None:
+            self._report("finish_without_start", f"{attempt.attempt_id} ends without a start; its period stays empty")
+        elif period(attempt.start_ms, finish_ms) is None:
+            self._report("negative_period", f"{attempt.attempt_id} ends before its start; its period stays empty")
+        clock_id = _host_clock(attempt)
+        self.events.attempt_end(attempt, clock_id, self._origin())
+        self.events.attempt_summary(attempt, self._measured(attempt, values), clock_id, self._origin())
+
+    def _measured(self, attempt: AttemptFacts, values: Mapping[str, str]) -> dict[str, int | None]:
+        groups = list(counter_groups(values.get("COUNTERS", "")))
+        found = read_counters(attempt.kind, groups)
+        if attempt.kind == "MAP" and "input_bytes" not in found:
+            found |= _map_input_bytes(groups)
+        measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[attempt.kind])
+        measured.update(found)
+        n_reduces = self.job.n_reduces if self.job else None
+        if attempt.status == "SUCCEEDED":
+            later = LATER_COUNTERS if attempt.kind == "MAP" else LATER_REDUCE_COUNTERS
+            for attribute in missing_counters(attempt.kind, found, n_reduces):
+                if attribute not in later:
+                    self._n_lacking[attribute] = self._n_lacking.get(attribute, 0) + 1
+        if attempt.kind == "MAP" and n_reduces == 0:
+            measured["materialized_bytes"] = None  # nobody will fetch it
+        if attempt.kind == "REDUCE":
+            shuffled_ms, sorted_ms = _time(values, "SHUFFLE_FINISHED"), _time(values, "SORT_FINISHED")
+            measured |= reducer_phases(attempt.start_ms, shuffled_ms, sorted_ms, attempt.finish_ms)
+        return measured
+
+    def _origin(self) -> str:
+        return f"{self._shown_place}:{self._line}"
+
+    def _report(self, kind: str, message: str) -> None:
+        self._problems.report(f"{self.place}:{self._line}", kind, message)
+
+
+class Hadoop1Parser:
+    """The histories in one file. `feed` takes the bytes as they come, `close` says that no more will come."""
+
+    def __init__(self, place: str, problems: ProblemLog, source_rank: int) -> None:
+        self.place = place
+        self.jobs: list[Hadoop1Job] = []
+        """Closed ones, in the file's order; those without a single job record are left out."""
+        self.n_bytes = 0
+        self._problems = problems
+        self._source_rank = source_rank
+        self._reader = RecordReader()
+        self._tail = b""
+        self._part = ""
+        self._current: Hadoop1Job | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Consume the complete lines of `data`; the rest waits for more."""
+        self.n_bytes += len(data)
+        *lines, self._tail = (self._tail + data).split(b"\n")
+        for line in lines:
+            for item in self._reader.take(line):
+                self._take(item)
+
+    def close(self) -> None:
+        """Nothing more will come: report an incomplete end, and a file without a history."""
+        for item in self._reader.take(self._tail) if self._tail else ():
+            self._take(item)
+        is_cut = self._reader.is_open
+        for item in self._reader.close() if not is_cut else ():
+            self._take(item)
+        self._close_job(is_cut=is_cut)
+        if not self.jobs:
+            self._problems.report(self.place, "not_a_history", "no record of a job; expected a Hadoop 1 job history")
+
+    def _take(self, item: Item) -> None:
+        if isinstance(item, PartBegins):
+            self._close_job()
+            self._part = item.name
+        elif isinstance(item, BadLines):
+            self._job().bad(item.line, f"{item.message}: {printable(repr(item.text[:80]), 90)}")
+        else:
+            self._job().take(item)
+
+    def _job(self) -> Hadoop1Job:
+        if self._current is None:
+            self._current = Hadoop1Job(self.place, self._part, self._problems, self._source_rank)
+        return self._current
+
+    def _close_job(self, *, is_cut: bool = False) -> None:
+        job, self._current = self._current, None
+        if job is None:
+            return
+        if job.job is not None:
+            self.jobs.append(job)
+            job.close(is_cut=is_cut)
+
+
+def place_of(text: str) -> tuple[str | None, str | None]:
+    """(host, rack) of "/rack/host", "/host" or "host"; in traces dots may still be escaped."""
+    rack, _, host = clean_text(text.replace("\\.", ".")).rpartition("/")
+    return host or None, rack or None
+
+
+def _tracker_clock(job_id: str) -> str:
+    return f"jobtracker:{job_id.split('_')[1]}"
+
+
+def _host_clock(attempt: AttemptFacts) -> str | None:
+    return f"host:{attempt.host}" if attempt.host else None
+
+
+def _map_input_bytes(groups: list[tuple[str, list[dict[str, object]]]]) -> dict[str, int]:
+    """What the record reader of the older API counted, where the input format has no counter of its own."""
+    for _, counters in groups:
+        for counter in counters:
+            if counter["name"] == "MAP_INPUT_BYTES" and is_count(value := counter["value"]):
+                return {"input_bytes": value}
+    return {}
+
+
+def _text(values: Mapping[str, str], key: str) -> str | None:
+    return clean_text(values[key]) if key in values else None
+
+
+def _number(values: Mapping[str, str], key: str) -> int | None:
+    text = values.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _time(values: Mapping[str, str], key: str) -> int | None:
+    value = _number(values, key)
+    return value if is_time_ms(value) else None
+
+
+def _count(values: Mapping[str, str], key: str) -> int | None:
+    value = _number(values, key)
+    return value if is_count(value) else None
+
+
+__all__ = ["Hadoop1Job", "Hadoop1Parser", "place_of"]

@@ -1,0 +1,226 @@
+"""Job history: `.jhist` files in folders that grow while they are read.
+
+A job's events go out when its history is complete, as a `FinishedHistory` of its own; so a file that is still being
+written holds nothing back and needs no read position. Files are known by device and inode, jobs by the digest of their
+history: a file that is renamed or copied (staging -> intermediate -> done) is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collectors.base import Collected, FinishedHistory, OptionError, ProblemLog, SourceUnavailableError, read_position
+from collectors.files import FoundFile, read_chunks, require_root, walk
+from collectors.history.jhist import JhistParser
+from engine.events import EventBatch
+
+POSITION_VERSION = 1
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistoryOptions:
+    """Where the history files are and how to read them."""
+
+    roots: tuple[Path, ...]
+    """Folders searched with all below them; those of the JobHistoryServer are its intermediate-done and done."""
+    lateness_ms: int = 5_000
+    source_rank: int = 0
+    quiet_ms: int = 3_600_000
+    """A file without an end of its job counts as complete when it has not grown for this long."""
+    hold_future: bool = True
+    """Keep a history back until `now_ms` reaches the job's finish (a replay); False when clocks may run ahead."""
+    forget_ms: int = DAY_MS
+    """How long a job is remembered after its file has disappeared."""
+    max_bytes_per_poll: int = 1 << 28
+    """What is beyond is read by the next poll."""
+
+    def __post_init__(self) -> None:
+        if not self.roots:
+            raise OptionError("job history: no folder given; name at least one")
+        for name in ("lateness_ms", "quiet_ms", "forget_ms", "max_bytes_per_poll"):
+            if getattr(self, name) < 0:
+                raise OptionError(f"job history: {name} is {getattr(self, name)}; expected 0 or more")
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """A file that is not complete yet."""
+
+    parser: JhistParser
+    offset: int
+    grown_ms: int
+
+
+@dataclass(slots=True)
+class _KnownJob:
+    """A job whose history has gone out."""
+
+    digest: str
+    complete: bool
+    seen_ms: int
+
+
+@dataclass(slots=True)
+class _KnownFile:
+    """A file that needs no further reading as long as it stays as it is."""
+
+    n_bytes: int
+    mtime_ns: int
+    job_id: str | None
+    seen_ms: int
+
+
+class JobHistoryCollector:
+    """The events of finished jobs."""
+
+    name = "job_history"
+
+    def __init__(self, options: JobHistoryOptions) -> None:
+        self._options = options
+        self._problems = ProblemLog(self.name)
+        self._open: dict[str, _OpenFile] = {}
+        self._files: dict[str, _KnownFile] = {}
+        self._jobs: dict[str, _KnownJob] = {}
+
+    def poll(self, now_ms: int) -> Collected:
+        """Read what has been added; raises SourceUnavailableError when none of the folders can be read."""
+        done: list[JhistParser] = []
+        budget = self._options.max_bytes_per_poll
+        seen: set[str] = set()
+        for file in self._scan():
+            if file.key in seen:
+                continue  # a hard link
+            seen.add(file.key)
+            if self._is_known(file, now_ms):
+                continue
+            if budget <= 0 and file.key not in self._open:
+                continue
+            opened = self._open.get(file.key)
+            if opened is None or file.n_bytes < opened.offset:
+                opened = _OpenFile(JhistParser(file.path, self._problems, self._options.source_rank), 0, now_ms)
+                self._open[file.key] = opened
+            budget -= self._read(opened, file, now_ms)
+            if self._is_complete(opened, file, now_ms):
+                opened.parser.close()
+                del self._open[file.key]
+                job_id = opened.parser.job.job_id if opened.parser.job else None
+                self._files[file.key] = _KnownFile(file.n_bytes, file.mtime_ns, job_id, now_ms)
+                done.append(opened.parser)
+        for key in self._open.keys() - seen:
+            del self._open[key]  # removed before its job's end
+        finished = self._accept(done, now_ms)
+        self._forget(now_ms)
+        watermark_ms = now_ms - self._options.lateness_ms
+        return Collected(EventBatch.empty(), watermark_ms, self._problems.drain(), finished)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Files and jobs that are done; what is still being written is read again from its start."""
+        return {
+            "version": POSITION_VERSION,
+            "files": {k: [f.n_bytes, f.mtime_ns, f.job_id, f.seen_ms] for k, f in self._files.items()},
+            "jobs": {k: [j.digest, j.complete, j.seen_ms] for k, j in self._jobs.items()},
+        }
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Take up a position; raises PositionError when it is not one of this collector's."""
+        files, jobs = read_position(position, POSITION_VERSION, _known)
+        self._files, self._jobs, self._open = files, jobs, {}
+
+    def _scan(self) -> list[FoundFile]:
+        found: list[FoundFile] = []
+        failures: list[SourceUnavailableError] = []
+        for root in self._options.roots:
+            try:
+                require_root(root)
+            except SourceUnavailableError as error:
+                failures.append(error)
+                self._problems.report(str(root), "unreadable", str(error))
+                continue
+            self._problems.forget((str(root), "unreadable"))
+            found.extend(walk(root, self._problems, _is_history))
+        if len(failures) == len(self._options.roots):
+            raise failures[0]
+        return found
+
+    def _is_known(self, file: FoundFile, now_ms: int) -> bool:
+        known = self._files.get(file.key)
+        if known is None:
+            return False
+        if (known.n_bytes, known.mtime_ns) != (file.n_bytes, file.mtime_ns):
+            del self._files[file.key]
+            return False
+        known.seen_ms = now_ms
+        if known.job_id in self._jobs:
+            self._jobs[known.job_id].seen_ms = now_ms
+        return True
+
+    def _read(self, opened: _OpenFile, file: FoundFile, now_ms: int) -> int:
+        """Feed what is new; returns the number of bytes."""
+        n_new = file.n_bytes - opened.offset
+        if n_new == 0:
+            return 0
+        opened.grown_ms = now_ms
+        for data in read_chunks(file.path, opened.offset, n_new, self._problems):
+            opened.offset += len(data)
+            opened.parser.feed(data)
+        opened.parser.settle()
+        return n_new
+
+    def _is_complete(self, opened: _OpenFile, file: FoundFile, now_ms: int) -> bool:
+        parser = opened.parser
+        if parser.refused:
+            return True
+        if opened.offset < file.n_bytes:
+            return False
+        if not parser.finished:
+            return now_ms - opened.grown_ms >= self._options.quiet_ms
+        return not (self._options.hold_future and parser.end_ms is not None and parser.end_ms > now_ms)
+
+    def _accept(self, done: list[JhistParser], now_ms: int) -> tuple[FinishedHistory, ...]:
+        """The histories of jobs that have not gone out; of two for one job the fuller one."""
+        finished: dict[str, FinishedHistory] = {}
+        for parser in sorted(done, key=lambda p: (not p.finished, -len(p.events), p.place)):
+            if parser.job is None or parser.refused:
+                continue
+            job_id = parser.job.job_id
+            known = self._jobs.get(job_id)
+            if known is not None and known.digest == parser.digest:
+                continue  # the same file under another name
+            if known is not None and (known.complete or not parser.finished):
+                self._problems.report(
+                    parser.place,
+                    "second_history",
+                    f"another history of {job_id} with different content; the first one counts",
+                )
+                continue
+            self._jobs[job_id] = _KnownJob(parser.digest, parser.finished, now_ms)
+            finished[job_id] = FinishedHistory(job_id, parser.place, parser.events.take_batch())
+        return tuple(finished.values())
+
+    def _forget(self, now_ms: int) -> None:
+        oldest_ms = now_ms - self._options.forget_ms
+        self._files = {k: f for k, f in self._files.items() if f.seen_ms >= oldest_ms}
+        self._jobs = {k: j for k, j in self._jobs.items() if j.seen_ms >= oldest_ms}
+
+
+def _is_history(parts: tuple[str, ...]) -> bool:
+    return parts[-1].endswith(".jhist")
+
+
+def _known(position: Mapping[str, Any]) -> tuple[dict[str, _KnownFile], dict[str, _KnownJob]]:
+    files = {
+        str(key): _KnownFile(int(n_bytes), int(mtime_ns), None if job_id is None else str(job_id), int(seen_ms))
+        for key, (n_bytes, mtime_ns, job_id, seen_ms) in position["files"].items()
+    }
+    jobs = {
+        str(key): _KnownJob(str(digest), bool(complete), int(seen_ms))
+        for key, (digest, complete, seen_ms) in position["jobs"].items()
+    }
+    return files, jobs
+
+
+__all__ = ["JobHistoryCollector", "JobHistoryOptions"]

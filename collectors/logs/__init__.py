@@ -1,0 +1,1 @@
+"""Logs of containers and daemons, read while they grow."""

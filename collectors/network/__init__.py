@@ -1,0 +1,1 @@
+"""Documents over HTTP within limits of time and size, whatever the other side does."""

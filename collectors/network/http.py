@@ -1,0 +1,186 @@
+"""Documents over HTTP: retries and redirects; `http_attempt` is one request and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import tenacity
+from tenacity.stop import stop_base
+
+from collectors.base import OptionError, SourceUnavailableError
+from collectors.network.deadlines import remaining_s, within
+from collectors.network.http_attempt import AttemptLimits, AttemptSession, OversizeError, attempt
+
+PASSING_STATUSES = frozenset({502, 503, 504})
+"""A proxy or a server that is starting: worth asking again."""
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+MAX_CONNECTIONS = 100
+"""That are kept open to one server: as many as threads may ask side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """Limits of every request."""
+
+    connect_timeout_s: float = 3.0
+    read_timeout_s: float = 10.0
+    """Longest silence of the server."""
+    total_timeout_s: float = 30.0
+    """Longest wait for one document, further attempts and redirects included, however steadily it drips."""
+    n_attempts: int = 3
+    first_backoff_s: float = 0.2
+    max_backoff_s: float = 2.0
+    max_answer_bytes: int = 1 << 26
+    max_redirects: int = 3
+    verify_tls: bool | str = True
+    """True, or the path of a bundle of certificates; False accepts any certificate."""
+
+    def __post_init__(self) -> None:
+        for name in ("connect_timeout_s", "read_timeout_s", "total_timeout_s", "n_attempts", "max_answer_bytes"):
+            if getattr(self, name) <= 0:
+                raise OptionError(f"http: {name} is {getattr(self, name)}; expected more than 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered; `url` is where it came from in the end."""
+
+    url: str
+    status: int
+    content_type: str
+    body: bytes
+    t_ms: int = 0
+    """The state it tells of is that of this time or later: the poll's, less the `Age` that a cache or replay admits."""
+    location: str = ""
+    """Where a redirect that was not followed points to."""
+
+
+class Transport(Protocol):
+    """Fetches documents; raises SourceUnavailableError when no answer can be had."""
+
+    def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+        """The answer to GET base_url + path, asked at `now_ms`."""
+        ...
+
+
+class _PassingStatusError(Exception):
+    """An answer that may be better in a moment."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"{answer.url}: status {answer.status}")
+        self.answer = answer
+
+
+def _may_pass(error: BaseException) -> bool:
+    passing = (requests.ConnectionError, requests.Timeout, _PassingStatusError)
+    return isinstance(error, passing) and not isinstance(error, OversizeError)
+
+
+class _StopWhenOver(stop_base):
+    """No attempt can begin any more."""
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
+        del retry_state
+        return remaining_s() <= 0
+
+
+class HttpTransport:
+    """GET over the network; several threads may ask at once.
+
+    Redirects are followed only to the servers named in `base_urls` (a ResourceManager points to its history server, a
+    standby to the active one): anywhere else may be a login page or a trap, and the redirect itself is the answer.
+    """
+
+    def __init__(self, base_urls: tuple[str, ...], options: HttpOptions | None = None) -> None:
+        for url in base_urls:
+            check_url(url)
+        self._servers = frozenset(_server(url) for url in base_urls)
+        self._options = options or HttpOptions()
+        self._limits = AttemptLimits(
+            self._options.total_timeout_s,
+            self._options.connect_timeout_s,
+            self._options.read_timeout_s,
+            self._options.max_answer_bytes,
+        )
+        self._session = AttemptSession(MAX_CONNECTIONS)
+        self._session.headers["Accept"] = "application/json"
+        backoff = tenacity.wait_random_exponential(self._options.first_backoff_s, self._options.max_backoff_s)
+        self._retrying = tenacity.Retrying(
+            stop=tenacity.stop_any(tenacity.stop_after_attempt(self._options.n_attempts), _StopWhenOver()),
+            wait=lambda state: min(backoff(state), remaining_s()),
+            retry=tenacity.retry_if_exception(_may_pass),
+            reraise=True,
+        )
+
+    def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+        """As Transport; a status that passes is given as the answer when it stays."""
+        url = base_url.rstrip("/") + path
+        try:
+            with within(self._options.total_timeout_s):
+                return self._retrying(self._follow, url, now_ms)
+        except _PassingStatusError as error:
+            return error.answer
+        except (requests.RequestException, ValueError) as error:
+            raise SourceUnavailableError(
+                f"{url}: {error}; check that the server runs and the address is right"
+            ) from error
+
+    def _follow(self, url: str, now_ms: int) -> Answer:
+        answer = self._once(url, now_ms)
+        for _ in range(self._options.max_redirects):
+            if answer.status not in REDIRECTS or _server(answer.location) not in self._servers:
+                break
+            answer = self._once(answer.location, now_ms)
+        if answer.status in PASSING_STATUSES:
+            raise _PassingStatusError(answer)
+        return answer
+
+    def _once(self, url: str, now_ms: int) -> Answer:
+        received = attempt(self._session, "GET", url, self._limits, verify=self._options.verify_tls)
+        return Answer(
+            url,
+            received.status,
+            received.headers.get("Content-Type", ""),
+            received.body,
+            now_ms - _age_ms(received.headers.get("Age", "")),
+            _target(url, received.headers.get("Location", "")),
+        )
+
+
+def _target(url: str, location: str) -> str:
+    """Where a redirect points to, as it stands when it is no address at all."""
+    try:
+        return urljoin(url, location) if location else ""
+    except ValueError:
+        return location
+
+
+def _age_ms(header: str) -> int:
+    """RFC 9111, 5.1: seconds since the answer was made."""
+    return int(header) * 1000 if header.isascii() and header.isdigit() and len(header) < 10 else 0
+
+
+def check_url(url: str) -> None:
+    """Raise OptionError unless `url` is http(s)://host[:port][/path] without user or password."""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+        _ = parts.port
+    except ValueError:
+        valid = False
+    if not valid:
+        raise OptionError("http: an address is not of the form http(s)://host[:port]; it may not hold a password")
+
+
+def _server(url: str) -> tuple[str, str, int] | None:
+    try:
+        parts = urlsplit(url)
+        default = 443 if parts.scheme == "https" else 80
+        return (parts.scheme, parts.hostname, parts.port or default) if parts.hostname else None
+    except ValueError:
+        return None

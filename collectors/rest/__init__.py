@@ -1,0 +1,1 @@
+"""REST interfaces of ResourceManager, MapReduce ApplicationMaster and JobHistoryServer."""

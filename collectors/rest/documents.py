@@ -1,0 +1,238 @@
+"""REST documents of ResourceManager, MapReduce ApplicationMaster and JobHistoryServer -> facts.
+
+Master and history server write the same documents for jobs, tasks, attempts and counters, with a field more or less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collectors.base import printable
+from collectors.counters import ATTRIBUTES, is_count, read_counters
+from collectors.hadoop_ids import TaskKind, is_application, is_attempt, is_job, is_task
+from collectors.lifecycle import AttemptFacts, JobFacts, clean_text, is_time_ms, reducer_phases
+from collectors.network.bounded_json import TooManyValuesError, loads
+from collectors.network.http import REDIRECTS, Answer
+from collectors.rest.containers import Containers, read_containers
+
+ENDED_ATTEMPT = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
+ENDED_TASK = ENDED_ATTEMPT
+ENDED_JOB = frozenset({"SUCCEEDED", "FAILED", "KILLED", "ERROR"})
+LIVE_ATTEMPT = frozenset({"RUNNING", "COMMIT_PENDING"})
+
+
+class DocumentError(Exception):
+    """An answer that is not the document that was asked for."""
+
+    def __init__(self, url: str, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.url = url
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class AppFacts:
+    """An application as the ResourceManager lists it."""
+
+    application_id: str
+    application_type: str | None
+    name: str | None
+    user: str | None
+    queue: str | None
+    state: str
+    final_status: str | None
+    am_host: str | None
+    started_ms: int | None
+    finished_ms: int | None
+    diagnostics: str | None
+    """Of one that waits, why; as the ResourceManager words it."""
+    containers: Containers
+
+    @property
+    def is_mapreduce(self) -> bool:
+        """It runs a MapReduce job; ResourceManagers that tell no types are taken to run nothing else."""
+        return self.application_type in (None, "MAPREDUCE")
+
+
+@dataclass(frozen=True, slots=True)
+class JobDocument:
+    """A job; `finish_ms` is None while it runs."""
+
+    facts: JobFacts
+    state: str
+    start_ms: int | None
+    finish_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDocument:
+    """A task in short."""
+
+    task_id: str
+    state: str
+    successful_attempt: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDocument:
+    """A task attempt; its phases are those of a reducer."""
+
+    facts: AttemptFacts
+    progress: float | None
+    """0 to 1."""
+    phases: Mapping[str, int | None]
+
+
+def parse_document(answer: Answer) -> Mapping[str, Any]:
+    """The JSON object of an answer; raises DocumentError for an error status, a redirect, or anything else."""
+    if answer.status in REDIRECTS:
+        message = (
+            f"it redirects to {printable(answer.location, 200)}, which is none of the configured servers (a login?)"
+        )
+        raise DocumentError(answer.url, "redirected", message)
+    if answer.status != 200:
+        raise DocumentError(answer.url, f"http_{answer.status}", f"status {answer.status}, expected 200")
+    try:
+        document = loads(answer.body.decode("utf-8-sig"))
+    except TooManyValuesError as error:
+        raise DocumentError(answer.url, "too_large", f"{error}; it is not read") from error
+    except (ValueError, RecursionError) as error:
+        start = printable(answer.body[:60].decode("utf-8", "replace"), 80)
+        message = f"expected JSON, found {answer.content_type or 'no content type'} that begins {start!r} ({error})"
+        raise DocumentError(answer.url, "not_json", message) from error
+    if not isinstance(document, dict):
+        raise DocumentError(answer.url, "bad_document", f"expected a JSON object, found {type(document).__name__}")
+    return document
+
+
+def parse_apps(answer: Answer) -> list[AppFacts]:
+    """{"apps": {"app": [...]}}; no applications is {"apps": null}."""
+    return [
+        AppFacts(
+            application_id=app["id"],
+            application_type=_text(app, "applicationType"),
+            name=_text(app, "name"),
+            user=_text(app, "user"),
+            queue=_text(app, "queue"),
+            state=_text(app, "state") or "",
+            final_status=_text(app, "finalStatus"),
+            am_host=_host(app.get("amHostHttpAddress")),
+            started_ms=_time(app, "startedTime"),
+            finished_ms=_time(app, "finishedTime"),
+            diagnostics=_text(app, "diagnostics"),
+            containers=read_containers(app),
+        )
+        for app in _items(answer, "apps", "app")
+        if is_application(app.get("id"))
+    ]
+
+
+def parse_jobs(answer: Answer) -> list[JobDocument]:
+    """{"jobs": {"job": [...]}} of a master."""
+    return [_job(job) for job in _items(answer, "jobs", "job") if is_job(job.get("id"))]
+
+
+def parse_job(answer: Answer) -> JobDocument:
+    """{"job": {...}}."""
+    job = parse_document(answer).get("job")
+    if not isinstance(job, dict) or not is_job(job.get("id")):
+        raise DocumentError(answer.url, "bad_document", "expected {'job': {...}} with an id job_<n>_<n>")
+    return _job(job)
+
+
+def parse_tasks(answer: Answer) -> list[TaskDocument]:
+    """{"tasks": {"task": [...]}}."""
+    return [
+        TaskDocument(task["id"], _text(task, "state") or "", _text(task, "successfulAttempt"))
+        for task in _items(answer, "tasks", "task")
+        if is_task(task.get("id"))
+    ]
+
+
+def parse_attempts(answer: Answer) -> list[AttemptDocument]:
+    """{"taskAttempts": {"taskAttempt": [...]}}."""
+    attempts = _items(answer, "taskAttempts", "taskAttempt")
+    return [_attempt(attempt) for attempt in attempts if is_attempt(attempt.get("id"))]
+
+
+def parse_attempt_counters(answer: Answer, kind: TaskKind) -> dict[str, int | None]:
+    """{"jobTaskAttemptCounters": {"taskAttemptCounterGroup": [...]}} -> attributes; what is not there is None."""
+    body = parse_document(answer).get("jobTaskAttemptCounters")
+    groups = body.get("taskAttemptCounterGroup") if isinstance(body, dict) else None
+    if not isinstance(body, dict):
+        raise DocumentError(answer.url, "bad_document", "expected {'jobTaskAttemptCounters': {...}}")
+    found = []
+    for group in groups if isinstance(groups, list) else ():
+        if isinstance(group, dict) and isinstance(group.get("counter"), list):
+            found.append((str(group.get("counterGroupName")), group["counter"]))
+    measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[kind])
+    measured.update(read_counters(kind, found))
+    return measured
+
+
+def _items(answer: Answer, outer: str, inner: str) -> list[Mapping[str, Any]]:
+    document = parse_document(answer)
+    body = document.get(outer)
+    if outer not in document or not isinstance(body, dict | None):
+        raise DocumentError(answer.url, "bad_document", f"expected {{'{outer}': {{'{inner}': [...]}}}}")
+    items = (body or {}).get(inner) or []
+    if isinstance(items, dict):
+        items = [items]  # some versions write a list of one without its brackets
+    if not isinstance(items, list):
+        raise DocumentError(answer.url, "bad_document", f"expected a list in '{inner}', found {type(items).__name__}")
+    return [item for item in items if isinstance(item, dict)]
+
+
+def _job(job: Mapping[str, Any]) -> JobDocument:
+    facts = JobFacts(
+        job_id=job["id"],
+        job_name=_text(job, "name"),
+        user=_text(job, "user"),
+        queue=_text(job, "queue"),
+        n_maps=_count(job, "mapsTotal"),
+        n_reduces=_count(job, "reducesTotal"),
+    )
+    return JobDocument(facts, _text(job, "state") or "", _time(job, "startTime"), _time(job, "finishTime"))
+
+
+def _attempt(attempt: Mapping[str, Any]) -> AttemptDocument:
+    start_ms, finish_ms = _time(attempt, "startTime"), _time(attempt, "finishTime")
+    facts = AttemptFacts(
+        attempt_id=attempt["id"],
+        host=_host(attempt.get("nodeHttpAddress")),
+        rack=_text(attempt, "rack"),
+        start_ms=start_ms,
+        finish_ms=finish_ms,
+        status=_text(attempt, "state"),
+    )
+    progress = attempt.get("progress")
+    is_number = isinstance(progress, int | float) and not isinstance(progress, bool) and 0 <= progress <= 100
+    phases: dict[str, int | None] = {}
+    if facts.kind == "REDUCE":
+        shuffled_ms, merged_ms = _time(attempt, "shuffleFinishTime"), _time(attempt, "mergeFinishTime")
+        phases = reducer_phases(start_ms, shuffled_ms, merged_ms, finish_ms)
+    return AttemptDocument(facts, float(progress) / 100 if is_number and progress is not None else None, phases)
+
+
+def _text(item: Mapping[str, Any], name: str) -> str | None:
+    value = item.get(name)
+    return clean_text(value) if isinstance(value, str) and value else None
+
+
+def _time(item: Mapping[str, Any], name: str) -> int | None:
+    value = item.get(name)
+    return value if is_time_ms(value) else None
+
+
+def _count(item: Mapping[str, Any], name: str) -> int | None:
+    value = item.get(name)
+    return value if is_count(value) else None
+
+
+def _host(address: object) -> str | None:
+    """host of "host:port"."""
+    if not isinstance(address, str) or not address or address == "N/A":
+        return None
+    return clean_text(address.rpartition(":")[0] or address)

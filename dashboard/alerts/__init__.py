@@ -1,0 +1,1 @@
+"""What the pages of alerts show: table, filters, actions, evidence, words."""

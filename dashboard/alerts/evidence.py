@@ -1,0 +1,119 @@
+"""The events behind an alert: time line, table, and the raw records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import times
+from dashboard.charts.timeline import ZOOM_HINT, TimedEvent, timeline
+from dashboard.events.hosts import host_of, hosts_of
+from dashboard.store import AlertRow, EvidenceRow
+from dashboard.text import inert, lines
+from dashboard.units import shown_value
+
+MAX_RECORDS = 60
+"""Raw records that are shown at once; the others on demand."""
+
+MAX_BOXES = 4
+"""Records of more files than so many stand in one box, each below the name of its file."""
+
+
+def show(alert: AlertRow, evidence: Sequence[EvidenceRow]) -> None:
+    """All of it."""
+    st.subheader("What happened", anchor=False)
+    kept = [row for row in evidence if row.type is not None]
+    if not kept:
+        st.info(
+            "None of its events are kept any more (store.retention.evidence, or a restart between event and alert).",
+            icon=":material/inventory_2:",
+        )
+        return
+    st.altair_chart(timeline(timed(kept)), width="stretch", alt="Time line of the events of the match shown")
+    told = _how_many(alert, evidence, kept)
+    st.caption(f"{told} Diamonds are exact; a bar is the interval that holds the true time. {ZOOM_HINT}")
+    with st.expander(f"All {len(kept):,} events as a table", icon=":material/table_rows:"):
+        st.dataframe(event_frame(kept), hide_index=True, alt="Events of the match shown")
+    _records(kept)
+
+
+def timed(evidence: Sequence[EvidenceRow]) -> list[TimedEvent]:
+    """What the chart draws; all text inert."""
+    return [
+        TimedEvent(
+            variable=inert(row.variable, 40),
+            type=inert(row.type, 60),
+            t_lo_ms=row.t_lo_ms,
+            t_hi_ms=row.t_hi_ms,
+            host=host_of(row.attributes),
+            shown={
+                "host": hosts_of(row.type, row.attributes) or "",
+                "attributes": attributes_text(row.attributes, 300),
+            },
+        )
+        for row in evidence
+        if row.t_lo_ms is not None and row.t_hi_ms is not None
+    ]
+
+
+def event_frame(evidence: Sequence[EvidenceRow]) -> pd.DataFrame:
+    """One line per event."""
+    rows = [
+        {
+            "component": inert(row.variable),
+            "event": inert(row.type),
+            "from": times.exactly(row.t_lo_ms),
+            "to": "exact" if row.t_lo_ms == row.t_hi_ms else times.exactly(row.t_hi_ms),
+            "host": hosts_of(row.type, row.attributes) or "",
+            "attributes": attributes_text(row.attributes, 1_000),
+            "origin": inert(row.origin or ""),
+        }
+        for row in evidence
+    ]
+    return pd.DataFrame(rows, dtype="string")
+
+
+def attributes_text(attributes: Mapping[str, Any], max_chars: int) -> str:
+    """`name=value` of each attribute that is known."""
+    known = [(name, shown_value(name, value)) for name, value in attributes.items() if value is not None]
+    return inert(", ".join(f"{inert(name, 60)}={inert(shown)}" for name, shown in known), max_chars)
+
+
+def _records(kept: Sequence[EvidenceRow]) -> None:
+    records = [row for row in kept if row.raw]
+    st.subheader("Log lines and records", anchor=False)
+    if not records:
+        st.caption("Its events come from samples and REST answers, which have no lines of a log.")
+        return
+    shown = records
+    if len(records) > MAX_RECORDS and not st.toggle(f"Show all {len(records):,}", key="all-records"):
+        shown = records[:MAX_RECORDS]
+    by_file: dict[str, list[str]] = {}
+    for row in shown:
+        by_file.setdefault(inert(_file(row), 300), []).append(lines(row.raw))
+    if len(by_file) > MAX_BOXES:
+        together = "\n\n".join("\n".join([f"# {origin}", *found]) for origin, found in by_file.items())
+        st.code(together, language=None, wrap_lines=True, height=480)
+        return
+    for origin, found in by_file.items():
+        st.caption("From")
+        st.text(origin)
+        st.code("\n".join(found), language=None, wrap_lines=True, height=min(330, 60 + 26 * len(found)))
+
+
+def _how_many(alert: AlertRow, evidence: Sequence[EvidenceRow], kept: Sequence[EvidenceRow]) -> str:
+    told = f"The {len(kept):,} events of the match shown." if len(kept) > 1 else "The only event of the match shown."
+    if alert.best_n_events > len(evidence):
+        told = f"{len(kept):,} of the {alert.best_n_events:,} events of the match shown: both ends of it are kept."
+    elif len(kept) < len(evidence):
+        told = f"{len(kept):,} of the {len(evidence):,} events of the match shown; the others are no longer kept."
+    return told
+
+
+def _file(row: EvidenceRow) -> str:
+    """The origin without its line number."""
+    place, _, line = (row.origin or "unknown").rpartition(":")
+    return place if place and line.isdigit() else row.origin or "unknown"

@@ -1,0 +1,1 @@
+"""What the pages of jobs show: lists, attempts, curves."""

@@ -1,0 +1,194 @@
+"""What the pages of jobs read of the event log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.jobs.data import ATTEMPT_COLUMNS, ATTEMPT_TYPES, FETCH_COLUMNS, attempts, fetches
+from dashboard.jobs.list import (
+    ACTIVITY_TYPES,
+    JOB_COLUMNS,
+    JOB_TYPES,
+    QUIET,
+    QUIET_MS,
+    RUNNING,
+    job_list,
+    last_signs,
+    n_by_job,
+    open_jobs,
+)
+from dashboard.store import EventLogReader
+
+START_TYPES = ("MapStart", "ReducerStart")
+END_TYPES = ("MapEnd", "ReducerEnd")
+SLACK_MS = 10 * 60_000
+"""How far outside of a job's span its events are looked for: clocks differ, and attempts may end after their job."""
+
+OPEN = (RUNNING, QUIET)
+
+_COLUMNS = tuple(dict.fromkeys((*ATTEMPT_COLUMNS, *FETCH_COLUMNS, "size_bytes")))
+
+
+def read_jobs(log: EventLogReader) -> tuple[pd.DataFrame, int]:
+    """All jobs (see job_list.job_list), and up to when the log tells anything (0 for an empty log)."""
+    span = log.span()
+    if span is None:
+        return job_list(_of(pa.table({}), JOB_COLUMNS), {}, 0), 0
+    known_until_ms = span[1]
+    events = log.read(types=JOB_TYPES, columns=JOB_COLUMNS)
+    return job_list(events, _signs(log, open_jobs(events), known_until_ms), known_until_ms), known_until_ms
+
+
+def n_failed_attempts(log: EventLogReader, jobs: pd.DataFrame) -> list[int]:
+    """How many attempts of each of these jobs (rows of `read_jobs`) failed."""
+    if not len(jobs):
+        return []
+    from_ms = int(jobs["start_lo_ms"].fillna(jobs["seen_ms"]).min()) - SLACK_MS
+    to_ms = int(jobs["seen_ms"].max()) + SLACK_MS
+    events = log.read(types=END_TYPES, from_ms=from_ms, to_ms=to_ms, columns=("job_id", "status"))
+    failed = events.filter(pc.fill_null(pc.equal(events.column("status"), "FAILED"), False))
+    return n_by_job(failed, jobs["job_id"].tolist())
+
+
+@dataclass(frozen=True)
+class JobEvents:
+    """All that the event log tells of one job."""
+
+    job: pd.Series
+    """A row of `read_jobs`."""
+    known_until_ms: int
+    """The job's end; of an open one, up to when anything is known."""
+    attempts: pd.DataFrame
+    """See job_data.attempts."""
+    pulls: pd.DataFrame
+    """See job_data.fetches."""
+    changes: pa.Table
+    """DataIO events."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether more is to be expected."""
+        return bool(self.job["state"] == RUNNING)
+
+    @property
+    def span_ms(self) -> tuple[float, float]:
+        """From the earliest event to the latest one, for charts."""
+        times = [self.job["start_lo_ms"], self.attempts["start_lo_ms"].min(), self.pulls["t_from_ms"].min()]
+        ends = [float(self.known_until_ms), self.attempts["end_hi_ms"].max(), self.pulls["t_to_ms"].max()]
+        begin = min(time for time in times if pd.notna(time)) if any(pd.notna(times)) else float(self.known_until_ms)
+        end = max(time for time in ends if pd.notna(time))
+        return float(begin), max(float(end), float(begin) + 1.0)
+
+
+def read_job(log: EventLogReader, job_id: str) -> JobEvents | None:
+    """One job; None when the log has neither its start nor its end."""
+    span = log.span()
+    if span is None:
+        return None
+    events = _of_job(log.read(types=JOB_TYPES, columns=JOB_COLUMNS), job_id)
+    if not events.num_rows:
+        return None
+    [job] = (row for _, row in job_list(events, _signs(log, open_jobs(events), span[1]), span[1]).iterrows())
+    is_open = job["state"] in OPEN
+    start_ms = job["start_lo_ms"]
+    found = log.read(
+        types=(*ATTEMPT_TYPES, "DataPull", "DataIO"),
+        from_ms=None if pd.isna(start_ms) else int(start_ms) - SLACK_MS,
+        to_ms=None if is_open else int(job["seen_ms"]) + SLACK_MS,
+        columns=_COLUMNS,
+    )
+    mine = _of_job(found, job_id)
+    if job["state"] == QUIET and mine.num_rows:
+        job["seen_ms"] = max(job["seen_ms"], float(pc.max(mine.column("t_hi_ms")).as_py()))
+        job["duration_ms"] = max(0.0, job["seen_ms"] - job["start_lo_ms"])
+    known_until_ms = int(span[1] if job["state"] == RUNNING else job["seen_ms"])
+    return JobEvents(
+        job=job,
+        known_until_ms=known_until_ms,
+        attempts=attempts(_of_types(mine, ATTEMPT_TYPES), known_until_ms, job_ended=job["state"] != RUNNING),
+        pulls=fetches(_of_types(mine, ("DataPull",))),
+        changes=_of_types(mine, ("DataIO",)),
+    )
+
+
+def read_attempts_on(log: EventLogReader, host: str, from_ms: int, to_ms: int) -> pd.DataFrame:
+    """Attempts (see job_data.attempts) that ran on a host at some time of the closed span.
+
+    Those that began more than LOOK_BACK_MS before it, and have not ended in it, are not found; those that ended more
+    than LOOK_BACK_MS after it count as running.
+    """
+    span = log.span()
+    if span is None:
+        return attempts(_of(pa.table({}), ATTEMPT_COLUMNS), to_ms, job_ended=False)
+    found: list[pa.Table] = []
+    first_ms, last_ms = max(span[0], from_ms - LOOK_BACK_MS), min(span[1], to_ms + LOOK_BACK_MS)
+    for begin_ms, until_ms in _slices(first_ms, min(to_ms, last_ms)):
+        found.append(_on_host(log, (*START_TYPES, *END_TYPES), host, begin_ms, until_ms))
+    for begin_ms, until_ms in _slices(max(to_ms + 1, first_ms), last_ms):
+        if not _have_not_ended(found):
+            break  # no end is left to be looked for
+        found.append(_on_host(log, END_TYPES, host, begin_ms, until_ms))
+    mine = pa.concat_tables(found, promote_options="permissive") if found else _of(pa.table({}), ATTEMPT_COLUMNS)
+    table = attempts(mine, max(to_ms, span[1]), job_ended=False)
+    return table[(table["start_lo_ms"] <= to_ms) & (table["end_hi_ms"] >= from_ms)].reset_index(drop=True)
+
+
+LOOK_BACK_MS = 24 * 3_600_000
+SLICE_MS = 6 * 3_600_000
+"""How much of the cluster's time is in memory at once while one host is looked for."""
+
+MAX_SLICES = 64
+"""Longer spans are read in longer slices."""
+
+
+def _slices(from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+    """Closed spans that follow each other and cover a closed span; none when it is empty."""
+    length_ms = max(SLICE_MS, -((from_ms - to_ms) // MAX_SLICES))
+    for begin_ms in range(from_ms, to_ms + 1, length_ms):
+        yield begin_ms, min(begin_ms + length_ms - 1, to_ms)
+
+
+def _on_host(log: EventLogReader, types: Sequence[str], host: str, from_ms: int, to_ms: int) -> pa.Table:
+    """An event whose interval touches two slices comes with both: attempts have one start and one end all the same."""
+    events = log.read(types=types, from_ms=from_ms, to_ms=to_ms, columns=ATTEMPT_COLUMNS)
+    return events.filter(pc.fill_null(pc.equal(events.column("host"), host), False))
+
+
+def _have_not_ended(found: Sequence[pa.Table]) -> bool:
+    names = {
+        types: {name for table in found for name in _of_types(table, types).column("attempt_id").to_pylist()}
+        for types in (START_TYPES, END_TYPES)
+    }
+    return not names[START_TYPES] <= names[END_TYPES]
+
+
+def _signs(log: EventLogReader, job_ids: Collection[str], known_until_ms: int) -> dict[str, int]:
+    """The last sign of life of jobs without an end: it matters whether there was one within QUIET_MS."""
+    if not job_ids:
+        return {}
+    from_ms = known_until_ms - QUIET_MS
+    events = log.read(types=ACTIVITY_TYPES, from_ms=from_ms, columns=("job_id", "t_hi_ms"))
+    wanted = pc.is_in(events.column("job_id"), value_set=pa.array(sorted(job_ids), pa.string()))
+    return last_signs(events.filter(wanted))
+
+
+def _of_job(events: pa.Table, job_id: str) -> pa.Table:
+    return events.filter(pc.fill_null(pc.equal(events.column("job_id"), job_id), False))
+
+
+def _of_types(events: pa.Table, types: Sequence[str]) -> pa.Table:
+    return events.filter(pc.is_in(events.column("type"), value_set=pa.array(types, pa.string())))
+
+
+def _of(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    for name in names:
+        table = table.append_column(name, pa.array([], pa.null()))
+    return table
+
+
+__all__ = ["JobEvents", "n_failed_attempts", "read_attempts_on", "read_job", "read_jobs"]

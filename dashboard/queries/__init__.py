@@ -1,0 +1,1 @@
+"""The query editor behind the page: checks, runs in processes of their own, results."""

@@ -1,0 +1,1 @@
+"""Predicates that no match can satisfy, found before any event comes."""

@@ -1,0 +1,110 @@
+"""Queries whose Kleene events are selected independently of each other between single events.
+
+The pattern is SEQ(S, ..., S, K, S, ..., S): one Kleene component K, at least one single component S on either side of
+it. Once the single events are chosen, any selection of at least so many of K's candidates is a match; only its first
+and its last event stand next to single ones. So all matches of one choice are counted by these two, without listing
+them and whatever their confidence (`kernels.enclosed_pairs`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.language import ast
+from engine.plan.sequence.chain_form import ChainForm, chain_form
+from engine.plan.sequence.independent import (
+    Analysis,
+    IndependentForm,
+    NotIndependentError,
+    OtherForm,
+    independent_form,
+    looks_at_single_matches,
+)
+from engine.plan.sequence.model import Plan, Step
+
+_OUTPUTS = frozenset({ast.Output.COLLAPSED, ast.Output.COUNT})
+
+
+@dataclass(frozen=True)
+class EnclosedForm:
+    """A plan of the form S+ K S+.
+
+    each: what a Kleene event must fulfil by itself, as `independent.IndependentForm` says it; nothing else of it is of
+    use here. on: for each component the programs that must hold of the single events up to it, with its own as CURRENT
+    and the last event known; () for K. least: the number of events from which on a selection may be a match.
+    """
+
+    each: IndependentForm
+    on: tuple[tuple[int, ...], ...]
+    least: int
+
+
+def enclosed_form(plan: Plan) -> EnclosedForm | OtherForm:
+    """The form of a plan with OUTPUT COLLAPSED or COUNT, or why it has another."""
+    try:
+        return _Enclosed(plan).enclosed()
+    except NotIndependentError as error:
+        return OtherForm(str(error))
+
+
+def selection_note(plan: Plan) -> str:
+    """One line for `explain`: how the Kleene events of a match are chosen."""
+    form = independent_form(plan)
+    if isinstance(form, OtherForm):
+        if isinstance(enclosed_form(plan), EnclosedForm):
+            return "each Kleene event by itself between the single events: counted without listing"
+        chains = chain_form(plan)
+        if isinstance(chains, ChainForm) and plan.output in _OUTPUTS and not looks_at_single_matches(plan):
+            return chains.note
+        return f"step by step: {form.reason}"
+    parts = ["each Kleene event by itself"]
+    if form.properties:
+        parts.append(f"one of them with each of {len(form.properties)} properties")
+    if len(form.sizes) > 2:
+        parts.append("their number bounded")
+    return f"{', '.join(parts)}: counted without listing, listed without vain attempts"
+
+
+class _Enclosed(Analysis):
+    def enclosed(self) -> EnclosedForm:
+        plan = self.plan
+        kleene = self._kleene()
+        on = [
+            () if step is kleene else tuple(self._plain((*step.begin.predicates, *step.proceed.predicates), step))
+            for step in plan.steps
+        ]
+        on[-1] += tuple(self._plain(kleene.proceed.predicates, kleene))
+        begin, take, loops = self._on_elements(kleene)
+        if self.properties:
+            raise NotIndependentError("a selection is compared by its least or greatest value")
+        sizes = self._sizes(kleene)
+        if True not in sizes or False in sizes[sizes.index(True) :]:
+            raise NotIndependentError("the number of selected events has an upper bound")
+        each = IndependentForm(
+            kleene=kleene.position,
+            n_steps=plan.n_steps,
+            code=self.programs.code,
+            bounds=self.programs.bounds,
+            on_first=(),
+            on_last=(),
+            begin=tuple(begin),
+            take=tuple(take),
+            each=tuple(loops),
+            properties=(),
+            sizes=sizes,
+            varies=True,
+            reads_last=True,
+        )
+        return EnclosedForm(each, tuple(on), sizes.index(True))
+
+    def _kleene(self) -> Step:
+        plan = self.plan
+        if plan.output not in _OUTPUTS:
+            raise NotIndependentError(f"OUTPUT {plan.output.value}")
+        kleene = self._only_kleene()
+        if not 0 < kleene.position < plan.n_steps - 1:
+            raise NotIndependentError("the Kleene component is the first or the last one")
+        return kleene
+
+
+__all__ = ["EnclosedForm", "enclosed_form", "selection_note"]

@@ -1,0 +1,101 @@
+"""What the predicates still to come read of a run (SASE+ section 5.3, the masks over the value vector).
+
+Two runs in one state that have selected the same event last and agree on all of it select the same events from then on
+and return the same values: they are equivalent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.kernels.programs import opcodes as op
+from engine.plan.programs import first_register, last_register
+from engine.plan.sequence.model import EdgePredicates, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What is live in a run whose last event is one of component `state`.
+
+    `values`: (register, column) pairs whose value matters; `slots`: running aggregates; `places`: registers whose event
+    itself matters, as the border of the place of a negated component. `mergeable` is False where a predicate to come
+    ranges over events that have been selected one by one: the values of a few registers do not tell their runs apart.
+    """
+
+    state: int
+    values: tuple[tuple[int, int], ...]
+    slots: tuple[int, ...]
+    places: tuple[int, ...]
+    mergeable: bool
+
+
+def live(plan: Plan) -> tuple[Live, ...]:
+    """What is live in each state of the plan, by state."""
+    return tuple(_live(plan, state) for state in range(plan.n_steps))
+
+
+def _live(plan: Plan, state: int) -> Live:
+    values: set[tuple[int, int]] = set()
+    slots: set[int] = set()
+    code, bounds = plan.programs.code, plan.programs.bounds
+    bound = first_register(state + 1)  # registers below belong to components that have events
+    for program in _programs_to_come(plan, state):
+        for operation, of, column in code[bounds[program] : bounds[program + 1]].tolist():
+            if operation == op.COLUMN and of < bound:
+                values.add((of, column))
+            elif operation == op.AGGREGATE and plan.programs.slots[of].component <= state:
+                slots |= _with_bases(plan, of)
+    loops = [loop for edge in _edges_to_come(plan, state) for loop in edge.loops]
+    return Live(
+        state,
+        tuple(sorted(values)),
+        tuple(sorted(slots)),
+        tuple(sorted({place for place in _places_to_come(plan, state) if place < bound})),
+        all(loop.over > state for loop in loops),
+    )
+
+
+def _edges_to_come(plan: Plan, state: int) -> Iterator[EdgePredicates]:
+    yield plan.steps[state].take
+    yield plan.steps[state].proceed
+    for step in plan.steps[state + 1 :]:
+        yield from (step.begin, step.take, step.proceed)
+
+
+def _programs_to_come(plan: Plan, state: int) -> Iterator[int]:
+    for edge in _edges_to_come(plan, state):
+        yield from range(edge.first, edge.last + len(edge.loops))
+    for negation in plan.negations:
+        if negation.decided_at > state:
+            yield from range(negation.edge.first, negation.edge.last)
+    yield from (item.program for item in plan.returns)
+    if plan.having is not None:
+        yield plan.having
+
+
+def _places_to_come(plan: Plan, state: int) -> Iterator[int]:
+    """Registers of the events between which a negated component must not stand."""
+    last = plan.n_steps - 1
+    for negation in plan.negations:
+        if negation.decided_at <= state:
+            continue
+        if negation.after in (-1, last):
+            yield first_register(0)  # the window of a trailing one starts here; a leading one ends here
+        if negation.after >= 0:
+            yield last_register(negation.after)
+        if negation.after < last:
+            yield first_register(negation.after + 1)
+
+
+def _with_bases(plan: Plan, slot: int) -> set[int]:
+    """A running aggregate and those from which its next value is made."""
+    kind = plan.programs.slots[slot].kind
+    if kind == op.AGG_LAG:
+        return {slot} | _with_bases(plan, plan.programs.slots[slot].base)
+    if kind == op.AGG_M2:
+        return {slot, slot - 1, slot - 2}
+    return {slot, slot - 1} if kind == op.AGG_MEAN else {slot}
+
+
+__all__ = ["Live", "live"]

@@ -1,0 +1,1 @@
+"""Load shedding (pSPICE, gSPICE): what is dropped under overload. Nothing here yet."""

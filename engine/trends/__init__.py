@@ -1,0 +1,1 @@
+"""Trends over events (GRETA): aggregates over all matches without listing them. Nothing here yet."""

@@ -1,0 +1,1 @@
+"""`clustercep ingest`: files of Hadoop and Ganglia into the event store."""

@@ -1,0 +1,190 @@
+"""`clustercep ingest`: files of Hadoop and Ganglia, wherever they are, into the event store.
+
+list -> parse on executors -> one history per job, load derived -> append in one commit -> report
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from app.config import load_settings
+from app.console import table_console
+from app.durations import parse_size_bytes
+from app.live.sources import clock_skew_of, source_ranks
+from app.settings import Settings
+from collectors.base import OptionError
+from collectors.ganglia.load_balance import LoadOptions
+from collectors.ganglia.rrd import DEFAULT_METRICS
+from collectors.logs.container_log import ContainerLogOptions
+from collectors.logs.daemon_log import NAME_PATTERN
+from collectors.logs.path_layout import PathLayout
+from collectors.logs.times import zone_named
+from spark_jobs.event_store import EventStore
+from spark_jobs.ingest.files import Listing, list_files, parts_below, reason_of, shown
+from spark_jobs.ingest.frames import by_possible_times, counted_events, load_of, parsed_files, problems_of
+from spark_jobs.ingest.kinds import RUMEN, SOURCES, IngestOptions, skipped_by_name
+from spark_jobs.ingest.report import Count, IngestReport, counted, counted_files, counted_problems, merged
+from spark_jobs.ingest.rows import FILE
+from spark_jobs.interruption import run_job
+from spark_jobs.progress import progress_bar
+from spark_jobs.session import SparkJobError, spark_session
+
+SPARK_CONF = {
+    # Small files are read many at a time, and never so many that their contents fill the memory.
+    "spark.sql.files.openCostInBytes": str(1 << 18),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 25),
+}
+
+
+def main(args: Sequence[str]) -> int:
+    """Exit code of an ingest; raises AppError for a mistake."""
+    asked = _parser().parse_args(args)
+    settings = load_settings(asked.config)
+    options = options_of(settings)
+    options = replace(
+        options, max_bytes=parse_size_bytes(asked.max_file_size) if asked.max_file_size else options.max_bytes
+    )
+    if asked.time_zone is not None:
+        options = replace(options, container_zone=asked.time_zone, daemon_zone=asked.time_zone)
+    if asked.layout is not None:
+        options = replace(options, layout=asked.layout)
+    check_options(options)
+    with spark_session(
+        "clustercep ingest", asked.master or settings.spark.master, {**SPARK_CONF, **settings.spark.conf}
+    ) as spark:
+        precedence = (
+            *settings.sources.precedence,
+            SOURCES[RUMEN],
+        )  # another program's reading of histories stands last
+        store = EventStore.open_or_create(spark, asked.store or settings.event_store_url, precedence=precedence)
+        report = ingest(spark, store, asked.paths, options)
+    if asked.format == "json":
+        print(report.to_json())
+    else:
+        report.print_to(table_console())
+    return report.exit_code
+
+
+def ingest(spark: SparkSession, store: EventStore, paths: Sequence[str], options: IngestOptions) -> IngestReport:
+    """Read all files of the paths into the store, in one commit; raises SparkJobError."""
+    listing = list_files(spark, paths)
+    wanted, skipped = chosen_files(listing, options)
+    with progress_bar(spark, f"Reading {len(wanted):,} files"):
+        try:
+            parsed = parsed_files(spark, listing, wanted, options).persist()
+            report = _stored(store, listing, wanted, skipped, parsed, options)
+            parsed.unpersist()  # after a failure the session ends
+            return report
+        except Py4JJavaError as error:
+            raise SparkJobError(f"ingest: {reason_of(error)}; nothing has been written") from error
+        except PySparkException as error:
+            raise SparkJobError(f"ingest: {error.getMessage().splitlines()[0]}; nothing has been written") from error
+
+
+def chosen_files(listing: Listing, options: IngestOptions) -> tuple[list[str], tuple[Count, ...]]:
+    """(URLs of the files to read, those that are skipped unopened by reason)."""
+    wanted, skipped = list[str](), [("unreadable", shown(url)) for url, _ in listing.unreadable]
+    for file in listing.files:
+        reason = skipped_by_name(parts_below(file.url, listing.roots), options)
+        if reason is None and not file.n_bytes:
+            reason = "empty"
+        if reason is None and file.n_bytes > options.max_bytes:
+            reason = f"larger than {options.max_bytes:,} bytes (--max-file-size)"
+        if reason is None:
+            wanted.append(file.url)
+        else:
+            skipped.append((reason, shown(file.url)))
+    return wanted, counted(skipped)
+
+
+def options_of(settings: Settings) -> IngestOptions:
+    """What the live collectors would be configured with."""
+    sources, load = settings.sources, settings.load
+    skew = clock_skew_of(settings)
+    return IngestOptions(
+        ranks=source_ranks(settings),
+        hosts=dict(sources.hosts),
+        layout=sources.container_log.layout,
+        roles=sources.container_log.roles,
+        container_host=sources.container_log.host,
+        container_zone=sources.container_log.time_zone,
+        daemon_zone=sources.daemon_log.time_zone,
+        daemon_pattern=sources.daemon_log.name_pattern or NAME_PATTERN,
+        metrics=tuple(dict.fromkeys((*(sources.ganglia_rrd.metrics or DEFAULT_METRICS), load.metric))),
+        load=LoadOptions(load.metric, load.busy_percent, load.low_ratio, load.high_ratio),
+        default_skew_ms=skew.default_ms,
+        skew_ms=dict(skew.by_clock_ms),
+    )
+
+
+def check_options(options: IngestOptions) -> None:
+    """Raise SparkJobError for what no file could be read with."""
+    try:
+        zone_named(options.container_zone)
+        zone_named(options.daemon_zone)
+        PathLayout.of(options.layout, frozenset({"container"}))
+        ContainerLogOptions(Path(), roles=options.roles)
+    except OptionError as error:
+        raise SparkJobError(f"ingest: {error}") from error
+
+
+def _stored(
+    store: EventStore,
+    listing: Listing,
+    wanted: Sequence[str],
+    skipped: tuple[Count, ...],
+    parsed: DataFrame,
+    options: IngestOptions,
+) -> IngestReport:
+    read, unread = counted_files(parsed)
+    n_told = sum(count.n for count in (*read, *unread))
+    gone = () if n_told == len(wanted) else counted(("gone", place) for place in _missing(parsed, wanted))
+    folders = tuple(Count("ingest: unreadable folder", 1, (f"{shown(url)}: {why}",)) for url, why in listing.unreadable)
+    load = load_of(parsed, options).persist()
+    own = counted_events(parsed)
+    by_type = own.select("type").unionAll(load.select("type")).groupBy("type").count()
+    report = IngestReport(
+        read,
+        merged(skipped, unread, gone),
+        {row["type"]: row["count"] for row in by_type.collect()},
+        merged(counted_problems(problems_of(parsed)), folders),
+    )
+    appended = store.append(by_possible_times(own.unionAll(load), options), info=report.info())
+    load.unpersist()
+    return replace(
+        report,
+        n_new=appended.n_new,
+        n_duplicate=appended.n_duplicate,
+        n_replaced=appended.n_replaced,
+        n_stored_files=appended.n_files,
+    )
+
+
+def _missing(parsed: DataFrame, wanted: Sequence[str]) -> list[str]:
+    """Files that were listed and of which nothing came back: gone since, or their bytes could not be had."""
+    told = {row["place"] for row in parsed.where(f"part = '{FILE}'").select("place").toLocalIterator()}
+    return [place for place in map(shown, wanted) if place not in told]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="clustercep ingest", allow_abbrev=False)
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--master")
+    parser.add_argument("--store")
+    parser.add_argument("--time-zone")
+    parser.add_argument("--layout")
+    parser.add_argument("--max-file-size")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    return parser
+
+
+if __name__ == "__main__":
+    run_job(main)

@@ -1,0 +1,143 @@
+"""Which kind a file is of: by its name and folders before it is read, by how it begins afterwards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from collectors.ganglia.load_balance import LoadOptions
+from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
+from collectors.hadoop_ids import CONTAINER
+from collectors.logs.container_log import ROTATED
+from collectors.logs.daemon_log import NAME_PATTERN
+
+JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen trace"
+CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
+
+SOURCES: Mapping[str, str] = {
+    JHIST: "job_history",
+    HADOOP1: "job_history",
+    RUMEN: "rumen_trace",
+    CONTAINER_LOG: "container_log",
+    DAEMON_LOG: "daemon_log",
+    RRD: "ganglia_rrd",
+}
+"""Kind -> the source whose precedence and rank its events have."""
+
+IN_CONTAINER = re.compile(rf"{CONTAINER.pattern}")
+CONTAINER_FILE = re.compile(rf"{CONTAINER.pattern}\.log(?:\.\d+)?")
+HISTORY_BEGINS = re.compile(rb'\s*(?:\f?!!FILE=|Meta VERSION="|Job JOBID=")')
+RUMEN_BEGINS = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
+LOG_BEGINS = re.compile(rb"(?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d/\d\d )\d\d:\d\d:\d\d")
+
+MAX_LOOKED_AT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """How files are read: what the live collectors are configured with, as plain values that travel to executors."""
+
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """Rank of each source; those that are not named come last."""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """Folder or name in logs -> host name as job history writes it."""
+    layout: str = "{host}/{application}/{container}/{role}"
+    roles: tuple[str, ...] = ("syslog", "syslog.shuffle")
+    container_host: str | None = None
+    container_zone: str = "UTC"
+    daemon_zone: str = "UTC"
+    daemon_pattern: str = NAME_PATTERN
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+    load: LoadOptions = field(default_factory=LoadOptions)
+    default_skew_ms: int = 0
+    skew_ms: Mapping[str, int] = field(default_factory=dict)
+    max_bytes: int = 1 << 29
+    """Of a file, and of what a compressed one holds; a larger one is skipped."""
+
+    def rank(self, kind: str) -> int:
+        """Of the events of a kind of file."""
+        return self.ranks.get(SOURCES[kind], len(self.ranks))
+
+
+def plain_name(name: str) -> str:
+    """Without the ending of a compressed file."""
+    return name.removesuffix(".gz")
+
+
+def kind_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | None:
+    """The kind of a file by the names of its folders and its own (the last); None: its content must tell."""
+    name = plain_name(parts[-1])
+    if name.endswith(".jhist"):
+        return JHIST
+    if name.endswith(".rrd"):
+        return RRD
+    if CONTAINER_FILE.fullmatch(name) or (len(parts) > 1 and IN_CONTAINER.fullmatch(parts[-2])):
+        return CONTAINER_LOG
+    if re.fullmatch(options.daemon_pattern, name):
+        return DAEMON_LOG
+    return None
+
+
+def skipped_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | None:
+    """Why a file need not be opened; None when it must be."""
+    name = plain_name(parts[-1])
+    if name.startswith((".", "_")):
+        return "hidden: its name begins with a dot or an underscore"
+    if name.endswith(("_conf.xml", ".crc")):
+        return "a job's configuration" if name.endswith(".xml") else "a check sum"
+    kind = kind_by_name(parts, options)
+    if kind == RRD:
+        return _skipped_rrd(parts, name, options)
+    if kind == CONTAINER_LOG and not CONTAINER_FILE.fullmatch(name) and role_of(name, options) is None:
+        return f"of a container, but none of {', '.join(options.roles)}"
+    return None
+
+
+def kind_by_content(data: bytes) -> tuple[str | None, str]:
+    """(kind, "") by how a file begins, or (None, why it is skipped)."""
+    begin = data[:MAX_LOOKED_AT_BYTES]
+    if not begin.strip():
+        return None, "empty"
+    if begin.startswith(b"RRD\0"):
+        return None, "an RRD without the ending .rrd"
+    if b"Avro-Json\n" in begin[:1024] or begin.startswith(b"Avro-Binary"):
+        return JHIST, ""
+    if HISTORY_BEGINS.match(begin):
+        return HADOOP1, ""
+    if RUMEN_BEGINS.match(begin):
+        if b'"jobID"' in begin:
+            return RUMEN, ""
+        return None, "a network topology" if b'"children"' in begin else "JSON, but no trace of jobs"
+    if LOG_BEGINS.match(begin):
+        return None, "a log that neither its name nor its folder attributes to a container or a daemon"
+    if begin.lstrip().startswith(b"<"):
+        return None, "XML: no kind that is read from files"
+    return None, "no kind that is known"
+
+
+def role_of(name: str, options: IngestOptions) -> str | None:
+    """The role that a container's file has: its name, or that without the number that rotation gave it."""
+    for candidate in (name, ROTATED.sub("", name)):
+        if candidate in options.roles:
+            return candidate
+    return None
+
+
+def rrd_place(parts: tuple[str, ...]) -> tuple[str, str, str] | None:
+    """(cluster, host, metric) of an RRD: its folders, below gmetad's `rrds` where a folder is called so."""
+    if len(parts) < 3 or ("rrds" in parts[:-1] and parts.index("rrds") != len(parts) - 4):
+        return None
+    return parts[-3], parts[-2], parts[-1].removesuffix(".rrd")
+
+
+def _skipped_rrd(parts: tuple[str, ...], name: str, options: IngestOptions) -> str | None:
+    if SUMMARY_FOLDER in parts:
+        return "a summary over hosts"
+    if name != parts[-1]:
+        return "a compressed RRD; decompress it"
+    if name.removesuffix(".rrd") not in options.metrics:
+        return "a metric that sources.ganglia_rrd.metrics does not name"
+    if rrd_place(parts) is None:
+        return "an RRD that is not at <cluster>/<host>/<metric>.rrd"
+    return None

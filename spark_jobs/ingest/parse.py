@@ -1,0 +1,339 @@
+"""One file, or the files of one container or daemon, to rows: by the parsers and collectors of live detection.
+
+Runs on executors. A collector that reads folders is given one of its own, with the files where it looks for them and a
+clock past everything, until it has given all.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from collectors.base import Collector, Problem, ProblemLog
+from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
+from collectors.history.hadoop1_history import Hadoop1Parser
+from collectors.history.jhist import JhistParser
+from collectors.history.rumen_trace import RumenParser
+from collectors.lifecycle import MAX_TIME_MS, EventRows, JobFacts
+from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
+from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
+from collectors.logs.path_layout import PathLayout
+from engine.events import EventBatch
+from spark_jobs.ingest.kinds import (
+    CONTAINER_LOG,
+    DAEMON_LOG,
+    HADOOP1,
+    JHIST,
+    RRD,
+    RUMEN,
+    SOURCES,
+    IngestOptions,
+    kind_by_content,
+    kind_by_name,
+    plain_name,
+    rrd_place,
+)
+from spark_jobs.ingest.rows import event_rows, file_row, history_id_of, history_row, note_rows, problem_rows, renamed
+
+HOSTLESS = (
+    "{application}/{container}/{role}",
+    "{application}/{container}.log",
+    "{container}/{role}",
+    "{container}.log",
+)
+"""Layouts that are tried behind the configured one: they know no host."""
+
+NO_HOSTS = frozenset({"userlogs", "logs", "log", "containers", "container-logs"})
+"""Folders that stand where a layout has the host, and are none."""
+
+ABANDON_MS = 1
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """A file and what is in it."""
+
+    place: str
+    """URL as people write it."""
+    parts: tuple[str, ...]
+    """Names of its folders below the folder that was asked for, and its own."""
+    data: bytes
+
+    @property
+    def name(self) -> str:
+        """Its own, without the ending of a compressed file."""
+        return plain_name(self.parts[-1])
+
+
+class _History(Protocol):
+    """What a parser tells of one job."""
+
+    @property
+    def events(self) -> EventRows: ...
+
+    @property
+    def job(self) -> JobFacts | None: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+class Unreadable(Exception):  # noqa: N818 - a state of a file, not an error of ours
+    """A file that cannot be read at all; the message says why."""
+
+
+def parse_file(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    """Rows of a file that stands by itself: a history, a trace or an RRD, or one that is skipped with the reason."""
+    data, problems = file.data, list[Problem]()
+    if file.parts[-1].endswith(".gz"):
+        try:
+            data, cut = decompressed(data, options.max_bytes)
+        except Unreadable as error:
+            yield unread(file, kind_by_name(file.parts, options), "unreadable", str(error))
+            return
+        if cut:
+            problems.append(Problem("ingest", file.place, "truncated", "the compressed file ends too early"))
+    kind, reason = kind_by_name(file.parts, options), ""
+    if kind is None:
+        kind, reason = kind_by_content(data)
+    if kind is None:
+        yield note_rows([file_row(file.place, None, len(file.data), skipped=reason), *problem_rows(problems)])
+        return
+    opened = ReadFile(file.place, file.parts, data)
+    yield from _guarded([opened], kind, lambda: _READERS[kind](opened, options))
+    if problems:
+        yield note_rows(problem_rows(problems))
+
+
+def parse_logs(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa.Table]:
+    """Rows of the logs of one container, or of one daemon."""
+    kind = kind_by_name(files[0].parts, options) or DAEMON_LOG
+    opened: list[ReadFile] = []
+    for file in sorted(files, key=lambda file: file.place):
+        try:
+            data = decompressed(file.data, options.max_bytes)[0] if file.parts[-1].endswith(".gz") else file.data
+        except Unreadable as error:
+            yield unread(file, kind, "unreadable", str(error))
+        else:
+            opened.append(ReadFile(file.place, file.parts, data))
+    if opened:
+        read = _container_logs if kind == CONTAINER_LOG else _daemon_logs
+        yield from _guarded(opened, kind, lambda: read(opened, options))
+
+
+def unread(file: ReadFile, kind: str | None, what: str, message: str) -> pa.Table:
+    """Rows of a file of which nothing could be read."""
+    problem = Problem(SOURCES.get(kind or "", "ingest"), file.place, what, message)
+    return note_rows([file_row(file.place, kind, len(file.data), skipped=what), *problem_rows([problem])])
+
+
+def decompressed(data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+    """(content of a gzip file, whether its end is missing); raises Unreadable for another, or one that is too large."""
+    parts: list[bytes] = []
+    n_bytes = 0
+    while data:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(data, max_bytes - n_bytes + 1)
+        except zlib.error as error:
+            if parts and data.strip(b"\0"):
+                raise Unreadable(f"damaged behind its first {n_bytes} decompressed bytes: {error}") from error
+            if parts:
+                break  # padding behind the last member
+            raise Unreadable(f"named .gz, but it cannot be decompressed: {error}") from error
+        n_bytes += len(part)
+        if n_bytes > max_bytes:
+            raise Unreadable(f"it holds more than {max_bytes} bytes; raise --max-file-size to read it")
+        parts.append(part)
+        if not member.eof:
+            return b"".join(parts), True
+        data = member.unused_data
+    return b"".join(parts), False
+
+
+def _guarded(files: Sequence[ReadFile], kind: str, read: Callable[[], Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    """What `read` gives, whole or not at all: a defect of a parser is told and costs these files alone."""
+    try:
+        tables = list(read())
+    except Exception as error:  # noqa: BLE001 - the boundary: one bad file among a million
+        for file in files:
+            yield unread(file, kind, "collector_failed", f"{type(error).__name__}: {error}")
+    else:
+        yield from tables
+
+
+# ---- files that stand by themselves ----------------------------------------------------------------------------
+
+
+def _jhist(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    problems = ProblemLog(SOURCES[JHIST])
+    parser = JhistParser(file.place.removesuffix(".gz"), problems, options.rank(JHIST))
+    parser.feed(file.data)
+    parser.close()
+    yield from _histories(file, JHIST, [] if parser.refused else [parser], problems)
+
+
+def _hadoop1(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    problems = ProblemLog(SOURCES[HADOOP1])
+    parser = Hadoop1Parser(file.place, problems, options.rank(HADOOP1))
+    parser.feed(file.data)
+    parser.close()
+    yield from _histories(file, HADOOP1, parser.jobs, problems)
+
+
+def _rumen(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    problems = ProblemLog(SOURCES[RUMEN])
+    parser = RumenParser(file.place, problems, options.rank(RUMEN))
+    parser.parse(file.data)
+    yield from _histories(file, RUMEN, parser.jobs, problems)
+
+
+def _histories(file: ReadFile, kind: str, told: Sequence[_History], problems: ProblemLog) -> Iterator[pa.Table]:
+    source, notes, n_all = SOURCES[kind], list[dict[str, Any]](), 0
+    for number, history in enumerate(told):
+        if history.job is None:
+            continue
+        history_id, n_events = history_id_of(file.place, number), len(history.events)
+        n_all += n_events
+        job_id, digest = history.job.job_id, history.digest
+        notes.append(history_row(source, file.place, history_id, job_id, digest, n_events, finished=history.finished))
+        yield event_rows(history.events.take_batch(), source, history_id)
+    unreadable = None if told else "unreadable"
+    notes.append(file_row(file.place, kind, len(file.data), n_all, unreadable))
+    yield note_rows([*notes, *problem_rows(problems.drain())])
+
+
+def _rrd(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    place = rrd_place(file.parts)
+    if place is None:  # asked of the name before
+        raise Unreadable("not at <cluster>/<host>/<metric>.rrd")
+    cluster, host, metric = place
+    with tempfile.TemporaryDirectory(prefix="clustercep-") as folder:
+        root = Path(folder)
+        path = _written(root, (cluster, host, f"{metric}.rrd"), file.data)
+        collector = GangliaRrdCollector(
+            GangliaRrdOptions(
+                root,
+                source_rank=options.rank(RRD),
+                metrics=options.metrics,
+                backfill_ms=MAX_TIME_MS,  # all that the finest archive still has: coarser rows would tell it twice
+                hosts=options.hosts,
+            )
+        )
+        yield from _collected(collector, RRD, {str(path): file})
+
+
+_READERS: Mapping[str, Callable[[ReadFile, IngestOptions], Iterator[pa.Table]]] = {
+    JHIST: _jhist,
+    HADOOP1: _hadoop1,
+    RUMEN: _rumen,
+    RRD: _rrd,
+}
+
+
+# ---- logs ------------------------------------------------------------------------------------------------------
+
+
+def _container_logs(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa.Table]:
+    layout, places = _places_of(files[0], options)
+    if layout is None:
+        for file in files:
+            yield note_rows([file_row(file.place, CONTAINER_LOG, len(file.data), skipped="of no known layout")])
+        return
+    with tempfile.TemporaryDirectory(prefix="clustercep-") as folder:
+        root, written = Path(folder), dict[str, ReadFile]()
+        host = places.get("host")
+        for file in files:
+            name = file.name if "role" in places else f"{places['container']}.log"
+            parts = [part for part in (host, places.get("application")) if part]
+            below = [places["container"], name] if "role" in places else [name]
+            written[str(_written(root, (*parts, *below), file.data))] = file
+        names = ("{host}/" if host else "") + ("{application}/" if "application" in places else "")
+        collector = ContainerLogCollector(
+            ContainerLogOptions(
+                root,
+                layout=names + ("{container}/{role}" if "role" in places else "{container}.log"),
+                roles=options.roles,
+                host=options.container_host,
+                hosts=options.hosts,
+                zone=options.container_zone,
+                source_rank=options.rank(CONTAINER_LOG),
+                abandon_ms=ABANDON_MS,
+                hold_future=False,
+                max_bytes_per_poll=_enough(files),
+            )
+        )
+        yield from _collected(collector, CONTAINER_LOG, written)
+
+
+def _daemon_logs(files: Sequence[ReadFile], options: IngestOptions) -> Iterator[pa.Table]:
+    with tempfile.TemporaryDirectory(prefix="clustercep-") as folder:
+        written = {str(_written(Path(folder), (file.name,), file.data)): file for file in files}
+        collector = DaemonLogCollector(
+            DaemonLogOptions(
+                Path(folder),
+                name_pattern=options.daemon_pattern,
+                hosts=options.hosts,
+                zone=options.daemon_zone,
+                source_rank=options.rank(DAEMON_LOG),
+                hold_future=False,
+                max_bytes_per_poll=_enough(files),
+            )
+        )
+        yield from _collected(collector, DAEMON_LOG, written)
+
+
+def _places_of(file: ReadFile, options: IngestOptions) -> tuple[str | None, Mapping[str, str]]:
+    """(layout, its places) of a container's file: the configured layout, from the folder asked for or from one below
+    it; else one without a host."""
+    parts = (*file.parts[:-1], file.name)
+    for text in (options.layout, *HOSTLESS):
+        layout = PathLayout.of(text, frozenset({"container"}))
+        for first in range(len(parts)):
+            found = layout.match(parts[first:])
+            if found is not None and (found.get("host") or "") not in NO_HOSTS:
+                return text, found
+    return None, {}
+
+
+def _enough(files: Sequence[ReadFile]) -> int:
+    return sum(len(file.data) for file in files) + 1
+
+
+def _written(root: Path, parts: Sequence[str], data: bytes) -> Path:
+    path = root.joinpath(*parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def _collected(collector: Collector, kind: str, written: Mapping[str, ReadFile]) -> Iterator[pa.Table]:
+    """All that a collector gives of its folder: the second poll, later, gives what waited for more."""
+    polls = [collector.poll(MAX_TIME_MS), collector.poll(MAX_TIME_MS + ABANDON_MS)]
+    names = {path: file.place for path, file in written.items()}
+    events = renamed(EventBatch.concat(polled.events for polled in polls), names)
+    problems = [_at_home(problem, names) for polled in polls for problem in polled.problems]
+    refused = {p.place for p in problems if p.kind in ("unreadable", "not_rrd", "corrupt")}
+    yield event_rows(events, SOURCES[kind])
+    notes = [
+        file_row(file.place, kind, len(file.data), len(events) if len(written) == 1 else 0,
+                 "unreadable" if file.place in refused else None)
+        for file in written.values()
+    ]  # fmt: skip
+    yield note_rows([*notes, *problem_rows(problems)])
+
+
+def _at_home(problem: Problem, names: Mapping[str, str]) -> Problem:
+    place, message = problem.place, problem.message
+    for path, address in names.items():
+        place, message = place.replace(path, address), message.replace(path, address)
+    return Problem(problem.source, place, problem.kind, message)

@@ -1,0 +1,1 @@
+"""`clustercep query`: any query over the event store."""

@@ -1,0 +1,1 @@
+"""`clustercep stream`: live detection beyond one machine."""
