@@ -41,7 +41,7 @@ MAIN = sys.modules["__main__"]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "test_kills.py"))
+LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "live" / "test_kills.py"))
 """Begun first, so that no worker still has minutes to go when the others have nothing left."""
 
 
@@ -49,16 +49,17 @@ LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "test_kills.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests marked `external` are skipped where the shared real inputs are not beside the project.
 
-    Tests of one file run in one process, and so do all that need the demo's run or the browser, and all of the Spark
-    jobs: run, browser and JVM are made once. The groups that take longest come first.
+    Tests of one file run in one process, and so do all that need the demo's run or the browser, and all files with a
+    test that needs a JVM: run, browser and JVM are made once. The groups that take longest come first.
     """
+    with_jvm = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     places: dict[pytest.Item, int] = {}
     for item in items:
         if item.get_closest_marker("external") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"{SHARED} is not there"))
         fixtures = set(getattr(item, "fixturenames", ()))
         group = "demo" if fixtures & {"demo", "chromium", "browser"} else str(item.path)
-        if Path(__file__).with_name("spark_jobs") in item.path.parents:
+        if item.path in with_jvm:
             group = "spark"
         item.add_marker(pytest.mark.xdist_group(group))
         places[item] = LONG_GROUPS.index(group) if group in LONG_GROUPS else len(LONG_GROUPS)

@@ -13,8 +13,8 @@ from app.cli import cli, read_speed
 from app.errors import AppError
 from app.store import open_store
 from tests.app.alerting_fixtures import FakeMatch, kept, options
+from tests.app.process.test_runner import write_settings
 from tests.app.recording_fixtures import T0_MS, write_recording
-from tests.app.test_runner import write_settings
 
 
 def invoke(*words: str | Path) -> Result:

@@ -20,7 +20,7 @@ from app.process.runner import Runner
 from app.process.scheduling import Repeated
 from app.settings import Settings
 from app.store import Store
-from tests.app.test_runner import write_settings
+from tests.app.process.test_runner import write_settings
 
 T0_MS = 1_700_000_000_000
 DAY_MS = 86_400_000

@@ -11,9 +11,9 @@ from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from engine.events import HEADER, AttributeType, EventBatch
 from tests.collectors import histories, rest_server, rrds
+from tests.collectors.history.test_job_history import collect as collect_history
+from tests.collectors.logs.test_container_log import collect as collect_log
 from tests.collectors.reducer_logs import hadoop2_log, write_log
-from tests.collectors.test_container_log import collect as collect_log
-from tests.collectors.test_job_history import collect as collect_history
 
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",

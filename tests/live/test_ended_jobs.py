@@ -18,9 +18,9 @@ from spark_jobs.stream.rows import match_of
 from tests.spark_jobs.conftest import spark
 from tests.spark_jobs.generated_stream import drawn, told_rows, write_input
 from tests.spark_jobs.parity import engine_rows
+from tests.spark_jobs.stream.test_parity import NAME, compare_stream
 from tests.spark_jobs.stream_fixtures import ROOT
 from tests.spark_jobs.test_interruption import cancel_jobs
-from tests.spark_jobs.test_stream_parity import NAME, compare_stream
 
 __all__ = ["spark"]  # a fixture
 

@@ -1,6 +1,6 @@
 """Ctrl-C to a stream in a process of its own, in the middle of a file; then it goes on as if nothing had been.
 
-`tests/spark_jobs/test_stream.py` sends the signal within the tests' process every day.
+`tests/spark_jobs/stream/test_job.py` sends the signal within the tests' process every day.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from app.store.api import open_store
 from deploy.minicluster.guard import descendants
 from spark_jobs.stream.job import job as stream
 from tests.spark_jobs.conftest import spark
+from tests.spark_jobs.stream.test_job import lines_of_small_stream, stored
 from tests.spark_jobs.stream_fixtures import small_stream
 from tests.spark_jobs.test_interruption import WITHIN_S, opened_by_its_reader, program, started
-from tests.spark_jobs.test_stream import lines_of_small_stream, stored
 
 __all__ = ["spark"]  # a fixture
 

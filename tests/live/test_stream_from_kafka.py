@@ -22,8 +22,8 @@ from spark_jobs.stream.sources import read_events
 from tests.live.broker import PASSWORD, Broker, client_properties, running_broker, source_jars
 from tests.live.process import ROOT
 from tests.spark_jobs import killed_stream
+from tests.spark_jobs.stream.test_job import lines_of_small_stream, run_to_end, stored
 from tests.spark_jobs.stream_fixtures import small_job, small_stream
-from tests.spark_jobs.test_stream import lines_of_small_stream, run_to_end, stored
 
 TOPIC = "events"
 MASTER = "local[2]"

@@ -19,8 +19,8 @@ from typing import Any
 from app.errors import AppError
 from app.live.checkpoint import CheckpointFolder
 from app.store.api import Store, open_store
+from tests.app.live.test_pipeline import content, scripts
 from tests.app.pipeline_fixtures import start
-from tests.app.test_pipeline import content, scripts
 from tests.new_store import placed
 from tests.torture.campaign import Given, Verdict
 

@@ -27,12 +27,12 @@ from collectors.base import SourceUnavailableError
 from collectors.network import http_attempt
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
+from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
-from tests.app.test_delivery import fill_outbox
-from tests.app.test_web import Site, site
+from tests.app.process.test_web import Site, site
 from tests.app.webhook import webhook
 from tests.collectors import rest_server as rest
-from tests.collectors.test_rest_turns import EVENTS, cluster, told
+from tests.collectors.rest.test_turns import EVENTS, cluster, told
 from tests.slow_servers import BODIES, FLOODS, HANDSHAKES, HEADS, Behaviour, certificate, serving
 from tests.torture.campaign import Given, Verdict
 

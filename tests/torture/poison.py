@@ -29,8 +29,8 @@ from spark_jobs.ingest.rows import PROBLEM
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rrds
+from tests.collectors.logs.test_daemon_log import NODE
 from tests.collectors.positions import saved
-from tests.collectors.test_daemon_log import NODE
 from tests.torture.campaign import Given, Verdict
 from tests.torture.hostile_bytes import mutated
 

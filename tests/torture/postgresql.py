@@ -29,9 +29,9 @@ from app.errors import CheckpointError
 from app.live.checkpoint import KEPT
 from app.store.api import Store, open_store
 from tests.app import postgresql as servers
+from tests.app.live.test_pipeline import content, uninterrupted
+from tests.app.process.test_outages import World
 from tests.app.set_back import backup, restore
-from tests.app.test_outages import World
-from tests.app.test_pipeline import content, uninterrupted
 from tests.torture.campaign import Given, Verdict
 from tests.torture.damage import SAME
 

@@ -27,15 +27,15 @@ from collectors.rest.documents import DocumentError, parse_apps
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.parse import ReadFile, parse_file
-from tests.app.test_web import site
+from tests.app.process.test_web import site
 from tests.collectors import histories as h
 from tests.collectors import reducer_logs as logs
 from tests.collectors import rest_server as rest
 from tests.collectors import rrds
+from tests.collectors.history.test_hadoop1_history import HISTORY
+from tests.collectors.history.test_rumen_trace import job, text_of
+from tests.collectors.logs.test_daemon_log import MASTER, NODE
 from tests.collectors.positions import saved
-from tests.collectors.test_daemon_log import MASTER, NODE
-from tests.collectors.test_hadoop1_history import HISTORY
-from tests.collectors.test_rumen_trace import job, text_of
 from tests.engine.language.test_hostile_text import QUERIES
 from tests.fuzz.inputs import look_at_query
 from tests.slow_servers import serving

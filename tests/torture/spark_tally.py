@@ -12,7 +12,7 @@ from app.store.api import open_store
 from collectors.schema import load_event_types
 from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.event_store.schema import EVENTS
-from tests.spark_jobs.test_stream import stored
+from tests.spark_jobs.stream.test_job import stored
 from tests.torture.spark_lives import Life
 
 _LINE = 400

@@ -1,4 +1,4 @@
-"""The campaign `drip` in short: a few ways towards all that asks; `tests.collectors.test_http_attempt` has them all."""
+"""The campaign `drip` in short: a few ways towards all that asks; `test_http_attempt` has them all."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from app.replay.recording import unpack
 from app.store.api import open_store
 from app.store.writer import NewProblem
 from tests.app import postgresql
-from tests.app.test_runner import write_settings
+from tests.app.process.test_runner import write_settings
 from tests.torture.campaign import Given, Verdict
 from tests.torture.processes import Life
 

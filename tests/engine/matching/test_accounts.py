@@ -14,8 +14,8 @@ from engine.matching.brake import Brake
 from engine.matching.protocol import Limits
 from engine.matching.work_account import _EVENTS_PER_BUDGET, _SAVED, WorkAccount
 from tests.engine.matching import test_bounds
+from tests.engine.matching.output.test_form_bounds import FORMS
 from tests.engine.matching.test_bounds import ANY, NEXT, Running, batch, query, told
-from tests.engine.matching.test_form_bounds import FORMS
 
 PATTERNS = (
     *((pattern, ANY, "") for pattern in test_bounds.PATTERNS),

@@ -12,7 +12,7 @@ from engine.compiled.query import compile_query
 from engine.matching.output.rows import MatchRow
 from engine.reference.output import reference_output
 from engine.runtime.engine import Engine
-from tests.engine.matching.test_postponed_oracle import comparable
+from tests.engine.matching.pairs.test_against_oracle import comparable
 from tests.engine.strategies import SCHEMA, StreamScope, deliveries, streams
 from tests.examples import examples
 

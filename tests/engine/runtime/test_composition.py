@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine import CompiledQuery, Engine, MatchRow, ReferenceRow, compile_queries, flat_ids, reference_output
 from engine.errors import EngineError, QueryTypeError, UnsupportedQueryError
 from engine.events import EventBatch
-from tests.engine.matching.test_output_forms import comparable
+from tests.engine.matching.output.test_forms import comparable
 from tests.engine.strategies import IMPRECISE, PRECISE, SCHEMA, StreamScope, deliveries, streams
 from tests.examples import examples
 

@@ -1,0 +1,166 @@
+"""`clustercep alerts`: filters, silences and messages sent again, as they are typed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.alerting.recorder import Recorder
+from app.commands.alerts_options import time_ms
+from app.errors import AppError
+from app.store import open_store
+from tests.app.alerting_fixtures import FakeMatch, kept, options, receiver
+from tests.app.process.test_runner import write_settings
+from tests.app.test_cli import alerts_of, invoke
+
+SLOW = options().queries["slow"]
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A store with an open alert of job 1 on n1, and one of job 2 on n2 that is over."""
+    write_settings(tmp_path)
+    url = f"sqlite:///{tmp_path / 'store/clustercep.db'}"
+    with open_store(url) as store, store.transaction() as writer:
+        recorder = Recorder(options(ops=receiver()), writer, kept, 10_000)
+        tasks = [("task_9_1_m_1", "n1", 5_000), ("task_9_2_m_1", "n2", 1_000)]
+        recorder.live(
+            [FakeMatch(t, t + 1_000, key=(("task_id", i),), values={"host": host}) for i, host, t in tasks], 3_000
+        )
+    return tmp_path / "config.yaml"
+
+
+def jobs(config: Path, *words: str) -> list[object]:
+    return [alert["job_id"] for alert in alerts_of(config, *words)]
+
+
+def test_a_store_that_is_not_there_is_not_made(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "store").rename(tmp_path / "away")
+    result = invoke("alerts", "list", "--config", config)
+    assert result.exit_code == 2
+    assert "start 'clustercep run'" in " ".join(result.output.split())
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("port", ["99x", "99999"])
+def test_a_bad_port_of_the_database_is_one_line_without_its_password(tmp_path: Path, port: str) -> None:
+    url = f"postgresql+psycopg://127.0.0.1:{port}/db?password=hunter2"
+    (tmp_path / "config.yaml").write_text(f"store: {{directory: data, url: '{url}'}}\n")
+    result = invoke("alerts", "list", "--config", tmp_path / "config.yaml")
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)  # told, not raised
+    assert "store" in result.output
+    assert "hunter2" not in result.output
+
+
+def test_filters(config: Path) -> None:
+    assert jobs(config) == ["job_9_1", "job_9_2"]
+    assert jobs(config, "--job", "job_9_2") == ["job_9_2"]
+    assert jobs(config, "--host", "n1") == ["job_9_1"]
+    assert jobs(config, "--host", "n1", "--job", "job_9_2") == []
+    assert jobs(config, "--from", "1970-01-01T00:00:03") == ["job_9_1"]
+    assert jobs(config, "--to", "1970-01-01T01:00:03+01:00") == ["job_9_2"]
+    assert jobs(config, "--from", "1970-01-01T00:00:02", "--to", "1970-01-01T00:00:05Z") == ["job_9_1", "job_9_2"]
+    assert jobs(config, "--from", "1 day ago") == []
+
+
+def test_an_alert_tells_its_hosts_and_times(config: Path) -> None:
+    (alert,) = alerts_of(config, "--job", "job_9_1")
+    assert alert["hosts"] == [{"host": "n1", "role": "suspect", "value_name": None, "value": None}]
+    assert (alert["onset"], alert["last_seen"], alert["raised"]) == (
+        *("1970-01-01T00:00:06.000Z", "1970-01-01T00:00:06.000Z"),
+        "1970-01-01T00:00:10.000Z",
+    )
+    shown = invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
+    assert "suspect: n1" in shown
+    assert "began 1970-01-01T00:00:06.000Z" in shown
+
+
+def test_numbers_and_durations_have_units(config: Path, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}") as store, store.transaction() as writer:
+        matches = [
+            FakeMatch(
+                *(t, t), key=(("task_id", "task_9_3_m_1"),), bindings={"a": (f"e{t}",)},
+                values={"period_ms": ms, "queued_bytes": size},
+            )
+            for t, ms, size in ((20_000, 63_665, 48_016_392), (20_001, 120_605, 144_049_176))
+        ]  # fmt: skip
+        slow = replace(SLOW, numbers=frozenset({"period_ms", "queued_bytes"}))
+        Recorder(replace(options(), queries={"slow": slow}), writer, kept, 30_000).live(matches, 40_000)
+        once = FakeMatch(50_000, 50_000, key=(("task_id", "task_9_4_m_1"),))
+        Recorder(options(), writer, kept, 60_000).live([once], 60_000)
+    (alert,) = alerts_of(config, "--job", "job_9_3")
+    shown = invoke("alerts", "show", str(alert["id"]), "-c", config).stdout
+    assert "period_ms: first 1 min 4 s, last 2 min 1 s, max 2 min 1 s, min 1 min 4 s" in shown
+    assert "queued_bytes: first 45.8 MiB, last 137.4 MiB" in shown
+    assert "seen once" in " ".join(invoke("alerts", "list", "--job", "job_9_4", "-c", config).stdout.split())
+
+
+def test_what_still_fires_in_a_recording_has_lasted_until_the_recordings_time(config: Path, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}") as store, store.transaction() as writer:
+        writer.put_process_status({}, 66_000)
+        writer.put_replay_status({}, 66_000)
+    shown = invoke("alerts", "list", "--state", "firing", "-c", config).stdout
+    assert "│ 1 min  │" in shown
+    assert "A recording, as of 1970-01-01 00:01:06" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("2 h", NOW_MS - 7_200_000),
+        ("2 h ago", NOW_MS - 7_200_000),
+        ("1970-01-02", 86_400_000),
+        ("1970-01-01T00:00:00.250", 250),
+        ("1970-01-01T00:00+02:00", -7_200_000),
+    ],
+)
+def test_times(text: str, expected_ms: int) -> None:
+    assert time_ms("--from", text, NOW_MS) == expected_ms
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2", "1970-13-01", "-2 h"])
+def test_what_is_no_time_is_told(text: str) -> None:
+    with pytest.raises(AppError, match="--from: found"):
+        time_ms("--from", text, NOW_MS)
+
+
+def test_a_silence_is_listed_and_ended(config: Path) -> None:
+    assert "No silence holds" in invoke("alerts", "silences", "-c", config).stdout
+    alert = str(alerts_of(config)[0]["id"])
+    invoke("alerts", "silence", alert, "-c", config, "--note", "[bold]known")
+    listed = invoke("alerts", "silences", "-c", config).stdout
+    assert "[bold]known" in listed
+    assert "slow" in listed
+    ended = invoke("alerts", "unsilence", "1", "-c", config)
+    assert "1 open alert(s) are silenced no longer" in ended.stdout
+    again = invoke("alerts", "unsilence", "1", "-c", config)
+    assert (again.exit_code, "no silence 1 holds" in again.stderr) == (2, True)
+
+
+def test_what_was_given_up_is_sent_again(config: Path) -> None:
+    with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
+        for message in store.notifications():
+            with store.transaction() as writer:
+                writer.record_attempt(
+                    message.idempotency_key, "ops", status="failed", error="no", next_attempt_ms=0, now_ms=1
+                )
+    assert "0 message(s)" in invoke("alerts", "resend", "-c", config, "--receiver", "other").stdout
+    assert "2 message(s)" in invoke("alerts", "resend", "-c", config).stdout  # the end of one, not its beginning
+    assert "0 message(s)" in invoke("alerts", "resend", "-c", config).stdout
+
+
+def test_what_was_overtaken_is_told(config: Path) -> None:
+    with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
+        over = next(message for message in store.notifications() if message.state == "resolved")
+        messages = {m.state: m for m in store.notifications() if m.alert_id == over.alert_id}
+        for state, status in (("firing", "failed"), ("resolved", "delivered")):
+            with store.transaction() as writer:
+                key = messages[state].idempotency_key
+                writer.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=1)
+    told = invoke("alerts", "resend", "-c", config).stdout
+    assert "0 message(s) will be sent again" in told
+    assert "1 stay given up" in told

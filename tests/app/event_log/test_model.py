@@ -1,0 +1,149 @@
+"""The event log against a plain list of what was committed: crashes, rewritten numbers, merging, readers meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.event_log import EventLog, EventLogReader, layout, writer
+from app.event_log.files import list_folder
+from engine.events import EventBatch
+from tests.app.event_log.test_event_log import KEEP, Row, ids, started
+from tests.app.pipeline_fixtures import batch
+from tests.examples import examples
+
+
+@dataclass
+class World:
+    """A log, the store's position, and the oracle: the rows of committed steps as a list."""
+
+    folder: Path
+    log: EventLog = field(init=False)
+    positions: dict[str, int] = field(default_factory=dict)
+    epochs: Iterator[int] = field(default_factory=lambda: count(1))
+    epoch: str = ""
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """As after --forget-position."""
+        self.epoch = f"{next(self.epochs):016x}"
+        self.restart()
+
+    def restart(self) -> None:
+        self.log = started(self.folder, self.epoch, self.positions.get(self.epoch, 0))
+
+    def step(self, live: list[Row], histories: list[Row], commit: bool) -> None:
+        number = self.positions.get(self.epoch, 0) + 1
+        self.log.write(number, batch(*live), number, [batch(*histories)])
+        if commit:
+            self.positions[self.epoch] = number
+            self.rows += [*live, *histories]
+
+    def tidy(self) -> None:
+        self.log.tidy(self.positions.get(self.epoch, 0), 1, KEEP)
+
+    def killed_while_merging(self) -> None:
+        """The wide file has its name already, the narrow ones have theirs still."""
+        before = {path: path.read_bytes() for path in self.folder.iterdir()}
+        self.tidy()
+        for path, content in before.items():
+            path.write_bytes(content)
+
+    def expected(self, types: list[str] | None, from_ms: int | None, to_ms: int | None) -> list[str]:
+        asked = [
+            row
+            for row in self.rows
+            if (types is None or row["type"] in types)
+            and (from_ms is None or row["t_hi_ms"] >= from_ms)
+            and (to_ms is None or row["t_lo_ms"] <= to_ms)
+        ]
+        asked.sort(key=lambda r: (r["t_lo_ms"], r["source_rank"], r["source_seq"], r["event_id"]))
+        return list(dict.fromkeys(row["event_id"] for row in asked))
+
+
+TYPES = ["MapEnd", "Metric", "JobStart"]
+TIMES = st.integers(0, 300)
+
+
+@st.composite
+def occurrences(draw: st.DrawFn) -> Row:
+    lo = draw(TIMES)
+    hi = lo + draw(st.sampled_from([0, 0, 5, 100]))
+    row = {"type": draw(st.sampled_from(TYPES)), "t_lo_ms": lo, "t_hi_ms": hi}
+    return {**row, "source_rank": draw(st.integers(0, 1)), "source_seq": draw(st.integers(0, 2))}
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["step", "step", "step", "step", "lost", "restart", "afresh", "tidy", "killed"]),
+        st.lists(occurrences(), max_size=5),
+        st.lists(st.tuples(st.integers(0, 30), occurrences()), max_size=2),
+    ),
+    max_size=60,
+)
+SPANS = st.lists(
+    st.tuples(st.none() | st.lists(st.sampled_from(TYPES), unique=True), st.none() | TIMES, st.none() | TIMES),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions=ACTIONS, spans=SPANS, again=st.booleans(), rows=st.integers(1, 20))
+def test_readers_see_the_committed_steps_and_nothing_else(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    actions: list[tuple[str, list[Row], list[tuple[int, Row]]]],
+    spans: list[tuple[list[str] | None, int | None, int | None]],
+    again: bool,
+    rows: int,
+) -> None:
+    monkeypatch.setattr(writer, "MERGE_AT", 3)
+    monkeypatch.setattr(writer, "LEVEL_ROWS", 8)
+    monkeypatch.setattr(writer, "MAX_FILE_ROWS", 30)
+    monkeypatch.setattr(layout, "GROUP_ROWS", 4)
+    folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
+    world = World(folder)
+    reader = EventLogReader(folder, lambda: world.positions)
+    number = count()
+
+    def look() -> None:
+        for types, from_ms, to_ms in spans:
+            expected = world.expected(types, from_ms, to_ms)
+            assert ids(reader.read(types=types, from_ms=from_ms, to_ms=to_ms)) == expected
+            parts = list(reader.batches(types=types, from_ms=from_ms, to_ms=to_ms, rows=rows))
+            assert ids(EventBatch.concat(parts)) == expected
+            assert all(0 < len(part) <= rows for part in parts)
+            assert reader.count(types=types, from_ms=from_ms, to_ms=to_ms) >= len(expected)
+
+    for what, live, old in actions:
+        match what:
+            case "killed":
+                world.killed_while_merging()
+                look()
+                world.restart()
+            case "restart":
+                world.restart()
+            case "afresh":
+                world.start_afresh()
+                number = count() if again else number  # the sources are read from their start: the ids come again
+            case "tidy":
+                world.tidy()
+            case _:
+                fresh = [{**row, "event_id": f"e{next(number)}"} for row in live]
+                histories = [{**row, "event_id": f"e{i}"} for i, row in old]
+                world.step(fresh, histories, commit=what == "step")
+                if what == "lost":
+                    look()
+    look()
+    assert reader.problems == []
+    assert list_folder(folder).foreign == ()

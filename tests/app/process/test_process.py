@@ -1,0 +1,105 @@
+"""`clustercep run` as a process of its own: signals, endpoints, lines of its log, exit codes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config import load_settings
+from app.live.assembly import open_configured_store
+from tests.app.process.test_runner import QUERY, write_settings
+
+ROOT = Path(__file__).parents[3]
+MAX_S = 300
+"""After this a process that hangs is ended, and the test fails."""
+
+JSON_LOG = "log: {level: debug, format: json}\n"
+
+
+class Running:
+    """The process and its log."""
+
+    def __init__(self, config: Path) -> None:
+        words = [sys.executable, "-m", "app.cli", "run", "-c", str(config)]
+        self.process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        self.lines: list[dict[str, Any]] = []
+
+    def until(self, event: str) -> dict[str, Any]:
+        """Read the log up to a line."""
+        assert self.process.stderr is not None
+        for text in self.process.stderr:
+            assert text.startswith("{"), text
+            self.lines.append(json.loads(text))
+            if self.lines[-1]["event"] == event:
+                return self.lines[-1]
+        raise AssertionError(f"it ended without {event!r}: {self.lines[-5:]}")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    """Started, with one query and one source."""
+    write_settings(tmp_path, more=JSON_LOG)
+    started = Running(tmp_path / "config.yaml")
+    patience = threading.Timer(MAX_S, started.process.kill)
+    patience.start()
+    yield started
+    patience.cancel()
+    started.process.kill()
+    started.process.wait()
+    assert started.process.stderr is not None
+    started.process.stderr.close()
+
+
+def ask(url: str, method: str = "GET") -> str:
+    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_process_from_start_to_end(running: Running, tmp_path: Path) -> None:
+    place = running.until("endpoints")
+    base = f"http://{place['address']}:{place['port']}"
+    assert running.until("running")["sources"] == "job_history"
+    assert running.until("polled")["source"] == "job_history"
+    running.until("step")
+    assert "steps are made" in ask(f"{base}/-/ready")
+    assert "steps are made" in ask(f"{base}/-/healthy")
+    (tmp_path / "queries/pair.cep").write_text("PATTERN PATTERN")
+    running.process.send_signal(signal.SIGHUP)
+    assert "pair.cep" in running.until("reload refused; the process goes on unchanged")["problem"]
+    assert "clustercep_last_reload_successful 0.0" in ask(f"{base}/metrics")
+    (tmp_path / "queries/pair.cep").write_text(QUERY)
+    (tmp_path / "queries/second.cep").write_text(QUERY)
+    (tmp_path / "queries/RUNBOOK.md").write_text("# pair\nLook.\n# second\nLook.\n")
+    assert "queries new: second" in ask(f"{base}/-/reload", "POST")
+    assert running.until("reloaded")["queries"] == 2
+    assert running.until("step")["rows"] == {}
+    running.process.send_signal(signal.SIGTERM)
+    running.until("stopped")
+    assert running.process.wait(MAX_S) == 0
+    assert all({"event", "level", "timestamp"} <= line.keys() for line in running.lines)
+    assert all("source" in line for line in running.lines if line["event"] == "polled")
+    with open_configured_store(load_settings(tmp_path / "config.yaml", {})) as store:
+        status = store.process_status()
+        assert status is not None
+        assert status.value["pid"] == running.process.pid
+        assert set(status.value["queries"]) == {"pair", "second"}
+
+
+def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
+    settings = write_settings(tmp_path)
+    (settings.store.directory / "clustercep.db").mkdir(parents=True)
+    words = [sys.executable, "-m", "app.cli", "run", "-c", str(tmp_path / "config.yaml")]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=MAX_S, check=False)
+    assert ended.returncode == 2
+    assert "clustercep: the store" in ended.stderr
+    assert "cannot be opened" in ended.stderr
+    assert "Traceback" not in ended.stderr
