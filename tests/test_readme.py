@@ -14,6 +14,8 @@ from app.config import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+FOLDERS = ("app", "benchmarks", "collectors", "dashboard", "deploy", "engine", "spark_jobs", "tests")
+NAMED_FILE = re.compile(r"`([\w./-]*)(\{[\w,]+\}|)([\w./-]*\.py)`")
 
 
 def block(start: str) -> str:
@@ -45,3 +47,17 @@ def test_the_example_query_passes_its_tests(tmp_path: Path) -> None:
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([\w./-]+)\)", README))))
 def test_links_lead_somewhere(link: str) -> None:
     assert (ROOT / link).exists()
+
+
+def test_every_file_that_a_page_names_is_there() -> None:
+    """By the end of its path at least: pages leave out what goes without saying."""
+    known = [str(path.relative_to(ROOT)) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+    named = [
+        (page.name, f"{before}{choice}{after}")
+        for page in pages
+        for before, choices, after in NAMED_FILE.findall(page.read_text(encoding="utf-8"))
+        for choice in choices.strip("{}").split(",")
+    ]
+    assert len(named) > 100
+    assert [(page, name) for page, name in named if not any(f"/{path}".endswith(f"/{name}") for path in known)] == []
