@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.matching.output.brief_rows import bindings_digest, brief_rows
     from engine.matching.output.row_json import row_from_json, row_to_json
     from engine.matching.output.rows import Binding, MatchRow, RowBlock, RowSink, binding_json, flat_ids, joined_rows
+    from engine.matching.output.tables import rows_schema, rows_tables
     from engine.matching.protocol import Limits
     from engine.plan.distribution import Distribution, Obstacle
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
@@ -90,6 +91,8 @@ _HOMES = {
     "register_aggregate": "engine.matching.output.aggregates",
     "resolve": "engine.language.resolver",
     "resolve_queries": "engine.runtime.composition",
+    "rows_schema": "engine.matching.output.tables",
+    "rows_tables": "engine.matching.output.tables",
     "united": "engine.uncertainty.possibilities",
     "warm_kernels": "engine.runtime.warm",
     "with_consumed": "engine.runtime.composition",
@@ -148,6 +151,8 @@ __all__ = [
     "resolve_queries",
     "row_from_json",
     "row_to_json",
+    "rows_schema",
+    "rows_tables",
     "united",
     "warm_kernels",
     "with_consumed",

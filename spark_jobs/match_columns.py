@@ -84,10 +84,12 @@ def _variables(table: pa.Table) -> Sequence[str]:
 
 
 def _json_lists(ids: pa.Array) -> list[str]:
-    """The JSON text of each list of ids."""
+    """The JSON text of each list of ids, which are over a dictionary."""
+    if pa.types.is_dictionary(ids.type.value_type):
+        ids = ids.cast(pa.list_(pa.string()))
     if not _is_plain(ids.flatten()):
         return [engine.binding_json(tuple(of)) for of in ids.to_pylist()]
-    joined = pc.binary_join(ids.cast(pa.list_(pa.string())), _BETWEEN).to_pylist()
+    joined = pc.binary_join(ids, _BETWEEN).to_pylist()
     lengths = pc.list_value_length(ids).to_pylist()
     return [f'["{text}"]' if length else "[]" for text, length in zip(joined, lengths, strict=True)]
 

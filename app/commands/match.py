@@ -16,7 +16,8 @@ import typer
 import engine
 from app.aggregates import register_configured
 from app.commands.absent_types import with_absent_types
-from app.commands.match_output import PRINTERS, OutputFormat, print_json_lines
+from app.commands.match_files import MatchFile
+from app.commands.match_output import PRINTERS, OutputFormat, Printed
 from app.commands.oracle_run import oracle_rows
 from app.errors import AppError
 from app.event_columns import LoadedEvents, load_events, parse_number
@@ -133,9 +134,13 @@ def match(
         typer.Option("--with", metavar="OTHER.cep", help="A query whose matches this one may use; repeatable."),
     ] = None,
     aggregate: Annotated[list[str] | None, typer.Option(metavar="MODULE:FUNCTION", help=_AGGREGATE)] = None,
-    format_: Annotated[OutputFormat, typer.Option("--format", help="One JSON object per line, or a table.")] = (
-        OutputFormat.JSONL
-    ),
+    format_: Annotated[
+        OutputFormat,
+        typer.Option("--format", help="One JSON object per line, a table for people, Parquet, or a stream of Arrow."),
+    ] = OutputFormat.JSONL,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where Parquet or Arrow goes; else standard output.")
+    ] = None,
 ) -> None:
     """Print the matches of a query on the events of a file.
 
@@ -146,14 +151,15 @@ def match(
     try:
         _register(aggregate or [])
         job = prepare(query, events, override, param or [], schema, with_ or [])
-        # Lines are written as matches are found: their number is no matter of memory then.
-        printed = engine.RowSink(print_json_lines, in_listing_order=True) if format_ is OutputFormat.JSONL else None
-        rows = evaluate(job, runtime, printed)
+        with _printer(job, format_, out) as printer:
+            # Written as matches are found: their number is no matter of memory then.
+            sink = None if format_ is OutputFormat.TABLE else engine.RowSink(printer.write, in_listing_order=True)
+            rows = evaluate(job, runtime, sink)
+            printer.write(rows)
     except (AppError, EventFileError, EngineError) as error:
         _fail(error)
-    PRINTERS[format_](rows)
     _report_cut(rows)
-    found = bool(len(rows) or (printed and printed.n_rows))
+    found = bool(len(rows) or (sink and sink.n_rows))
     raise typer.Exit(EXIT_MATCHES if found else EXIT_NO_MATCH)
 
 
@@ -183,6 +189,16 @@ def explain(
         for warning in planned.resolved.warnings:
             _warn(f"warning: {warning}")
     typer.echo("\n".join(planned.dot() if dot else planned.explain() for planned in compiled))
+
+
+def _printer(job: Job, form: OutputFormat, out: Path | None) -> MatchFile | Printed:
+    if form in PRINTERS:
+        if out is not None:
+            raise AppError(f"--out is for --format parquet or arrow; found {form}: redirect the output instead")
+        return Printed(PRINTERS[form])
+    texts = {job.name: job.text, **job.others}
+    *_, resolved = engine.resolve_queries(texts, job.schema, {job.name: job.parameters}, only=[job.name])
+    return MatchFile(resolved, form, out)
 
 
 def _planned(

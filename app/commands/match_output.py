@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.table import Table
@@ -30,6 +30,8 @@ class OutputFormat(StrEnum):
 
     JSONL = "jsonl"
     TABLE = "table"
+    PARQUET = "parquet"
+    ARROW = "arrow"
 
 
 def as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
@@ -152,6 +154,19 @@ def shown_plain(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
+class Printed:
+    """Rows that are printed; nothing is to be done at the end."""
+
+    def __init__(self, write: Callable[[Sequence[engine.MatchRow | ReferenceRow]], None]) -> None:
+        self.write = write
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Nothing was opened."""
+
+
 PRINTERS: dict[OutputFormat, Callable[[Sequence[engine.MatchRow | ReferenceRow]], None]] = {
     OutputFormat.JSONL: print_json_lines,
     OutputFormat.TABLE: print_table,
@@ -161,7 +176,9 @@ PRINTERS: dict[OutputFormat, Callable[[Sequence[engine.MatchRow | ReferenceRow]]
 __all__ = [
     "PRINTERS",
     "OutputFormat",
+    "Printed",
     "as_json",
+    "at_least_one_of",
     "json_text",
     "print_json_lines",
     "print_table",

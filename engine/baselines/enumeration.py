@@ -17,6 +17,7 @@ from engine.errors import UnsupportedQueryError
 from engine.events import Int64Array
 from engine.kernels.baselines.buffers import AT_ONCE
 from engine.kernels.baselines.worlds import GAVE_UP, LONGEST, N_CREATED, N_POINTS, N_SPENT, search_worlds
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.confidence.ordering import Events
 from engine.language import ast
 from engine.matching.output.listed import ListedMatches
@@ -26,7 +27,6 @@ from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.interner import Interner
 from engine.stream.intervals import events_of
-from engine.stream.store import BROADCAST
 
 MOST_POINTS = 2_000_000_000
 """Points of possible worlds that one `advance` looks at before it gives up: some ten seconds."""

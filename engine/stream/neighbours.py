@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, Int64Array
-from engine.kernels.columns.neighbours import BROADCAST, KEYED, NEITHER, precede
+from engine.kernels.columns.neighbours import IN_EVERY, IN_NONE, KEYED, precede
 from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.key_table import KeyTable
@@ -80,12 +80,12 @@ class Neighbours:
         self._last[: len(self._keys)] = state["last"]
 
     def _kinds(self, stream: StreamColumns) -> npt.NDArray[np.int8]:
-        kinds = np.full(len(stream), KEYED if not self._plan.key else BROADCAST, np.int8)
+        kinds = np.full(len(stream), KEYED if not self._plan.key else IN_EVERY, np.int8)
         if self._plan.key:
             for name in self._plan.keyed_types:
                 kinds[stream.rows_of_type(name)] = KEYED
             for name in self._plan.key:
-                kinds[(kinds == KEYED) & np.isnan(stream.column(name, self._kind(name)))] = NEITHER
+                kinds[(kinds == KEYED) & np.isnan(stream.column(name, self._kind(name)))] = IN_NONE
         return kinds
 
     def _kind(self, name: str) -> AttributeType:

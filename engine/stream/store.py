@@ -15,15 +15,14 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array, Value
+from engine.kernels.columns.partitions import BROADCAST
 from engine.plan.sequence.model import Plan, ReturnValue
 from engine.stream.columns import StreamColumns
 from engine.stream.event_ids import IdColumn
 from engine.stream.interner import Interner, KnownTexts
 from engine.stream.key_table import KeyTable
 from engine.stream.row_numbers import each_once
-
-BROADCAST = -1
-"""Partition number of events that enter every partition."""
+from engine.stream.values import keys_as_arrow, numbers_as_arrow, typed_value
 
 MovesBack = Callable[[Float64Array], Int64Array]
 """By how much times become earlier in partitions with these keys, float64 (width, n) -> int64 (n,)."""
@@ -87,31 +86,12 @@ class StoredEvents:
 
     def keys_as_arrow(self, partitions: Int64Array) -> pa.Array:
         """The keys of these partitions as a struct with one field per attribute."""
-        numbers = self.keys[partitions].view(np.float64)
         kinds = [self.plan.attribute_types[name] for name in self.plan.key]
-        return self._as_struct(list(self.plan.key), kinds, numbers)
+        return keys_as_arrow(self.plan.key, kinds, self.strings, self.keys, partitions)
 
     def values_as_arrow(self, returns: Sequence[ReturnValue], values: Float64Array) -> pa.Array:
         """Results of RETURN, float64 (n, n_returns), as a struct with one field each."""
-        return self._as_struct([item.name for item in returns], [item.type for item in returns], values)
-
-    def _as_struct(self, names: list[str], kinds: list[AttributeType], numbers: Float64Array) -> pa.Array:
-        if not names:
-            return pa.array([{}] * len(numbers), pa.struct([]))
-        arrays = [
-            pa.array([self.value(number, kind) for number in numbers[:, k].tolist()], kind.arrow)
-            for k, kind in enumerate(kinds)
-        ]
-        return pa.StructArray.from_arrays(arrays, names)
-
-
-def typed_value(strings: KnownTexts, number: float, kind: AttributeType) -> Value:
-    """A double as the value of its type that it stands for; None for NULL, and for a result beyond all doubles."""
-    if not np.isfinite(number):
-        return None
-    if kind is AttributeType.STRING:
-        return strings.text(int(number))
-    return int(number) if kind is AttributeType.INT else float(number)
+        return numbers_as_arrow([item.name for item in returns], [item.type for item in returns], self.strings, values)
 
 
 class EventStore:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.baselines.edges import COMPONENT, IS_KLEENE, ROW, begins, completes, starts, takes
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import clock_before, may_precede, one_clock, ties_ordered
 from engine.kernels.programs.opcodes import MAX_STACK
 
-BROADCAST = -1
 NO_WINDOW = -1
 
 # Entries of spent.

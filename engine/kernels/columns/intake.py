@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.columns.keys import EMPTY, enter_key, find_key
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel
 from engine.kernels.programs.blocks import BLOCK, evaluate_block, stack_depth
 from engine.kernels.programs.opcodes import TRUE
@@ -24,7 +25,6 @@ N_NEW = 6
 """Entries of a cursor: rows looked at, first events passed, rows stored, keys known, until when events are live; the
 rows and keys for which there must be room."""
 
-BROADCAST = -1
 NO_PARTITION = -2
 
 

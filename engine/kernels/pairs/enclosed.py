@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.kernels.automaton.search import allowance_at, settle
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import both_precise, may_precede, one_clock, separated, ties_ordered
 from engine.kernels.confidence.sequences import chain_confidence
@@ -28,7 +29,6 @@ from engine.kernels.pairs.search import TOLERANCE
 from engine.kernels.programs.opcodes import MAX_STACK, TRUE
 from engine.kernels.programs.predicates import evaluate
 
-BROADCAST = -1
 _PER_PAIR = 6
 _PER_CONFIDENCE = 10
 _ROWS_PER_STEP = 16

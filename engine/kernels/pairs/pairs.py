@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import may_precede, one_clock
 from engine.kernels.programs.predicates import evaluate, reset_aggregates, update_aggregates
-
-BROADCAST = -1
 
 
 @leaf
@@ -211,4 +210,4 @@ def replay(tables, columns, chain, steps, programs, stack):
     return values
 
 
-__all__ = ["BROADCAST", "around", "by_first", "decided_ms", "first_from", "inside", "pairs", "replay"]
+__all__ = ["around", "by_first", "decided_ms", "first_from", "inside", "pairs", "replay"]

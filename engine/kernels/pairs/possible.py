@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import both_precise, may_precede, one_clock, separated
 from engine.kernels.confidence.sequences import chain_confidence
@@ -47,8 +48,6 @@ _MOST_OVERLAPS = 4_000_000
 """Overlaps of one first event that are written down."""
 _UNKNOWN = -1.0
 """A confidence that nothing is left for."""
-
-BROADCAST = -1
 
 
 @kernel

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
-from engine.kernels.pairs.pairs import BROADCAST, first_from
+from engine.kernels.pairs.pairs import first_from
 from engine.kernels.pairs.state import BEGIN, TAKE
 
 BLOCK = 64

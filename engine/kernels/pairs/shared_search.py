@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import may_precede, one_clock, separated
 from engine.kernels.confidence.sequences import (
@@ -35,7 +36,6 @@ from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, RE
 from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes, unbound
 from engine.kernels.programs.opcodes import MAX_STACK
 
-BROADCAST = -1
 MOST_COMPARED = 1024
 """Candidates of which the comparisons are kept, each with each."""
 FEW = 64

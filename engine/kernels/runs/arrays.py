@@ -89,10 +89,6 @@ VALUE = 0
 SLOT = 1
 PLACE = 2
 
-# Partitions of events that are in every one, and in none.
-BROADCAST = -1
-NOWHERE = -2
-
 # Columns of chains and of seen.
 CHAIN_HEAD = 0
 CHAIN_LENGTH = 1

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.kernels.columns.partitions import BROADCAST, NOWHERE
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.programs.opcodes import (
     AGG_COUNT,
@@ -36,7 +37,6 @@ from engine.kernels.runs.arrays import (
     BALANCE,
     BEGIN,
     BRANCH,
-    BROADCAST,
     CAPACITY,
     CHAIN_HEAD,
     CHAIN_LENGTH,
@@ -64,7 +64,6 @@ from engine.kernels.runs.arrays import (
     N_REGISTERS,
     N_STORED,
     NEXT,
-    NOWHERE,
     PARENT,
     PARTITION,
     PARTITION_CONTIGUITY,

@@ -21,13 +21,14 @@ import numpy as np
 from engine.events import Int64Array
 from engine.kernels.automaton.imprecise import list_intruders
 from engine.kernels.automaton.tables import Rows, Tables
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.confidence.ordering import Events, clock_before
 from engine.kernels.confidence.skew import MAX_EVALUATIONS, TOO_MUCH, match_confidence, match_work
 from engine.kernels.confidence.skew_events import time_distribution
 from engine.matching.automaton.arrangement import Arrangement, Arrangements, Gap
 from engine.matching.automaton.near_rows import NearRows
 from engine.plan.automaton.model import AutomatonPlan
-from engine.stream.store import BROADCAST, EventStore
+from engine.stream.store import EventStore
 from engine.uncertainty.absence import joint_probability
 from engine.uncertainty.differences import MAX_WORK, Budget, Difference, Time, TooMuchWorkError
 from engine.uncertainty.possibilities import (

@@ -20,6 +20,7 @@ from engine.events import FOREVER_MS, BoolArray, Float64Array, Int64Array
 from engine.kernels.automaton import search as automaton_search
 from engine.kernels.automaton.imprecise import list_arrangements
 from engine.kernels.automaton.tables import STRICT_TIES, Tables
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.confidence.ordering import Events, search_order
 from engine.language import ast
 from engine.matching.automaton.arrangement import Arrangements
@@ -31,7 +32,7 @@ from engine.matching.output.listed import Cut
 from engine.matching.work_account import WorkAccount
 from engine.plan.automaton.model import AutomatonPlan
 from engine.stream.intervals import events_of
-from engine.stream.store import BROADCAST, EventStore
+from engine.stream.store import EventStore
 from engine.uncertainty.possibilities import Possibilities
 
 PER_MATCH = 200

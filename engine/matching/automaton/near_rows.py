@@ -6,8 +6,9 @@ import numpy as np
 
 from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.automaton.tables import Rows
+from engine.kernels.columns.partitions import BROADCAST
 from engine.matching.output_watermark import longest_interval_ms
-from engine.stream.store import BROADCAST, EventStore
+from engine.stream.store import EventStore
 
 
 class NearRows:

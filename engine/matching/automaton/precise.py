@@ -16,12 +16,13 @@ from engine.kernels.automaton import order as automaton_order
 from engine.kernels.automaton import runs as automaton_runs
 from engine.kernels.automaton import search as automaton_search
 from engine.kernels.automaton.tables import Rows, Tables
+from engine.kernels.columns.partitions import BROADCAST
 from engine.matching.automaton.memory import Pending, RunsMemory, grown, room, taken
 from engine.matching.output.listed import Cut
 from engine.matching.work_account import WorkAccount
 from engine.plan.automaton.model import AutomatonPlan
 from engine.stream.early_filter import Masks
-from engine.stream.store import BROADCAST, EventStore
+from engine.stream.store import EventStore
 
 _NO_RANKS = np.empty(0, np.int64)
 

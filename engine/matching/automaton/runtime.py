@@ -16,6 +16,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.automaton import runs as automaton_runs
+from engine.kernels.columns.partitions import BROADCAST
 from engine.language import ast
 from engine.matching.automaton.arrangement import Arrangements
 from engine.matching.automaton.imprecise import Decided, ImpreciseMatching
@@ -37,7 +38,7 @@ from engine.stream.early_filter import EarlyFilter, Masks, Survivors
 from engine.stream.interner import Interner
 from engine.stream.intervals import check_weights
 from engine.stream.neighbours import Neighbours
-from engine.stream.store import BROADCAST, EventStore, MovesBack
+from engine.stream.store import EventStore, MovesBack
 
 _STATE_VERSION = 1
 _LEAST_ROWS = 4096

@@ -18,7 +18,7 @@ from engine.matching.output.listed import ListedMatches, Matches
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow, RowEnds, rows_table
 from engine.plan.sequence.model import Plan
 from engine.stream.interner import KnownTexts
-from engine.stream.store import typed_value
+from engine.stream.values import typed_value
 from engine.uncertainty.possibilities import Possibilities, united
 
 _MOST_UNITED = 200

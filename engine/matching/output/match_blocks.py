@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.events import Float64Array, Int64Array, Value
+from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
-from engine.matching.output.rows import MatchRow, RowBlock, rows_table
+from engine.kernels.pairs.reading import fill_lists, list_lengths
+from engine.matching.output.arrow import Int32Array, coded, id_lists, lists_by_step, steps_around, table_of, with_ends
+from engine.matching.output.rows import MatchRow, RowBlock
 from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
 
@@ -74,9 +76,39 @@ class PairBlock(RowBlock):
         """Matches behind all rows (at least, where one of them is a lower bound)."""
         return sum(self.columns.rows[self.start : self.end, 3].tolist())
 
+    @property
+    def is_bulk(self) -> bool:
+        """Yes."""
+        return True
+
     def to_arrow(self) -> pa.Table:
         """See `rows.rows_table`."""
-        return rows_table(self)
+        c, own = self.columns, slice(self.start, self.end)
+        rows, plan = c.rows[own], self.plan
+        first, last, partition, counts, exact, first_ms, last_ms = rows.T
+        shown = c.offsets[0, self.start : self.end + 1]
+        used = c.offsets[1, self.start : self.end + 1]
+        dictionary, (first_code, last_code, longest, between) = coded(
+            self.source.ids, first, last, c.longest[shown[0] : shown[-1]], c.used[used[0] : used[-1]]
+        )
+        candidates = None
+        if self.collapsed:
+            bounds, codes = with_ends(first_code, last_code, first == last, used - used[0], between)
+            candidates = self._lists(dictionary, bounds, codes)
+        columns = {
+            "key": self.source.keys_as_arrow(np.ascontiguousarray(partition)),
+            "first_lo_ms": pa.array(first_ms),
+            "last_hi_ms": pa.array(last_ms),
+            "bindings": self._lists(dictionary, shown - shown[0], longest),
+            "confidence": pa.array(np.ones(len(rows))),
+            "values": self.source.values_as_arrow(plan.returns, c.values[own]),
+        }
+        complete = counts < self.most
+        return table_of(columns, counts=counts, complete=complete, candidates=candidates, exact=exact.astype(np.bool_))
+
+    def _lists(self, dictionary: pa.Array, bounds: Int64Array, codes: Int32Array) -> pa.Array:
+        steps = steps_around(bounds, self.kleene, self.plan.n_steps)
+        return lists_by_step(dictionary, [step.variable for step in self.plan.steps], bounds, steps, codes)
 
     def _row(self, k: int) -> MatchRow:
         c, source, n_after = self.columns, self.source, self.plan.n_steps - 1 - self.kleene
@@ -183,8 +215,14 @@ class MatchBlock(OneByOne):
     @cached_property
     def match_last(self) -> Int64Array:
         """The last event of each match, int64 (n,); -1 where the path to its node ends in it."""
-        lasts = np.where(self.pairs[:, 0] == self.pairs[:, 1], -1, self.pairs[:, 1])
+        lasts = np.where(self._ends_apart, self.pairs[:, 1], -1)
         found: Int64Array = lasts[self.match_pair]
+        return found
+
+    @cached_property
+    def _ends_apart(self) -> BoolArray:
+        """Of which pairs the last event is another one than the first: bool (n_pairs,)."""
+        found: BoolArray = self.pairs[:, 0] != self.pairs[:, 1]
         return found
 
     @cached_property
@@ -203,27 +241,35 @@ class MatchBlock(OneByOne):
 
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
-        offsets, rows = self.chains
-        ids = self.source.ids.take(pa.array(rows)).combine_chunks()
-        n, n_after = len(self), self.plan.n_steps - 1 - self.kleene
-        bindings: dict[str, pa.Array] = {}
-        for step in self.plan.steps:
-            k = step.position
-            begin = offsets[:-1] + k if k <= self.kleene else offsets[1:] - (self.plan.n_steps - k)
-            end = offsets[1:] - n_after if k == self.kleene else begin + 1
-            lengths = end - begin
-            bounds = np.append(0, np.cumsum(lengths))
-            at = np.arange(bounds[-1]) + np.repeat(begin - bounds[:-1], lengths)
-            bindings[step.variable] = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), ids.take(pa.array(at)))
         columns = {
             "key": self.source.keys_as_arrow(self.pairs[self.match_pair, 2]),
             "first_lo_ms": pa.array(self.pair_lo_ms[self.match_pair]),
             "last_hi_ms": pa.array(self.pair_hi_ms[self.match_pair]),
-            "bindings": pa.StructArray.from_arrays(list(bindings.values()), list(bindings)),
-            "confidence": pa.array(np.ones(n)),
+            "bindings": self._bindings(),
+            "confidence": pa.array(np.ones(len(self))),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
         }
         return pa.table(columns)
+
+    def _bindings(self) -> pa.Array:
+        """The ids by variable, as a struct of lists."""
+        n, n_steps, kleene = len(self), self.plan.n_steps, self.kleene
+        dictionary, (node_code, last_code) = coded(self.source.ids, self.node_row, self.pairs[:, 1])
+        depth, offsets = np.empty(len(self.node_parent), np.int32), np.empty(n + 1, np.int64)
+        paths = self.node_parent, self.match_node, self.match_pair, self._ends_apart
+        longest = list_lengths(*paths, n_steps - 1, depth, offsets)
+        path, codes = np.empty((2, longest + 2), np.int32)
+        members, singles = np.empty(offsets[-1], np.int32), np.empty((n_steps, n), np.int32)
+        fill_lists(
+            self.node_parent, node_code, depth, self.match_node, self.match_pair, self._ends_apart, last_code, kleene,
+            n_steps - 1 - kleene, offsets, path, codes, members, singles,
+        )  # fmt: skip
+        ones = np.arange(n + 1)
+        arrays = [
+            id_lists(dictionary, *((offsets, members) if position == kleene else (ones, singles[position])))
+            for position in range(n_steps)
+        ]
+        return pa.StructArray.from_arrays(arrays, [step.variable for step in self.plan.steps])
 
     def _row(self, k: int) -> MatchRow:
         pair = int(self.match_pair[k])

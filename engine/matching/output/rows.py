@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias, overload
 import pyarrow as pa
 
 from engine.events import Value
+from engine.matching.output.arrow import encoded
 from engine.uncertainty.existence import AtLeastOne, at_least_one
 from engine.uncertainty.possibilities import Possibilities
 
@@ -126,6 +127,11 @@ class RowBlock(Sequence[MatchRow]):
         """Whether each row is one match without anything unusual, and `to_arrow` makes no row to say so."""
         return False
 
+    @property
+    def is_bulk(self) -> bool:
+        """Whether `to_arrow` makes no row to say so."""
+        return self.is_columnar
+
     @abstractmethod
     def to_arrow(self) -> pa.Table:
         """See `rows_table`."""
@@ -186,9 +192,9 @@ class ChunkedRows(RowBlock):
 def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
     """Rows as an Arrow table: key, first_lo_ms, last_hi_ms, bindings, confidence, values, and what is not as usual.
 
-    key, bindings and values are structs with a field per attribute, variable (ids as lists, nested as the binding is)
-    and RETURN item; they are typed by the rows. count, count_exact, candidates, exact, capped and window are columns
-    when one of the rows has them.
+    key, bindings and values are structs with a field per attribute, variable (ids as lists, nested as the binding is,
+    over dictionaries) and RETURN item; they are typed by the rows. count, count_exact, candidates, exact, capped and
+    window are columns when one of the rows has them.
     """
     columns: dict[str, list[object]] = {
         "key": [dict(row.key) for row in rows],
@@ -209,7 +215,12 @@ def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
     if any(row.window is not None for row in rows):
         columns["window_start_ms"] = [None if row.window is None else row.window[0] for row in rows]
         columns["window_end_ms"] = [None if row.window is None else row.window[1] for row in rows]
-    return pa.table(columns)
+    table = pa.table(columns)
+    for name in ("bindings", "candidates"):
+        at = table.schema.get_field_index(name)
+        if at >= 0:
+            table = table.set_column(at, name, encoded(table.column(at)))
+    return table
 
 
 class MatchRows(RowBlock):

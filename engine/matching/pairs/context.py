@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.errors import UnsupportedQueryError
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.confidence.ordering import search_order
 from engine.kernels.confidence.skew import MAX_EVALUATIONS
 from engine.kernels.pairs.pairs import around, inside, replay
@@ -17,7 +18,7 @@ from engine.matching.pairs.plan_arrays import PostponedTables
 from engine.plan.sequence.model import Plan
 from engine.stream.early_filter import Masks
 from engine.stream.intervals import events_of
-from engine.stream.store import BROADCAST, EventStore
+from engine.stream.store import EventStore
 
 
 @dataclass(frozen=True)

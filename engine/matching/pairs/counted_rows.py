@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
+from engine.matching.output.arrow import coded, lists_by_step, table_of
 from engine.matching.output.match_blocks import values_of
-from engine.matching.output.rows import Binding, ChunkedRows, MatchRow, rows_table
+from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.pairs.context import Context
 from engine.matching.pairs.counting import Counted
 from engine.plan.sequence.model import Plan
@@ -73,9 +74,10 @@ class PairBlock(ChunkedRows, Generic[C]):
     def _candidates(self, k: int, texts: Mapping[int, str]) -> Mapping[str, tuple[str, ...]]:
         """The events in matches of pair k by component, its ends among them."""
 
-    def _are_exact(self, _k: int) -> bool:
-        """Whether each of the candidates is in a match."""
-        return True
+    @property
+    def _exact(self) -> BoolArray | None:
+        """By pair whether each of the candidates is in a match; None: of all."""
+        return None
 
     def __len__(self) -> int:
         return len(self.order)
@@ -95,9 +97,39 @@ class PairBlock(ChunkedRows, Generic[C]):
         """Matches behind all rows (at least, where one of them is a lower bound)."""
         return sum(self.columns.counts[self.order].tolist())
 
+    @abstractmethod
+    def _shown(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The matches that are shown for these pairs, event by event: bounds int64 (n + 1,), rows and steps (m,)."""
+
+    @abstractmethod
+    def _used(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """As `_shown`: the candidates, their ends among them, in the order of `_candidates`."""
+
+    @property
+    def is_bulk(self) -> bool:
+        """Yes."""
+        return True
+
     def to_arrow(self) -> pa.Table:
         """See `rows.rows_table`."""
-        return rows_table(self)
+        c, order, source = self.columns, self.order, self.source
+        bounds, rows, steps = self._shown(order)
+        used_bounds, used, used_steps = self._used(order) if self.collapsed else (bounds, rows[:0], steps[:0])
+        dictionary, (codes, used_codes) = coded(source.ids, rows, used)
+        names = [step.variable for step in self.plan.steps]
+        columns = {
+            "key": source.keys_as_arrow(c.pairs[order, 2]),
+            "first_lo_ms": pa.array(c.first_lo_ms[order]),
+            "last_hi_ms": pa.array(c.last_hi_ms[order]),
+            "bindings": lists_by_step(dictionary, names, bounds, steps, codes),
+            "confidence": pa.array(c.confidences[order]),
+            "values": source.values_as_arrow(self.plan.returns, c.values[order]),
+        }
+        candidates = None
+        if self.collapsed:
+            candidates = lists_by_step(dictionary, names, used_bounds, used_steps, used_codes)
+        exact = np.ones(len(order), np.bool_) if self._exact is None else self._exact[order]
+        return table_of(columns, counts=c.counts[order], complete=c.complete[order], candidates=candidates, exact=exact)
 
     def _row(self, k: int, texts: Mapping[int, str]) -> MatchRow:
         c = self.columns
@@ -114,7 +146,7 @@ class PairBlock(ChunkedRows, Generic[C]):
             count=int(c.counts[k]),
             count_exact=complete,
             candidates=self._candidates(k, texts) if self.collapsed else None,
-            exact=self._are_exact(k) if self.collapsed else True,
+            exact=not self.collapsed or self._exact is None or bool(self._exact[k]),
             capped=not complete,
         )
 

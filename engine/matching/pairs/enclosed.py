@@ -15,6 +15,7 @@ from engine.kernels.pairs.enclosed import EnclosedTables, count_enclosed
 from engine.kernels.pairs.independent import MOST
 from engine.kernels.pairs.possible import COUNTED, OTHER_FORM
 from engine.kernels.pairs.shared_search import replay_steps
+from engine.matching.output.arrow import ranges, with_ends
 from engine.matching.output.rows import Binding
 from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.counted_rows import PairBlock
@@ -70,7 +71,7 @@ class EnclosedBlock(PairBlock[EnclosedColumns]):
         for step in range(1, self.plan.n_steps - 1):
             used[step] = np.isin(near.candidates, rows[steps == step])
         known = int(c.counts[k]), bool(c.complete[k]), float(c.confidences[k])
-        return Counted(near, *known, *c.longest(k), used, exact=self._are_exact(k))
+        return Counted(near, *known, *c.longest(k), used, exact=bool(self.columns.exact[k]))
 
     def _events(self, k: int) -> tuple[Int64Array, Int64Array]:
         return self.columns.longest(k)[0], self.columns.used(k)[0]
@@ -84,8 +85,23 @@ class EnclosedBlock(PairBlock[EnclosedColumns]):
         ends = {steps[0].variable: (texts[first],), steps[-1].variable: (texts[last],)}
         return self._bound(self.columns.used(k), texts) | ends
 
-    def _are_exact(self, k: int) -> bool:
-        return bool(self.columns.exact[k])
+    @property
+    def _exact(self) -> BoolArray:
+        return self.columns.exact
+
+    def _shown(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        c = self.columns
+        bounds, at = ranges(c.bounds[numbers, 0], c.bounds[numbers, 1])
+        return bounds, c.rows[at], c.steps[at]
+
+    def _used(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        c = self.columns
+        bounds, at = ranges(c.bounds[numbers, 2], c.bounds[numbers, 3])
+        first, last = c.pairs[numbers, 0], c.pairs[numbers, 1]
+        apart, zeros = np.zeros(len(numbers), np.bool_), np.zeros(len(numbers), np.int64)
+        _, steps = with_ends(zeros, zeros + self.plan.n_steps - 1, apart, bounds, c.steps[at])
+        bounds, rows = with_ends(first, last, apart, bounds, c.rows[at])
+        return bounds, rows, steps
 
     def _bound(self, events: tuple[Int64Array, Int64Array], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
         bound: list[list[str]] = [[] for _ in self.plan.steps]

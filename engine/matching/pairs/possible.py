@@ -17,6 +17,7 @@ from engine.kernels.pairs.independent import replay_all
 from engine.kernels.pairs.possible import COUNTED, LEFT_OUT, OTHER_FORM, count_possible
 from engine.kernels.pairs.possible_orders import MOST
 from engine.kernels.pairs.shared_search import FREE_STEPS
+from engine.matching.output.arrow import ranges, steps_around, with_ends
 from engine.matching.output.match_blocks import bound_ids_of
 from engine.matching.output.rows import Binding
 from engine.matching.pairs.context import Context
@@ -91,6 +92,26 @@ class PossibleBlock(PairBlock[PossibleColumns]):
     def _bound(self, rows: Sequence[int], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
         ids = tuple([texts[row] for row in rows])
         return bound_ids_of(self.plan, self.kleene, ids, self.plan.n_steps - 1 - self.kleene)
+
+    def _shown(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        c = self.columns
+        first, last = c.pairs[numbers, 0], c.pairs[numbers, 1]
+        ends = np.where(first == last, c.bounds[numbers, 0], c.bounds[numbers, 1])
+        between, at = ranges(c.bounds[numbers, 0], ends)
+        bounds, rows = with_ends(first, last, first == last, between, c.rows[at])
+        return bounds, rows, steps_around(bounds, self.kleene, self.plan.n_steps)
+
+    def _used(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        c, n_steps = self.columns, self.plan.n_steps
+        first, last = c.pairs[numbers, 0], c.pairs[numbers, 1]
+        two = c.bounds[numbers, 2:].reshape(-1, 2)
+        between, at = ranges(two[:, 0], two[:, 1])
+        bounds, rows = with_ends(first, last, first == last, between[::2], c.rows[at])
+        place = np.zeros(len(rows), np.int8)
+        place[bounds[:-1]] -= self.kleene > 0
+        place[bounds[1:] - 1] += (self.kleene < n_steps - 1) & (first != last)
+        rows = rows[np.lexsort((rows, place, np.repeat(np.arange(len(numbers)), np.diff(bounds))))]
+        return bounds, rows, steps_around(bounds, self.kleene, n_steps)
 
     def counted(self, context: Context, k: int) -> Counted:
         """What is known of pair k, as one that is counted by itself has it."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
+from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.pairs.pairs import pairs
 from engine.kernels.pairs.shared_search import PER_MATCH_EVENTS
 from engine.language import ast
@@ -51,7 +52,7 @@ from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
 from engine.stream.interner import Interner
 from engine.stream.intervals import check_weights
-from engine.stream.store import BROADCAST, EventStore, MovesBack
+from engine.stream.store import EventStore, MovesBack
 
 _STATE_VERSION = 1
 

@@ -16,6 +16,7 @@ from engine.kernels.pairs.pairs import by_first
 from engine.kernels.pairs.search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.kernels.pairs.shared_search import list_shared, replay_steps, spell_steps
 from engine.kernels.pairs.state import Tables
+from engine.matching.output.arrow import coded, lists_by_step
 from engine.matching.output.forms import RANK_STEP, ranked_confidence
 from engine.matching.output.match_blocks import OneByOne, values_of
 from engine.matching.output.rows import MatchRow
@@ -105,18 +106,12 @@ class ListedBlock(OneByOne):
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         offsets, rows, steps = self.chains
-        of = np.repeat(np.arange(len(self)), np.diff(offsets))
-        bindings: dict[str, pa.Array] = {}
-        for step in self.plan.steps:
-            own = steps == step.position
-            bounds = np.append(0, np.cumsum(np.bincount(of[own], minlength=len(self))))
-            ids = self.source.ids.take(pa.array(rows[own])).combine_chunks()
-            bindings[step.variable] = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), ids)
+        dictionary, (codes,) = coded(self.source.ids, rows)
         columns = {
             "key": self.source.keys_as_arrow(self.pairs[self.match_pair, 2]),
             "first_lo_ms": pa.array(self.first_lo_ms[self.match_pair]),
             "last_hi_ms": pa.array(self.last_hi_ms[self.match_pair]),
-            "bindings": pa.StructArray.from_arrays(list(bindings.values()), list(bindings)),
+            "bindings": lists_by_step(dictionary, [s.variable for s in self.plan.steps], offsets, steps, codes),
             "confidence": pa.array(self.confidence),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
         }

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Int64Array
-from engine.kernels.runs.arrays import BROADCAST, N_LIVE, NOWHERE
+from engine.kernels.columns.partitions import BROADCAST, NOWHERE
+from engine.kernels.runs.arrays import N_LIVE
 from engine.kernels.runs.liveness import claim_partitions, live_among, mark_found, near_starts, runs_reach
 from engine.language import ast
 from engine.matching.runs.memory import RunMemory

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.events import Int64Array
 from engine.kernels.runs import arrays as na
+from engine.matching.output.arrow import coded, lists_by_step
 from engine.matching.output.listed import ListedMatches
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.runs.histories import Histories
@@ -72,19 +73,12 @@ class RunRows(ChunkedRows):
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         histories, source = self._histories, self._source
         listed = histories.listed()
-        bounds = self._bounds(listed)
-        ids = source.ids.take(pa.array(listed.rows)).combine_chunks()
-        bindings = []
-        for step in self._plan.steps:
-            own = listed.components == step.position
-            lengths = bounds[:, step.position + 1] - bounds[:, step.position]
-            offsets = np.append(0, np.cumsum(lengths))
-            bindings.append(pa.LargeListArray.from_arrays(pa.array(offsets), ids.filter(pa.array(own))))
+        dictionary, (codes,) = coded(source.ids, listed.rows)
         columns = {
             "key": source.keys_as_arrow(listed.partition),
             "first_lo_ms": pa.array(histories.first_ms),
             "last_hi_ms": pa.array(histories.last_ms),
-            "bindings": pa.StructArray.from_arrays(bindings, [step.variable for step in self._plan.steps]),
+            "bindings": lists_by_step(dictionary, self.variables, listed.offsets, listed.components, codes),
             "confidence": pa.array(listed.confidence),
             "values": source.values_as_arrow(self._plan.returns, listed.values),
         }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.kernels.runs.arrays import NOWHERE
+from engine.kernels.columns.partitions import NOWHERE
 from engine.kernels.runs.liveness import (
     NEVER_MS,
     claim_partitions,

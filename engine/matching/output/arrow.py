@@ -1,0 +1,145 @@
+"""Rows in bulk, as Arrow: ids of events as lists over one dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine.events import BoolArray, Int64Array
+from engine.kernels.columns.lists import count_by_step, number_rows, split_by_step
+
+Int32Array = npt.NDArray[np.int32]
+IntArray = TypeVar("IntArray", Int32Array, Int64Array)
+
+IDS = pa.dictionary(pa.int32(), pa.string())
+"""Of the ids in a list: an event may be in millions of matches."""
+
+_MOST_IN_LIST = 2**31 - 1
+
+
+def coded(ids: pa.ChunkedArray, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
+    """The ids of the rows in all groups, each once, and for each group (m,) the places of its rows' ids among them."""
+    low = min((int(rows.min()) for rows in groups if len(rows)), default=0)
+    high = max((int(rows.max()) for rows in groups if len(rows)), default=-1)
+    number_of = np.full(high - low + 1, -1, np.int32)
+    distinct = np.empty(min(len(number_of), sum(map(len, groups))), np.int64)
+    n = 0
+    found: list[Int32Array] = []
+    for rows in groups:
+        codes = np.empty(len(rows), np.int32)
+        n = number_rows(rows, low, number_of, codes, distinct, n)
+        found.append(codes)
+    texts = ids.take(pa.array(distinct[:n])).combine_chunks()
+    return texts.chunk(0) if isinstance(texts, pa.ChunkedArray) else texts, found
+
+
+def id_lists(dictionary: pa.Array, offsets: Int64Array, codes: Int32Array) -> pa.Array:
+    """A list per row: list k has the ids dictionary[codes[offsets[k] : offsets[k + 1]]]."""
+    values = pa.DictionaryArray.from_arrays(pa.array(codes), dictionary, safe=False)
+    if offsets[-1] > _MOST_IN_LIST:
+        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+
+
+def lists_by_step(
+    dictionary: pa.Array, names: Sequence[str], bounds: Int64Array, steps: Int64Array, codes: Int32Array
+) -> pa.Array:
+    """Bindings as a struct of lists, from matches event by event.
+
+    names: by component. bounds: int64 (n + 1,), the events of match k are those of bounds[k] : bounds[k + 1]; steps:
+    int64 (m,), their components; codes: int32 (m,).
+    """
+    n_steps = len(names)
+    offsets = np.empty((n_steps, len(bounds)), np.int64)
+    count_by_step(bounds, steps, offsets)
+    ends = np.cumsum(offsets[:, -1])
+    starts = ends - offsets[:, -1]
+    split = np.empty(len(codes), np.int32)
+    split_by_step(bounds, steps, codes, offsets, starts, np.empty(n_steps, np.int64), split)
+    arrays = [id_lists(dictionary, offsets[k], split[starts[k] : ends[k]]) for k in range(n_steps)]
+    return pa.StructArray.from_arrays(arrays, list(names))
+
+
+def steps_around(offsets: Int64Array, kleene: int, n_steps: int) -> Int64Array:
+    """The component of each event of matches of which one component alone has several: int64 (offsets[-1],)."""
+    of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    from_begin = np.arange(offsets[-1]) - offsets[of]
+    from_end = offsets[of + 1] - 1 - np.arange(offsets[-1])
+    after = n_steps - 1 - kleene
+    steps = np.where(from_begin < kleene, from_begin, kleene)
+    found: Int64Array = np.where(from_end < after, n_steps - 1 - from_end, steps)
+    return found
+
+
+def ranges(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Ranges one after the other: where each begins, int64 (n + 1,), and all their numbers."""
+    lengths = ends - starts
+    bounds = np.append(0, np.cumsum(lengths))
+    return bounds, np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], lengths)
+
+
+def with_ends(
+    first: IntArray, last: IntArray, is_one: BoolArray, bounds: Int64Array, between: IntArray
+) -> tuple[Int64Array, IntArray]:
+    """The numbers between the ends of pairs with those of the ends: their bounds, int64 (n + 1,), and numbers.
+
+    first, last: (n,); is_one: bool (n,), the two are the same event. bounds: int64 (n + 1,) into `between`.
+    """
+    n_ends = np.where(is_one, 1, 2)
+    own = np.append(0, np.cumsum(np.diff(bounds) + n_ends))
+    codes = np.empty(own[-1], between.dtype)
+    is_between = np.ones(len(codes), np.bool_)
+    codes[own[:-1]], codes[own[1:] - 1] = first, last
+    is_between[own[:-1]] = is_between[own[1:] - 1] = False
+    codes[is_between] = between
+    return own, codes
+
+
+def encoded(array: pa.Array) -> pa.Array:
+    """Ids, in lists however deep and in structs of them, over dictionaries: of one type with `id_lists`."""
+    return array.cast(_encoded(array.type))
+
+
+def _encoded(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_encoded(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_encoded(kind.value_type))
+    return IDS if pa.types.is_string(kind) else kind
+
+
+def table_of(
+    columns: Mapping[str, pa.Array],
+    *,
+    counts: Int64Array | None = None,
+    complete: BoolArray | None = None,
+    candidates: pa.Array | None = None,
+    exact: BoolArray | None = None,
+) -> pa.Table:
+    """The columns of `rows.rows_table`, with what rows that stand for several matches have besides."""
+    found = dict(columns)
+    if counts is not None and complete is not None:
+        if candidates is not None or (counts != 1).any() or not complete.all():
+            found |= {"count": pa.array(counts), "count_exact": pa.array(complete)}
+        if candidates is not None:
+            found |= {"candidates": candidates, "exact": pa.array(exact)}
+        if not complete.all():
+            found["capped"] = pa.array(~complete)
+    return pa.table(found)
+
+
+__all__ = [
+    "IDS",
+    "coded",
+    "encoded",
+    "id_lists",
+    "lists_by_step",
+    "ranges",
+    "steps_around",
+    "table_of",
+    "with_ends",
+]
