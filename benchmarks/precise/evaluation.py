@@ -71,7 +71,8 @@ def evaluate(
     """Median seconds of `repeats` evaluations (fewer once `budget_s` is spent), after one over the first events.
 
     `stream`: name of a function of `benchmarks.precise.streams` without "_stream", and its arguments. `variant`: one of
-    the baselines, or the name of what the planner's runtime is asked for (collapsed, count, matches, ...).
+    the baselines, or the name of what the planner's runtime is asked for (collapsed, count, matches, ...); where the
+    name ends in "read" all rows are read, as Arrow.
     `merge`: whether runs whose future is the same are merged.
     """
     name, arguments = stream
@@ -116,7 +117,8 @@ def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant
     if variant in [kind.value for kind in BaselineKind]:
         return _baseline(make_baseline(BaselineKind(variant), query.plan, interner, clock=stopwatch()), interner, parts)
     limits = Limits(max_rows=2**40, merge_runs=merge)
-    return _planned(make_runtime(query, interner, limits), interner, parts, keep=not _is_listing(query, variant))
+    keep, read = not _is_listing(query, variant), variant.endswith("read")
+    return _planned(make_runtime(query, interner, limits), interner, parts, keep=keep, read=read)
 
 
 def _is_listing(query: CompiledQuery, variant: str) -> bool:
@@ -142,11 +144,20 @@ def _baseline(runtime: Baseline, interner: Interner, parts: Sequence[tuple[Event
     )
 
 
-def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBatch, int]], keep: bool) -> Outcome:
-    """`keep`: rows are few and stand for many matches, so they are kept; else a sink takes them and gives them up."""
+def _planned(
+    runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBatch, int]], keep: bool, read: bool = False
+) -> Outcome:
+    """`keep`: rows are few and stand for many matches, so they are kept; else a sink takes them and gives them up.
+    `read`: all that they say is had of them, as Arrow."""
     clock = stopwatch()
     found: list[Sequence[MatchRow]] = []
-    sink = RowSink(lambda _block: None)
+    n_read = 0
+
+    def take(block: RowBlock) -> None:
+        nonlocal n_read
+        n_read += block.to_arrow().num_rows if read else 0
+
+    sink = RowSink(take)
     if isinstance(runtime, PostponedRuntime) and not keep:
         runtime.sink = sink
     started = clock()
@@ -154,10 +165,14 @@ def _planned(runtime: Runtime, interner: Interner, parts: Sequence[tuple[EventBa
         rows = runtime.advance(StreamColumns(batch, interner), watermark_ms)
         if keep:
             found.append(rows)
+            if read and len(rows):
+                take(MatchRows([rows]))
         else:
             sink.hand_over(rows)
     seconds = clock() - started
     n_rows = sum(map(len, found)) if keep else sink.n_rows
+    if read and n_read != n_rows:
+        raise AssertionError(f"read {n_read} of {n_rows} rows")
     n_matches = MatchRows(found).n_matches if keep else n_rows
     if not isinstance(runtime, NfaRuntime):
         return Outcome(seconds, n_matches, n_rows, 0)

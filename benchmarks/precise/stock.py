@@ -6,7 +6,13 @@ from benchmarks.measure import scale, show
 from benchmarks.precise.queries import N_REFERENCE_EVENTS, REFERENCES, Reference
 from benchmarks.precise.rows import Figures, Row, quantity, rate, ratio
 
-VARIANTS = {"collapsed": "OUTPUT COLLAPSED", "count": "OUTPUT COUNT", "matches": ""}
+VARIANTS = {
+    "collapsed": "OUTPUT COLLAPSED",
+    "collapsed, read": "OUTPUT COLLAPSED",
+    "count": "OUTPUT COUNT",
+    "matches": "",
+    "matches, read": "",
+}
 """What each is asked for."""
 
 STREAM = ("stock", {"n_events": N_REFERENCE_EVENTS})
@@ -24,14 +30,17 @@ def main(figures: Figures, limit_s: float = 60.0) -> None:
             "row",
             "matches",
             "collapsed",
+            "read",
             "theirs",
-            "",
+            "read / theirs",
             "count",
             "/ collapsed",
             "listed",
+            "read",
             "on the fly",
-            "",
-            "matches/s",
+            "read / on the fly",
+            "matches/s listed",
+            "read",
             "MiB",
         ),
         [_shown(reference, *rows) for reference, rows in measured],
@@ -65,7 +74,9 @@ def _long_row(figures: Figures, reference: Reference, limit_s: float) -> Row:
     return figures.measure(reference.name, "collapsed, long stream", text, stream, limit_s=limit_s, n_per_batch=100_000)
 
 
-def _shown(reference: Reference, collapsed: Row, count: Row, listed: Row) -> list[object]:
+def _shown(
+    reference: Reference, collapsed: Row, collapsed_read: Row, count: Row, listed: Row, read: Row
+) -> list[object]:
     slower = (
         "" if None in (collapsed["seconds"], count["seconds"]) else f"{count['seconds'] / collapsed['seconds']:.2f}"
     )
@@ -73,15 +84,17 @@ def _shown(reference: Reference, collapsed: Row, count: Row, listed: Row) -> lis
         reference.name,
         reference.n_matches,
         rate(collapsed),
+        rate(collapsed_read),
         quantity(reference.collapsed),
-        ratio(collapsed, reference.collapsed),
+        ratio(collapsed_read, reference.collapsed),
         rate(count),
         slower,
         rate(listed),
+        rate(read),
         quantity(reference.on_the_fly),
-        ratio(listed, reference.on_the_fly),
-        quantity(listed["matches"] / listed["seconds"]) if listed["seconds"] else "",
-        round(max(row.get("peak_mb") or 0.0 for row in (collapsed, count, listed))),
+        ratio(read, reference.on_the_fly),
+        *(quantity(row["matches"] / row["seconds"]) if row["seconds"] else "" for row in (listed, read)),
+        round(max(row.get("peak_mb") or 0.0 for row in (collapsed, count, listed, read))),
     ]
 
 

@@ -193,14 +193,14 @@ def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
     """Rows as an Arrow table: key, first_lo_ms, last_hi_ms, bindings, confidence, values, and what is not as usual.
 
     key, bindings and values are structs with a field per attribute, variable (ids as lists, nested as the binding is,
-    over dictionaries) and RETURN item; they are typed by the rows. count, count_exact, candidates, exact, capped and
-    window are columns when one of the rows has them.
+    over dictionaries; NULL where an iteration lacks its event) and RETURN item; they are typed by the rows. count,
+    count_exact, candidates, exact, capped and window are columns when one of the rows has them.
     """
     columns: dict[str, list[object]] = {
         "key": [dict(row.key) for row in rows],
         "first_lo_ms": [row.first_lo_ms for row in rows],
         "last_hi_ms": [row.last_hi_ms for row in rows],
-        "bindings": [dict(row.bindings) for row in rows],
+        "bindings": _as_lists([row.bindings for row in rows]),
         "confidence": [float(row.confidence) for row in rows],
         "values": [dict(row.values) for row in rows],
     }
@@ -221,6 +221,32 @@ def rows_table(rows: Sequence[MatchRow]) -> pa.Table:
         if at >= 0:
             table = table.set_column(at, name, encoded(table.column(at)))
     return table
+
+
+def _as_lists(bindings: Sequence[Mapping[str, Binding]]) -> list[object]:
+    """Bindings whose ids are all equally deep: an absent event, () among ids, is None."""
+    depths: dict[str, int] = {}
+    for name, binding in (item for bound in bindings for item in bound.items()):
+        depths[name] = max(depths.get(name, 0), _depth(binding))
+
+    def leveled(binding: str | Binding, depth: int) -> object:
+        return (binding or None) if depth == 0 else [leveled(each, depth - 1) for each in binding]
+
+    return [
+        {
+            name: binding if depths[name] <= 1 and () not in binding else leveled(binding, depths[name])
+            for name, binding in bound.items()
+        }
+        for bound in bindings
+    ]
+
+
+def _depth(binding: str | Binding) -> int:
+    """How many lists are around its ids; 0 without any."""
+    if isinstance(binding, str):
+        return 0
+    below = [_depth(each) for each in binding if each]
+    return 1 + max(below) if below else 0
 
 
 class MatchRows(RowBlock):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow, MatchRows, joined_rows
+from engine.matching.output.rows import MatchRow, MatchRows, joined_rows, rows_table
 from engine.matching.runs.rows import RunRows
 
 
@@ -49,3 +51,14 @@ def test_rows_of_runs_are_counted_and_exported_without_making_any(monkeypatch: p
     assert isinstance(rows, MatchRows)
     assert rows.n_matches == 1
     assert rows.to_arrow().column("bindings").to_pylist() == [{"a": ["a"], "b": ["b"]}]
+
+
+def test_an_event_that_an_iteration_lacks_is_null_among_ids() -> None:
+    rows = [
+        replace(row(0), bindings={"a": (("x", "y"), ()), "b": ("u", ()), "c": ()}),
+        replace(row(1), bindings={"a": ((), ()), "b": ((), ()), "c": ("z",)}),
+    ]
+    told = rows_table(rows).column("bindings").to_pylist()
+    assert [row["b"] for row in told] == [["u", None], [None, None]]
+    assert [row["a"] for row in told] == [[["x", "y"], []], [[], []]]
+    assert [row["c"] for row in told] == [[], ["z"]]
