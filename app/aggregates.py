@@ -11,6 +11,7 @@ from importlib import import_module
 
 import engine
 from app.errors import ConfigProblem
+from app.without_pandas import allow_pandas
 from engine.errors import EngineError
 
 
@@ -22,6 +23,7 @@ def register_configured(names: Iterable[str], key: str = "queries.aggregates") -
         if not (colon and module and function.isidentifier()):
             problems.append(ConfigProblem(key, repr(name), "module:function, as in my_metrics:entropy"))
             continue
+        allow_pandas()
         try:
             kernel = getattr(import_module(module), function)
         except (ImportError, AttributeError) as error:

@@ -1,59 +1,106 @@
-"""The command line: `clustercep COMMAND`. Exit codes: 0 fine, 1 a negative result, 2 a mistake of the user's."""
+"""The command line: `clustercep COMMAND`. Commands are imported when they are called: help is there at once."""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
-from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any, NamedTuple
 
+import click
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command
 
-from app.clock import SteadyClock
-from app.commands import match as match_command
-from app.commands import report as report_command
-from app.commands import spark as spark_command
-from app.commands import spark_query as spark_query_command
-from app.commands import stream as stream_command
-from app.commands.store import store_cli
-from app.config import load_settings
-from app.console import inert, table_console
-from app.errors import AppError
-from app.process.logs import configure_logs
-from app.settings import Settings
-from engine.errors import EngineError
-
-EXIT_FAILED = 1
-EXIT_MISTAKE = 2
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from app.without_pandas import leave_out_pandas
 
 
-class _Commands(TyperGroup):
-    """Loads `alerts`, which brings the store with it, only for those who ask: a query shall be answered at once."""
+class Command(NamedTuple):
+    """Where a command is: a function, or a group of commands. `help`: the first sentence of its own."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), "alerts"]
+    module: str
+    name: str
+    help: str
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name != "alerts":
-            return super().get_command(ctx, cmd_name)
-        from app.commands.alerts import alerts_cli
 
-        command = get_command(alerts_cli(friendly))
+COMMANDS = {
+    "run": Command(
+        "process", "run",
+        "Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again.",
+    ),
+    "demo": Command(
+        "process", "demo",
+        "Replay a recorded cluster through the whole pipeline and compare the alerts with the injected faults.",
+    ),
+    "dashboard": Command(
+        "process", "dashboard",
+        "Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM.",
+    ),
+    "replay": Command(
+        "process", "replay", "Replay a recording with the configured queries and webhooks into a new store."
+    ),
+    "check": Command("process", "check", "Validate the configuration and every query; print all that is wrong."),
+    "test": Command("process", "run_query_tests", "Run the test file beside each query and print what differs."),
+    "warm": Command(
+        "process", "warm",
+        "Compile the matching kernels now, so that nothing has to wait for them: minutes, once per machine and "
+        "version.",
+    ),
+    "match": Command("match", "match", "Print the matches of a query on the events of a file."),
+    "explain": Command(
+        "match", "explain",
+        "Print how a query is read and evaluated: automaton, predicates by edge and class, runtime, cost; of the "
+        "queries whose matches it uses as well.",
+    ),
+    "ingest": Command(
+        "spark", "ingest",
+        "Read job histories, Rumen traces, container and daemon logs and Ganglia's RRDs into the event store.",
+    ),
+    "stream": Command(
+        "stream", "stream",
+        "Detect on Spark, live: event files that appear in a folder, or a Kafka topic, to alerts and reports.",
+    ),
+    "query": Command(
+        "spark_query", "query", "Find the matches of a query among the stored events of a span of time."
+    ),
+    "report": Command(
+        "report", "report",
+        "Report stragglers, life times of attempts and queued data over the event store; the dashboard shows them.",
+    ),
+    "store": Command("store", "store_cli", "The event store of the jobs on Spark: info, compact, sweep."),
+    "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge and silence alerts."),
+}  # fmt: skip
+
+
+class Commands(TyperGroup):
+    """The commands of `COMMANDS`, each imported when it is asked for."""
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """As they stand in the table."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
+        """None for a name that no command has."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        found: Any = getattr(import_module(f"app.commands.{entry.module}"), entry.name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command()(found)
+            found = alone
+        command = typer.main.get_command(found)
         command.name = cmd_name
         return command
 
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """As click does, from the table."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        told = [click.Command(name, help=entry.help) for name, entry in COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([(str(command.name), command.get_short_help_str(width)) for command in told])
+
 
 cli = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     name="clustercep",
     help="Watches Hadoop clusters: pattern queries over their metrics and logs, alerts with evidence and confidence.",
     no_args_is_help=True,
@@ -62,242 +109,30 @@ cli = typer.Typer(
     rich_markup_mode=None,
 )
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="Settings; else $CLUSTERCEP_CONFIG, else config.yaml."),
-]
-SpeedOption = Annotated[
-    str, typer.Option(metavar="N|max", help="How many times faster than it happened; max: as fast as it goes.")
-]
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"clustercep {version('clustercep')}")
+        raise typer.Exit
 
 
-def friendly(command: Callable[P, R]) -> Callable[P, R]:
-    """A user's mistake ends in its message and exit code 2, not in a traceback."""
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except (AppError, EngineError) as error:
-            typer.echo(f"clustercep: {inert(error)}", err=True)
-            raise typer.Exit(EXIT_MISTAKE) from None
-
-    return run
-
-
-@cli.command()
-@friendly
-def run(
-    config: ConfigOption = None,
-    forget_position: Annotated[
-        bool, typer.Option("--forget-position", help="Start without the checkpoint: sources are read from their start.")
-    ] = False,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="The machine of the process that owned the store until now is lost.")
+@cli.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Watch the configured cluster until SIGINT or SIGTERM; SIGHUP reads configuration and queries again."""
-    from app.commands.check import check_all
-    from app.live.assembly import LIVE_PIPELINE, checkpoint_folder
-    from app.live.checkpoint import CheckpointFolder
-    from app.process.asked import asked_by_signals
-    from app.process.owned_store import owned_store
-    from app.process.supervisor import run as run_live
-
-    settings = settings_of(config)
-    if forget_position:
-        with owned_store(settings, "run", take_over=take_over) as store:
-            with store.transaction() as writer:
-                writer.forget_checkpoint(LIVE_PIPELINE)
-            CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE).forget()
-    with asked_by_signals() as asked:
-        if not run_live(settings, SteadyClock(), asked, lambda: check_all(config), take_over=take_over):
-            os._exit(0)  # the step that hangs is made again after the next start
-
-
-@cli.command()
-@friendly
-def demo(
-    config: ConfigOption = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Exit at the end: 0 when all faults were found, else 1.")
-    ] = False,
-    speed: SpeedOption = "max",
-    recording: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Another recording than the committed one: folder or .tar.xz.")
-    ] = None,
-) -> None:
-    """Replay a recorded cluster through the whole pipeline and compare the alerts with the injected faults."""
-    from app.replay.demo import run_demo, show_demo
-
-    settings = settings_of(config, least_level="error")
-    result = run_demo(settings, read_speed(speed), table_console(), recording)
-    typer.echo(f"Summary: {result.summary_path}")
-    typer.echo(f"Store: {result.store_directory} ('clustercep alerts list --store' shows it here).")
-    if not once:
-        show_demo(settings, result, config, typer.echo)
-    raise typer.Exit(0 if result.passed else EXIT_FAILED)
-
-
-@cli.command()
-@friendly
-def dashboard(
-    config: ConfigOption = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another SQLite store: a replay's.")
-    ] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Another port than dashboard.port.")] = None,
-) -> None:
-    """Show alerts, jobs, cluster, queries and health in the browser, until SIGINT or SIGTERM."""
-    from app.commands.dashboard import run_dashboard
-
-    settings = settings_of(config)
-    if store is not None and not (store / "clustercep.db").is_file():
-        raise AppError(f"{store}: no store there; expected a folder with clustercep.db")
-    raise typer.Exit(run_dashboard(settings, config=config, store_folder=store, port=port, announce=typer.echo))
-
-
-@cli.command()
-@friendly
-def replay(
-    recording: Annotated[
-        Path, typer.Argument(metavar="RECORDING", help="Folder or .tar.xz, as `make record` makes it.")
-    ],
-    config: ConfigOption = None,
-    speed: Annotated[
-        str | None, typer.Option(metavar="N|max", help="How many times faster than it happened; else replay.speed.")
-    ] = None,
-    into: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the store and the growing files go; must be new or empty.")
-    ] = Path("build/replay"),
-) -> None:
-    """Replay a recording with the configured queries and webhooks into a new store."""
-    from app.replay.recording import Recording
-    from app.replay.replay import replay as replay_recording
-
-    settings = settings_of(config)
-    if into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise AppError(f"{into} is there already and not an empty folder; name another one with --into")
-    chosen = settings.replay.speed if speed is None else read_speed(speed)
-    store = settings.store.model_copy(update={"directory": into / "store", "url": None, "url_file": None})
-    opened = Recording.open(recording, into / "recording", settings.replay)
-    replay_recording(opened, settings.model_copy(update={"store": store}), into / "spool", speed=chosen)
-    typer.echo(f"Store: {into / 'store'}; look with 'clustercep alerts list --store {into / 'store'}'.")
-
-
-@cli.command()
-@friendly
-def check(config: ConfigOption = None) -> None:
-    """Validate the configuration and every query; print all that is wrong. Exit 2 when something is."""
-    from app.commands.check import check_all
-
-    report = check_all(config)
-    for warning in report.warnings:
-        typer.echo(inert(f"warning: {warning}"), err=True)
-    for problem in report.problems:
-        typer.echo(inert(problem), err=True)
-    if report.problems:
-        typer.echo(f"{len(report.problems)} problem(s).", err=True)
-        raise typer.Exit(EXIT_MISTAKE)
-    typer.echo(f"Configuration, {report.n_queries} queries and {report.n_receivers} receivers are fine.")
-
-
-@cli.command(name="test")
-@friendly
-def run_query_tests(
-    queries: Annotated[
-        list[Path] | None, typer.Argument(metavar="[QUERIES]...", help="Folders or .cep files; else queries.directory.")
-    ] = None,
-    config: ConfigOption = None,
-) -> None:
-    """Run the test file beside each query and print what differs. Exit 1 when something does.
-
-    A test file NAME.test.yaml has `cases`: name, parameters (optional), events, expect. An event is a mapping of type,
-    t (or t_lo and t_hi) and attributes; a time is milliseconds, an offset such as "5 s", or an ISO time. An expected
-    row gives what is to be compared: key, bindings, values, confidence, count.
-    """
-    from app.commands.query_tests import CasesError, run_tests
-    from collectors.schema import load_event_types
-
-    places = queries or [settings_of(config).queries.directory]
-    try:
-        results = run_tests(places, load_event_types())
-    except CasesError as error:
-        raise AppError(str(error)) from None
-    for result in results:
-        typer.echo(f"{'ok  ' if result.passed else 'FAIL'} {inert(result.path)} ({len(result.cases)} cases)")
-        for complaint in result.complaints:
-            typer.echo(f"     {inert(complaint)}")
-        for case in result.cases:
-            if case.complaints:
-                typer.echo(f"     case {case.name!r}:")
-                for line in case.complaints:
-                    typer.echo(f"       {inert(line)}")
-    n_failed = sum(not result.passed for result in results)
-    typer.echo(f"{len(results) - n_failed} of {len(results)} queries pass.")
-    if n_failed:
-        raise typer.Exit(EXIT_FAILED)
-
-
-@cli.command()
-def warm() -> None:
-    """Compile the matching kernels now, so that nothing has to wait for them: minutes, once per machine and version."""
-    import engine
-
-    if not engine.kernels_are_compiled():
-        typer.echo("Compiling the matching kernels: some minutes, once per machine and version.")
-        engine.warm_kernels()
-    typer.echo("The matching kernels are compiled.")
-
-
-cli.command()(match_command.match)
-cli.command()(match_command.explain)
-cli.command()(spark_command.ingest)
-cli.command()(stream_command.stream)
-cli.command()(spark_query_command.query)
-cli.command()(friendly(report_command.report))
-cli.add_typer(store_cli)
+    pass
 
 
 def main() -> None:
     """The entry point."""
+    leave_out_pandas()
     cli()
-
-
-def settings_of(config: Path | None, *, least_level: str | None = None) -> Settings:
-    """Read the settings and configure the logs; `least_level` mutes what the progress bar already tells."""
-    settings = load_settings(config)
-    log = settings.log
-    if least_level is not None and log.level in ("info", "warning"):
-        log = log.model_copy(update={"level": least_level})
-    configure_logs(log)
-    return settings
-
-
-def read_speed(text: str) -> Any:
-    """`max`, or a positive number; raises AppError."""
-    if text == "max":
-        return "max"
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0 < speed < float("inf"):
-        raise AppError(f"--speed: found {text!r}; expected a positive number, or 'max'")
-    return speed
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":
     main()
+
+
+__all__ = ["COMMANDS", "cli", "main"]

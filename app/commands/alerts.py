@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -28,6 +27,7 @@ from app.commands.alerts_options import (
     print_json,
     time_ms,
 )
+from app.commands.friendly import friendly
 from app.console import table_console
 from app.durations import format_time
 from app.settings import Severity
@@ -47,14 +47,6 @@ class StateFilter(StrEnum):
     ACKNOWLEDGED = State.ACKNOWLEDGED.value
     SILENCED = SILENCED
     RESOLVED = State.RESOLVED.value
-
-
-def alerts_cli(friendly: Callable[..., Any]) -> typer.Typer:
-    """The group of commands; `friendly` turns errors into messages."""
-    group = typer.Typer(help="List, show, acknowledge and silence alerts.", no_args_is_help=True, rich_markup_mode=None)
-    for name, command in COMMANDS.items():
-        group.command(name=name)(friendly(command))
-    return group
 
 
 def list_alerts(
@@ -267,12 +259,19 @@ def _n_matches(alert: AlertRow) -> str:
     return f"{alert.n_matches:,}" if alert.n_matches_exact else f"at least {alert.n_matches:,}"
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "list": list_alerts,
-    "show": show,
-    "ack": acknowledge,
-    "silence": silence,
-    "silences": silences,
-    "unsilence": unsilence,
-    "resend": resend,
-}
+alerts_cli = typer.Typer(
+    help="List, show, acknowledge and silence alerts.", no_args_is_help=True, rich_markup_mode=None
+)
+for _name, _command in (
+    ("list", list_alerts),
+    ("show", show),
+    ("ack", acknowledge),
+    ("silence", silence),
+    ("silences", silences),
+    ("unsilence", unsilence),
+    ("resend", resend),
+):
+    alerts_cli.command(name=_name)(friendly(_command))
+
+
+__all__ = ["alerts_cli"]

@@ -9,10 +9,6 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 import engine
 from app.durations import format_time
 from app.units import value_text
@@ -116,6 +112,10 @@ def print_table(
     """`sure`: what `at_least_one_of` says of each row, where that is known already."""
     if not rows:
         return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))
     names = list(dict.fromkeys(name for row in rows for name in row.values))
     has_counts = any(row.count != 1 or row.candidates is not None for row in rows)

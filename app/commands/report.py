@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from app.commands.friendly import friendly
 from app.commands.spark import ConfigOption, MasterOption, StoreOption, run_spark_job, words_of
 from app.durations import parse_duration_ms, parse_size_bytes
 from app.errors import AppError
@@ -35,6 +36,7 @@ class ReportFormat(StrEnum):
     JSON = "json"
 
 
+@friendly
 def report(
     names: Annotated[
         list[ReportName] | None,

@@ -19,9 +19,7 @@ from engine.matching.output.aggregates import registered_aggregates
 from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.branches import Branch, head_of, plan_branches
 from engine.plan.distribution import Distribution
-from engine.plan.dot import dot
 from engine.plan.exact_times import ExactTimes, exact_times
-from engine.plan.explain import explain
 from engine.plan.sequence.independent import IndependentForm, independent_form
 from engine.plan.sequence.model import Plan
 
@@ -147,11 +145,15 @@ class CompiledQuery:
 
     def explain(self) -> str:
         """The plans as text for people."""
+        from engine.plan.explain import explain
+
         text = explain(self.branches, self.resolved, [producer.name for producer in self.producers])
         return "\n".join([text.rstrip("\n"), *self.distribution.explain()]) + "\n"
 
     def dot(self) -> str:
         """The plans as a graph, in Graphviz's language."""
+        from engine.plan.dot import dot
+
         return dot(self.branches, self.name)
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from engine.errors import QueryTypeError, UnsupportedQueryError
 from engine.events import TIME_ATTRIBUTE, Float64Array
 from engine.kernels.programs import opcodes as op
+from engine.kernels.programs import strategies
 from engine.language import ast
 
 Int32Array = npt.NDArray[np.int32]
@@ -24,8 +25,16 @@ _COMPARISONS = {"=": op.EQ, "!=": op.NE, "<": op.LT, "<=": op.LE, ">": op.GT, ">
 _ARITHMETIC = {"+": op.ADD, "-": op.SUBTRACT, "*": op.MULTIPLY, "/": op.DIVIDE, "%": op.MODULO}
 
 
+_STRATEGIES = {strategy: getattr(strategies, strategy.name) for strategy in ast.Strategy}
+
+
 class NoPlainProgramError(UnsupportedQueryError):
     """A predicate whose terms the registers of a plain plan cannot hold; an automaton plan has one for each."""
+
+
+def strategy_number(strategy: ast.Strategy) -> int:
+    """Its number in kernels."""
+    return _STRATEGIES[strategy]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.baselines import BaselineKind, make_baseline, unsupported_pattern
+from typing import TYPE_CHECKING
+
 from engine.compiled.query import CompiledQuery
 from engine.errors import QueryError, UnsupportedQueryError
 from engine.matching.count_windows.runtime import CountedRuntime
@@ -10,6 +11,9 @@ from engine.matching.protocol import Limits, Runtime
 from engine.matching.union import UnionRuntime, branch_runtime
 from engine.plan.sequence.model import Plan
 from engine.stream.interner import Interner
+
+if TYPE_CHECKING:
+    from engine.baselines import BaselineKind
 
 
 def make_runtime(
@@ -22,6 +26,8 @@ def make_runtime(
     limits = limits.for_one()
     try:
         if baseline is not None:
+            from engine.baselines import make_baseline  # for comparison only: nobody else waits for their kernels
+
             return make_baseline(baseline, _plain(query), interner, limits)
         if query.resolved.query.within_events is None:
             return _of_times(query, interner, limits)
@@ -53,5 +59,7 @@ def _plain(query: CompiledQuery) -> Plan:
             "evaluate it with --runtime auto",
         )
     if len(query.branches) > 1:
+        from engine.baselines import unsupported_pattern
+
         raise unsupported_pattern(query.resolved.query)
     return query.plan

@@ -7,11 +7,11 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from engine.admission import NONE_REFUSED, Aside, Refusal, Refused, RefusedEvent, admit
-from engine.baselines import BaselineKind
 from engine.compiled.fitting import fitting_events
 from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError, QueryError, StateError
@@ -26,6 +26,9 @@ from engine.runtime.choice import make_runtime
 from engine.runtime.row_quota import PartQuota, RowQuota
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
+
+if TYPE_CHECKING:
+    from engine.baselines import BaselineKind
 
 STATE_VERSION = 2
 """Version 1 has codes for all strings that were ever seen, without gaps."""

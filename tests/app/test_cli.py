@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from app.alerting.recorder import Recorder
-from app.cli import cli, read_speed
+from app.cli import COMMANDS, cli
+from app.commands.process import read_speed
 from app.errors import AppError
 from app.store import open_store
 from tests.app.alerting_fixtures import FakeMatch, kept, options
@@ -242,3 +247,33 @@ def test_names_of_keys_and_files_cannot_steer_the_terminal(config: Path) -> None
         assert "\x1b" not in result.output
         assert "\\x1b[31m" in result.output
         assert isinstance(result.exception, SystemExit)
+
+
+def test_help_tells_what_each_command_tells_of_itself() -> None:
+    group = typer.main.get_command(cli)
+    assert isinstance(group, typer.core.TyperGroup)
+    context = click.Context(group)
+    for name, entry in COMMANDS.items():
+        command = group.get_command(context, name)
+        assert command is not None
+        told = " ".join((command.help or "").split())
+        assert told.startswith(entry.help), name
+        assert command.name == name
+    assert group.get_command(context, "nothing") is None
+
+
+def test_help_and_version_load_nothing_else() -> None:
+    heavy = ("numpy", "pyarrow", "pydantic", "sqlalchemy", "numba", "engine", "collectors")
+    for word in ("--help", "--version"):
+        script = f"""
+import sys
+from app.cli import main
+sys.argv = ["clustercep", {word!r}]
+try:
+    main()
+except SystemExit as end:
+    print(end.code, sorted(set({heavy!r}) & set(sys.modules)))
+"""
+        told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        assert told.splitlines()[-1] == "0 []"
+        assert ("clustercep 0." if word == "--version" else "explain    Print how") in told

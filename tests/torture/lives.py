@@ -87,11 +87,8 @@ def is_dead(pid: int) -> bool:
 
 def main() -> None:
     """Start lives until standard input ends."""
-    import app.cli
-    import app.process.supervisor
     import engine
 
-    app.cli.check  # noqa: B018  # commands import what they need when they are called
     engine.warm_kernels()
     born: set[int] = set()
     for line in sys.stdin:

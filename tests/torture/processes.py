@@ -19,7 +19,14 @@ MAX_S = 120.0
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
-    ["app.cli", "app.process.supervisor", "app.replay.demo", "app.replay.replay", "spark_jobs.stream.job"]
+    [
+        "app.cli",
+        "app.commands.process",
+        "app.process.supervisor",
+        "app.replay.demo",
+        "app.replay.replay",
+        "spark_jobs.stream.job",
+    ]
 )
 
 

@@ -17,19 +17,9 @@ import numpy.typing as npt
 from engine.kernels.automaton.edges import end_in, first_since, follow, is_free, passes_having, put
 from engine.kernels.automaton.found import emit, partition_of_match, with_more_events
 from engine.kernels.automaton.search import STEPS_PER_EVENT, allowance_at, settle
-from engine.kernels.automaton.tables import (
-    BLOCKS,
-    NEXT_MATCH,
-    PARTITION_CONTIGUITY,
-    STRATEGY,
-    STRICT_CONTIGUITY,
-    TARGET,
-    VARIABLE,
-    WITHIN_MS,
-    longer_chain,
-    new_chain,
-)
+from engine.kernels.automaton.tables import BLOCKS, STRATEGY, TARGET, VARIABLE, WITHIN_MS, longer_chain, new_chain
 from engine.kernels.compile.ways import kernel, leaf
+from engine.kernels.programs.strategies import PARTITION_CONTIGUITY, SKIP_TILL_NEXT_MATCH, STRICT_CONTIGUITY
 
 # Columns of Runs.runs.
 STATE, NODE, FIRST_ROW, FOLLOWING = 0, 1, 2, 3
@@ -235,7 +225,7 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
                                 tables, store, state, chain, n + 1, edge, node, owner, own, owner != unbound, work,
                                 found,
                             )  # fmt: skip
-                    keep = strategy == NEXT_MATCH and not blocked
+                    keep = strategy == SKIP_TILL_NEXT_MATCH and not blocked
                 if keep:
                     state.runs[run, FOLLOWING] = kept
                     kept = run

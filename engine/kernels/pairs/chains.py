@@ -32,8 +32,9 @@ from engine.kernels.confidence.ordering import may_precede, separated
 from engine.kernels.confidence.skew import TOO_MUCH, match_confidence
 from engine.kernels.confidence.skew_events import has_skew
 from engine.kernels.pairs.links import mark_followed, order_members, relate
-from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, TOLERANCE
+from engine.kernels.pairs.search import TOLERANCE
 from engine.kernels.pairs.state import begins, completes, leaves, unbound
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET
 from engine.kernels.programs.opcodes import MAX_STACK, TRUE
 from engine.kernels.programs.predicates import evaluate
 

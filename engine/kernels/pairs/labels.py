@@ -18,7 +18,7 @@ from engine.kernels.columns.hashing import hash_class, hash_label
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import may_precede, separated
 from engine.kernels.confidence.sequences import chain_confidence, chain_mass
-from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, TOLERANCE
+from engine.kernels.pairs.search import TOLERANCE
 from engine.kernels.pairs.state import (
     ABSENT,
     PRESENT,
@@ -33,9 +33,9 @@ from engine.kernels.pairs.state import (
     takes,
     unbound,
 )
+from engine.kernels.pairs.status import COMPLETE, NEEDS_SEARCH, OUT_OF_BUDGET
 from engine.kernels.programs.opcodes import MAX_STACK
 
-NEEDS_SEARCH = 4  # an imprecise negated event: the confidence depends on the neighbours of each match
 MOST = 2**62 - 1  # counts stop here; the sum of two still fits
 MAX_LINKS = 1 << 23
 _NEGATED_PER_STEP = 2
@@ -509,4 +509,4 @@ def _in_class(class_keys, of, position):
     return False
 
 
-__all__ = ["MAX_LINKS", "MOST", "NEEDS_SEARCH", "count"]
+__all__ = ["MAX_LINKS", "MOST", "count"]

@@ -29,8 +29,8 @@ from engine.kernels.pairs.precise_around import (
     reach_of,
     rows_by_rank,
 )
-from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM
 from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.programs.predicates import all_hold
 

@@ -36,13 +36,8 @@ from engine.kernels.pairs.state import (
     takes,
     unbound,
 )
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED, REFUSED_SKEW
 from engine.kernels.programs.opcodes import MAX_STACK
-
-COMPLETE = 0
-OUT_OF_ROOM = 1
-OUT_OF_BUDGET = 2
-REFUSED = 3  # too many events may each stand in several negated gaps
-REFUSED_SKEW = 4  # too many combinations of the offsets of clocks, see `engine.kernels.confidence.skew`
 
 IN_SEVERAL_GAPS = -3.0
 _MOST_TERMS = 4_096
@@ -420,4 +415,4 @@ def _absent_from_all(events, chain, length, within_ms, negated, gaps, work):
     return result if result > _ROUNDING else 0.0
 
 
-__all__ = ["COMPLETE", "OUT_OF_BUDGET", "OUT_OF_ROOM", "REFUSED", "REFUSED_SKEW", "TOLERANCE", "search"]
+__all__ = ["TOLERANCE", "search"]

@@ -32,8 +32,9 @@ from engine.kernels.confidence.skew import (
 from engine.kernels.confidence.skew_events import has_skew
 from engine.kernels.pairs.labels import copy_from, copy_to
 from engine.kernels.pairs.pairs import first_from, replay
-from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW, TOLERANCE
+from engine.kernels.pairs.search import TOLERANCE
 from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes, unbound
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.kernels.programs.opcodes import MAX_STACK
 
 MOST_COMPARED = 1024

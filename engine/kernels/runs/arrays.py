@@ -73,11 +73,6 @@ MERGES = 6
 CAPACITY = 7
 RATE = 8
 
-# Strategies.
-SKIP_TILL_NEXT_MATCH = 0
-PARTITION_CONTIGUITY = 1
-STRICT_CONTIGUITY = 2
-
 # Columns of live and of live_states, and kinds of what is live.
 LIVE_KIND = 0
 LIVE_OF = 1

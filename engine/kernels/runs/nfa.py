@@ -31,6 +31,7 @@ from engine.kernels.programs.opcodes import (
     TRUE,
 )
 from engine.kernels.programs.predicates import added, evaluate, is_of_nothing, reset_aggregates, update_aggregates
+from engine.kernels.programs.strategies import PARTITION_CONTIGUITY, SKIP_TILL_NEXT_MATCH
 from engine.kernels.runs.arrays import (
     AFTER,
     AT_POSITION,
@@ -66,11 +67,9 @@ from engine.kernels.runs.arrays import (
     NEXT,
     PARENT,
     PARTITION,
-    PARTITION_CONTIGUITY,
     PROCEED,
     RATE,
     ROW,
-    SKIP_TILL_NEXT_MATCH,
     SLOT_BASE,
     SLOT_COLUMN,
     SLOT_COMPONENT,

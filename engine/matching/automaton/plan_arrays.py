@@ -12,14 +12,9 @@ from engine.events import TIME_ATTRIBUTE
 from engine.kernels.automaton import tables as at
 from engine.language import ast
 from engine.plan.automaton.model import Action, AutomatonPlan, Check, Condition, Crossing, Guard, Term
+from engine.plan.programs import strategy_number
 from engine.stream.interner import Interner
 
-_STRATEGIES = {
-    ast.Strategy.STRICT_CONTIGUITY: at.STRICT_CONTIGUITY,
-    ast.Strategy.PARTITION_CONTIGUITY: at.PARTITION_CONTIGUITY,
-    ast.Strategy.SKIP_TILL_NEXT_MATCH: at.NEXT_MATCH,
-    ast.Strategy.SKIP_TILL_ANY_MATCH: at.ANY_MATCH,
-}
 _INDEXES = {
     ast.Index.SINGLE: at.ONLY,
     ast.Index.FIRST: at.FIRST_OF,
@@ -200,7 +195,7 @@ def _scalars(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
     values[at.MUST_BE_KEYED] = int(bool(plan.broadcast))
     counted = plan.query.within_events is not None
     values[at.TIME_COLUMN] = plan.programs.columns.index(TIME_ATTRIBUTE) if strict and counted else -1
-    values[at.STRATEGY] = _STRATEGIES[plan.strategy]
+    values[at.STRATEGY] = strategy_number(plan.strategy)
     return np.array(values, np.int64)
 
 

@@ -7,10 +7,10 @@ valid whatever the runtime does next.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,131 +19,12 @@ import pyarrow as pa
 from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
 from engine.kernels.pairs.reading import fill_lists, list_lengths
-from engine.matching.output.arrow import Int32Array, coded, id_lists, lists_by_step, steps_around, table_of, with_ends
+from engine.matching.output.arrow import coded, id_lists
 from engine.matching.output.rows import MatchRow, RowBlock
 from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
-
-
-class PairColumns(NamedTuple):
-    """n rows that stand for all matches of a pair each.
-
-    rows: int64 (n, 7), offsets: int64 (2, n + 1), longest, used: int64, see `kernels.independent_counting.count_pairs`.
-    values: float64 (n, n_returns).
-    """
-
-    rows: Int64Array
-    offsets: Int64Array
-    longest: Int64Array
-    used: Int64Array
-    values: Float64Array
-
-
-@dataclass(frozen=True, eq=False)
-class PairBlock(RowBlock):
-    """Rows of COLLAPSED or COUNT; `most`: a number of matches from which it is a lower bound."""
-
-    plan: Plan
-    source: StoredEvents
-    kleene: int
-    columns: PairColumns
-    collapsed: bool
-    most: int
-    start: int
-    end: int
-
-    def __len__(self) -> int:
-        return self.end - self.start
-
-    @overload
-    def __getitem__(self, at: int) -> MatchRow: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[MatchRow]: ...
-
-    def __getitem__(self, at: int | slice) -> MatchRow | Sequence[MatchRow]:
-        if isinstance(at, slice):
-            start, stop, step = at.indices(len(self))
-            if step == 1:
-                return replace(self, start=self.start + start, end=self.start + max(start, stop))
-            return [self[number] for number in range(start, stop, step)]
-        return self._row(self.start + place_of(at, len(self)))
-
-    @property
-    def n_matches(self) -> int:
-        """Matches behind all rows (at least, where one of them is a lower bound)."""
-        return sum(self.columns.rows[self.start : self.end, 3].tolist())
-
-    @property
-    def is_bulk(self) -> bool:
-        """Yes."""
-        return True
-
-    def to_arrow(self) -> pa.Table:
-        """See `rows.rows_table`."""
-        c, own = self.columns, slice(self.start, self.end)
-        rows, plan = c.rows[own], self.plan
-        first, last, partition, counts, exact, first_ms, last_ms = rows.T
-        shown = c.offsets[0, self.start : self.end + 1]
-        used = c.offsets[1, self.start : self.end + 1]
-        dictionary, (first_code, last_code, longest, between) = coded(
-            self.source.ids, first, last, c.longest[shown[0] : shown[-1]], c.used[used[0] : used[-1]]
-        )
-        candidates = None
-        if self.collapsed:
-            bounds, codes = with_ends(first_code, last_code, first == last, used - used[0], between)
-            candidates = self._lists(dictionary, bounds, codes)
-        columns = {
-            "key": self.source.keys_as_arrow(np.ascontiguousarray(partition)),
-            "first_lo_ms": pa.array(first_ms),
-            "last_hi_ms": pa.array(last_ms),
-            "bindings": self._lists(dictionary, shown - shown[0], longest),
-            "confidence": pa.array(np.ones(len(rows))),
-            "values": self.source.values_as_arrow(plan.returns, c.values[own]),
-        }
-        complete = counts < self.most
-        return table_of(columns, counts=counts, complete=complete, candidates=candidates, exact=exact.astype(np.bool_))
-
-    def _lists(self, dictionary: pa.Array, bounds: Int64Array, codes: Int32Array) -> pa.Array:
-        steps = steps_around(bounds, self.kleene, self.plan.n_steps)
-        return lists_by_step(dictionary, [step.variable for step in self.plan.steps], bounds, steps, codes)
-
-    def _row(self, k: int) -> MatchRow:
-        c, source, n_after = self.columns, self.source, self.plan.n_steps - 1 - self.kleene
-        first, last, partition, count, exact, first_ms, last_ms = c.rows[k].tolist()
-        longest = self._ids(c.longest[c.offsets[0, k] : c.offsets[0, k + 1]])
-        candidates = None
-        if self.collapsed:
-            used = c.used[c.offsets[1, k] : c.offsets[1, k + 1]]
-            ends = [first] if first == last else [first, last]
-            candidates = bound_ids_of(self.plan, self.kleene, self._ids(np.array([ends[0], *used, *ends[1:]])), n_after)
-        return MatchRow(
-            query=self.plan.name,
-            key=source.key_of(partition),
-            first_lo_ms=first_ms,
-            last_hi_ms=last_ms,
-            bindings=bound_ids_of(self.plan, self.kleene, longest, n_after),
-            confidence=1.0,
-            values=values_of(self.plan, source, c.values[k]),
-            count=count,
-            count_exact=count < self.most,
-            candidates=candidates,
-            exact=bool(exact) if self.collapsed else True,
-            capped=count >= self.most,
-        )
-
-    def _ids(self, rows: Int64Array) -> tuple[str, ...]:
-        return tuple([self._texts[row] for row in rows.tolist()])
-
-    @cached_property
-    def _texts(self) -> dict[int, str]:
-        """The ids of all events of the block."""
-        c, own = self.columns, slice(self.start, self.end)
-        longest = c.longest[c.offsets[0, self.start] : c.offsets[0, self.end]]
-        used = c.used[c.offsets[1, self.start] : c.offsets[1, self.end]]
-        return self.source.texts(np.concatenate((c.rows[own, 0], c.rows[own, 1], longest, used)))
 
 
 class OneByOne(RowBlock):
@@ -324,4 +205,4 @@ def values_of(plan: Plan, source: StoredEvents, numbers: Float64Array) -> dict[s
     return {r.name: source.value(float(v), r.type) for r, v in zip(plan.returns, numbers, strict=True)}
 
 
-__all__ = ["MatchBlock", "OneByOne", "PairBlock", "PairColumns", "bound_ids_of", "place_of", "values_of"]
+__all__ = ["MatchBlock", "OneByOne", "bound_ids_of", "place_of", "values_of"]

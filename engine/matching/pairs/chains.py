@@ -9,7 +9,7 @@ import numpy as np
 from engine.events import Int64Array
 from engine.kernels.pairs.chains import MOST, NOT_THIS_FORM, count_chains
 from engine.kernels.pairs.links import LinkTables
-from engine.kernels.pairs.search import COMPLETE
+from engine.kernels.pairs.status import COMPLETE
 from engine.language import ast
 from engine.matching.pairs.context import Context, Neighbourhood
 from engine.plan.sequence.chain_form import ChainForm

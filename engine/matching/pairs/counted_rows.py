@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array
-from engine.matching.output.arrow import coded, lists_by_step, table_of
-from engine.matching.output.match_blocks import values_of
+from engine.matching.output.arrow import coded, lists_by_step, steps_around, table_of
+from engine.matching.output.match_blocks import bound_ids_of, values_of
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
-from engine.matching.pairs.context import Context
-from engine.matching.pairs.counting import Counted
 from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
 
@@ -57,10 +55,6 @@ class PairBlock(ChunkedRows, Generic[C]):
     columns: C
     collapsed: bool
     order: Int64Array
-
-    @abstractmethod
-    def counted(self, context: Context, k: int) -> Counted:
-        """What is known of pair k, as one that is counted by itself has it."""
 
     @abstractmethod
     def _events(self, k: int) -> Sequence[Int64Array]:
@@ -151,4 +145,18 @@ class PairBlock(ChunkedRows, Generic[C]):
         )
 
 
-__all__ = ["PairBlock", "PairColumns"]
+@dataclass(eq=False)
+class OneKleeneBlock(PairBlock[C]):
+    """Rows of pairs whose matches have several events of one component alone, `kleene`."""
+
+    kleene: int
+
+    def _bound(self, rows: Sequence[int], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
+        ids = tuple([texts[row] for row in rows])
+        return bound_ids_of(self.plan, self.kleene, ids, self.plan.n_steps - 1 - self.kleene)
+
+    def _with_steps(self, bounds: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        return bounds, rows, steps_around(bounds, self.kleene, self.plan.n_steps)
+
+
+__all__ = ["OneKleeneBlock", "PairBlock", "PairColumns"]

@@ -10,8 +10,9 @@ import numpy as np
 
 from engine.events import BoolArray, Int64Array
 from engine.kernels.confidence.ordering import order_is_certain
-from engine.kernels.pairs.labels import MOST, NEEDS_SEARCH, count
-from engine.kernels.pairs.search import COMPLETE, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW, search
+from engine.kernels.pairs.labels import MOST, count
+from engine.kernels.pairs.search import search
+from engine.kernels.pairs.status import COMPLETE, NEEDS_SEARCH, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW
 from engine.matching.pairs.chains import STEPS_PER_BUDGET, ChainCount, CountedChains
 from engine.matching.pairs.context import Context, Neighbourhood, refused_skew
 from engine.matching.pairs.in_reach import PAIRS_COUNTED

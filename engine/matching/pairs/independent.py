@@ -6,19 +6,23 @@ precise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow.compute as pc
 
-from engine.events import Float64Array, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.pairs.independent import MOST, IndependentTables, replay_all
 from engine.kernels.pairs.independent_chains import find_pairs, longest_path
 from engine.kernels.pairs.independent_counting import count_pairs
 from engine.kernels.pairs.independent_listing import list_pairs
 from engine.language import ast
-from engine.matching.output.match_blocks import MatchBlock, PairBlock, PairColumns
+from engine.matching.output.arrow import ranges, with_ends
+from engine.matching.output.match_blocks import MatchBlock
+from engine.matching.output.rows import Binding
+from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.plan_arrays import PostponedTables
 from engine.plan.sequence.independent import IndependentForm
 from engine.plan.sequence.model import Plan
@@ -37,6 +41,91 @@ BLOCK_MATCHES = 262_144
 _NO_RANKS: Int64Array = np.empty(0, np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class IndependentColumns:
+    """What `count_pairs` found of n pairs, see there; implements `counted_rows.PairColumns`.
+
+    rows: int64 (n, 7): first, last, partition, count, exact, time of the first event, of the last. offsets: int64
+    (2, n + 1) into longest and used, int64: the events of the match that is shown, and those between the ends that are
+    in matches. values: float64 (n, n_returns).
+    """
+
+    rows: Int64Array
+    offsets: Int64Array
+    longest: Int64Array
+    used: Int64Array
+    values: Float64Array
+
+    @property
+    def pairs(self) -> Int64Array:
+        return self.rows[:, :3]
+
+    @property
+    def counts(self) -> Int64Array:
+        return self.rows[:, 3]
+
+    @property
+    def first_lo_ms(self) -> Int64Array:
+        return self.rows[:, 5]
+
+    @property
+    def last_lo_ms(self) -> Int64Array:
+        return self.rows[:, 6]
+
+    @property
+    def last_hi_ms(self) -> Int64Array:
+        return self.rows[:, 6]
+
+    @cached_property
+    def complete(self) -> BoolArray:
+        return self.counts < MOST
+
+    @cached_property
+    def exact(self) -> BoolArray:
+        return self.rows[:, 4] > 0
+
+    @cached_property
+    def confidences(self) -> Float64Array:
+        return np.ones(len(self.rows))
+
+
+class IndependentBlock(OneKleeneBlock[IndependentColumns]):
+    """Rows of COLLAPSED or COUNT over precise events."""
+
+    @property
+    def _exact(self) -> BoolArray:
+        return self.columns.exact
+
+    def _longest_of(self, k: int) -> Int64Array:
+        c = self.columns
+        return c.longest[c.offsets[0, k] : c.offsets[0, k + 1]]
+
+    def _used_of(self, k: int) -> Int64Array:
+        c = self.columns
+        return c.used[c.offsets[1, k] : c.offsets[1, k + 1]]
+
+    def _events(self, k: int) -> tuple[Int64Array, Int64Array]:
+        return self._longest_of(k), self._used_of(k)
+
+    def _bindings(self, k: int, texts: Mapping[int, str]) -> Mapping[str, Binding]:
+        return self._bound(self._longest_of(k).tolist(), texts)
+
+    def _candidates(self, k: int, texts: Mapping[int, str]) -> Mapping[str, tuple[str, ...]]:
+        first, last = self.columns.pairs[k, :2].tolist()
+        return self._bound([first, *self._used_of(k).tolist(), *([] if first == last else [last])], texts)
+
+    def _shown(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        c = self.columns
+        bounds, at = ranges(c.offsets[0, numbers], c.offsets[0, numbers + 1])
+        return self._with_steps(bounds, c.longest[at])
+
+    def _used(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        c = self.columns
+        first, last = c.pairs[numbers, 0], c.pairs[numbers, 1]
+        bounds, at = ranges(c.offsets[1, numbers], c.offsets[1, numbers + 1])
+        return self._with_steps(*with_ends(first, last, first == last, bounds, c.used[at]))
+
+
 class IndependentPairs:
     """Finds the pairs that new rows of a store decide, and their matches."""
 
@@ -48,7 +137,7 @@ class IndependentPairs:
         self._programs = np.array([value.program for value in plan.returns], np.int64)
         self.is_cut = False
 
-    def counted(self, intake: Intake, start: int, most_events: int | None = None) -> Iterator[PairBlock]:
+    def counted(self, intake: Intake, start: int, most_events: int | None = None) -> Iterator[IndependentBlock]:
         """A row for each pair that ends in the rows from `start` on and has matches, in blocks of bounded size; where
         they have more than `most_events` events, `is_cut` is set and the other last events are left out."""
         n_events, self.is_cut = 0, False
@@ -62,8 +151,9 @@ class IndependentPairs:
                 end, together, collapsed,
             )  # fmt: skip
             if len(rows):
-                columns = PairColumns(rows, offsets, longest, used, self._values(store, offsets[0], longest))
-                yield PairBlock(self.plan, store.as_it_is(), self.form.kleene, columns, collapsed, MOST, 0, len(rows))
+                columns = IndependentColumns(rows, offsets, longest, used, self._values(store, offsets[0], longest))
+                every = np.arange(len(rows))
+                yield IndependentBlock(self.plan, store.as_it_is(), columns, collapsed, every, self.form.kleene)
             n_events += len(longest) + len(used)
             if most_events is not None and n_events > most_events and masks.ends(end)[start:].any():
                 self.is_cut = True

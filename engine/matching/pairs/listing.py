@@ -9,8 +9,9 @@ import numpy as np
 
 from engine.events import Int64Array
 from engine.kernels.confidence.ordering import may_precede
-from engine.kernels.pairs.search import COMPLETE, REFUSED_SKEW, TOLERANCE, search
+from engine.kernels.pairs.search import TOLERANCE, search
 from engine.kernels.pairs.shared_search import FREE_STEPS
+from engine.kernels.pairs.status import COMPLETE, REFUSED_SKEW
 from engine.matching.pairs.context import Context, refused_skew
 from engine.matching.pairs.shared_listing import ListedBlock, Parts, Ranks, SharedListing
 from engine.matching.work_account import WorkAccount

@@ -6,7 +6,7 @@ without a threshold, beside `IndependentPairs` for precise events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,11 +17,10 @@ from engine.kernels.pairs.independent import replay_all
 from engine.kernels.pairs.possible import COUNTED, LEFT_OUT, OTHER_FORM, count_possible
 from engine.kernels.pairs.possible_orders import MOST
 from engine.kernels.pairs.shared_search import FREE_STEPS
-from engine.matching.output.arrow import ranges, steps_around, with_ends
-from engine.matching.output.match_blocks import bound_ids_of
+from engine.matching.output.arrow import ranges, with_ends
 from engine.matching.output.rows import Binding
 from engine.matching.pairs.context import Context
-from engine.matching.pairs.counted_rows import PairBlock
+from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.independent import independent_tables
 from engine.matching.work_account import WorkAccount
@@ -69,10 +68,8 @@ class PossibleColumns(NamedTuple):
 
 
 @dataclass(eq=False)
-class PossibleBlock(PairBlock[PossibleColumns]):
-    """Rows of COLLAPSED or COUNT over imprecise events; `kleene`: the component that may have several."""
-
-    kleene: int
+class PossibleBlock(OneKleeneBlock[PossibleColumns]):
+    """Rows of COLLAPSED or COUNT over imprecise events."""
 
     def compact(self) -> PossibleBlock:
         """The same rows without what is known of other pairs: of millions a few may have rows."""
@@ -89,17 +86,12 @@ class PossibleBlock(PairBlock[PossibleColumns]):
         used = self.columns.used(k).tolist()
         return self._bound(self._in_components([first], used, [] if first == last else [last]), texts)
 
-    def _bound(self, rows: Sequence[int], texts: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
-        ids = tuple([texts[row] for row in rows])
-        return bound_ids_of(self.plan, self.kleene, ids, self.plan.n_steps - 1 - self.kleene)
-
     def _shown(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
         c = self.columns
         first, last = c.pairs[numbers, 0], c.pairs[numbers, 1]
         ends = np.where(first == last, c.bounds[numbers, 0], c.bounds[numbers, 1])
         between, at = ranges(c.bounds[numbers, 0], ends)
-        bounds, rows = with_ends(first, last, first == last, between, c.rows[at])
-        return bounds, rows, steps_around(bounds, self.kleene, self.plan.n_steps)
+        return self._with_steps(*with_ends(first, last, first == last, between, c.rows[at]))
 
     def _used(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
         c, n_steps = self.columns, self.plan.n_steps
@@ -111,7 +103,7 @@ class PossibleBlock(PairBlock[PossibleColumns]):
         place[bounds[:-1]] -= self.kleene > 0
         place[bounds[1:] - 1] += (self.kleene < n_steps - 1) & (first != last)
         rows = rows[np.lexsort((rows, place, np.repeat(np.arange(len(numbers)), np.diff(bounds))))]
-        return bounds, rows, steps_around(bounds, self.kleene, n_steps)
+        return self._with_steps(bounds, rows)
 
     def counted(self, context: Context, k: int) -> Counted:
         """What is known of pair k, as one that is counted by itself has it."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from engine.events import BoolArray, Int64Array
 from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.pairs.precise_search import WORK_PER_PAIR, list_precise, pair_work
-from engine.kernels.pairs.search import COMPLETE, OUT_OF_ROOM
+from engine.kernels.pairs.status import COMPLETE, OUT_OF_ROOM
 from engine.matching.output.listed import Cut
 from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.shared_listing import Int32Array, ListedBlock, ranks_of

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.pairs.pairs import by_first
-from engine.kernels.pairs.search import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.kernels.pairs.shared_search import list_shared, replay_steps, spell_steps
 from engine.kernels.pairs.state import Tables
+from engine.kernels.pairs.status import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.matching.output.arrow import coded, lists_by_step
 from engine.matching.output.forms import RANK_STEP, ranked_confidence
 from engine.matching.output.match_blocks import OneByOne, values_of

@@ -11,15 +11,10 @@ from engine.kernels.compile.types import Int32Array
 from engine.kernels.runs import arrays as nfa_arrays
 from engine.language import ast
 from engine.matching.work_account import WorkAccount
+from engine.plan.programs import strategy_number
 from engine.plan.sequence.liveness import Live, live
 from engine.plan.sequence.model import EdgePredicates, Plan
 from engine.stream.interner import Interner
-
-_STRATEGIES = {
-    ast.Strategy.SKIP_TILL_NEXT_MATCH: nfa_arrays.SKIP_TILL_NEXT_MATCH,
-    ast.Strategy.PARTITION_CONTIGUITY: nfa_arrays.PARTITION_CONTIGUITY,
-    ast.Strategy.STRICT_CONTIGUITY: nfa_arrays.STRICT_CONTIGUITY,
-}
 
 
 class PlanArrays(NamedTuple):
@@ -67,7 +62,7 @@ def plan_arrays(plan: Plan, interner: Interner, work: WorkAccount, *, merges: bo
                 programs.n_registers,
                 plan.within_ms,
                 ties,
-                _STRATEGIES[plan.strategy],
+                strategy_number(plan.strategy),
                 bool(plan.broadcast),
                 merges,
                 *work.terms[1:],

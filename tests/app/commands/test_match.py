@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -490,3 +493,25 @@ def test_an_aggregate_of_an_installed_module(runtime: str, tmp_path: Path) -> No
     refused = match(tmp_path, json_lines(ROWS), query, ("--aggregate", "no_such_module:median"))
     assert refused.exit_code == 2
     assert "--aggregate: found 'no_such_module:median'" in refused.stderr
+
+
+def test_pandas_is_loaded_for_functions_of_others_alone(tmp_path: Path) -> None:
+    (tmp_path / "own_functions.py").write_text(
+        "import pandas\ndef spread(values): return values.max() - values.min()\n"
+    )
+    query = "PATTERN SEQ(A a, B+ b[]) WHERE skip_till_any_match WITHIN 100 RETURN {}(b[].x) AS it"
+    (tmp_path / "q.cep").write_text(query.format("max"))
+    (tmp_path / "own.cep").write_text(query.format("spread"))
+    (tmp_path / "events").write_text(json_lines(ROWS))
+    script = "import sys; from app.cli import main\ntry: main()\nexcept SystemExit: print(bool(sys.modules['pandas']))"
+    for words, is_loaded in ((["q.cep"], "False"), (["own.cep", "--aggregate", "own_functions:spread"], "True")):
+        told = subprocess.run(
+            [sys.executable, "-c", script, "match", words[0], "events", *words[1:]],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        *rows, last = told.stdout.splitlines()
+        assert (len(rows), last) == (3, is_loaded)

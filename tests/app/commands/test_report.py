@@ -42,7 +42,7 @@ def test_words_of_the_job(started: list[tuple[str, Sequence[str]]]) -> None:
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output
     ((module, words),) = started
-    assert module == "report"
+    assert module == "reports"
     assert words[-2:] == ["--", "stragglers"]
     assert {"--store=hdfs:///e", "--from=2 h", "--min-period-ms=3000", "--min-input-bytes=0", "--top=10"} <= set(words)
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import EventError
-from engine.uncertainty.confidence import sequence_confidence
 from tests.engine.kernels.plain import as_python
+from tests.engine.uncertainty.sequence_confidence import sequence_confidence
 from tests.examples import examples
 
 TOLERANCE = 1e-12

@@ -65,7 +65,7 @@ FORMS = ("", "OUTPUT COLLAPSED", "OUTPUT COUNT", "OUTPUT SETS", "OUTPUT TOP 2 BY
 KEYS = ("", "{ [k] }", "{ [k] AND a.x > 0 }")
 KINDS = {
     "MatchBlock": (SHAPES, ("skip_till_any_match",), ("",), PRECISE),
-    "PairBlock": (SHAPES, ("skip_till_any_match",), ("OUTPUT COLLAPSED", "OUTPUT COUNT"), PRECISE),
+    "IndependentBlock": (SHAPES, ("skip_till_any_match",), ("OUTPUT COLLAPSED", "OUTPUT COUNT"), PRECISE),
     "PossibleBlock": (SHAPES[:4], ("skip_till_any_match",), ("OUTPUT COLLAPSED", "OUTPUT COUNT"), IMPRECISE),
     "ListedBlock": (SHAPES, ("skip_till_any_match",), ("", "OUTPUT TOP 2 BY CONFIDENCE"), IMPRECISE),
     "EnclosedBlock": (("SEQ(A a, B b, A+ c[], C d)",), ("skip_till_any_match",), FORMS[1:3], IMPRECISE),

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from engine.compiled.query import CompiledQuery, compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.pairs.independent import MOST
-from engine.matching.output.match_blocks import MatchBlock, PairBlock
+from engine.matching.output.match_blocks import MatchBlock
 from engine.matching.output.rows import MatchRow, RowBlock, RowSink, joined_rows, rows_table
 from engine.matching.pairs import independent as independent_pairs
 from engine.matching.pairs import runtime as postponed
+from engine.matching.pairs.independent import IndependentBlock
 from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
 from engine.plan.sequence.independent import IndependentForm, OtherForm, independent_form
@@ -309,7 +310,7 @@ def test_chains_of_many_partitions_go_on_over_batches() -> None:
 
 def test_pairs_are_columns_until_a_row_is_asked_for() -> None:
     rows = run(PATTERN.format(more="AND a[i].price < 9") + "WITHIN 50 OUTPUT COUNT", stock([0, 1, 9, 9]))
-    assert all(isinstance(part, PairBlock) for part in rows.parts)  # type: ignore[attr-defined]
+    assert all(isinstance(part, IndependentBlock) for part in rows.parts)  # type: ignore[attr-defined]
     assert rows.n_matches == 4  # type: ignore[attr-defined]
 
 
