@@ -25,7 +25,7 @@ _COMPARISONS = {"=": op.EQ, "!=": op.NE, "<": op.LT, "<=": op.LE, ">": op.GT, ">
 _ARITHMETIC = {"+": op.ADD, "-": op.SUBTRACT, "*": op.MULTIPLY, "/": op.DIVIDE, "%": op.MODULO}
 
 
-_STRATEGIES = {strategy: getattr(strategies, strategy.name) for strategy in ast.Strategy}
+_STRATEGIES: dict[ast.Strategy, int] = {strategy: getattr(strategies, strategy.name) for strategy in ast.Strategy}
 
 
 class NoPlainProgramError(UnsupportedQueryError):
