@@ -6,9 +6,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, NamedTuple
 
-import click
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from app.without_pandas import leave_out_pandas
 
@@ -94,7 +93,7 @@ class Commands(TyperGroup):
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """As click does, from the table."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
-        told = [click.Command(name, help=entry.help) for name, entry in COMMANDS.items()]
+        told = [TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()]
         with formatter.section("Commands"):
             formatter.write_dl([(str(command.name), command.get_short_help_str(width)) for command in told])
 

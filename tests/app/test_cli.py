@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -252,7 +251,7 @@ def test_names_of_keys_and_files_cannot_steer_the_terminal(config: Path) -> None
 def test_help_tells_what_each_command_tells_of_itself() -> None:
     group = typer.main.get_command(cli)
     assert isinstance(group, typer.core.TyperGroup)
-    context = click.Context(group)
+    context = typer.Context(group)
     for name, entry in COMMANDS.items():
         command = group.get_command(context, name)
         assert command is not None
