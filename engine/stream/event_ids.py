@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import Int64Array
+from engine.stream.values import column_of
 
 _MOST_BATCHES = 16
 """Batches whose ids may be held for the sake of a few of their events."""
@@ -41,16 +42,16 @@ class _Chosen:
     def some(self, places: Int64Array) -> pa.Array:
         """The ids at some places."""
         if self._found is not None:
-            return self._found.take(pa.array(places))
+            return self._found.take(column_of(places))
         ids, rows = self._of_batch
-        return ids.take(pa.array(rows[places]))
+        return ids.take(column_of(rows[places]))
 
     def array(self) -> pa.Array:
         """The ids."""
         found = self._found
         if found is None:
             ids, rows = self._of_batch
-            found = self._found = ids.take(pa.array(rows))
+            found = self._found = ids.take(column_of(rows))
             self._of_batch = found, _NO_ROWS  # the batch is not held any longer
         return found
 

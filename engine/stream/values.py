@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from engine.events import AttributeType, Float64Array, Int64Array, Value
-from engine.kernels.columns.lists import number_rows
+from engine.kernels.columns.lists import number_rows, whole_numbers
 from engine.kernels.columns.partitions import BROADCAST
 from engine.stream.interner import KnownTexts
 
 _BEYOND_INT64 = 2.0**63
+_MOST_INT64 = 2**63 - 1
+_MOST_SPAN = 1 << 20
+_ARROW_TYPES = {
+    np.dtype(kind).char: arrow
+    for kind, arrow in ((np.int32, pa.int32()), (np.int64, pa.int64()), (np.float64, pa.float64()))
+}
+IntArray = npt.NDArray[np.int32]
 
 
 def typed_value(strings: KnownTexts, number: float, kind: AttributeType) -> Value:
@@ -24,20 +32,28 @@ def typed_value(strings: KnownTexts, number: float, kind: AttributeType) -> Valu
     return int(number) if kind is AttributeType.INT else float(number)
 
 
+def column_of(numbers: IntArray | Int64Array | Float64Array) -> pa.Array:
+    """A column (n,) without NULL; it shares the memory where that lies together. What `pa.array` asks of an array, of
+    pandas among others, takes longer than the rows of a small block."""
+    memory = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(_ARROW_TYPES[numbers.dtype.char], len(numbers), [None, memory])
+
+
 def keys_as_arrow(
     names: Sequence[str], kinds: Sequence[AttributeType], strings: KnownTexts, keys: Int64Array, partitions: Int64Array
 ) -> pa.Array:
     """The keys of these partitions, (n,), as a struct with a field per attribute; keys: their bits by partition."""
     if not names or not len(partitions):
         return numbers_as_arrow(names, kinds, strings, np.empty((len(partitions), len(names))))
-    low = int(partitions.min())
-    number_of = np.full(int(partitions.max()) - low + 1, -1, np.int32)
-    codes, distinct = np.empty(len(partitions), np.int32), np.empty(len(number_of), np.int64)
-    n = number_rows(partitions, low, number_of, codes, distinct, 0)
-    numbers = keys[distinct[:n]].view(np.float64)
-    numbers[distinct[:n] == BROADCAST] = np.nan
-    own = numbers_as_arrow(names, kinds, strings, numbers)
-    return own.take(pa.array(codes))
+    numbers = keys.view(np.float64)
+    columns = []
+    for k, kind in enumerate(kinds):
+        ints = np.empty(len(partitions), np.int64)
+        if kind is AttributeType.INT and whole_numbers(numbers, partitions, k, ints):
+            columns.append(column_of(ints))
+        else:
+            columns.append(_AS_ARROW[kind](strings, np.where(partitions == BROADCAST, np.nan, numbers[partitions, k])))
+    return pa.StructArray.from_arrays(columns, list(names))
 
 
 def numbers_as_arrow(
@@ -46,22 +62,45 @@ def numbers_as_arrow(
     """Doubles (n, width) as what they stand for: a struct with a field per name. NULL is not finite."""
     if not names:
         return pa.Array.from_buffers(pa.struct([]), len(numbers), [None])
-    arrays = [_typed(strings, np.ascontiguousarray(numbers[:, k]), kind) for k, kind in enumerate(kinds)]
-    return pa.StructArray.from_arrays(arrays, list(names))
+    columns = (np.ascontiguousarray(numbers[:, k]) for k in range(len(kinds)))
+    return pa.StructArray.from_arrays(
+        [_AS_ARROW[kind](strings, column) for kind, column in zip(kinds, columns, strict=True)], list(names)
+    )
 
 
-def _typed(strings: KnownTexts, numbers: Float64Array, kind: AttributeType) -> pa.Array:
+def _ints(strings: KnownTexts, numbers: Float64Array) -> pa.Array:
+    with np.errstate(invalid="ignore"):
+        ints = numbers.astype(np.int64)
+    if (ints == numbers).all() and ints.max(initial=0) < _MOST_INT64:
+        return column_of(ints)
     known = np.isfinite(numbers)
-    null = None if known.all() else ~known
-    if kind is AttributeType.FLOAT:
-        return pa.array(numbers, mask=null)
-    if kind is AttributeType.STRING:
-        codes, places = np.unique(np.where(known, numbers, -1.0), return_inverse=True)
-        texts = [typed_value(strings, code, kind) if code >= 0 else None for code in codes.tolist()]
-        return pa.array(texts, pa.string()).take(pa.array(places))
-    if (np.abs(numbers, where=known, out=np.zeros_like(numbers)) >= _BEYOND_INT64).any():
-        return pa.array([typed_value(strings, number, kind) for number in numbers.tolist()], kind.arrow)
-    return pa.array(np.where(known, numbers, 0.0).astype(np.int64), mask=null)
+    if (np.abs(numbers[known]) >= _BEYOND_INT64).any():
+        return pa.array([typed_value(strings, number, AttributeType.INT) for number in numbers.tolist()], pa.int64())
+    return pa.array(np.where(known, ints, 0), mask=~known)
 
 
-__all__ = ["keys_as_arrow", "numbers_as_arrow", "typed_value"]
+def _floats(_strings: KnownTexts, numbers: Float64Array) -> pa.Array:
+    known = np.isfinite(numbers)
+    return column_of(numbers) if known.all() else pa.array(numbers, mask=~known)
+
+
+def _texts(strings: KnownTexts, numbers: Float64Array) -> pa.Array:
+    """Each text is looked up once: codes lie close together, as those of one stream are given one after the other."""
+    codes = np.where(np.isfinite(numbers), numbers, -1.0).astype(np.int64)
+    low, span = int(codes.min(initial=0)), int(codes.max(initial=0)) - int(codes.min(initial=0)) + 1
+    if span <= _MOST_SPAN:
+        numbered = np.empty(len(codes), np.int32)
+        distinct = np.empty(min(span, len(codes)), np.int64)
+        n = number_rows(codes, low, np.full(span, -1, np.int32), numbered, distinct, 0)
+        distinct, places = distinct[:n], column_of(numbered)
+    else:
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        places = column_of(inverse)
+    texts = [None if code < 0 else strings.text(code) for code in distinct.tolist()]
+    return pa.array(texts, pa.string()).take(places)
+
+
+_AS_ARROW = {AttributeType.INT: _ints, AttributeType.FLOAT: _floats, AttributeType.STRING: _texts}
+
+
+__all__ = ["column_of", "keys_as_arrow", "numbers_as_arrow", "typed_value"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.kernels.compile.ways import leaf
+
+_WHOLE = 2.0**63
 
 
 @leaf
@@ -22,6 +26,32 @@ def number_rows(rows, low, number_of, codes, distinct, n_distinct):
             n_distinct += 1
         codes[k] = number
     return n_distinct
+
+
+@leaf
+def span_of(rows):
+    """The least and the greatest of rows, int64 (m,), m > 0."""
+    low = high = rows[0]
+    for k in range(rows.shape[0]):
+        low = min(low, rows[k])
+        high = max(high, rows[k])
+    return low, high
+
+
+@leaf
+def whole_numbers(numbers, rows, column, ints):
+    """Whether all of numbers[rows, column], float64, are whole numbers that int64 holds: ints, int64 (n,), are filled.
+
+    rows: int64 (n,); a negative one has none.
+    """
+    for k in range(rows.shape[0]):
+        if rows[k] < 0:
+            return False
+        number = numbers[rows[k], column]
+        if not -_WHOLE <= number < _WHOLE:
+            return False
+        ints[k] = np.int64(number)
+    return True
 
 
 @leaf
@@ -56,4 +86,4 @@ def split_by_step(bounds, steps, codes, offsets, starts, place, split):
             place[step] += 1
 
 
-__all__ = ["count_by_step", "number_rows", "split_by_step"]
+__all__ = ["count_by_step", "number_rows", "span_of", "split_by_step", "whole_numbers"]

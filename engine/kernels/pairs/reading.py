@@ -6,6 +6,20 @@ from engine.kernels.compile.ways import leaf
 
 
 @leaf
+def of_pairs(match_pair, pairs, pair_lo_ms, pair_hi_ms, partition, first_ms, last_ms, confidence):
+    """What precise matches have from their pairs: partition, first_ms, last_ms int64 (n,), confidence float64 (n,).
+
+    match_pair: int32 (n,). pairs: int64 (n_pairs, >= 3); pair_lo_ms, pair_hi_ms: int64 (n_pairs,).
+    """
+    for k in range(match_pair.shape[0]):
+        pair = match_pair[k]
+        partition[k] = pairs[pair, 2]
+        first_ms[k] = pair_lo_ms[pair]
+        last_ms[k] = pair_hi_ms[pair]
+        confidence[k] = 1.0
+
+
+@leaf
 def list_lengths(node_parent, match_node, match_pair, ends_apart, n_single, depth, offsets):
     """Where the Kleene events of each match begin: offsets int64 (n + 1,); returns the length of the longest path.
 
@@ -61,4 +75,4 @@ def fill_lists(
             singles[kleene + 1 + position, k] = codes[length - n_after + position]
 
 
-__all__ = ["fill_lists", "list_lengths"]
+__all__ = ["fill_lists", "list_lengths", "of_pairs"]

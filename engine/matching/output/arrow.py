@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.events import BoolArray, Int64Array
-from engine.kernels.columns.lists import count_by_step, number_rows, split_by_step
+from engine.kernels.columns.lists import count_by_step, number_rows, span_of, split_by_step
+from engine.stream.values import column_of
 
 Int32Array = npt.NDArray[np.int32]
 IntArray = TypeVar("IntArray", Int32Array, Int64Array)
@@ -18,31 +19,33 @@ IntArray = TypeVar("IntArray", Int32Array, Int64Array)
 IDS = pa.dictionary(pa.int32(), pa.string())
 """Of the ids in a list: an event may be in millions of matches."""
 
+_LISTS = pa.list_(IDS)
 _MOST_IN_LIST = 2**31 - 1
 
 
 def coded(ids: pa.ChunkedArray, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
     """The ids of the rows in all groups, each once, and for each group (m,) the places of its rows' ids among them."""
-    low = min((int(rows.min()) for rows in groups if len(rows)), default=0)
-    high = max((int(rows.max()) for rows in groups if len(rows)), default=-1)
-    number_of = np.full(high - low + 1, -1, np.int32)
-    distinct = np.empty(min(len(number_of), sum(map(len, groups))), np.int64)
-    n = 0
-    found: list[Int32Array] = []
-    for rows in groups:
-        codes = np.empty(len(rows), np.int32)
-        n = number_rows(rows, low, number_of, codes, distinct, n)
-        found.append(codes)
-    texts = ids.take(pa.array(distinct[:n])).combine_chunks()
-    return texts.chunk(0) if isinstance(texts, pa.ChunkedArray) else texts, found
+    rows = np.concatenate(groups)
+    low, high = span_of(rows) if len(rows) else (0, -1)
+    number_of = np.empty(high - low + 1, np.int32)
+    number_of.fill(-1)
+    codes, distinct = np.empty(len(rows), np.int32), np.empty(min(len(number_of), len(rows)), np.int64)
+    n = number_rows(rows, low, number_of, codes, distinct, 0)
+    texts = (ids.chunk(0) if ids.num_chunks == 1 else ids).take(column_of(distinct[:n]))
+    found, start = [], 0
+    for own in groups:
+        found.append(codes[start : start + len(own)])
+        start += len(own)
+    return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, found
 
 
-def id_lists(dictionary: pa.Array, offsets: Int64Array, codes: Int32Array) -> pa.Array:
+def id_lists(dictionary: pa.Array, offsets: Int64Array | Int32Array, codes: Int32Array) -> pa.Array:
     """A list per row: list k has the ids dictionary[codes[offsets[k] : offsets[k + 1]]]."""
-    values = pa.DictionaryArray.from_arrays(pa.array(codes), dictionary, safe=False)
+    values = pa.DictionaryArray.from_arrays(column_of(codes), dictionary, safe=False)
     if offsets[-1] > _MOST_IN_LIST:
-        return pa.LargeListArray.from_arrays(pa.array(offsets), values)
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+        return pa.LargeListArray.from_arrays(column_of(offsets), values)
+    memory = pa.py_buffer(np.ascontiguousarray(offsets, np.int32))
+    return pa.Array.from_buffers(_LISTS, len(offsets) - 1, [None, memory], children=[values])
 
 
 def lists_by_step(
@@ -124,7 +127,7 @@ def table_of(
     found = dict(columns)
     if counts is not None and complete is not None:
         if candidates is not None or (counts != 1).any() or not complete.all():
-            found |= {"count": pa.array(counts), "count_exact": pa.array(complete)}
+            found |= {"count": column_of(counts), "count_exact": pa.array(complete)}
         if candidates is not None:
             found |= {"candidates": candidates, "exact": pa.array(exact)}
         if not complete.all():

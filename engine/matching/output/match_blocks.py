@@ -18,11 +18,12 @@ import pyarrow as pa
 
 from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
-from engine.kernels.pairs.reading import fill_lists, list_lengths
+from engine.kernels.pairs.reading import fill_lists, list_lengths, of_pairs
 from engine.matching.output.arrow import coded, id_lists
 from engine.matching.output.rows import MatchRow, RowBlock
 from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
+from engine.stream.values import column_of
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
@@ -122,15 +123,21 @@ class MatchBlock(OneByOne):
 
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
+        n = len(self)
+        partition, first_ms, last_ms = np.empty((3, n), np.int64)
+        confidence = np.empty(n, np.float64)
+        of_pairs(
+            self.match_pair, self.pairs, self.pair_lo_ms, self.pair_hi_ms, partition, first_ms, last_ms, confidence
+        )  # fmt: skip
         columns = {
-            "key": self.source.keys_as_arrow(self.pairs[self.match_pair, 2]),
-            "first_lo_ms": pa.array(self.pair_lo_ms[self.match_pair]),
-            "last_hi_ms": pa.array(self.pair_hi_ms[self.match_pair]),
+            "key": self.source.keys_as_arrow(partition),
+            "first_lo_ms": column_of(first_ms),
+            "last_hi_ms": column_of(last_ms),
             "bindings": self._bindings(),
-            "confidence": pa.array(np.ones(len(self))),
+            "confidence": column_of(confidence),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
         }
-        return pa.table(columns)
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
     def _bindings(self) -> pa.Array:
         """The ids by variable, as a struct of lists."""
@@ -145,7 +152,7 @@ class MatchBlock(OneByOne):
             self.node_parent, node_code, depth, self.match_node, self.match_pair, self._ends_apart, last_code, kleene,
             n_steps - 1 - kleene, offsets, path, codes, members, singles,
         )  # fmt: skip
-        ones = np.arange(n + 1)
+        ones = np.arange(n + 1, dtype=np.int32)
         arrays = [
             id_lists(dictionary, *((offsets, members) if position == kleene else (ones, singles[position])))
             for position in range(n_steps)

@@ -16,6 +16,7 @@ from engine.matching.output.match_blocks import bound_ids_of, values_of
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
+from engine.stream.values import column_of
 
 
 class PairColumns(Protocol):
@@ -113,10 +114,10 @@ class PairBlock(ChunkedRows, Generic[C]):
         names = [step.variable for step in self.plan.steps]
         columns = {
             "key": source.keys_as_arrow(c.pairs[order, 2]),
-            "first_lo_ms": pa.array(c.first_lo_ms[order]),
-            "last_hi_ms": pa.array(c.last_hi_ms[order]),
+            "first_lo_ms": column_of(c.first_lo_ms[order]),
+            "last_hi_ms": column_of(c.last_hi_ms[order]),
             "bindings": lists_by_step(dictionary, names, bounds, steps, codes),
-            "confidence": pa.array(c.confidences[order]),
+            "confidence": column_of(c.confidences[order]),
             "values": source.values_as_arrow(self.plan.returns, c.values[order]),
         }
         candidates = None

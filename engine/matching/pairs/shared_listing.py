@@ -24,6 +24,7 @@ from engine.matching.pairs.context import Context, refused_skew
 from engine.matching.work_account import WorkAccount
 from engine.plan.sequence.model import Plan
 from engine.stream.store import EventStore, StoredEvents
+from engine.stream.values import column_of
 
 _PARTS = 8
 """Into so many the last events are divided when there is no room for the matches of all."""
@@ -109,10 +110,10 @@ class ListedBlock(OneByOne):
         dictionary, (codes,) = coded(self.source.ids, rows)
         columns = {
             "key": self.source.keys_as_arrow(self.pairs[self.match_pair, 2]),
-            "first_lo_ms": pa.array(self.first_lo_ms[self.match_pair]),
-            "last_hi_ms": pa.array(self.last_hi_ms[self.match_pair]),
+            "first_lo_ms": column_of(self.first_lo_ms[self.match_pair]),
+            "last_hi_ms": column_of(self.last_hi_ms[self.match_pair]),
             "bindings": lists_by_step(dictionary, [s.variable for s in self.plan.steps], offsets, steps, codes),
-            "confidence": pa.array(self.confidence),
+            "confidence": column_of(self.confidence),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
         }
         if self.is_cut.any():

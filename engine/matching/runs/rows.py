@@ -15,6 +15,7 @@ from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.runs.histories import Histories
 from engine.plan.sequence.model import Plan
 from engine.stream.store import StoredEvents
+from engine.stream.values import column_of
 
 
 class RunRows(ChunkedRows):
@@ -76,10 +77,10 @@ class RunRows(ChunkedRows):
         dictionary, (codes,) = coded(source.ids, listed.rows)
         columns = {
             "key": source.keys_as_arrow(listed.partition),
-            "first_lo_ms": pa.array(histories.first_ms),
-            "last_hi_ms": pa.array(histories.last_ms),
+            "first_lo_ms": column_of(histories.first_ms),
+            "last_hi_ms": column_of(histories.last_ms),
             "bindings": lists_by_step(dictionary, self.variables, listed.offsets, listed.components, codes),
-            "confidence": pa.array(listed.confidence),
+            "confidence": column_of(listed.confidence),
             "values": source.values_as_arrow(self._plan.returns, listed.values),
         }
         return pa.table(columns)
