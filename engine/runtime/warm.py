@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.kernels.compile.cache import mark_compiled
 from engine.kernels.compile.uncompiled import run_compiled
+from engine.matching.output.rows import MatchRow, RowBlock
 from engine.runtime.engine import Engine
 
 _SCHEMA = EventSchema.of(
@@ -71,14 +74,21 @@ def warm_kernels() -> None:
     ):
         compiled = [compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(queries)]
         first, second = Engine(compiled, _SCHEMA), Engine(compiled, _SCHEMA)
-        list(first.process(_events(n_events, width_ms, skew_ms), 2 * n_events))  # rows are made when they are asked for
+        _read(first.process(_events(n_events, width_ms, skew_ms), 2 * n_events))
         second.restore(first.save())
         for again in (first, second):  # the first goes on where it knows how much of its stream is of use
-            list(again.process(EventBatch.empty(), FOREVER_MS))
+            _read(again.process(EventBatch.empty(), FOREVER_MS))
     for width_ms in (0, 4):  # keys as they are stored, and decoded ones
         shared = Engine([compile_query(_OF_THREADS, _SCHEMA)], _SCHEMA, threads=2)
-        list(shared.process(_events(40, width_ms), FOREVER_MS))
+        _read(shared.process(_events(40, width_ms), FOREVER_MS))
     mark_compiled()
+
+
+def _read(rows: Sequence[MatchRow]) -> None:
+    """Rows are made when they are asked for, one by one or in bulk."""
+    list(rows)
+    if isinstance(rows, RowBlock):
+        rows.to_arrow()
 
 
 def _events(n_events: int, width_ms: int, skew_ms: int = 0) -> EventBatch:

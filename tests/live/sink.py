@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.replay.replay import webhook_sink
+from app.replay import webhook_sink
 
 
 def now_ms() -> int:

@@ -98,7 +98,7 @@ def _live(words: Sequence[str], log: Path, host: str | None, told: Connection, e
     if host is not None:
         _be_on(host)
     if words[0] == "stream":
-        from spark_jobs.stream.job import job as stream
+        from spark_jobs.stream import job as stream
 
         sys.exit(stream.main(words[1:]))
     from app.cli import cli

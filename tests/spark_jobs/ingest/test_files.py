@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.file_statuses import FileStatuses
+from spark_jobs.ingest import files as ingest_files
 from spark_jobs.ingest.files import list_files
-from spark_jobs.ingest.job import files as ingest_files
 from spark_jobs.session import SparkJobError
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -16,8 +16,8 @@ from engine import parse, reference_output, resolve
 from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.schema import to_rows
+from spark_jobs.query import few_events, job
 from spark_jobs.query.few_events import find
-from spark_jobs.query.job import few_events, job
 from spark_jobs.query.rows import Asked
 from spark_jobs.session import SparkJobError
 from tests.spark_jobs.reports.history import frame, history

@@ -35,7 +35,7 @@ from engine import parse, reference_output, resolve
 from engine.errors import QueryError
 from engine.events import EventBatch
 from spark_jobs.event_store import EventStore, StoreError
-from spark_jobs.query.job import worker as query_worker
+from spark_jobs.query import worker as query_worker
 from spark_jobs.query.worker import Stopping, Teller, answer
 from spark_jobs.session import SparkJobError
 from tests.spark_jobs.reports.history import T0_MS, frame, history

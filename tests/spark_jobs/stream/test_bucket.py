@@ -22,10 +22,10 @@ from collectors.schema import load_event_types
 from engine.errors import StateError
 from engine.events import EventBatch
 from spark_jobs.event_store.schema import SOURCE
+from spark_jobs.stream import bucket as stream_bucket
 from spark_jobs.stream.alerts import Batch
 from spark_jobs.stream.bucket import Bucket, Told, status_content
 from spark_jobs.stream.groups import Group, StreamPlan
-from spark_jobs.stream.job import bucket as stream_bucket
 from spark_jobs.stream.parts import BucketCache, Cached, Head, read_parts, write_parts
 from spark_jobs.stream.plan import stream_plan
 from spark_jobs.stream.processor import told_as_rows

@@ -28,9 +28,9 @@ from collectors.schema import load_event_types
 from engine.events import FOREVER_MS, EventBatch
 from spark_jobs.event_store.schema import to_rows
 from spark_jobs.session import SparkJobError
+from spark_jobs.stream import job as stream
 from spark_jobs.stream.alerts import AlertSink, Written
 from spark_jobs.stream.job import StreamJob, StreamOptions
-from spark_jobs.stream.job import job as stream
 from spark_jobs.stream.kafka import KafkaInput
 from spark_jobs.stream.sources import FolderInput, read_events
 from tests.spark_jobs.stream_fixtures import ROOT, recorded_events, shuffled_rows, small_job, small_stream, write_files

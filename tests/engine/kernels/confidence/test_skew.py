@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import EventBatch
+from engine.kernels.confidence import skew, skew_offset
 from engine.kernels.confidence.ordering import Events
-from engine.kernels.confidence.sequences import skew, skew_offset
 from engine.reference.observed import ObservedEvent, observe
 from engine.reference.worlds import confidence_by_steps
 from tests.engine.kernels.plain import as_python

@@ -9,8 +9,8 @@ import pytest
 
 from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import EventBatch
+from engine.matching.automaton import confidence as imprecise_confidence
 from engine.matching.automaton.runtime import AutomatonRuntime
-from engine.matching.automaton.runtime import confidence as imprecise_confidence
 from engine.matching.protocol import Limits
 from engine.runtime.choice import make_runtime
 from engine.stream.interner import Interner

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.kernels.confidence.sequences import ordering
+from engine.kernels.confidence import ordering
+from engine.matching.automaton import confidence as imprecise_confidence
 from engine.matching.automaton.arrangement import Arrangements, neighbours
-from engine.matching.automaton.runtime import confidence as imprecise_confidence
 from engine.matching.protocol import Limits
 from engine.matching.work_account import WorkAccount
 from engine.plan.automaton.model import AutomatonPlan

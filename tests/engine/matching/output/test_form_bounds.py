@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.deduplication import distinct
+from engine.matching.output import results
 from engine.matching.output.binding_digests import binding_digests, groups_of, set_digests
 from engine.matching.output.bindings import BoundVariable, comparable
-from engine.matching.output.bounds import results
 from engine.matching.output.entry_work import FORM_TIMES
 from engine.matching.output.event_places import EventPlaces
 from engine.matching.output.formed_rows import bindings_of
