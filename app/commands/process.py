@@ -101,8 +101,8 @@ def replay(
     ] = Path("build/replay"),
 ) -> None:
     """Replay a recording with the configured queries and webhooks into a new store."""
-    from app.replay import replay as replay_recording
     from app.replay.recording import Recording
+    from app.replay.replay import replay as replay_recording
 
     settings = settings_of(config)
     if into.exists() and (not into.is_dir() or any(into.iterdir())):

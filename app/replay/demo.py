@@ -26,12 +26,11 @@ from app.errors import AppError, OwnershipError, RecordingError, StoreError
 from app.live.assembly import open_configured_store
 from app.process.lock import only_process
 from app.process.owned_store import owned_store
-from app.replay import replay
 from app.replay.demo_report import print_summary
 from app.replay.ground_truth import SeenAlert, Verdict, judge
 from app.replay.recording import Fault, Recording
 from app.replay.replay import Progress as ReplayProgress
-from app.replay.replay import Speed, put_status
+from app.replay.replay import Speed, put_status, replay
 from app.replay.webhook_sink import Sink, webhook_sink
 from app.settings import Receiver, Settings, StoreSettings
 from app.store.api import MAX_ROWS, AlertFilter, Store
