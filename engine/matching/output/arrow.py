@@ -21,17 +21,24 @@ IDS = pa.dictionary(pa.int32(), pa.string())
 
 _LISTS = pa.list_(IDS)
 _MOST_IN_LIST = 2**31 - 1
+_MOST_SPAN = 1 << 20
+_SPARSE = 16
+"""Rows that lie so far apart, in a span as long as that, are sorted rather than marked in it."""
 
 
 def coded(ids: pa.ChunkedArray, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
     """The ids of the rows in all groups, each once, and for each group (m,) the places of its rows' ids among them."""
     rows = np.concatenate(groups)
     low, high = span_of(rows) if len(rows) else (0, -1)
-    number_of = np.empty(high - low + 1, np.int32)
-    number_of.fill(-1)
-    codes, distinct = np.empty(len(rows), np.int32), np.empty(min(len(number_of), len(rows)), np.int64)
-    n = number_rows(rows, low, number_of, codes, distinct, 0)
-    texts = (ids.chunk(0) if ids.num_chunks == 1 else ids).take(column_of(distinct[:n]))
+    if high - low < _MOST_SPAN or high - low < _SPARSE * len(rows):
+        number_of = np.empty(high - low + 1, np.int32)
+        number_of.fill(-1)
+        codes, distinct = np.empty(len(rows), np.int32), np.empty(min(len(number_of), len(rows)), np.int64)
+        distinct = distinct[: number_rows(rows, low, number_of, codes, distinct, 0)]
+    else:
+        distinct, places = np.unique(rows, return_inverse=True)
+        codes = places.astype(np.int32)
+    texts = (ids.chunk(0) if ids.num_chunks == 1 else ids).take(column_of(distinct))
     found, start = [], 0
     for own in groups:
         found.append(codes[start : start + len(own)])

@@ -161,6 +161,9 @@ def test_ids_are_told_once() -> None:
     lists = id_lists(dictionary, np.array([0, 1, 1, 3]), mine)
     assert lists.to_pylist() == [["d"], [], ["b", "d"]]
     assert encoded(pa.array([["d"], [], ["b", "d"]])).equals(lists.cast(pa.list_(pa.string())).cast(lists.type))
+    far = pa.chunked_array([pa.nulls(3_000_000, pa.string()), pa.array(["z"])])
+    dictionary, (codes,) = coded(far, np.array([3_000_000, 0, 3_000_000]))
+    assert dictionary.take(pa.array(codes)).to_pylist() == ["z", None, "z"]
     nothing, (none,) = coded(ids, np.empty(0, np.int64))
     assert (len(nothing), len(none)) == (0, 0)
 
