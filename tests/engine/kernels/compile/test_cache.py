@@ -17,7 +17,7 @@ from engine.kernels.compile.cache import KernelLocator, fingerprint
 
 ANOTHER_COPY = """
 import numpy as np
-from engine.kernels import decode
+from engine.kernels.columns import decode
 decode.widen(np.arange(3), np.empty(3))
 print(decode.__file__, sum(decode.widen.stats.cache_hits.values()), sum(decode.widen.stats.cache_misses.values()))
 """
@@ -36,7 +36,7 @@ def test_another_copy_of_the_sources_finds_what_this_one_has_compiled(tmp_path: 
         text=True,
         check=True,
     )
-    assert found.stdout.split() == [str(copy / "kernels/decode.py"), "1", "0"]
+    assert found.stdout.split() == [str(copy / "kernels/columns/decode.py"), "1", "0"]
 
 
 def test_functions_that_are_no_kernels_are_not_looked_for_among_them(tmp_path: Path) -> None:

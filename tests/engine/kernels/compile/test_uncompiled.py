@@ -19,7 +19,7 @@ UNCOMPILED = """
 import threading
 from engine import Engine, compile_query
 from engine.events import FOREVER_MS
-from engine.kernels import uncompiled
+from engine.kernels.compile import uncompiled
 from engine.kernels.programs.blocks import select_where
 from engine.runtime.warm import _SCHEMA, _events
 
