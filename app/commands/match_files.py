@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,20 +33,22 @@ class MatchFile:
             raise AppError(
                 f"--format {form}: found a terminal, expected a file; give --out FILE, or redirect the output"
             )
-        try:
+        if out is not None and out.is_dir():
+            raise AppError(f"--out {out}: found a folder, expected the name of a file")
+        with self._told():
             self._file: BinaryIO = sys.stdout.buffer if self._part is None else self._part.open("wb")
-        except OSError as error:
-            raise AppError(f"--out {out}: cannot be written: {error.strerror or error}") from None
         self._sink = _Sink(self._file)
+        self._writer: Any = None
         schema, sink = engine.rows_schema(resolved), pa.PythonFile(self._sink, "w")
-        self._writer = (
-            pq.ParquetWriter(sink, schema) if form is OutputFormat.PARQUET else pa.ipc.new_stream(sink, schema)
-        )
+        begin = pq.ParquetWriter if form is OutputFormat.PARQUET else pa.ipc.new_stream
+        with self._whole_or_nothing():
+            self._writer = begin(sink, schema)
 
     def write(self, rows: Sequence[engine.MatchRow] | Sequence[engine.ReferenceRow]) -> None:
         """Add rows."""
         for table in engine.rows_tables(self._resolved, rows, _bounds_of):
-            self._writer.write_table(table)
+            with self._told():
+                self._writer.write_table(table)
 
     def __enter__(self) -> Self:
         return self
@@ -53,16 +56,46 @@ class MatchFile:
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self._sink.takes_no_more = kind is not None  # no end that would make a part look like the whole
-        self._writer.close()
-        self._file.flush()
-        if self._part is None or self._out is None:
+        if kind is not None:
+            self._give_up()
             return
-        self._file.close()
-        if kind is None:
-            self._part.replace(self._out)
-        else:
-            self._part.unlink()
+        with self._whole_or_nothing():
+            self._writer.close()
+            self._file.flush()
+            if self._part is not None and self._out is not None:
+                self._file.close()
+                self._part.replace(self._out)
+
+    @contextmanager
+    def _whole_or_nothing(self) -> Iterator[None]:
+        try:
+            with self._told():
+                yield
+        except AppError:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Without an end, which would make a part look like the whole."""
+        self._sink.takes_no_more = True
+        if self._writer is not None:
+            self._writer.close()
+        with suppress(OSError):
+            if self._part is None:  # what waits in the buffer is not tried once more when the process ends
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
+            else:
+                self._file.close()
+        if self._part is not None:
+            self._part.unlink(missing_ok=True)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What the system refuses is a mistake of the user's to mend: a full disk, a folder that is not there."""
+        try:
+            yield
+        except OSError as error:
+            place = "standard output" if self._out is None else f"--out {self._out}"
+            raise AppError(f"{place}: cannot be written: {error.strerror or error}") from None
 
 
 class _Sink:

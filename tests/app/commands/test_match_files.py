@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from app.commands import match_files
 from app.commands.match import app
 
 EVENTS = """\
@@ -121,3 +125,31 @@ def test_what_cannot_be_written_is_told_and_what_was_there_stays(tmp_path: Path,
     assert told.exit_code == 2
     assert out.read_text() == "before"
     assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, events: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "rows.parquet"
+    out.write_text("before")
+    monkeypatch.setattr(match_files._Sink, "write", full)
+    told = run(tmp_path, QUERIES["listed"], events, "--format", "parquet", "--out", str(out))
+    assert (told.exit_code, f"--out {out}: cannot be written: No space left" in told.stderr) == (2, True)
+    assert out.read_text() == "before"
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path, events: str) -> None:
+    told = run(tmp_path, QUERIES["listed"], events, "--format", "arrow", "--out", str(tmp_path))
+    assert (told.exit_code, "found a folder, expected the name of a file" in told.stderr) == (2, True)
+
+
+def test_standard_output_that_takes_nothing_is_told(tmp_path: Path, events: str) -> None:
+    (tmp_path / "query.cep").write_text(QUERIES["listed"])
+    words = [sys.executable, "-m", "app.cli", "match", str(tmp_path / "query.cep"), events, "--format", "arrow"]
+    with Path("/dev/full").open("wb") as full:
+        told = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert told.returncode == 2
+    assert "standard output: cannot be written: No space left on device" in told.stderr
+    assert "Traceback" not in told.stderr
