@@ -87,7 +87,8 @@ def _floats(_strings: KnownTexts, numbers: Float64Array) -> pa.Array:
 def _texts(strings: KnownTexts, numbers: Float64Array) -> pa.Array:
     """Each text is looked up once: codes lie close together, as those of one stream are given one after the other."""
     codes = np.where(np.isfinite(numbers), numbers, -1.0).astype(np.int64)
-    low, span = int(codes.min(initial=0)), int(codes.max(initial=0)) - int(codes.min(initial=0)) + 1
+    low = int(codes.min(initial=0))
+    span = int(codes.max(initial=0)) - low + 1
     if span <= _MOST_SPAN:
         numbered = np.empty(len(codes), np.int32)
         distinct = np.empty(min(span, len(codes)), np.int64)

@@ -17,6 +17,7 @@ from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType
 from engine.kernels.columns.partitions import BROADCAST
 from engine.matching.output.arrow import IDS, coded, encoded, id_lists, with_ends
+from engine.matching.output.match_blocks import OneByOne
 from engine.matching.output.rows import MatchRow, MatchRows, RowBlock, rows_table
 from engine.matching.output.tables import rows_schema, rows_tables
 from engine.stream.interner import KnownTexts
@@ -47,8 +48,9 @@ def blocks_of(rows: Sequence[MatchRow]) -> Iterator[RowBlock]:
 
 
 def check(block: RowBlock) -> None:
-    """Compare a block with its rows, and a part of it from the middle on."""
-    for some in (block, block[len(block) // 2 :]):
+    """Compare a block with its rows, a part of it from the middle on, and where it can be chosen another order."""
+    shuffled = np.random.default_rng(len(block)).permutation(len(block))
+    for some in (block, block[len(block) // 2 :], block.chosen(shuffled) if isinstance(block, OneByOne) else block):
         assert isinstance(some, RowBlock)
         if not len(some):
             continue
