@@ -163,7 +163,9 @@ class Recorder:
 
     def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
         """Resolve alerts that the watermark has passed, as far as they are still open."""
-        for alert in self._writer.look_up_to_close(alert_ids, self._now_ms):
+        alerts = self._writer.look_up_to_close(alert_ids)
+        self._look_up_told(alerts)
+        for alert in alerts:
             self._close(alert, watermark_ms)
         self._done()
 
@@ -179,7 +181,7 @@ class Recorder:
             info = queries[episode.query]
             from_ms, to_ms = episode.start_ms - info.group_gap_ms, episode.end_ms + info.group_gap_ms
             spans.append(Span(episode.query, episode.key_text, from_ms, to_ms, self._id(episode)))
-        self._writer.look_up(spans, self._now_ms)
+        self._writer.look_up(spans)
         self._events = (lookup or self.lookup)(self.events_of(episodes))
 
     def events_of(self, episodes: Sequence[Episode]) -> list[str]:
@@ -459,13 +461,14 @@ class Recorder:
     def _notify(self, alert: AlertRow, before: str | None) -> None:
         """Tell who wants to know of a change; `before`: the state that it came from."""
         snapshot = snapshot_of(alert)
+        by_labels = fingerprint(labels_of(snapshot))
         key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
         same = self._same_that_fire(alert) if self._options.receivers else []
         for name, receiver in self._options.receivers.items():
             audience = Audience(
                 snapshot,
                 receiver,
-                self._told(alert, before, name),
+                self._told(alert, before, name, by_labels),
                 alert.silenced,
                 self._now_ms,
                 self._options.max_age_ms,
@@ -479,7 +482,7 @@ class Recorder:
                 "idempotency_key": key,
                 "receiver": name,
                 "alert_id": alert.id,
-                "fingerprint": fingerprint(labels_of(snapshot)),
+                "fingerprint": by_labels,
                 "state": alert.state,
                 "revision": alert.revision,
                 "payload": snapshot.as_json(),
@@ -493,11 +496,15 @@ class Recorder:
             }
             self.outcome.n_notifications += self._writer.add_notification(message, alert)
 
-    def _told(self, alert: AlertRow, before: str | None, receiver: str) -> bool:
+    def _look_up_told(self, alerts: Sequence[AlertRow]) -> None:
+        """Read at once what is asked of each receiver when these end."""
+        self._writer.look_up_told(self._options.receivers.keys(), {fingerprint(alert.labels) for alert in alerts})
+
+    def _told(self, alert: AlertRow, before: str | None, receiver: str, by_labels: str) -> bool:
         """See Audience.told_before."""
         if alert.state == State.FIRING:
             return before == alert.state and self._writer.was_told_since_firing(alert.id, receiver)
-        return self._writer.last_told_of_same(alert, receiver) == State.FIRING
+        return self._writer.last_told_of_same(by_labels, receiver) == State.FIRING
 
     def _same_that_fire(self, alert: AlertRow) -> list[AlertRow]:
         """Other alerts with the same labels that are not over."""
@@ -521,6 +528,7 @@ class Recorder:
     def end_silences(self, at_most: int) -> int:
         """Alerts that are silenced no longer are what they have become meanwhile; returns how many there were."""
         alerts = self._writer.alerts_no_longer_silenced(self._now_ms, at_most)
+        self._look_up_told(alerts)
         for alert in alerts:
             last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
             self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))

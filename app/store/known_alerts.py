@@ -5,7 +5,7 @@ What is asked of them is answered from memory, with what was written since; so i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,6 @@ _FEW_KEYS = 3
 # Statements are made once: each in_() of a list of values would be looked at value by value.
 _OF_IDS = AlertRow.id.in_(bindparam("ids", expanding=True))
 _BY_ID = select(AlertRow).where(_OF_IDS)
-_LABELS = select(AlertRow.id, AlertRow.labels).where(_OF_IDS)
 _OF_KEYS = (AlertRow.query == bindparam("of_query"), AlertRow.key_text.in_(bindparam("keys", expanding=True)))
 _IS_NEAR = (
     # Without a bound below, all earlier alerts of the keys would be looked at.
@@ -39,19 +38,13 @@ _OPEN_OF_FEW = select(AlertRow).where(*_OF_KEYS, AlertRow.open.is_(True))
 _IS_OPEN = func.coalesce(AlertRow.open, False).is_(True)
 _NEAR_OR_OPEN = select(AlertRow).where(*_OF_KEYS, or_(_IS_OPEN, and_(*_IS_NEAR)))
 _OPEN = select(AlertRow).where(*_OF_KEYS, _IS_OPEN)
-_MESSAGES = (
-    select(
-        AlertRow.key_text,
-        AlertRow.updated_ms,
-        NotificationRow.alert_id,
-        NotificationRow.idempotency_key,
-        NotificationRow.receiver,
-        NotificationRow.sequence,
-        NotificationRow.state,
-    )
-    .join(AlertRow, AlertRow.id == NotificationRow.alert_id)
-    .where(*_OF_KEYS, AlertRow.updated_ms >= bindparam("since_ms"))
-)
+_MESSAGES = select(
+    NotificationRow.alert_id,
+    NotificationRow.idempotency_key,
+    NotificationRow.receiver,
+    NotificationRow.sequence,
+    NotificationRow.state,
+).where(NotificationRow.alert_id.in_(bindparam("ids", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +73,6 @@ class _Told:
 class _OfAlert:
     """What is known of the messages of an alert."""
 
-    labels: Any
-    updated_ms: int
     last: dict[str, _Told] = field(default_factory=dict)
     """By receiver."""
     identities: set[tuple[str, str]] = field(default_factory=set)
@@ -94,7 +85,7 @@ Key = tuple[str, str]
 class KnownAlerts:
     """Alerts by query and key."""
 
-    def __init__(self, session: Session, spans: Sequence[Span], now_ms: int) -> None:
+    def __init__(self, session: Session, spans: Sequence[Span]) -> None:
         self._alerts: dict[Key, dict[str, AlertRow]] = {(span.query, span.key_text): {} for span in spans}
         self._told: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
         self._absent = {span.alert_id for span in spans if not span.is_closing}
@@ -109,7 +100,7 @@ class KnownAlerts:
             self._by_id[alert.id] = alert
         longest = longest_ms(session) if spans else 0
         for query, of_query in by_query.items():
-            self._read(session, query, of_query, longest, now_ms)
+            self._read(session, query, of_query, longest)
 
     def covers(self, query: str, key_text: str) -> bool:
         """Whether all that matters of a query and key is here."""
@@ -162,7 +153,7 @@ class KnownAlerts:
     def add_message(self, alert: AlertRow, identity: tuple[str, str], sequence: int, state: str) -> None:
         """A new message of an alert, later than all others."""
         of_key = self._told[alert.query, alert.key_text]
-        of_alert = of_key.setdefault(alert.id, _OfAlert(alert.labels, alert.updated_ms))
+        of_alert = of_key.setdefault(alert.id, _OfAlert())
         of_alert.identities.add(identity)
         of_alert.last[identity[1]] = _Told(sequence, state)
 
@@ -172,24 +163,9 @@ class KnownAlerts:
         last = None if of_alert is None else of_alert.last.get(receiver)
         return None if last is None else last.state
 
-    def last_told_of_same(self, alert: AlertRow, receiver: str) -> str | None:
-        """The same of alerts with the labels of this one that have changed since it was created."""
-        latest: _Told | None = None
-        for alert_id, of_alert in self._told[alert.query, alert.key_text].items():
-            last = of_alert.last.get(receiver)
-            if last is None or (latest is not None and last.sequence < latest.sequence):
-                continue
-            here = self._by_id.get(alert_id)
-            labels, updated_ms = (
-                (of_alert.labels, of_alert.updated_ms) if here is None else (here.labels, here.updated_ms)
-            )
-            if labels == alert.labels and (updated_ms >= alert.created_ms or alert_id == alert.id):
-                latest = last
-        return None if latest is None else latest.state
-
     # ------------------------------------------------------------------- reading
 
-    def _read(self, session: Session, query: str, spans: Sequence[Span], longest: int, now_ms: int) -> None:
+    def _read(self, session: Session, query: str, spans: Sequence[Span], longest: int) -> None:
         keys = sorted({span.key_text for span in spans})
         from_ms, to_ms = min(span.from_ms for span in spans), max(span.to_ms for span in spans)
         for start in range(0, len(keys), _CHUNK):
@@ -205,26 +181,19 @@ class KnownAlerts:
             for alert in found:
                 self._by_id[alert.id] = self._alerts[query, alert.key_text][alert.id] = alert
                 self._whole.add(alert.id)
-            since_ms = min([now_ms, *(min(alert.created_ms, alert.updated_ms) for alert in found)])
-            self._read_messages(session, query, chunk, since_ms)
+            self._read_messages(session, {alert.id: (query, alert.key_text) for alert in found})
 
-    def _read_messages(self, session: Session, query: str, keys: Sequence[str], since_ms: int) -> None:
-        asked = {"of_query": query, "keys": keys, "since_ms": since_ms}
-        elsewhere: dict[str, _OfAlert] = {}
-        for key_text, updated_ms, alert_id, key, receiver, sequence, state in session.execute(_MESSAGES, asked):
-            of_alert = self._told[query, key_text].get(alert_id)
-            if of_alert is None:
-                of_alert = self._told[query, key_text][alert_id] = _OfAlert(None, updated_ms)
-                if alert_id not in self._by_id:
-                    elsewhere[alert_id] = of_alert
-            of_alert.identities.add((key, receiver))
-            last = of_alert.last.get(receiver)
-            if last is None or last.sequence < sequence:
-                of_alert.last[receiver] = _Told(sequence, state)
-        ids = sorted(elsewhere)
+    def _read_messages(self, session: Session, keys: Mapping[str, Key]) -> None:
+        """Of alerts, given with their keys."""
+        ids = sorted(keys)
         for start in range(0, len(ids), _CHUNK):
-            for alert_id, labels in session.execute(_LABELS, {"ids": ids[start : start + _CHUNK]}):
-                elsewhere[alert_id].labels = labels
+            asked = {"ids": ids[start : start + _CHUNK]}
+            for alert_id, key, receiver, sequence, state in session.execute(_MESSAGES, asked):
+                of_alert = self._told[keys[alert_id]].setdefault(alert_id, _OfAlert())
+                of_alert.identities.add((key, receiver))
+                last = of_alert.last.get(receiver)
+                if last is None or last.sequence < sequence:
+                    of_alert.last[receiver] = _Told(sequence, state)
 
 
 def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:

@@ -15,6 +15,7 @@ from app.store import retention as retention_of_rows
 from app.store.alert_pages import longest_ms
 from app.store.bulk import Row, insert_rows, insert_values
 from app.store.known_alerts import KnownAlerts, Span
+from app.store.last_told import LastTold
 from app.store.models import (
     AlertChangeRow,
     AlertHostRow,
@@ -113,6 +114,7 @@ class Writer:
         self._hosts: dict[str, Sequence[Row]] = {}
         """What replaces the evidence and the hosts of alerts."""
         self._messages: list[dict[str, Any]] = []
+        self._last_told = LastTold()
 
     @property
     def session(self) -> Session:
@@ -122,10 +124,10 @@ class Writer:
             self._session.add(alert)
         return self._session
 
-    def look_up(self, spans: Sequence[Span], now_ms: int) -> None:
+    def look_up(self, spans: Sequence[Span]) -> None:
         """Read what is known of these alerts; what is asked of their queries and keys is then answered from memory."""
         self.flush()
-        self._known = KnownAlerts(self._session, spans, now_ms) if spans else None
+        self._known = KnownAlerts(self._session, spans) if spans else None
 
     def forget(self) -> None:
         """Ask the database from now on."""
@@ -192,13 +194,13 @@ class Writer:
         statement = select(AlertRow.id).where(AlertRow.open.is_(True), over)
         return list(self.session.scalars(statement.order_by(AlertRow.start_ms, AlertRow.id)))
 
-    def look_up_to_close(self, alert_ids: Sequence[str], now_ms: int) -> list[AlertRow]:
+    def look_up_to_close(self, alert_ids: Sequence[str]) -> list[AlertRow]:
         """Those of these alerts that are open, in their order, with what has to be known to close them."""
         spans = []
         for start in range(0, len(alert_ids), _CHUNK):
             found = self.session.execute(_TO_CLOSE, {"ids": alert_ids[start : start + _CHUNK]})
             spans += [Span(*of_alert, is_closing=True) for of_alert in found]
-        self.look_up(spans, now_ms)
+        self.look_up(spans)
         alerts = [self.alert(alert_id) for alert_id in alert_ids] if spans else []
         return [alert for alert in alerts if alert is not None and alert.open]
 
@@ -371,25 +373,15 @@ class Writer:
         )
         return self.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
-    def last_told_of_same(self, alert: AlertRow, receiver: str) -> str | None:
-        """The state that a receiver is, or will be, told last of alerts with the labels of this one.
+    def look_up_told(self, receivers: Collection[str], fingerprints: Collection[str]) -> None:
+        """Read at once what `last_told_of_same` is asked for one by one."""
+        self._last_told.look_up(self.session, receivers, fingerprints)
 
-        Of those that have changed since it was created: what was told before of others was settled by then.
-        """
-        if self._known is not None and self._known.has_all_of(alert):
-            return self._known.last_told_of_same(alert, receiver)
-        statement = (
-            select(NotificationRow.state, AlertRow.labels)
-            .join(AlertRow, AlertRow.id == NotificationRow.alert_id)
-            .where(
-                AlertRow.query == alert.query,
-                AlertRow.key_text == alert.key_text,
-                or_(AlertRow.updated_ms >= alert.created_ms, AlertRow.id == alert.id),  # the clock may be set back
-                NotificationRow.receiver == receiver,
-            )
-            .order_by(NotificationRow.sequence.desc())
-        )
-        return next((state for state, labels in self.session.execute(statement) if labels == alert.labels), None)
+    def last_told_of_same(self, fingerprint: str, receiver: str) -> str | None:
+        """The state that a receiver is, or will be, told last of alerts with these labels; None: it knows of none."""
+        if not self._last_told.knows(receiver, fingerprint):
+            self.look_up_told((receiver,), (fingerprint,))
+        return self._last_told.state(receiver, fingerprint)
 
     def add_notification(self, message: Row, alert: AlertRow | None = None) -> bool:
         """Put a message into the outbox: the columns of NotificationRow but `sequence`; False when it is there already.
@@ -408,6 +400,7 @@ class Writer:
             self._sequence = self._session.scalar(_LAST_SEQUENCE) or 0
         self._sequence += 1
         self._messages.append({**message, "sequence": self._sequence})
+        self._last_told.put(message["receiver"], message["fingerprint"], message["state"])
         if known is None or alert is None:
             self.flush()
         else:

@@ -147,6 +147,22 @@ def test_after_a_silence_the_end_is_told_of_what_was_told_before_it(store: Store
     assert told(store) == [(10, "firing"), (50, "firing"), (50, "resolved")]
 
 
+def test_the_end_of_what_was_found_late_is_not_told_when_the_last_word_on_its_labels_was_that_it_is_over(
+    store: Store,
+) -> None:
+    """An alert that grows under a silence was told long before of another one that was over meanwhile."""
+    live(store, [FakeMatch(54, 54), FakeMatch(94, 94)], 48, now_ms=1_020)
+    live(store, [], 78, now_ms=1_030)
+    live(store, [], 111, now_ms=1_040)
+    before = [(54, "firing"), (94, "firing"), (94, "resolved")]
+    assert told(store) == before
+    with store.transaction() as writer:
+        Recorder(OPTIONS, writer, kept, 1_050).silence("slow", None, 1_065, "mia", "")
+    live(store, [FakeMatch(0, 0), FakeMatch(53, 54)], 111, now_ms=1_060)  # one is new, one was known
+    live(store, [], 111, now_ms=1_070)
+    assert told(store) == [(53, "firing"), *before[1:]]
+
+
 def test_alerts_have_the_same_fingerprint_when_they_have_the_same_labels(store: Store) -> None:
     live(store, [FakeMatch(10, 20)], 100)
     live(store, [FakeMatch(200, 210)], 205)
