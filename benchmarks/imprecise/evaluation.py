@@ -16,7 +16,7 @@ from benchmarks.precise.streams import in_batches
 from engine import BaselineKind, CompiledQuery, Limits, MatchRow, compile_query, warm_kernels
 from engine.baselines import Enumeration
 from engine.events import EventBatch
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

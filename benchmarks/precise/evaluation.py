@@ -23,7 +23,8 @@ from engine.matching.output.rows import MatchRows, RowBlock, RowSink
 from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits, Runtime
 from engine.matching.runs.runtime import NfaRuntime
-from engine.runtime.choice import make_runtime
+from engine.plan.sequence.model import SequencePlan
+from engine.runtime.factory import make_runtime
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 
@@ -115,6 +116,7 @@ def compile_kernels() -> dict[str, Any]:
 def _once(query: CompiledQuery, parts: Sequence[tuple[EventBatch, int]], variant: str, merge: bool) -> Outcome:
     interner = Interner()
     if variant in [kind.value for kind in BaselineKind]:
+        assert isinstance(query.plan, SequencePlan)
         return _baseline(make_baseline(BaselineKind(variant), query.plan, interner, clock=stopwatch()), interner, parts)
     limits = Limits(max_rows=2**40, merge_runs=merge)
     keep, read = not _is_listing(query, variant), variant.endswith("read")

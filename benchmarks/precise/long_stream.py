@@ -11,7 +11,7 @@ from benchmarks.precise.rows import Figures, rate
 from benchmarks.precise.streams import STOCK, StockStream
 from engine import Limits, compile_query
 from engine.matching.output.rows import MatchRows
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

@@ -14,7 +14,7 @@ from engine.baselines.base import Baseline, BaselineStatistics, unsupported_patt
 from engine.baselines.enumeration import Enumeration, Extension
 from engine.baselines.runs import Buffers, Runs
 from engine.matching.protocol import Limits
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
 
 
@@ -43,7 +43,7 @@ _KINDS: dict[BaselineKind, type[Baseline]] = {
 
 def make_baseline(
     kind: BaselineKind,
-    plan: Plan,
+    plan: SequencePlan,
     interner: Interner,
     limits: Limits | None = None,
     *,

@@ -9,7 +9,8 @@ import numpy as np
 from engine.events import Float64Array, Int64Array
 from engine.kernels.compile.types import Int32Array
 from engine.language import ast
-from engine.plan.sequence.model import EdgePredicates, Plan
+from engine.plan.model import EdgePredicates
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
 
 
@@ -32,7 +33,7 @@ class ConstructionArrays(NamedTuple):
     having: int
 
 
-def matching_arrays(plan: Plan, interner: Interner, *, local: bool) -> MatchingArrays:
+def matching_arrays(plan: SequencePlan, interner: Interner, *, local: bool) -> MatchingArrays:
     """The arrays of a plan; `local`: with the predicates on one event alone, which early filters decide otherwise."""
     programs = plan.programs
     loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))
@@ -55,7 +56,7 @@ def matching_arrays(plan: Plan, interner: Interner, *, local: bool) -> MatchingA
     )
 
 
-def construction_arrays(plan: Plan) -> ConstructionArrays:
+def construction_arrays(plan: SequencePlan) -> ConstructionArrays:
     """The arrays of a plan; a negated event's local predicates are not among them, the early filter decides those."""
     negations = [[n.after, n.edge.rest, n.edge.last] for n in plan.negations]
     return ConstructionArrays(
@@ -65,7 +66,7 @@ def construction_arrays(plan: Plan) -> ConstructionArrays:
     )
 
 
-def strict_ties(plan: Plan) -> int:
+def strict_ties(plan: SequencePlan) -> int:
     """1 when equal timestamps are not ordered."""
     return int(plan.ties is ast.Ties.STRICT)
 

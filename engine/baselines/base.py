@@ -22,12 +22,10 @@ from engine.kernels.baselines.runs import N_CELLS, N_COUNTERS, N_CREATED, N_LIVE
 from engine.language import ast
 from engine.matching.output.bindings import comparable
 from engine.matching.output.listed import ListedMatches
-from engine.matching.output.results import selects
 from engine.matching.output.rows import MatchRow, first_rows
 from engine.matching.output_watermark import longest_interval_ms, promised_ms
 from engine.matching.protocol import Limits
-from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks, Survivors
 from engine.stream.interner import Interner
@@ -76,7 +74,7 @@ class Baseline(ABC):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SequencePlan,
         interner: Interner,
         limits: Limits | None = None,
         *,
@@ -354,10 +352,8 @@ def unsupported_pattern(query: ast.Query) -> UnsupportedQueryError:
     )
 
 
-def _check_evaluated(plan: Plan) -> None:
-    if isinstance(plan, AutomatonPlan):
-        raise unsupported_pattern(plan.query)
-    if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+def _check_evaluated(plan: SequencePlan) -> None:
+    if not plan.lists_all:
         raise UnsupportedQueryError(
             f"the baselines do not evaluate {plan.strategy.value}",
             plan.query.span,
@@ -371,7 +367,7 @@ def _check_evaluated(plan: Plan) -> None:
             "OUTPUT ALL",
             "drop the OUTPUT clause, or evaluate it with --runtime auto",
         )
-    if selects(plan) or plan.query.within_events is not None:
+    if plan.forms_from_listed or plan.query.within_events is not None:
         raise UnsupportedQueryError(
             "the baselines evaluate neither windows of a query's own (n EVENTS, SLIDE, OPEN ON) nor a selection, "
             "user-defined aggregates or partly keyed types",

@@ -22,7 +22,7 @@ from engine.kernels.confidence.ordering import Events
 from engine.language import ast
 from engine.matching.output.listed import ListedMatches
 from engine.matching.protocol import Limits
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.interner import Interner
@@ -45,7 +45,7 @@ class Enumeration(Baseline):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SequencePlan,
         interner: Interner,
         limits: Limits | None = None,
         *,

@@ -6,11 +6,11 @@ import numpy as np
 
 from engine.matching.output.listed import ListedMatches
 from engine.matching.output.rows import MatchRow
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.store import EventStore
 
 
-def rows_of(plan: Plan, store: EventStore, matches: ListedMatches) -> list[MatchRow]:
+def rows_of(plan: SequencePlan, store: EventStore, matches: ListedMatches) -> list[MatchRow]:
     """One row per match, in their order."""
     ids = store.ids.of(matches.rows)
     found: list[MatchRow] = []

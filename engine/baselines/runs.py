@@ -33,7 +33,7 @@ from engine.kernels.baselines.runs import (
 )
 from engine.matching.output.listed import ListedMatches
 from engine.matching.protocol import Limits
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
 
 _Number = TypeVar("_Number", np.int64, np.float64)
@@ -49,7 +49,7 @@ class Runs(Baseline):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SequencePlan,
         interner: Interner,
         limits: Limits | None = None,
         *,

@@ -8,8 +8,8 @@ from typing import Protocol, Self
 from engine.events import FOREVER_MS
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.plan.branches import Branch
 from engine.plan.distribution import Distribution, Obstacle, OwnDistribution, needs_all, own_distribution, types_by_key
+from engine.plan.model import Plan
 
 
 class Composed(Protocol):
@@ -20,7 +20,7 @@ class Composed(Protocol):
     @property
     def resolved(self) -> ResolvedQuery: ...
     @property
-    def branches(self) -> tuple[Branch, ...]: ...
+    def branches(self) -> tuple[Plan, ...]: ...
     @property
     def producers(self) -> Sequence[Self]: ...
     @property

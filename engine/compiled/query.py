@@ -16,12 +16,11 @@ from engine.language.parser import parse
 from engine.language.printer import print_matching
 from engine.language.resolver import ResolvedQuery, resolve
 from engine.matching.output.aggregates import registered_aggregates
-from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.branches import Branch, head_of, plan_branches
+from engine.plan.branches import head_of, plan_branches
 from engine.plan.distribution import Distribution
+from engine.plan.evaluation import QueryEvaluation, evaluation_of
 from engine.plan.exact_times import ExactTimes, exact_times
-from engine.plan.sequence.independent import IndependentForm, independent_form
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class CompiledQuery:
     resolved: ResolvedQuery
     plan: Plan
     hash: str
-    branches: tuple[Branch, ...] = ()
+    branches: tuple[Plan, ...] = ()
     producers: tuple[CompiledQuery, ...] = ()
     is_consumed: bool = False
 
@@ -89,6 +88,11 @@ class CompiledQuery:
         return frozenset(found & of_events)
 
     @cached_property
+    def evaluation(self) -> QueryEvaluation:
+        """How it is evaluated."""
+        return evaluation_of(self.resolved, self.plan, self.branches)
+
+    @cached_property
     def distribution(self) -> Distribution:
         """How its events can be divided so that the parts are evaluated apart."""
         return distribution_of(self)
@@ -110,10 +114,8 @@ class CompiledQuery:
 
     @property
     def is_listed_in_blocks(self) -> bool:
-        """Whether matches of precise events are handed to a sink as they are found, see `engine.RowSink`."""
-        if len(self.branches) > 1 or isinstance(self.plan, AutomatonPlan) or self.plan.limit is not None:
-            return False
-        return isinstance(independent_form(self.plan), IndependentForm)
+        """See `QueryEvaluation`."""
+        return self.evaluation.is_listed_in_blocks
 
     @property
     def within_ms(self) -> int:
@@ -147,7 +149,7 @@ class CompiledQuery:
         """The plans as text for people."""
         from engine.plan.explain import explain
 
-        text = explain(self.branches, self.resolved, [producer.name for producer in self.producers])
+        text = explain(self.evaluation, self.resolved, [producer.name for producer in self.producers])
         return "\n".join([text.rstrip("\n"), *self.distribution.explain()]) + "\n"
 
     def dot(self) -> str:

@@ -24,7 +24,7 @@ from engine.matching.output.results import ALL_MATCHES, TakesMatches
 from engine.matching.output.rows import MatchRow
 from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.protocol import Limits, Runtime
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.stream.positions import Places

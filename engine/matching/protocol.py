@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
 from engine.matching.brake import Brake
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.rows import MatchRow, RowSink
 from engine.stream.columns import StreamColumns
 from engine.stream.store import MovesBack
 
@@ -87,6 +87,44 @@ class Runtime(Protocol):
     def n_unfinished(self) -> int:
         """Searches that `work_budget` stopped so far: matches may be missing. Bounds on rows (`max_rows`, `max_listed`)
         count where no row says so."""
+        ...
+
+
+@runtime_checkable
+class TakesSink(Protocol):
+    """A runtime that hands rows over as they are found."""
+
+    sink: RowSink | None
+    """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
+
+
+@runtime_checkable
+class SharesEvents(Protocol):
+    """A runtime that may keep its events together with others that get the same batches."""
+
+    def keeps(self) -> Hashable | None:
+        """Equal for two runtimes that keep the same events whatever else they ask, so that one may `share` them.
+
+        None for a query that keeps events for a reason of its own.
+        """
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another runtime uses the same events."""
+        ...
+
+    def share(self, other: Self, /) -> bool:
+        """Use the events of another runtime, which advances with the same batches; False when it has kept others."""
+        ...
+
+
+@runtime_checkable
+class EndsBeginning(Protocol):
+    """A runtime in which matches that have begun can be followed while no more begin."""
+
+    def begin_none_from(self, begin_ms: int) -> None:
+        """After `restore`: no kept event of then or later begins a match. What is saved does not tell which may."""
         ...
 
 

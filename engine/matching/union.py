@@ -15,49 +15,21 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.confidence.sequences import TOLERANCE
-from engine.language import ast
-from engine.matching.automaton.runtime import AutomatonRuntime, shapes_of
-from engine.matching.automaton.runtime import bound_variables as automaton_variables
 from engine.matching.brake import braked
 from engine.matching.deduplication import distinct
-from engine.matching.output.bindings import BoundVariable, comparable
+from engine.matching.factory import branch_runtime
+from engine.matching.output.bindings import comparable
 from engine.matching.output.bounds import limit
 from engine.matching.output.event_places import EventPlaces
 from engine.matching.output.listed import Matches, no_matches
-from engine.matching.output.results import ALL_MATCHES, Results, TakesMatches, bound_variables, selects
+from engine.matching.output.results import ALL_MATCHES, Results, TakesMatches
 from engine.matching.output.rows import EventPlace, MatchRow, RowPlace, first_rows, flat_ids
-from engine.matching.pairs.runtime import PostponedRuntime
-from engine.matching.partial_keys import SpreadRuntime, TakenMatches
-from engine.matching.protocol import Limits, Movable, Runtime
-from engine.matching.runs.runtime import NfaRuntime
-from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.counted import keyed_by, needs_whole
-from engine.plan.sequence.model import Plan
+from engine.matching.output.variables import bound_variables, shapes_of
+from engine.matching.protocol import Limits, Runtime
+from engine.plan.evaluation import QueryEvaluation
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
-
-
-def branch_runtime(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Runtime:
-    """The runtime of one plan; `results`: what becomes of its matches instead of rows."""
-    if not plan.is_spread:
-        return run_state(plan, interner, limits, results)
-    if results is None:
-        bound, shapes = union_variables([plan], plan.variables), union_shapes([plan], plan.variables)
-        results = Results(plan, interner, limits, bound, trailing=is_trailing(plan), shapes=shapes)
-    taken = TakenMatches()
-    keyed = replace(keyed_by(plan, plan.match_key), output=ast.Output.ALL, limit=None, confidence=None)
-    runs = run_state(keyed, interner, limits, taken)
-    whole = needs_whole(plan, plan.match_key)
-    return SpreadRuntime(plan, interner, limits, results, runs, taken, needs_whole=whole)
-
-
-def run_state(plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> Movable:
-    """The runtime of one plan over a stream in which every event of a keyed type has the key of the plan."""
-    if isinstance(plan, AutomatonPlan):
-        return AutomatonRuntime(plan, interner, limits, results)
-    if plan.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH:
-        return PostponedRuntime(plan, interner, limits, results)
-    return NfaRuntime(plan, interner, limits, results)
 
 
 class Collected:
@@ -102,29 +74,24 @@ class Collected:
 class UnionRuntime:
     """Run state of a query of several branches; implements `engine.matching.protocol.Runtime`.
 
-    `head`: what the branches have in common. `variables`: names of the positive variables of the whole query, in
-    textual order.
+    `evaluation`: of the query, as a union.
     """
 
     def __init__(
-        self,
-        head: Plan,
-        branches: Sequence[Plan],
-        variables: Sequence[str],
-        interner: Interner,
-        limits: Limits,
-        results: TakesMatches | None = None,
+        self, evaluation: QueryEvaluation, interner: Interner, limits: Limits, results: TakesMatches | None = None
     ) -> None:
         """`results`: what becomes of matches; None: the rows of the query's own output form."""
+        head, variables = evaluation.plan, evaluation.variables
+        branches = [branch.plan for branch in evaluation.branches]
         self.plan = head
         self.limits = limits
-        self._merges_rows = results is None and _rows_can_be_merged(head, branches)
+        self._merges_rows = evaluation.merges_rows
         self._contains = [any(_is_within(other, branch) for other in branches) for branch in branches]
-        own = [variables_of(branch) for branch in branches]
-        bound = union_variables(branches, variables)
+        own = [branch.bound_variables for branch in branches]
+        bound = bound_variables(branches, variables)
         self._places = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
         self._depth = max((len(variable.path) for variable in bound), default=0)
-        trailing = [is_trailing(branch) for branch in branches]
+        trailing = [branch.is_trailing for branch in branches]
         self._holds = _holding(head, [frozenset(v.name for v in part) for part in own], trailing)
         self._held_ms = head.within_ms if any(trailing) else 0
         self._collected = [Collected(len(head.returns)) for _ in branches]
@@ -135,11 +102,11 @@ class UnionRuntime:
         )
         sinks: Sequence[Collected | None] = [None] * len(branches) if self._merges_rows else self._collected
         self._runtimes: list[Runtime] = [
-            branch_runtime(_alone(branch, sink is None), interner, limits_of_branch, sink)
-            for branch, sink in zip(branches, sinks, strict=True)
+            branch_runtime(branch, interner, limits_of_branch, sink)
+            for branch, sink in zip(evaluation.branches, sinks, strict=True)
         ]
         self._results: TakesMatches = results or Results(
-            head, interner, limits, bound, trailing=any(trailing), shapes=union_shapes(branches, variables)
+            head, interner, limits, bound, trailing=any(trailing), shapes=shapes_of(branches, variables)
         )
         self._held = no_matches(len(head.returns), self._depth)
         self._event_places = EventPlaces(head.types.union(*(branch.types for branch in branches)))
@@ -335,47 +302,6 @@ def in_union(found: Matches, places: Int64Array, depth: int) -> Matches:
     return replace(found, listed=listed._replace(components=places[listed.components], iterations=iterations))
 
 
-def _alone(branch: Plan, forms_rows: bool) -> Plan:
-    """The plan of a branch whose matches, not rows, are asked for: what the union applies is not applied before."""
-    return branch if forms_rows else replace(branch, output=ast.Output.ALL, limit=None, confidence=None)
-
-
-def variables_of(branch: Plan) -> tuple[BoundVariable, ...]:
-    """The variables that the matches of a branch bind, as they number them."""
-    return automaton_variables(branch) if isinstance(branch, AutomatonPlan) else bound_variables(branch)
-
-
-def union_variables(branches: Sequence[Plan], variables: Sequence[str]) -> tuple[BoundVariable, ...]:
-    """The positive variables of a query, by their names in textual order."""
-    known = {variable.name: variable for branch in branches for variable in variables_of(branch)}
-    return tuple(known.get(name, BoundVariable(name, kleene=False)) for name in variables)
-
-
-def union_shapes(branches: Sequence[Plan], variables: Sequence[str]) -> list[tuple[int, ...]]:
-    """The sequences of variables that a match may be; none when some are no plain sequences."""
-    if any(isinstance(branch, AutomatonPlan) and not shapes_of(branch) for branch in branches):
-        return []
-    return list(dict.fromkeys(tuple(variables.index(step.variable) for step in branch.steps) for branch in branches))
-
-
-def is_trailing(branch: Plan) -> bool:
-    """Whether the pattern ends in a negation, so that the watermark decides its matches."""
-    if isinstance(branch, AutomatonPlan):
-        return any(end.crossings for end in branch.states.exits)
-    return any(negation.after == branch.n_steps - 1 for negation in branch.negations)
-
-
-def _rows_can_be_merged(head: Plan, branches: Sequence[Plan]) -> bool:
-    """COUNT and COLLAPSED of plain sequences that bind different variables, and are decided together."""
-    if head.output not in (ast.Output.COUNT, ast.Output.COLLAPSED) or selects(head):
-        return False
-    if any(isinstance(branch, AutomatonPlan) for branch in branches):
-        return False
-    if len({is_trailing(branch) for branch in branches}) > 1:
-        return False
-    return len({frozenset(step.variable for step in branch.steps) for branch in branches}) == len(branches)
-
-
 def _is_within(other: Plan, branch: Plan) -> bool:
     """Whether a branch goes without some of what stands between the ends of another one, and is the same else."""
     inner, outer = ([step.variable for step in plan.steps] for plan in (other, branch))
@@ -384,7 +310,7 @@ def _is_within(other: Plan, branch: Plan) -> bool:
 
 def _holding(head: Plan, variables: Sequence[frozenset[str]], trailing: Sequence[bool]) -> list[bool]:
     """Which branches' matches wait for equal ones of others, or (counted rows) for those of the same events."""
-    if head.output in (ast.Output.COUNT, ast.Output.COLLAPSED) and any(trailing):
+    if head.is_counted and any(trailing):
         return [True] * len(variables)
     return [variables.count(bound) > 1 for bound in variables]
 
@@ -392,13 +318,7 @@ def _holding(head: Plan, variables: Sequence[frozenset[str]], trailing: Sequence
 __all__ = [
     "Collected",
     "UnionRuntime",
-    "branch_runtime",
     "distinct",
     "in_union",
-    "is_trailing",
     "merged_rows",
-    "run_state",
-    "union_shapes",
-    "union_variables",
-    "variables_of",
 ]

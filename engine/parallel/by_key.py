@@ -13,30 +13,14 @@ from functools import partial
 
 import pyarrow as pa
 
-from engine.compiled.query import CompiledQuery
 from engine.errors import StateError
 from engine.events import AttributeType
-from engine.language import ast
 from engine.matching.output.rows import MatchRow, joined_rows
 from engine.matching.protocol import Runtime
 from engine.parallel.divided import Divided
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.by_key import begin_shares, keys_of, shares_of
 from engine.stream.columns import StreamColumns
-
-
-def is_shardable(query: CompiledQuery) -> bool:
-    """Whether partitions can be evaluated apart: there is a key, no bound over all of them, no order across them."""
-    plan = query.plan
-    return (
-        bool(plan.key)
-        and all(branch.key == plan.key for branch in query.branches)
-        and plan.limit is None
-        and plan.output is not ast.Output.TOP
-        and plan.strategy is not ast.Strategy.STRICT_CONTIGUITY
-        and plan.query.within_events is None
-        and not any(branch.is_spread for branch in query.branches)
-    )
 
 
 class ShardedRuntime(Divided):
@@ -117,4 +101,4 @@ class ShardedRuntime(Divided):
             shard.restore(parts)
 
 
-__all__ = ["ShardedRuntime", "is_shardable"]
+__all__ = ["ShardedRuntime"]

@@ -20,19 +20,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.compiled.query import CompiledQuery
 from engine.errors import StateError
 from engine.events import FOREVER_MS
-from engine.language import ast
-from engine.matching.output.results import selects
 from engine.matching.output.rows import MatchRow, joined_rows
-from engine.matching.pairs.runtime import PostponedRuntime
-from engine.matching.protocol import Runtime
+from engine.matching.protocol import EndsBeginning, Runtime
 from engine.parallel.by_key import ShardedRuntime
 from engine.parallel.divided import Divided
-from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.distribution import own_distribution
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.by_time import SliceColumns, cuts_of, slice_of
 from engine.stream.columns import StreamColumns
 from engine.stream.cuts import Cut
@@ -45,22 +39,6 @@ _MOST = 1 / 2
 """The share up to which two threads are quicker than one."""
 
 _LEAVING = "leaving"
-
-
-def is_sliceable(query: CompiledQuery) -> bool:
-    """Whether a match is decided by the events of the window after its first one, and its row is its own: nothing
-    before it, no other match, and no bound over all of them has a say."""
-    plan = query.plan
-    return (
-        own_distribution(query.resolved, query.branches).slice_obstacle is None
-        and len(query.branches) == 1
-        and not isinstance(plan, AutomatonPlan)
-        and not plan.is_spread
-        and not selects(plan)
-        and not any(negation.after < 0 for negation in plan.negations)
-        and plan.limit is None
-        and plan.output in (ast.Output.ALL, ast.Output.COLLAPSED, ast.Output.COUNT)
-    )
 
 
 class _Leaving(NamedTuple):
@@ -130,9 +108,9 @@ class SlicedRuntime(Divided):
     def parts(self, stream: StreamColumns, watermark_ms: int) -> list[Callable[[], Sequence[MatchRow]]]:
         """See `Divided`."""
         cuts = self._cut(stream, watermark_ms)
-        if self._is_keyed and isinstance(self._current, ShardedRuntime) == (len(cuts) > 1):
+        if self._is_keyed and isinstance(self._current, Divided) == (len(cuts) > 1):
             self._change(stream)
-        if isinstance(self._current, ShardedRuntime) or len(cuts) == 1:
+        if isinstance(self._current, Divided) or len(cuts) == 1:
             return self._undivided(stream, watermark_ms)
         left = self._left(stream, watermark_ms)
         self._idle += [self._make() for _ in range(len(cuts) - 1 - len(self._idle))]
@@ -148,14 +126,14 @@ class SlicedRuntime(Divided):
 
     def divide_ahead(self, stream: StreamColumns, submit: Callable[[Callable[[], object]], Future[object]]) -> None:
         """See `Divided`."""
-        if isinstance(self._current, ShardedRuntime):
+        if isinstance(self._current, Divided):
             self._current.divide_ahead(stream, submit)
 
     def _undivided(self, stream: StreamColumns, watermark_ms: int) -> list[Callable[[], Sequence[MatchRow]]]:
         """All of a batch to the current state, by its partitions if they are divided."""
         left = self._left(stream, watermark_ms)
         self._notice(stream, watermark_ms)
-        if isinstance(self._current, ShardedRuntime):
+        if isinstance(self._current, Divided):
             return [*self._current.parts(stream, watermark_ms), *left]
         return [partial(self._current.advance, stream, watermark_ms), *left]
 
@@ -167,7 +145,7 @@ class SlicedRuntime(Divided):
         n = len(stream)
         most = _MOST
         if self._is_keyed:
-            most = _FEW if isinstance(self._current, ShardedRuntime) else _MANY
+            most = _FEW if isinstance(self._current, Divided) else _MANY
         if stream.is_precise:
             for within_ms in reversed(self._windows[bisect_left(self._windows, self.plan.within_ms) :]):
                 slices, n_again = cuts_of(stream, within_ms, self._n_threads)
@@ -201,7 +179,7 @@ class SlicedRuntime(Divided):
         else:
             self._n_unfinished += old.n_unfinished
         self._n_rejected += old.n_rejected
-        by_time = isinstance(old, ShardedRuntime)
+        by_time = isinstance(old, Divided)
         self._current = self._make() if by_time else ShardedRuntime(self.plan, self._make, self._n_threads)
 
     def _has_left(self) -> bool:
@@ -249,7 +227,7 @@ class SlicedRuntime(Divided):
         (times,) = state[_LEAVING].to_pylist()
         self._leaving = _Leaving(self._restored(leaving), **times)
         for runtime in _undivided(self._leaving.runtime):
-            if isinstance(runtime, PostponedRuntime):
+            if isinstance(runtime, EndsBeginning):
                 runtime.begin_none_from(times["begin_ms"])
 
     def _restored(self, state: Mapping[str, pa.Table]) -> Runtime:
@@ -268,4 +246,4 @@ def is_divided(state: Mapping[str, pa.Table]) -> bool:
     return "shards" in state or any(part.startswith(_LEAVING) for part in state)
 
 
-__all__ = ["SlicedRuntime", "is_divided", "is_sliceable"]
+__all__ = ["SlicedRuntime", "is_divided"]

@@ -15,8 +15,8 @@ from engine.errors import EngineError
 from engine.events import EventBatch
 from engine.matching.output.rows import MatchRow, joined_rows
 from engine.matching.protocol import Runtime
-from engine.parallel.by_key import ShardedRuntime, is_shardable
-from engine.parallel.by_time import SlicedRuntime, is_sliceable
+from engine.parallel.by_key import ShardedRuntime
+from engine.parallel.by_time import SlicedRuntime
 from engine.parallel.divided import Divided
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
@@ -94,15 +94,16 @@ class Workers:
 
         Queries without a key are evaluated side by side as they are: only one that is alone is divided, by time.
         """
-        if not self._threads.are_many or not (is_shardable(query) or (self._is_alone and is_sliceable(query))):
+        how = query.evaluation
+        if not self._threads.are_many or not (how.is_divided_by_key or (self._is_alone and how.is_divided_by_time)):
             return make()
         return self.divided(query, make)
 
     def divided(self, query: CompiledQuery, make: Callable[[], Runtime]) -> Divided:
         """New run state in parts; one that is restored has as many shards as were saved."""
-        if not is_sliceable(query):
+        if not query.evaluation.is_divided_by_time:
             return ShardedRuntime(query.plan, make, self._n)
-        return SlicedRuntime(query.plan, make, self._n, self._windows, keyed=is_shardable(query))
+        return SlicedRuntime(query.plan, make, self._n, self._windows, keyed=query.evaluation.is_divided_by_key)
 
     def divide_ahead(self, runtimes: Iterable[Runtime], batch: EventBatch, interner: Interner) -> StreamColumns | None:
         """Begin to divide a batch that may be the next step, while it is looked at; None when it is not worth while.

@@ -20,7 +20,7 @@ from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.automaton.model import AutomatonEdge
 from engine.plan.automaton.planner import automaton_plan
-from engine.plan.sequence.model import AfterListing, LaterCondition, Plan
+from engine.plan.model import AfterListing, LaterCondition, Plan
 
 P = TypeVar("P", bound=Plan)
 

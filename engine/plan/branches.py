@@ -10,23 +10,21 @@ from engine.language import ast
 from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.after_listing import split, with_later
-from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.automaton.planner import automaton_plan
+from engine.plan.model import PartialKey, Plan, PlanForm
 from engine.plan.partitioning import with_partial_key
+from engine.plan.plain import is_plain
 from engine.plan.programs import NoPlainProgramError
 from engine.plan.rewrites import expanded, rewritten, single_negations
 from engine.plan.rewrites.absent import for_pattern
 from engine.plan.rewrites.bounded import bounds_as_predicates
 from engine.plan.rewrites.negated_closure import as_single
-from engine.plan.sequence.model import PartialKey, Plan
 from engine.plan.sequence.planner import plan
-
-Branch = Plan | AutomatonPlan
 
 _ALIKE = "for other alternatives bind the same variables in another way"
 
 
-def plan_branches(resolved: ResolvedQuery, *, as_automata: bool = False) -> tuple[Branch, ...]:
+def plan_branches(resolved: ResolvedQuery, *, as_automata: bool = False) -> tuple[Plan, ...]:
     """The plans whose union the query is; at least one. `as_automata`: also those of plain sequences.
 
     Raises UnsupportedQueryError for what no runtime of this version evaluates.
@@ -49,7 +47,7 @@ def plan_branches(resolved: ResolvedQuery, *, as_automata: bool = False) -> tupl
     return branches
 
 
-def head_of(branches: Sequence[Branch], resolved: ResolvedQuery) -> Plan:
+def head_of(branches: Sequence[Plan], resolved: ResolvedQuery) -> Plan:
     """The only plan, or what several have in common: name, strategy, clauses, and the types that any of them needs."""
     first = branches[0]
     if len(branches) == 1:
@@ -65,36 +63,36 @@ def head_of(branches: Sequence[Branch], resolved: ResolvedQuery) -> Plan:
     )
 
 
-def _partial_key(branches: Sequence[Branch]) -> tuple[PartialKey, ...]:
+def _partial_key(branches: Sequence[Plan]) -> tuple[PartialKey, ...]:
     holders: dict[str, frozenset[str]] = {}
     for partial in (partial for branch in branches for partial in branch.partial_key):
         holders[partial.attribute] = holders.get(partial.attribute, frozenset()) | partial.variables
     return tuple(PartialKey(attribute, variables) for attribute, variables in holders.items())
 
 
-def _bound_in_several_ways(branches: Sequence[Branch]) -> set[int]:
+def _bound_in_several_ways(branches: Sequence[Plan]) -> set[int]:
     """Numbers of the plain branches that bind the same variables as another one which has a negation, or an order of
     its own: of imprecise events it must be known in which worlds each is a match, which automata tell."""
     groups: dict[frozenset[str], list[int]] = {}
     for number, branch in enumerate(branches):
-        if branch.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH and branch.query.within_events is None:
+        if branch.lists_all and branch.query.within_events is None:
             groups.setdefault(frozenset(branch.variables), []).append(number)
     return {
         number
         for group in groups.values()
-        if len(group) > 1 and any(isinstance(branches[n], AutomatonPlan) or branches[n].negations for n in group)
+        if len(group) > 1 and any(branches[n].form is PlanForm.AUTOMATON or branches[n].negations for n in group)
         for number in group
-        if not isinstance(branches[number], AutomatonPlan)
+        if branches[number].form is not PlanForm.AUTOMATON
     }
 
 
-def _branch(whole: ResolvedQuery, why_automaton: str) -> Branch:
+def _branch(whole: ResolvedQuery, why_automaton: str) -> Plan:
     """The plan of one pattern; an automaton in any case where there is a reason."""
     resolved, later = split(whole)
     return with_partial_key(with_later(_matching(resolved, why_automaton), later), resolved)
 
 
-def _matching(resolved: ResolvedQuery, why_automaton: str) -> Branch:
+def _matching(resolved: ResolvedQuery, why_automaton: str) -> Plan:
     simple = _with_single_negations(resolved)
     notes = []
     if simple is not resolved:
@@ -116,25 +114,8 @@ def _matching(resolved: ResolvedQuery, why_automaton: str) -> Branch:
     return _noted(automaton_plan(simple), notes)
 
 
-def _noted(branch: Branch, notes: Sequence[str]) -> Branch:
+def _noted(branch: Plan, notes: Sequence[str]) -> Plan:
     return replace(branch, notes=(*branch.notes, *notes))
-
-
-def is_plain(pattern: ast.Pattern) -> bool:
-    """True for a SEQ of components, Kleene components (bounded ones, too) and negated single components."""
-    parts = pattern.parts if isinstance(pattern, ast.Sequence) else (pattern,)
-    return all(_is_plain_part(part) for part in parts)
-
-
-def _is_plain_part(part: ast.Pattern) -> bool:
-    match part:
-        case ast.Component():
-            return True
-        case ast.Repeat(pattern=ast.Component(kleene=False)):
-            return True
-        case ast.Negation(pattern=ast.Component(kleene=False)):
-            return True
-    return False
 
 
 def _with_single_negations(resolved: ResolvedQuery) -> ResolvedQuery:
@@ -168,4 +149,4 @@ def _read_as_lists(resolved: ResolvedQuery) -> set[str]:
     return lists
 
 
-__all__ = ["Branch", "head_of", "is_plain", "plan_branches"]
+__all__ = ["head_of", "plan_branches"]

@@ -15,7 +15,7 @@ from engine.errors import UnsupportedQueryError
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.plan.key_sets import Attributes, key_attributes, key_sets
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 
 P = TypeVar("P", bound=Plan)
 

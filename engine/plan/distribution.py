@@ -14,10 +14,9 @@ from typing import NamedTuple
 from engine.events import FOREVER_MS, TIME_ATTRIBUTE
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.implied_key import equated_attributes
 from engine.plan.key_sets import key_sets
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan, PlanForm
 
 
 class Obstacle(NamedTuple):
@@ -162,7 +161,7 @@ def _implied(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ..
     crosses = query.output is ast.Output.NON_OVERLAPPING or query.select_first or bool(query.consume)
     if len(branches) > 1 or crosses or query.open_on is not None or query.within_events is not None:
         return none
-    if isinstance(branches[0], AutomatonPlan) or any(branch.key or branch.partial_key for branch in branches):
+    if branches[0].form is PlanForm.AUTOMATON or any(branch.key or branch.partial_key for branch in branches):
         return none
     return tuple(name for name in equated_attributes(branches[0]) if name != TIME_ATTRIBUTE) or none
 
@@ -202,13 +201,7 @@ def _looks_back(query: ast.Query, branches: Sequence[Plan]) -> bool:
     """Whether events before the first one of a match decide it: what is negated before it, or opens its window."""
     if query.open_on is not None:
         return True
-    for branch in branches:
-        if isinstance(branch, AutomatonPlan):
-            if branch.states.negations:
-                return True
-        elif any(negation.after < 0 for negation in branch.negations):
-            return True
-    return False
+    return any(branch.looks_back for branch in branches)
 
 
 __all__ = ["Distribution", "Obstacle", "OwnDistribution", "needs_all", "own_distribution", "types_by_key"]

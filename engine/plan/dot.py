@@ -8,7 +8,7 @@ from engine.language import ast
 from engine.language.printer import print_expression
 from engine.plan.automaton.explain import edge_kind, edge_label, formulas
 from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.sequence.model import EdgePredicates, Plan
+from engine.plan.model import EdgePredicates, Plan
 
 
 def dot(branches: Sequence[Plan], name: str) -> str:

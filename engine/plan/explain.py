@@ -10,26 +10,9 @@ from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
 from engine.plan.automaton.explain import explain_automaton
 from engine.plan.automaton.model import AutomatonPlan
+from engine.plan.evaluation import BranchEvaluation, QueryEvaluation
 from engine.plan.exact_times import exact_times
-from engine.plan.sequence.enclosed import selection_note
-from engine.plan.sequence.model import Consistency, EdgePredicates, Plan
-
-_BY_RUNS = (
-    "run-based NFAb (SASE+ 4), precise events only",
-    "linear in events times live runs of their partition; a run ends with its window",
-)
-_POSTPONED = (
-    "postponed: one shared pass, matches built per (first, last) pair (SASE++ 5.1, 5.2)",
-    "O(1) per event and what the output form asks for per pair",
-)
-_SEARCHED = (
-    "automaton, depth first per last event; while imprecise ones are kept, along the pattern, a confidence per match",
-    "per last event linear in the events of its window times edges, then linear in what is listed",
-)
-_AUTOMATON_RUNS = (
-    "automaton by runs, precise events only",
-    "linear in events times live runs of their partition; conditions linear in the events of a run",
-)
+from engine.plan.model import Consistency, EdgePredicates, Plan
 
 _IGNORE = {
     ast.Strategy.SKIP_TILL_ANY_MATCH: "always",
@@ -46,9 +29,9 @@ _WHEN = {
 }
 
 
-def explain(branches: Sequence[Plan], resolved: ResolvedQuery, producers: Sequence[str] = ()) -> str:
-    """The plans of a query for people; one fact per line. `producers`: the queries whose matches it uses."""
-    head = branches[0]
+def explain(evaluation: QueryEvaluation, resolved: ResolvedQuery, producers: Sequence[str] = ()) -> str:
+    """How a query is evaluated, for people; one fact per line. `producers`: the queries whose matches it uses."""
+    head, branches = evaluation.plan, evaluation.branches
     lines = [
         f"query      {resolved.name}",
         f"strategy   {head.strategy.value}",
@@ -63,8 +46,9 @@ def explain(branches: Sequence[Plan], resolved: ResolvedQuery, producers: Sequen
     if len(branches) > 1:
         lines.append(f"union      of {len(branches)} plans; equal bindings appear once")
     for number, branch in enumerate(branches, start=1):
-        lines += [f"plan {number}     {', '.join(branch.variables)}"] if len(branches) > 1 else []
+        lines += [f"plan {number}     {', '.join(branch.plan.variables)}"] if len(branches) > 1 else []
         lines += _branch(branch)
+    lines.append(f"threads    {evaluation.explain_threads()}")
     readings = [r.sentence for r in resolved.reading if r.start is not Start.PER_MATCH or r.context]
     lines += ["readings", *(f"  {sentence}" for sentence in readings)] if readings else []
     if resolved.parameters:
@@ -86,12 +70,9 @@ def _entering(resolved: ResolvedQuery) -> str:
     return "the certain ones" if least is None else f"those of confidence {least} or more"
 
 
-def _branch(plan: Plan) -> Iterator[str]:
-    runtime, cost = _runtime(plan)
-    yield f"runtime    {runtime}"
-    yield f"cost       {cost}"
-    if runtime == _POSTPONED[0]:
-        yield f"selection  {selection_note(plan)}"
+def _branch(branch: BranchEvaluation) -> Iterator[str]:
+    plan = branch.plan
+    yield from branch.explain()
     yield from _partitions(plan)
     yield "states"
     yield from explain_automaton(plan) if isinstance(plan, AutomatonPlan) else _states(plan)
@@ -108,13 +89,6 @@ def _branch(plan: Plan) -> Iterator[str]:
     if plan.notes:
         yield "notes"
         yield from (f"  {note}" for note in plan.notes)
-
-
-def _runtime(plan: Plan) -> tuple[str, str]:
-    listed = plan.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH
-    if isinstance(plan, AutomatonPlan):
-        return _SEARCHED if listed else _AUTOMATON_RUNS
-    return _POSTPONED if listed else _BY_RUNS
 
 
 def _states(plan: Plan) -> Iterator[str]:
@@ -149,7 +123,7 @@ def _ties(plan: Plan) -> str:
 
 
 def _skew(plan: Plan) -> str:
-    if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+    if not plan.lists_all:
         return "events of a clock with a skew bound have no exact time and are rejected"
     return (
         "events of a clock with a skew bound share its unknown offset: confidences condition on it where the order or "
@@ -160,9 +134,8 @@ def _skew(plan: Plan) -> str:
 def _output(plan: Plan) -> str:
     parts = [plan.output.value]
     if plan.limit is not None:
-        has_windows = plan.query.slide_ms is not None or plan.query.open_on is not None
         which = "best" if plan.output is ast.Output.TOP else "first"
-        parts.append(f"the {which} {plan.limit} rows of {'each window' if has_windows else 'the whole run'}")
+        parts.append(f"the {which} {plan.limit} rows of {'each window' if plan.has_windows else 'the whole run'}")
     if plan.confidence is not None:
         parts.append(f"confidence >= {plan.confidence}")
     return ", ".join(parts)

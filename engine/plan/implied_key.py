@@ -8,7 +8,7 @@ the query does not name are not seen from outside: rows have no key, and output 
 from __future__ import annotations
 
 from engine.language import ast
-from engine.plan.sequence.model import EdgePredicates, Plan
+from engine.plan.model import EdgePredicates, Plan
 
 
 def implied_key(plan: Plan) -> tuple[str, ...]:

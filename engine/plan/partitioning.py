@@ -10,7 +10,7 @@ from engine.errors import UnsupportedQueryError
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.plan.key_sets import key_sets
-from engine.plan.sequence.model import PartialKey, Plan
+from engine.plan.model import PartialKey, Plan
 
 P = TypeVar("P", bound=Plan)
 

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,12 +17,11 @@ from engine.compiled.query import CompiledQuery
 from engine.errors import EngineError, QueryError, StateError
 from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.output.rows import MatchRow, RowSink, joined_rows
-from engine.matching.pairs.runtime import PostponedRuntime
-from engine.matching.protocol import Limits, Runtime
+from engine.matching.protocol import Limits, Runtime, SharesEvents, TakesSink
 from engine.parallel.by_time import is_divided
 from engine.parallel.workers import Workers
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.runtime.row_quota import PartQuota, RowQuota
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
@@ -310,15 +309,15 @@ class Engine:
 
         runtime = self._workers.divided(query, make) if divided else self._workers.runtime(query, make)
         # Rows that another query needs, or that threads find side by side, go through the engine.
-        if isinstance(runtime, PostponedRuntime) and self._is_single and not query.is_silent:
+        if isinstance(runtime, TakesSink) and self._is_single and not query.is_silent:
             runtime.sink = None if query.name in self._used else self._sink
         return runtime
 
     def _share_events(self) -> None:
         """Let the queries that keep the same events keep them together, where they are given the same batches."""
-        by_meaning: dict[Hashable, list[PostponedRuntime]] = {}
+        by_meaning: dict[Hashable, list[Any]] = {}
         for name, runtime in self._runtimes.items():
-            if name in self._feeds or not isinstance(runtime, PostponedRuntime) or runtime.keeps() is None:
+            if name in self._feeds or not isinstance(runtime, SharesEvents) or runtime.keeps() is None:
                 continue
             alike = by_meaning.setdefault(runtime.keeps(), [])
             if not any(runtime.share(other) for other in alike):
@@ -401,7 +400,7 @@ class Engine:
     def _part_shared(self, stream: StreamColumns) -> None:
         """Before a batch of which a query gets only a part: it keeps its events for itself from now on."""
         for name, runtime in self._runtimes.items():
-            if self._fits_all(name, stream) or not isinstance(runtime, PostponedRuntime) or not runtime.is_shared:
+            if self._fits_all(name, stream) or not isinstance(runtime, SharesEvents) or not runtime.is_shared:
                 continue
             query = self._by_name[name]
             if self._fitting(query, stream)[1].n_events:

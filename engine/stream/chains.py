@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.events import Int64Array
 from engine.kernels.pairs.independent_chains import enter_rows
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.early_filter import Masks
 from engine.stream.store import EventStore
 

@@ -15,7 +15,7 @@ from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array
 from engine.kernels.programs.blocks import select_where
 from engine.kernels.runs.liveness import mark_found
 from engine.language import ast
-from engine.plan.sequence.model import EdgePredicates, Plan
+from engine.plan.model import EdgePredicates, Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.stream.liveness import LiveStarts

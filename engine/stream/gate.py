@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.events import Int64Array
 from engine.kernels.columns.intake import AT, N_FOUND, N_KNOWN, N_NEW, N_STORED, UNTIL_MS, take_in
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks
 from engine.stream.store import EventStore

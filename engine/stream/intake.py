@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.events import FOREVER_MS, Int64Array
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.chains import Chains
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks

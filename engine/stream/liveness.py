@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.events import Float64Array, Int64Array
 from engine.kernels.runs.liveness import NEVER_MS, live_rows
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.store import EventStore
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, Int64Array
 from engine.kernels.columns.neighbours import IN_EVERY, IN_NONE, KEYED, precede
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.key_table import KeyTable
 

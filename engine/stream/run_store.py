@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import BoolArray, Float64Array, Int64Array, Value
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.event_ids import IdColumn, are_few
 from engine.stream.interner import Interner

@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array, Value
 from engine.kernels.columns.partitions import BROADCAST
-from engine.plan.sequence.model import Plan, ReturnValue
+from engine.plan.model import Plan, ReturnValue
 from engine.stream.columns import StreamColumns
 from engine.stream.event_ids import IdColumn
 from engine.stream.interner import Interner, KnownTexts

@@ -10,7 +10,7 @@ from engine.events import FOREVER_MS, EventBatch
 from engine.matching.protocol import Limits
 from engine.matching.runs.runtime import NfaRuntime
 from engine.plan.explain import explain
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from tests.engine.strategies import SCHEMA
@@ -61,7 +61,7 @@ def test_runs_of_equal_computation_state_are_merged() -> None:
 def test_edges_of_query_3() -> None:
     """Figure 2 of SASE+: each conjunct stands on an edge of its last identifier's state."""
     query = compile_query(ONE_STOCK.format(aggregate="avg"), SCHEMA)
-    text = explain(query.branches, query.resolved)
+    text = explain(query.evaluation, query.resolved)
     states = text[text.index("states") : text.index("accept")]
     first, second = states.split("1 b: A")
     assert "begin   a[1].x > 1000" in first

@@ -25,14 +25,13 @@ from engine.matching.automaton.plan_arrays import tables
 from engine.matching.automaton.precise import Listed, PreciseSearch
 from engine.matching.brake import braked
 from engine.matching.deduplication import distinct
-from engine.matching.output.bindings import BoundVariable
 from engine.matching.output.listed import Cut, ListedMatches, Matches
 from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.rows import MatchRow
+from engine.matching.output.variables import shapes_of
 from engine.matching.output_watermark import longest_interval_ms, promised_ms
 from engine.matching.protocol import Limits
 from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.branches import is_plain
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks, Survivors
 from engine.stream.interner import Interner
@@ -62,7 +61,7 @@ class AutomatonRuntime:
         self.n_rejected = 0
         self.store = EventStore(plan, interner, placed=True)
         self._interner = interner
-        self._by_runs = plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH
+        self._by_runs = not plan.lists_all
         contiguous = self._by_runs and plan.strategy is not ast.Strategy.SKIP_TILL_NEXT_MATCH
         self._neighbours = Neighbours(plan) if contiguous else None
         # What starts there are is remembered by time alone: where times move back, or a partition is shown earlier
@@ -73,9 +72,9 @@ class AutomatonRuntime:
         self._tables = tables(plan, interner)
         self._memory = RunsMemory()
         self._depth = max((len(path) for path in plan.states.paths), default=0)
-        self._waits = any(end.crossings for end in plan.states.exits)
+        self._waits = plan.is_trailing
         self._results: TakesMatches = results or Results(
-            plan, interner, limits, bound_variables(plan), trailing=self._waits, shapes=shapes_of(plan)
+            plan, interner, limits, plan.bound_variables, trailing=self._waits, shapes=shapes_of([plan], plan.variables)
         )
         self._pending = taken(room(len(plan.returns), self._depth))
         self._work = limits.brake.account(limits.work_budget, n_sharing=limits.n_sharing)
@@ -343,23 +342,6 @@ class AutomatonRuntime:
         self._results.restore(state)
 
 
-def bound_variables(plan: AutomatonPlan) -> tuple[BoundVariable, ...]:
-    """The positive variables of an automaton."""
-    automaton = plan.states
-    closures = {o.variable for o in automaton.occurrences if o.closure}
-    return tuple(
-        BoundVariable(name, number in closures, automaton.paths[number])
-        for number, name in enumerate(automaton.variables[: automaton.n_positive])
-    )
-
-
-def shapes_of(plan: AutomatonPlan) -> list[tuple[int, ...]]:
-    """The sequences of variables that a match may be: the only one of a plain sequence, none of other patterns."""
-    if not is_plain(plan.query.pattern):
-        return []
-    return [tuple(range(plan.states.n_positive))]
-
-
 def _distinct(found: Pending) -> Int64Array:
     """The matches, those of broadcast events alone once: several partitions may have them."""
     seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
@@ -375,4 +357,4 @@ def _distinct(found: Pending) -> Int64Array:
     return np.array(chosen, np.int64)
 
 
-__all__ = ["AutomatonRuntime", "bound_variables", "shapes_of"]
+__all__ = ["AutomatonRuntime"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from engine.events import BoolArray, Int64Array
 from engine.matching.output.listed import Key, Matches
 from engine.matching.output.windows import Opening, Spans, WindowColumns
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 from engine.stream.positions import Placed, Places

@@ -25,24 +25,18 @@ from engine.matching.brake import braked
 from engine.matching.count_windows.opened import OpenedByEvents
 from engine.matching.count_windows.waiting import HeldMatches
 from engine.matching.deduplication import distinct
+from engine.matching.factory import partition_runtime
 from engine.matching.output.bounds import limit
 from engine.matching.output.listed import Matches, no_matches
 from engine.matching.output.results import Results
 from engine.matching.output.rows import MatchRow, first_rows, joined_rows
+from engine.matching.output.variables import bound_variables, shapes_of
 from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
 from engine.matching.protocol import Limits
-from engine.matching.union import (
-    Collected,
-    in_union,
-    is_trailing,
-    run_state,
-    union_shapes,
-    union_variables,
-    variables_of,
-)
+from engine.matching.union import Collected, in_union
 from engine.plan.counted import CountedPlan, counted_plans
+from engine.plan.evaluation import QueryEvaluation, listed_plan, within_partition
 from engine.plan.key_sets import key_attributes
-from engine.plan.sequence.model import Plan
 from engine.plan.window import UNBOUNDED_MS
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
@@ -60,11 +54,11 @@ class _Part:
     def __init__(self, counted: CountedPlan, variables: Sequence[str], interner: Interner, limits: Limits) -> None:
         self.key = counted.key
         self.needs_whole = counted.needs_whole
-        self.is_trailing = is_trailing(counted.plan)
+        self.is_trailing = counted.plan.is_trailing
         self.collected = Collected(len(counted.plan.returns))
-        alone = replace(counted.plan, output=ast.Output.ALL, limit=None, confidence=None)
-        self.runtime = run_state(alone, interner, limits, self.collected)
-        own = variables_of(counted.plan)
+        branch = within_partition(listed_plan(counted.plan), takes_matches=True)
+        self.runtime = partition_runtime(branch, interner, limits, self.collected)
+        own = counted.plan.bound_variables
         self.numbers = np.array([variables.index(variable.name) for variable in own], np.int64)
         self._names = [variable.name for variable in own]
         self._of_variable = counted.of_variable
@@ -110,12 +104,13 @@ class CountedRuntime:
 
     def __init__(
         self,
-        head: Plan,
-        branches: Sequence[Plan],
+        evaluation: QueryEvaluation,
         resolved: ResolvedQuery,
         interner: Interner,
         limits: Limits,
     ) -> None:
+        head, variables = evaluation.plan, evaluation.variables
+        branches = [branch.plan for branch in evaluation.branches]
         self.plan = head
         self.limits = limits
         self.n_rejected = 0
@@ -124,7 +119,6 @@ class CountedRuntime:
         assert query.within_events is not None
         self._n_events = query.within_events
         self._types = frozenset(resolved.schema.types)
-        variables = tuple(name for name, variable in resolved.variables.items() if not variable.negated)
         plans = counted_plans(resolved, branches)
         limits_of_part = replace(limits, n_sharing=limits.n_sharing * len(plans))
         parts = [_Part(counted, variables, interner, limits_of_part) for counted in plans]
@@ -144,7 +138,7 @@ class CountedRuntime:
         self._recent_numbers: Int64Array = np.empty(0, np.int64)
         self._n_seen = 0
         self._ended = False
-        bound, shapes = union_variables(branches, variables), union_shapes(branches, variables)
+        bound, shapes = bound_variables(branches, variables), shapes_of(branches, variables)
         self._depth = max((len(variable.path) for variable in bound), default=0)
         unbounded = replace(head, within_ms=UNBOUNDED_MS)
         self._opened = None

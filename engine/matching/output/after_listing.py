@@ -14,7 +14,7 @@ import numpy as np
 from engine.events import TIME_ATTRIBUTE, AttributeType, Float64Array, Int64Array
 from engine.language import ast
 from engine.matching.output.aggregates import registered_aggregates
-from engine.plan.sequence.model import AfterListing, LaterCondition, Plan
+from engine.plan.model import AfterListing, LaterCondition, Plan
 from engine.stream.interner import Interner
 
 _Value = float | str | bool | None

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from engine.matching.output.rows import Binding
+from engine.plan.model import BoundVariable
 
 T = TypeVar("T")
 Nested: TypeAlias = "tuple[T | Nested[T], ...]"
 """As `Binding`, of whatever stands for an event."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoundVariable:
-    """A positive variable as bindings have it: `path` are the repeated groups around it, outermost first; `kleene`: its
-    component takes several events by itself."""
-
-    name: str
-    kleene: bool
-    path: tuple[int, ...] = ()
 
 
 Iteration = tuple[int, ...]
@@ -90,4 +80,4 @@ def comparable(binding: str | Binding) -> tuple[object, ...]:
     return (1, binding) if isinstance(binding, str) else (0, tuple(map(comparable, binding)))
 
 
-__all__ = ["BoundVariable", "Nested", "bindings", "comparable"]
+__all__ = ["Nested", "bindings", "comparable"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from engine.language import ast
 from engine.matching.protocol import Limits
-from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 
 
 def limit(plan: Plan, limits: Limits) -> int:
@@ -15,16 +14,9 @@ def limit(plan: Plan, limits: Limits) -> int:
     Which of them are told, and of how many steps together, is for `engine.runtime.row_quota`. No such bound is the k of
     TOP k, nor LIMIT where the query has windows of its own, which it counts in, or where rows may not come in order.
     """
-    query = plan.query
-    has_windows = query.slide_ms is not None or query.open_on is not None
-    if plan.limit is None or plan.output is ast.Output.TOP or has_windows or ties_by_partition(plan):
+    if plan.limit is None or plan.output is ast.Output.TOP or plan.has_windows or plan.ties_by_partition:
         return limits.max_rows
     return min(limits.max_rows, plan.limit + 1)
 
 
-def ties_by_partition(plan: Plan) -> bool:
-    """Whether matches of several partitions may have one first and one last event: the rows of a step have them in the
-    order of the partitions then, not of the ids."""
-    if isinstance(plan, AutomatonPlan) or plan.is_spread:
-        return bool(plan.broadcast or plan.is_spread)
-    return bool(plan.key) and {plan.steps[0].event_type, plan.steps[-1].event_type} <= plan.broadcast
+__all__ = ["limit"]

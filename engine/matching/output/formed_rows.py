@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from engine.events import BoolArray
 from engine.language import ast
-from engine.matching.output.bindings import BoundVariable, bindings
+from engine.matching.output.bindings import bindings
 from engine.matching.output.candidates import Candidates, Collapsing, candidates_of
 from engine.matching.output.forms import NO_WINDOW, Formed
 from engine.matching.output.listed import ListedMatches, Matches
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow, RowEnds, rows_table
-from engine.plan.sequence.model import Plan
+from engine.plan.model import BoundVariable, Plan
 from engine.stream.interner import KnownTexts
 from engine.stream.values import typed_value
 from engine.uncertainty.possibilities import Possibilities, united

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from engine.events import Int64Array
 from engine.kernels.columns.selection import order_of_sequences
-from engine.matching.output.bindings import BoundVariable, Nested, bindings
+from engine.matching.output.bindings import Nested, bindings
 from engine.matching.output.listed import Matches
+from engine.plan.model import BoundVariable
 
 _END, _LIST = 0, 1
 

@@ -21,7 +21,7 @@ from engine.kernels.pairs.independent_listing import spell_out
 from engine.kernels.pairs.reading import fill_lists, list_lengths, of_pairs
 from engine.matching.output.arrow import coded, id_lists
 from engine.matching.output.rows import MatchRow, RowBlock
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.store import StoredEvents
 from engine.stream.values import column_of
 

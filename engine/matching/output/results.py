@@ -18,7 +18,6 @@ from engine.errors import StateError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
 from engine.kernels.confidence.sequences import TOLERANCE
 from engine.language import ast
-from engine.matching.output.bindings import BoundVariable
 from engine.matching.output.bounds import limit
 from engine.matching.output.candidates import Collapsing
 from engine.matching.output.entry_work import FORM_TIMES, Items, pay
@@ -40,7 +39,7 @@ from engine.matching.output.rows import MatchRow, joined_rows
 from engine.matching.output.selection import Consumption, first_of_each_end
 from engine.matching.output.windows import Windows, windows_of
 from engine.matching.protocol import Limits
-from engine.plan.sequence.model import Plan
+from engine.plan.model import BoundVariable, Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 
@@ -61,22 +60,7 @@ ALL_MATCHES = 2**62
 
 def needs_results(plan: Plan) -> bool:
     """Whether matches become rows by more than listing them."""
-    query = plan.query
-    return query.output is not ast.Output.ALL or selects(plan)
-
-
-def selects(plan: Plan) -> bool:
-    """Whether the query has windows of its own, SELECT FIRST, CONSUME, user-defined aggregates, or keys that only the
-    events of a match complete: these look at matches one by one."""
-    query = plan.query
-    if plan.later is not None or plan.partial_key:
-        return True
-    return query.slide_ms is not None or query.open_on is not None or query.select_first or bool(query.consume)
-
-
-def bound_variables(plan: Plan) -> tuple[BoundVariable, ...]:
-    """The variables of a sequence of components."""
-    return tuple(BoundVariable(step.variable, step.kleene) for step in plan.steps)
+    return plan.query.output is not ast.Output.ALL or plan.forms_from_listed
 
 
 class TakesMatches(Protocol):
@@ -184,7 +168,7 @@ class Results:
 
     @property
     def _counts(self) -> bool:
-        return self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
+        return self.plan.is_counted
 
     @property
     def _selects(self) -> bool:
@@ -425,4 +409,4 @@ def _collapsing(
     )
 
 
-__all__ = ["ALL_MATCHES", "Results", "TakesMatches", "bound_variables", "needs_results", "selects"]
+__all__ = ["ALL_MATCHES", "Results", "TakesMatches", "needs_results"]

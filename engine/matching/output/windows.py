@@ -16,8 +16,8 @@ from engine.events import TIME_ATTRIBUTE, AttributeType, Int64Array
 from engine.kernels.programs.blocks import select_where
 from engine.matching.output.forms import NO_OPENER, Entries
 from engine.matching.output.listed import Key, Matches, as_key
+from engine.plan.model import Plan
 from engine.plan.programs import ProgramBuilder
-from engine.plan.sequence.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

@@ -15,7 +15,7 @@ from engine.kernels.pairs.pairs import around, inside, replay
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.language import ast
 from engine.matching.pairs.plan_arrays import PostponedTables
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.early_filter import Masks
 from engine.stream.intervals import events_of
 from engine.stream.store import EventStore
@@ -81,7 +81,7 @@ class Neighbourhood:
 class Context:
     """The store of one query as the kernels see it at one watermark."""
 
-    def __init__(self, plan: Plan, store: EventStore, masks: Masks, compiled: PostponedTables) -> None:
+    def __init__(self, plan: SequencePlan, store: EventStore, masks: Masks, compiled: PostponedTables) -> None:
         self.plan = plan
         self.store = store
         self.masks = masks
@@ -136,7 +136,7 @@ class Context:
         return values
 
 
-def refused_skew(plan: Plan) -> UnsupportedQueryError:
+def refused_skew(plan: SequencePlan) -> UnsupportedQueryError:
     """The offsets of several clocks bear upon one match, in more combinations than are evaluated."""
     return UnsupportedQueryError(
         f"the confidence of a match takes more than {MAX_EVALUATIONS} combinations of its clocks' unknown offsets",

@@ -14,7 +14,9 @@ from engine.events import BoolArray, Float64Array, Int64Array
 from engine.matching.output.arrow import coded, lists_by_step, steps_around, table_of
 from engine.matching.output.match_blocks import bound_ids_of, values_of
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
-from engine.plan.sequence.model import Plan
+from engine.matching.pairs.context import Context
+from engine.matching.pairs.counting import Counted
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.store import StoredEvents
 from engine.stream.values import column_of
 
@@ -51,7 +53,7 @@ C = TypeVar("C", bound=PairColumns)
 class PairBlock(ChunkedRows, Generic[C]):
     """Rows of COLLAPSED or COUNT; `order`: int64 (n,), the pairs that are its rows."""
 
-    plan: Plan
+    plan: SequencePlan
     source: StoredEvents
     columns: C
     collapsed: bool
@@ -68,6 +70,10 @@ class PairBlock(ChunkedRows, Generic[C]):
     @abstractmethod
     def _candidates(self, k: int, texts: Mapping[int, str]) -> Mapping[str, tuple[str, ...]]:
         """The events in matches of pair k by component, its ends among them."""
+
+    def compact(self) -> Self:
+        """The same rows without what is known of other pairs."""
+        return self
 
     @property
     def _exact(self) -> BoolArray | None:
@@ -160,4 +166,30 @@ class OneKleeneBlock(PairBlock[C]):
         return bounds, rows, steps_around(bounds, self.kleene, self.plan.n_steps)
 
 
-__all__ = ["OneKleeneBlock", "PairBlock", "PairColumns"]
+class RowsOfPairs(Protocol):
+    """Rows of pairs that were counted together; `order`: see `PairBlock`."""
+
+    @property
+    def order(self) -> Int64Array: ...
+    def __getitem__(self, index: slice) -> Sequence[MatchRow]: ...
+    def compact(self) -> Sequence[MatchRow]:
+        """See `PairBlock`."""
+        ...
+
+    def counted(self, context: Context, k: int) -> Counted:
+        """What is known of pair k, as one that is counted by itself has it."""
+        ...
+
+
+class CountsTogether(Protocol):
+    """Counts the pairs of a step together; made for one plan."""
+
+    def counted(
+        self, context: Context, pairs: Int64Array, most: int, /, *, collapsed: bool
+    ) -> tuple[RowsOfPairs, Int64Array, int]:
+        """A row for each of the first `most` pairs, int64 (n, 3), that have matches, by their numbers, ascending; the
+        numbers of the pairs that are to be counted by themselves; for how many the work was not paid."""
+        ...
+
+
+__all__ = ["CountsTogether", "OneKleeneBlock", "PairBlock", "PairColumns", "RowsOfPairs"]

@@ -18,6 +18,7 @@ from engine.matching.pairs.context import Context, Neighbourhood, refused_skew
 from engine.matching.pairs.in_reach import PAIRS_COUNTED
 from engine.matching.pairs.listing import LISTING_TIMES, PER_CANDIDATE, PER_PAIR, Pair
 from engine.matching.work_account import WorkAccount
+from engine.plan.evaluation import PairEvaluators, PairMethod
 
 _LABELS_PER_TRIPLE = 16
 """Steps allowed per triple of candidates where the work is polynomial: three events and a bounded count."""
@@ -72,8 +73,16 @@ class Counting:
     """Counts pairs of one context."""
 
     def __init__(
-        self, context: Context, threshold: float, work_budget: int, with_candidates: bool, account: WorkAccount
+        self,
+        context: Context,
+        evaluators: PairEvaluators,
+        threshold: float,
+        work_budget: int,
+        account: WorkAccount,
+        *,
+        with_candidates: bool,
     ) -> None:
+        """`evaluators`: in which ways a pair is counted, one after the other, the last of which counts any."""
         self.context = context
         self.threshold = threshold
         self._budget = work_budget
@@ -85,10 +94,18 @@ class Counting:
         self._left = account.left
         self._scratch: BoolArray = np.zeros(context.masks.begin.shape, np.bool_)
         self._chains: CountedChains | None = None
-        if context.compiled.chains is not None:
+        if evaluators.chains is not None and context.compiled.chains is not None:
             # What is known of imprecise events also says in which worlds there is a match.
             with_used = with_candidates or context.longest_ms > 0
-            self._chains = CountedChains(context, *context.compiled.chains, threshold, work_budget, with_used)
+            self._chains = CountedChains(
+                context, evaluators.chains, context.compiled.chains, threshold, work_budget, with_used
+            )
+        by_method = {
+            PairMethod.CHAINS: self._by_chains,
+            PairMethod.CLASSES: self._by_labels,
+            PairMethod.SEARCH: self._by_search,
+        }
+        *self._ways, self._any_way = [by_method[method] for method in evaluators.one_by_one]
 
     @property
     def n_work(self) -> int:
@@ -251,11 +268,10 @@ class Counting:
         return max(min(self._budget, self._left // LISTING_TIMES), 1)
 
     def _of_neighbourhood(self, near: Neighbourhood) -> Counted | None:
-        counted = self._by_chains(near)
-        if counted is None and self.context.compiled.countable and self._is_independent(near):
-            counted = self._by_labels(near)
+        counted = next((found for way in self._ways if (found := way(near)) is not None), None)
         if counted is None or (counted.n_matches == 0 and not counted.count_exact):
-            counted = self._by_search(near)
+            counted = self._any_way(near)
+        assert counted is not None, "the last way counts any pair"
         if counted.n_matches == 0:
             self.n_unfinished += not counted.count_exact
             return None
@@ -303,6 +319,8 @@ class Counting:
         return self._all_in_order(near, used, n_matches)
 
     def _by_labels(self, near: Neighbourhood) -> Counted | None:
+        if not self._is_independent(near):
+            return None
         context = self.context
         budget = self._polynomial_budget(near) if context.compiled.polynomial else self.work_budget
         masks = context.masks

@@ -24,7 +24,7 @@ from engine.matching.pairs.independent import independent_tables
 from engine.matching.pairs.listing import LISTING_TIMES
 from engine.matching.work_account import WorkAccount
 from engine.plan.sequence.enclosed import EnclosedForm
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 
 
 class EnclosedColumns(NamedTuple):
@@ -113,12 +113,14 @@ class EnclosedBlock(PairBlock[EnclosedColumns]):
 class EnclosedPairs:
     """Counts the pairs of one plan."""
 
-    def __init__(self, plan: Plan, form: EnclosedForm) -> None:
+    def __init__(self, plan: SequencePlan, form: EnclosedForm, threshold: float, account: WorkAccount) -> None:
         self.plan = plan
         self.form = form
+        self.threshold = threshold
+        self._account = account
 
     def counted(
-        self, context: Context, pairs: Int64Array, threshold: float, most: int, account: WorkAccount, *, collapsed: bool
+        self, context: Context, pairs: Int64Array, most: int, *, collapsed: bool
     ) -> tuple[EnclosedBlock, Int64Array, int]:
         """A row for each of the first `most` pairs (first, last, partition) that have matches of at least this
         confidence; the numbers of the pairs before the last of these that are of another form; of how many last events
@@ -135,7 +137,7 @@ class EnclosedPairs:
         positions = store.position if len(store.position) else np.full(n, store.n_seen - 1)
         n_cut, status, counts, complete, confidences, exact, bounds, rows, steps = count_enclosed(
             self._tables(context), context.events, context.masks.begin, context.masks.take, inner, inner_starts, pairs,
-            context.longest_ms, threshold, most, collapsed, positions, account.terms, account.account,
+            context.longest_ms, self.threshold, most, collapsed, positions, self._account.terms, self._account.account,
             LISTING_TIMES,
         )  # fmt: skip
         first, last = pairs[:, 0], pairs[:, 1]

@@ -25,7 +25,7 @@ from engine.matching.output.rows import Binding
 from engine.matching.pairs.counted_rows import OneKleeneBlock
 from engine.matching.pairs.plan_arrays import PostponedTables
 from engine.plan.sequence.independent import IndependentForm
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
 from engine.stream.store import EventStore
@@ -129,7 +129,7 @@ class IndependentBlock(OneKleeneBlock[IndependentColumns]):
 class IndependentPairs:
     """Finds the pairs that new rows of a store decide, and their matches."""
 
-    def __init__(self, plan: Plan, form: IndependentForm, compiled: PostponedTables) -> None:
+    def __init__(self, plan: SequencePlan, form: IndependentForm, compiled: PostponedTables) -> None:
         self.plan = plan
         self.form = form
         self._tables = independent_tables(plan, form, compiled)
@@ -218,7 +218,7 @@ class IndependentPairs:
         return ranks
 
 
-def independent_tables(plan: Plan, form: IndependentForm, compiled: PostponedTables) -> IndependentTables:
+def independent_tables(plan: SequencePlan, form: IndependentForm, compiled: PostponedTables) -> IndependentTables:
     """The form as the kernels take it."""
 
     def numbers(programs: tuple[int, ...]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

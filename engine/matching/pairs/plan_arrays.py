@@ -11,10 +11,10 @@ import numpy as np
 from engine.kernels.pairs.links import LinkTables
 from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, Tables
 from engine.kernels.programs import opcodes as op
+from engine.plan.model import Edge
 from engine.plan.programs import first_register, last_register
-from engine.plan.sequence.chain_form import ChainForm, chain_form
-from engine.plan.sequence.independent import OtherForm
-from engine.plan.sequence.model import Edge, Plan
+from engine.plan.sequence.chain_form import ChainForm
+from engine.plan.sequence.model import SequencePlan
 from engine.plan.sequence.reads import PlanReads
 from engine.stream.interner import Interner
 
@@ -26,9 +26,8 @@ _EDGES = {Edge.BEGIN: BEGIN, Edge.TAKE: TAKE, Edge.PROCEED: PROCEED}
 
 @dataclass(frozen=True)
 class PostponedTables:
-    """`tables` for the kernels; `countable`: matches can be counted without listing them, whatever the events.
+    """`tables` for the kernels.
 
-    `countable` False: a predicate ranges over the events of a component that are no longer known when it is decided.
     `reads_last`: conditions on what precedes the last event read it.
     `polynomial`: the count needs polynomial work; otherwise the work budget bounds it.
     `chains`: how matches are counted where only neighbours of the Kleene component are compared.
@@ -37,21 +36,21 @@ class PostponedTables:
 
     tables: Tables
     sequence_only: Tables
-    countable: bool
     polynomial: bool
     has_predicates: bool
     reads_last: bool
-    chains: tuple[ChainForm, LinkTables] | None
+    chains: LinkTables | None
 
 
-def compile_tables(plan: Plan, interner: Interner) -> PostponedTables:
-    """The arrays of one plan. Raises nothing: what the planner accepts, these kernels evaluate."""
-    return _Compiler(plan, interner).compile()
+def compile_tables(plan: SequencePlan, interner: Interner, chains: ChainForm | None = None) -> PostponedTables:
+    """The arrays of one plan, and of its chains of neighbours. Raises nothing: kernels evaluate what is planned."""
+    return _Compiler(plan, interner, chains).compile()
 
 
 class _Compiler:
-    def __init__(self, plan: Plan, interner: Interner) -> None:
+    def __init__(self, plan: SequencePlan, interner: Interner, chains: ChainForm | None) -> None:
         self.plan = plan
+        self.chains = chains
         self.programs = plan.programs
         self.constants = self.programs.with_strings(
             {text: interner.constant(text) for _, text in self.programs.string_constants}
@@ -90,13 +89,12 @@ class _Compiler:
         return PostponedTables(
             tables=tables,
             sequence_only=self._without_predicates(tables),
-            countable=not reads.kept_loops,
             polynomial=live <= _AGGREGATES_OF_SETS,
             has_predicates=bool(
                 edges[..., 0].sum() != edges[..., 1].sum() or reads.loops or reads.finals or plan.negations
             ),
             reads_last=self._reads_last(),
-            chains=self._chains(),
+            chains=None if self.chains is None else _link_tables(self.chains),
         )
 
     # ------------------------------------------------------------------ reads
@@ -110,10 +108,6 @@ class _Compiler:
             for edge in (step.begin, step.take, step.proceed):
                 programs += [p.program for p in (*edge.predicates, *edge.loops) if not p.local]
         return bool(self.reads.of(programs).registers & {first_register(end), last_register(end)})
-
-    def _chains(self) -> tuple[ChainForm, LinkTables] | None:
-        form = chain_form(self.plan)
-        return None if isinstance(form, OtherForm) else (form, _link_tables(form))
 
     # ------------------------------------------------------------------- keys
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.independent import independent_tables
 from engine.matching.work_account import WorkAccount
 from engine.plan.sequence.independent import IndependentForm
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 
 
 class PossibleColumns(NamedTuple):
@@ -71,7 +71,7 @@ class PossibleColumns(NamedTuple):
 class PossibleBlock(OneKleeneBlock[PossibleColumns]):
     """Rows of COLLAPSED or COUNT over imprecise events."""
 
-    def compact(self) -> PossibleBlock:
+    def compact(self) -> Self:
         """The same rows without what is known of other pairs: of millions a few may have rows."""
         return replace(self, columns=self.columns.of(self.order), order=np.arange(len(self.order)))
 
@@ -131,16 +131,18 @@ class PossibleBlock(OneKleeneBlock[PossibleColumns]):
 class PossiblePairs:
     """Counts the pairs of one plan."""
 
-    def __init__(self, plan: Plan, form: IndependentForm, work_budget: int, account: WorkAccount) -> None:
+    def __init__(self, plan: SequencePlan, form: IndependentForm, work_budget: int, account: WorkAccount) -> None:
         self.plan = plan
         self.form = form
         self.work_budget = work_budget
         self._account = account
         self._free_steps = np.array([FREE_STEPS], np.int64)
 
-    def counted(self, context: Context, pairs: Int64Array, collapsed: bool) -> tuple[PossibleBlock, Int64Array, bool]:
+    def counted(
+        self, context: Context, pairs: Int64Array, _most: int, *, collapsed: bool
+    ) -> tuple[PossibleBlock, Int64Array, int]:
         """A row for each pair (first, last, partition) that has matches; the numbers of the pairs of another form;
-        whether all were paid for.
+        1 when some were not paid for, else 0. All are counted: `_most` is of no use.
 
         `order` of the block are numbers of pairs, ascending.
         """
@@ -175,7 +177,7 @@ class PossiblePairs:
         order = np.flatnonzero(status == COUNTED)
         columns = columns._replace(values=self._values(context, columns, order))
         block = PossibleBlock(self.plan, store.as_it_is(), columns, collapsed, order, self.form.kleene)
-        return block, np.flatnonzero(status == OTHER_FORM), not (status == LEFT_OUT).any()
+        return block, np.flatnonzero(status == OTHER_FORM), int((status == LEFT_OUT).any())
 
     def _values(self, context: Context, columns: PossibleColumns, order: Int64Array) -> Float64Array:
         values = np.full((len(columns.pairs), len(self.plan.returns)), np.nan)

@@ -14,14 +14,14 @@ from engine.matching.pairs.counting import Counted
 from engine.matching.pairs.listing import Listed, bound_ids
 from engine.matching.pairs.possible_rows import PossibleRows
 from engine.matching.protocol import Limits
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.uncertainty.possibilities import Possibilities
 
 
 class Rows:
     """Makes the MatchRows of one context."""
 
-    def __init__(self, plan: Plan, context: Context, possible: PossibleRows | None = None) -> None:
+    def __init__(self, plan: SequencePlan, context: Context, possible: PossibleRows | None = None) -> None:
         """`possible`: what rows over imprecise events carry of the matches behind them."""
         self.plan = plan
         self.context = context

@@ -23,30 +23,32 @@ from engine.kernels.pairs.pairs import pairs
 from engine.kernels.pairs.shared_search import PER_MATCH_EVENTS
 from engine.language import ast
 from engine.matching.brake import braked
-from engine.matching.output.bounds import limit, ties_by_partition
+from engine.matching.output.bounds import limit
 from engine.matching.output.entry_work import SpelledMatches
 from engine.matching.output.forms import RANK_STEP, RANKED_DIGITS
 from engine.matching.output.listed import Matches
-from engine.matching.output.results import Results, TakesMatches, bound_variables, selects
+from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
 from engine.matching.output_watermark import longest_interval_ms, promised_ms
 from engine.matching.pairs.context import Context, Groups
+from engine.matching.pairs.counted_rows import CountsTogether
 from engine.matching.pairs.counting import Counting
-from engine.matching.pairs.enclosed import EnclosedBlock, EnclosedPairs
+from engine.matching.pairs.enclosed import EnclosedPairs
 from engine.matching.pairs.in_reach import PAIRS_COUNTED, PairsInReach
 from engine.matching.pairs.independent import IndependentPairs
 from engine.matching.pairs.listing import LISTING_TIMES, PER_MATCH, Listing, merged_sets, non_overlapping
 from engine.matching.pairs.plan_arrays import compile_tables
-from engine.matching.pairs.possible import PossibleBlock, PossiblePairs
+from engine.matching.pairs.possible import PossiblePairs
 from engine.matching.pairs.possible_rows import PossibleRows
 from engine.matching.pairs.precise_listing import Deciding, PreciseListing, most_pairs
 from engine.matching.pairs.results import matches_of, matches_of_blocks
 from engine.matching.pairs.rows import Rows
 from engine.matching.pairs.shared_listing import Parts
 from engine.matching.protocol import Limits
-from engine.plan.sequence.enclosed import EnclosedForm, enclosed_form
-from engine.plan.sequence.independent import IndependentForm, OtherForm, independent_form
-from engine.plan.sequence.model import Plan
+from engine.plan.evaluation import PairEvaluators
+from engine.plan.sequence.enclosed import EnclosedForm
+from engine.plan.sequence.independent import IndependentForm
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import Masks
 from engine.stream.intake import Intake
@@ -61,7 +63,8 @@ _EVENTS_PER_ROW = 300
 
 
 class PostponedRuntime:
-    """Run state of one skip_till_any_match query; implements `engine.matching.protocol.Runtime`.
+    """Run state of one skip_till_any_match query; implements `Runtime`, `TakesSink`, `SharesEvents` and `EndsBeginning`
+    of `engine.matching.protocol`.
 
     LIMIT and `limits.max_rows` bound the rows of one `advance` (see `engine.matching.output.bounds.limit`); the last
     row says so. TOP k: `advance` returns those of its matches that may be among the k most confident of the stream so
@@ -69,10 +72,16 @@ class PostponedRuntime:
     """
 
     def __init__(
-        self, plan: Plan, interner: Interner, limits: Limits | None = None, results: TakesMatches | None = None
+        self,
+        plan: SequencePlan,
+        pairs: PairEvaluators,
+        interner: Interner,
+        limits: Limits | None = None,
+        results: TakesMatches | None = None,
     ) -> None:
-        """`results`: what becomes of matches; None: the rows of the plan's own output form."""
-        if plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        """`pairs`: how the matches of pairs are made; `results`: what becomes of matches that are listed, None: rows
+        in the plan's own output form."""
+        if not plan.lists_all:
             raise UnsupportedQueryError(
                 f"{plan.strategy.value} is not evaluated by postponing",
                 plan.query.span,
@@ -81,33 +90,31 @@ class PostponedRuntime:
             )
         self.plan = plan
         self.limits = limits or Limits()
-        trailing = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
-        listed = results is not None or selects(plan)
+        trailing = plan.is_trailing
         self.n_rejected = 0
         self.n_unfinished = 0
         self.n_work = 0
         self._work = self.limits.brake.account(self.limits.work_budget, LISTING_TIMES, self.limits.n_sharing)
         self._spelled = SpelledMatches(self.limits)
         self.sink: RowSink | None = None
-        """Takes rows that need not be returned; LIMIT and `limits.max_rows` are for those that are."""
         self._interner = interner
         self._results = results
-        if results is None and listed:
-            self._results = Results(plan, interner, self.limits, bound_variables(plan), trailing=trailing)
-        self._compiled = compile_tables(plan, interner)
-        self._form = None if listed else _form_of(plan)
+        if results is None and not pairs.makes_rows:
+            self._results = Results(plan, interner, self.limits, plan.bound_variables, trailing=trailing)
+        self._pairs = pairs
+        self._form = pairs.independent
+        self._compiled = compile_tables(plan, interner, pairs.chains)
         self._intake = self._new_intake()
-        self._enclosed = None if listed else _enclosed_of(plan)
         self._independent = self._independent_pairs()
         self._watermark_ms = -FOREVER_MS
         self._is_moved = False
         self._ends_ms: dict[int, int] = {}
         self._best: list[float] = []
         self._threshold = 0.0 if plan.confidence is None else float(plan.confidence)
-        whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS) and not listed
+        whole_ends = plan.output in (ast.Output.NON_OVERLAPPING, ast.Output.SETS) and pairs.makes_rows
         self._holds_back = (2 if whole_ends else 1) if trailing else 0
         # An undecided match may have begun a window ago; what a leading negation forbids it lies a window further back.
-        self._looks_back = int(trailing and any(negation.after < 0 for negation in plan.negations))
+        self._looks_back = int(trailing and plan.looks_back)
 
     def _new_intake(self) -> Intake:
         kleene = None if self._form is None else self._form.kleene
@@ -123,19 +130,16 @@ class PostponedRuntime:
         return self._intake.masks
 
     def keeps(self) -> Hashable | None:
-        """Equal for two runtimes that keep the same events whatever else they ask, so that one may `share` them.
-
-        None for a query that keeps events for a reason of its own.
-        """
+        """See `engine.matching.protocol.SharesEvents`."""
         return None if self._independent is None else self._intake.meaning()
 
     @property
     def is_shared(self) -> bool:
-        """Whether another runtime uses the same events."""
+        """See `engine.matching.protocol.SharesEvents`."""
         return self._intake.n_members > 1
 
     def share(self, other: PostponedRuntime) -> bool:
-        """Use the events of another runtime, which advances with the same batches; False when it has kept others."""
+        """See `engine.matching.protocol.SharesEvents`."""
         mine, its = self._intake, other._intake
         same = self._watermark_ms == other._watermark_ms and (
             len(mine.store) == len(its.store) == 0 or mine.store.save().equals(its.store.save(), check_metadata=True)
@@ -171,7 +175,7 @@ class PostponedRuntime:
         self._is_moved = True
 
     def begin_none_from(self, begin_ms: int) -> None:
-        """After `restore`: no kept event of then or later begins a match. What is saved does not tell which may."""
+        """See `engine.matching.protocol.EndsBeginning`."""
         self._intake.begin_none_from(begin_ms)
 
     def _decide_at_once(self, independent: IndependentPairs, start: int) -> Sequence[MatchRow]:
@@ -230,9 +234,9 @@ class PostponedRuntime:
             ends[:start] = False  # decided before, whatever their times were then
         lasts = np.flatnonzero(ends).astype(np.int64)
         firsts = Groups.of(self._masks.begin[0, :n], self.store)
-        if not context.longest_ms and self._form is None and (self._results is not None or not self._is_counted):
+        if not context.longest_ms and self._form is None and (self._results is not None or not self.plan.is_counted):
             return self._precise(context, firsts, lasts, after_ms, before_ms, stream)
-        if not self._is_counted or self._results is not None:  # counted pairs are paid for by their last events
+        if not self.plan.is_counted or self._results is not None:  # counted pairs are paid for by their last events
             self._work.allowance_at(self.store.n_seen - 1)
         inner = Groups.stacked(self._masks.begin[1:-1, :n], self.store)
         in_reach = PairsInReach(context, firsts, *inner, self._n_steps, self._holds_back)
@@ -250,14 +254,12 @@ class PostponedRuntime:
             return []
         rows = Rows(self.plan, context, possible)
         output = self.plan.output
-        if self._is_counted:
+        if self.plan.is_counted:
             most = limit(self.plan, self.limits)
-            of_form = None
-            if self._form is not None and self._threshold == 0.0:
-                of_form = PossiblePairs(self.plan, self._form, self.limits.work_budget, self._work)
+            together = self._counted_together()
             parts: list[Sequence[MatchRow]] = []
             for decided in in_reach.parts(lasts, after_ms, before_ms, PAIRS_COUNTED):
-                parts.append(self._counted(context, rows, of_form, possible, decided(), most + 1))
+                parts.append(self._counted(context, rows, together, possible, decided(), most + 1))
                 if sum(map(len, parts)) > most:
                     break
             return first_rows(joined_rows(parts), most)
@@ -283,10 +285,6 @@ class PostponedRuntime:
 
     # ---------------------------------------------------------- precise events
 
-    @property
-    def _is_counted(self) -> bool:
-        return self.plan.output in (ast.Output.COLLAPSED, ast.Output.COUNT)
-
     def _precise(
         self,
         context: Context,
@@ -300,7 +298,7 @@ class PostponedRuntime:
         results, plan = self._results, self.plan
         most = self.limits.max_listed if results is not None else limit(plan, self.limits)
         is_top = results is None and plan.output is ast.Output.TOP
-        if is_top and not ties_by_partition(plan):
+        if is_top and not plan.ties_by_partition:
             most = (plan.limit or 1) - 1  # each is as sure as the others: the first ones are the best
         longest_only = results is None and plan.output is ast.Output.NON_OVERLAPPING
         per_match = 0 if results is None else PER_MATCH
@@ -309,7 +307,7 @@ class PostponedRuntime:
         )
         block = listing.block(self._deciding(context, firsts, lasts, after_ms, before_ms))
         if results is not None:
-            in_order = not ties_by_partition(plan)
+            in_order = not plan.ties_by_partition
             matches = matches_of_blocks(
                 context, [block], None, unfinished=listing.is_full, in_order=in_order, cut=listing.cut
             )
@@ -390,7 +388,7 @@ class PostponedRuntime:
             found = listing.matches(decided)
             return matches_of(context, found, unfinished=listing.unfinished, possible=possible)
         blocks = listing.blocks(decided)
-        in_order = not ties_by_partition(self.plan)
+        in_order = not self.plan.ties_by_partition
         return matches_of_blocks(context, blocks, self._spelled, unfinished=listing.unfinished, in_order=in_order)
 
     def _columns(self, listing: Listing, decided: Parts) -> Sequence[MatchRow]:
@@ -399,7 +397,7 @@ class PostponedRuntime:
         if self.plan.output is ast.Output.TOP:
             k = self.plan.limit or 1
             least = self._best[-1] - RANK_STEP if len(self._best) == k else 0.0  # an equal one may be listed before it
-            n = most if ties_by_partition(self.plan) else k
+            n = most if self.plan.ties_by_partition else k
             kept = first_rows(self._top(list(joined_rows(listing.best(decided, n, least)))), most)
         else:
             listing.max_matches = most + 1
@@ -409,32 +407,34 @@ class PostponedRuntime:
         self.n_unfinished += listing.unfinished and not len(kept)  # else the last row says so
         return kept
 
+    def _counted_together(self) -> CountsTogether | None:
+        """What counts the pairs of a step together, as it was decided."""
+        found = self._pairs.together
+        match None if found is None else found.form:
+            case IndependentForm() as form:
+                return PossiblePairs(self.plan, form, self.limits.work_budget, self._work)
+            case EnclosedForm() as form:
+                return EnclosedPairs(self.plan, form, self._threshold, self._work)
+        return None
+
     def _counted(
         self,
         context: Context,
         rows: Rows,
-        of_form: PossiblePairs | None,
+        together: CountsTogether | None,
         possible: PossibleRows | None,
         decided: Int64Array,
         most: int,
     ) -> Sequence[MatchRow]:
         """The first `most` rows of pairs, which stand by their last event."""
-        collapsed = self.plan.output is ast.Output.COLLAPSED
         numbers = np.arange(len(decided))
-        block: PossibleBlock | EnclosedBlock
-        if of_form is not None:
-            block, others, finished = of_form.counted(context, decided, collapsed)
-            self.n_unfinished += not finished
-        elif self._enclosed is not None:
-            enclosed = EnclosedPairs(self.plan, self._enclosed)
-            block, others, n_cut = enclosed.counted(
-                context, decided, self._threshold, most, self._work, collapsed=collapsed
-            )
-            self.n_unfinished += n_cut
-        else:
+        if together is None:
             return [row for _, row in self._one_by_one(context, rows, decided, numbers, most)]
+        collapsed = self.plan.output is ast.Output.COLLAPSED
+        block, others, n_cut = together.counted(context, decided, most, collapsed=collapsed)
+        self.n_unfinished += n_cut
         if not len(others) and possible is None:
-            return (block.compact() if isinstance(block, PossibleBlock) else block)[:most]
+            return block.compact()[:most]
         numbered = list(zip(block.order[:most].tolist(), block[:most], strict=True))
         if possible is not None:
             numbered = [(k, replace(row, possible=possible.of_pair(block.counted(context, k)))) for k, row in numbered]
@@ -446,7 +446,9 @@ class PostponedRuntime:
     ) -> list[tuple[int, MatchRow]]:
         """The rows of those pairs that have matches, by their numbers: the first `most`."""
         collapsed = self.plan.output is ast.Output.COLLAPSED
-        counting = Counting(context, self._threshold, self.limits.work_budget, collapsed, self._work)
+        counting = Counting(
+            context, self._pairs, self._threshold, self.limits.work_budget, self._work, with_candidates=collapsed
+        )
         result: list[tuple[int, MatchRow]] = []
         for number, counted in counting.of_pairs(decided[numbers], most):
             result.append((int(numbers[number]), rows.of_pair(counted, collapsed)))
@@ -459,7 +461,7 @@ class PostponedRuntime:
         first, at a tie the first listed."""
         k = self.plan.limit or 1
         ranked = sorted(found, key=lambda row: -round(row.confidence, RANKED_DIGITS))
-        if not ties_by_partition(self.plan):
+        if not self.plan.ties_by_partition:
             ranked = ranked[:k]
         self._best = sorted([*self._best, *(row.confidence for row in ranked[:k])], reverse=True)[:k]
         least = self._best[-1] - RANK_STEP if self._best else 0.0
@@ -523,7 +525,7 @@ class PostponedRuntime:
             )
         self._intake = self._new_intake()
         self._intake.restore(state["events"])
-        self._compiled = compile_tables(self.plan, self._interner)
+        self._compiled = compile_tables(self.plan, self._interner, self._pairs.chains)
         self._independent = self._independent_pairs()
         self._watermark_ms = int(meta[b"watermark_ms"])
         if b"work" in meta:  # states of before had no account
@@ -535,16 +537,6 @@ class PostponedRuntime:
         self._best = state["best"].column("confidence").to_pylist()
         if self._results is not None:
             self._results.restore(state)
-
-
-def _form_of(plan: Plan) -> IndependentForm | None:
-    form = independent_form(plan)
-    return None if isinstance(form, OtherForm) else form
-
-
-def _enclosed_of(plan: Plan) -> EnclosedForm | None:
-    form = enclosed_form(plan)
-    return None if isinstance(form, OtherForm) else form
 
 
 __all__ = ["PostponedRuntime"]

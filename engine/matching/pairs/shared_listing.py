@@ -22,7 +22,7 @@ from engine.matching.output.match_blocks import OneByOne, values_of
 from engine.matching.output.rows import MatchRow
 from engine.matching.pairs.context import Context, refused_skew
 from engine.matching.work_account import WorkAccount
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.store import EventStore, StoredEvents
 from engine.stream.values import column_of
 
@@ -53,7 +53,7 @@ class ListedBlock(OneByOne):
     without entries: of none.
     """
 
-    plan: Plan
+    plan: SequencePlan
     source: StoredEvents
     pairs: Int64Array
     first_lo_ms: Int64Array

@@ -12,7 +12,7 @@ from engine.kernels.runs.arrays import N_LIVE
 from engine.kernels.runs.liveness import claim_partitions, live_among, mark_found, near_starts, runs_reach
 from engine.language import ast
 from engine.matching.runs.memory import RunMemory
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import Chains, StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.key_table import KeyTable
@@ -41,7 +41,7 @@ class RunPartitions:
     partition has a number: both grow with the partitions at work, not with the stream and its keys.
     """
 
-    def __init__(self, plan: Plan, key: tuple[str, ...], early: EarlyFilter) -> None:
+    def __init__(self, plan: SequencePlan, key: tuple[str, ...], early: EarlyFilter) -> None:
         self._plan = plan
         self._key = key
         self._filter = early

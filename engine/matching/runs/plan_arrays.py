@@ -11,9 +11,10 @@ from engine.kernels.compile.types import Int32Array
 from engine.kernels.runs import arrays as nfa_arrays
 from engine.language import ast
 from engine.matching.work_account import WorkAccount
+from engine.plan.model import EdgePredicates
 from engine.plan.programs import strategy_number
 from engine.plan.sequence.liveness import Live, live
-from engine.plan.sequence.model import EdgePredicates, Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
 
 
@@ -33,7 +34,7 @@ class PlanArrays(NamedTuple):
     scalars: Int64Array
 
 
-def plan_arrays(plan: Plan, interner: Interner, work: WorkAccount, *, merges: bool) -> PlanArrays:
+def plan_arrays(plan: SequencePlan, interner: Interner, work: WorkAccount, *, merges: bool) -> PlanArrays:
     """The arrays of `plan` with strings coded as `interner` does; `merges`: equivalent runs are merged."""
     programs = plan.programs
     loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))

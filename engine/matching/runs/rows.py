@@ -13,7 +13,7 @@ from engine.matching.output.arrow import coded, lists_by_step
 from engine.matching.output.listed import ListedMatches
 from engine.matching.output.rows import Binding, ChunkedRows, MatchRow
 from engine.matching.runs.histories import Histories
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.store import StoredEvents
 from engine.stream.values import column_of
 
@@ -21,7 +21,7 @@ from engine.stream.values import column_of
 class RunRows(ChunkedRows):
     """The rows of OUTPUT ALL."""
 
-    def __init__(self, plan: Plan, source: StoredEvents, histories: Histories) -> None:
+    def __init__(self, plan: SequencePlan, source: StoredEvents, histories: Histories) -> None:
         self._plan = plan
         self._source = source
         self._histories = histories

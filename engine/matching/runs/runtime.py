@@ -22,7 +22,7 @@ from engine.language import ast
 from engine.matching.brake import braked
 from engine.matching.output.entry_work import SpelledMatches
 from engine.matching.output.listed import Matches
-from engine.matching.output.results import Results, TakesMatches, bound_variables, needs_results
+from engine.matching.output.results import Results, TakesMatches, needs_results
 from engine.matching.output.rows import MatchRow, first_rows, joined_rows
 from engine.matching.output_watermark import promised_ms
 from engine.matching.protocol import Limits
@@ -32,7 +32,7 @@ from engine.matching.runs.partitions import RunPartitions
 from engine.matching.runs.plan_arrays import plan_arrays
 from engine.matching.runs.rows import RunRows
 from engine.plan.implied_key import implied_key
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.interner import Interner
@@ -55,7 +55,9 @@ _MOSTLY = 0.75  # nor is state of which such a share would stay
 class NfaRuntime:
     """Run state of one query with a contiguity or skip till next match; a `Runtime`."""
 
-    def __init__(self, plan: Plan, interner: Interner, limits: Limits, results: TakesMatches | None = None) -> None:
+    def __init__(
+        self, plan: SequencePlan, interner: Interner, limits: Limits, results: TakesMatches | None = None
+    ) -> None:
         """`results`: what becomes of matches; None: the rows of the plan's own output form."""
         self.plan = plan
         self.limits = limits
@@ -67,7 +69,7 @@ class NfaRuntime:
         """Pays for what is negated at the end of the pattern."""
         self._spelled = SpelledMatches(limits)
         self._arrays = plan_arrays(plan, interner, work, merges=limits.merge_runs)
-        self._waits = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
+        self._waits = plan.is_trailing
         self._memory = RunMemory(
             plan.programs.n_registers,
             len(plan.programs.slots),
@@ -81,7 +83,7 @@ class NfaRuntime:
         self._pending = self._memory.no_matches()
         self._results = results
         if results is None and needs_results(plan):
-            self._results = Results(plan, interner, limits, bound_variables(plan), trailing=self._waits)
+            self._results = Results(plan, interner, limits, plan.bound_variables, trailing=self._waits)
         # Output forms are made by partition: of those that the query names.
         key = plan.key or (implied_key(plan) if self._results is None else ())
         self._partitions = RunPartitions(plan, key, self._filter)

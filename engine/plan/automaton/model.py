@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.language import ast
+from engine.plan.model import BoundVariable, Plan, PlanForm
+from engine.plan.plain import is_plain
 from engine.plan.programs import Programs
-from engine.plan.sequence.model import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class Automaton:
 
 @dataclass(frozen=True)
 class AutomatonPlan(Plan):
-    """A plan that the automaton runtime evaluates.
+    """A plan whose pattern is described by an automaton.
 
     `steps` and `negations` are one per variable: the local predicates that an event must satisfy to be bound to it.
     """
@@ -203,11 +204,46 @@ class AutomatonPlan(Plan):
     automaton: Automaton | None = None
 
     @property
+    def form(self) -> PlanForm:
+        """An automaton."""
+        return PlanForm.AUTOMATON
+
+    @property
     def starts(self) -> tuple[int, ...]:
         """Numbers of the variables whose event can be the first of a match."""
         states = self.states
         first = {states.occurrences[edge.occurrence].variable for edge in states.edges if edge.source == 0}
         return tuple(sorted(first))
+
+    @property
+    def bound_variables(self) -> tuple[BoundVariable, ...]:
+        """See `Plan`: the positive ones."""
+        automaton = self.states
+        closures = {o.variable for o in automaton.occurrences if o.closure}
+        return tuple(
+            BoundVariable(name, number in closures, automaton.paths[number])
+            for number, name in enumerate(automaton.variables[: automaton.n_positive])
+        )
+
+    @property
+    def shape(self) -> tuple[str, ...] | None:
+        """See `Plan`: those of a plain sequence that an automaton evaluates."""
+        return self.variables if is_plain(self.query.pattern) else None
+
+    @property
+    def is_trailing(self) -> bool:
+        """See `Plan`."""
+        return any(end.crossings for end in self.states.exits)
+
+    @property
+    def looks_back(self) -> bool:
+        """See `Plan`; assumed of all negated patterns."""
+        return bool(self.states.negations)
+
+    @property
+    def ties_by_partition(self) -> bool:
+        """See `Plan`."""
+        return bool(self.broadcast) or self.is_spread
 
     @property
     def states(self) -> Automaton:

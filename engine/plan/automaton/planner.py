@@ -16,10 +16,10 @@ from engine.plan.automaton.checks import CheckPlacement
 from engine.plan.automaton.model import Automaton, AutomatonEdge, AutomatonPlan, Condition, NegatedPattern, Term
 from engine.plan.automaton.states import StateBuilder
 from engine.plan.automaton.terms import TermBuilder
+from engine.plan.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, ReturnValue, Step
 from engine.plan.partitioning import partitioning
 from engine.plan.programs import ProgramBuilder
 from engine.plan.sequence.consistency import classify
-from engine.plan.sequence.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, ReturnValue, Step
 from engine.plan.window import window_length
 
 _NO_PREDICATES = EdgePredicates((), 0, 0, 0)

@@ -13,7 +13,7 @@ from engine.kernels.programs import opcodes as op
 from engine.plan.programs import first_register, last_register
 from engine.plan.sequence.independent import OtherForm
 from engine.plan.sequence.links import Link, LinkAnalysis
-from engine.plan.sequence.model import Plan
+from engine.plan.sequence.model import SequencePlan
 from engine.plan.sequence.reads import PlanReads, Reads
 
 
@@ -51,7 +51,7 @@ class ChainForm:
         return f"counted as chains of neighbours{order}: {bound}n log n per {passes}"
 
 
-def chain_form(plan: Plan) -> ChainForm | OtherForm:
+def chain_form(plan: SequencePlan) -> ChainForm | OtherForm:
     """The form of a plan, or why it has another."""
     kleene = [step.position for step in plan.steps if step.kleene]
     if len(kleene) != 1:
@@ -63,7 +63,7 @@ def chain_form(plan: Plan) -> ChainForm | OtherForm:
     return _form(plan, kleene[0])
 
 
-def _form(plan: Plan, kleene: int) -> ChainForm | OtherForm:
+def _form(plan: SequencePlan, kleene: int) -> ChainForm | OtherForm:
     reads, step = PlanReads(plan), plan.steps[kleene]
     hoisted = [predicate.program for predicate in reads.hoisted]
     asked = [*range(step.take.rest, step.take.last), *hoisted]
@@ -96,7 +96,7 @@ def _form(plan: Plan, kleene: int) -> ChainForm | OtherForm:
     )
 
 
-def _closing(plan: Plan, reads: PlanReads, kleene: int) -> Reads:
+def _closing(plan: SequencePlan, reads: PlanReads, kleene: int) -> Reads:
     """What is read once the Kleene component is complete."""
     closing = reads.of(reads.finals) | reads.of_edge(plan.steps[kleene].proceed)
     for step in plan.steps[kleene + 1 :]:

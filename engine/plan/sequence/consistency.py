@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from engine.language import ast
-from engine.plan.sequence.model import Consistency
+from engine.plan.model import Consistency
 
 
 class _Trend(Enum):

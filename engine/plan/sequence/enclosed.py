@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.language import ast
-from engine.plan.sequence.chain_form import ChainForm, chain_form
+from engine.plan.model import Step
 from engine.plan.sequence.independent import (
     Analysis,
     IndependentForm,
     NotIndependentError,
     OtherForm,
-    independent_form,
-    looks_at_single_matches,
 )
-from engine.plan.sequence.model import Plan, Step
-
-_OUTPUTS = frozenset({ast.Output.COLLAPSED, ast.Output.COUNT})
+from engine.plan.sequence.model import SequencePlan
 
 
 @dataclass(frozen=True)
@@ -38,31 +33,16 @@ class EnclosedForm:
     on: tuple[tuple[int, ...], ...]
     least: int
 
+    note = "each Kleene event by itself between the single events: counted without listing"
+    """One line for `explain`."""
 
-def enclosed_form(plan: Plan) -> EnclosedForm | OtherForm:
+
+def enclosed_form(plan: SequencePlan) -> EnclosedForm | OtherForm:
     """The form of a plan with OUTPUT COLLAPSED or COUNT, or why it has another."""
     try:
         return _Enclosed(plan).enclosed()
     except NotIndependentError as error:
         return OtherForm(str(error))
-
-
-def selection_note(plan: Plan) -> str:
-    """One line for `explain`: how the Kleene events of a match are chosen."""
-    form = independent_form(plan)
-    if isinstance(form, OtherForm):
-        if isinstance(enclosed_form(plan), EnclosedForm):
-            return "each Kleene event by itself between the single events: counted without listing"
-        chains = chain_form(plan)
-        if isinstance(chains, ChainForm) and plan.output in _OUTPUTS and not looks_at_single_matches(plan):
-            return chains.note
-        return f"step by step: {form.reason}"
-    parts = ["each Kleene event by itself"]
-    if form.properties:
-        parts.append(f"one of them with each of {len(form.properties)} properties")
-    if len(form.sizes) > 2:
-        parts.append("their number bounded")
-    return f"{', '.join(parts)}: counted without listing, listed without vain attempts"
 
 
 class _Enclosed(Analysis):
@@ -99,7 +79,7 @@ class _Enclosed(Analysis):
 
     def _kleene(self) -> Step:
         plan = self.plan
-        if plan.output not in _OUTPUTS:
+        if not plan.is_counted:
             raise NotIndependentError(f"OUTPUT {plan.output.value}")
         kleene = self._only_kleene()
         if not 0 < kleene.position < plan.n_steps - 1:
@@ -107,4 +87,4 @@ class _Enclosed(Analysis):
         return kleene
 
 
-__all__ = ["EnclosedForm", "enclosed_form", "selection_note"]
+__all__ = ["EnclosedForm", "enclosed_form"]

@@ -21,8 +21,9 @@ import numpy as np
 from engine.kernels.programs import opcodes as op
 from engine.kernels.programs.predicates import evaluate
 from engine.language import ast
+from engine.plan.model import Consistency, PlacedPredicate, Step
 from engine.plan.programs import Int32Array, Programs, first_register, last_register
-from engine.plan.sequence.model import Consistency, PlacedPredicate, Plan, Step
+from engine.plan.sequence.model import SequencePlan
 
 MAX_FLAGS = 6
 MAX_SIZE = 64
@@ -60,6 +61,16 @@ class IndependentForm:
     varies: bool
     reads_last: bool
 
+    @property
+    def note(self) -> str:
+        """One line for `explain`: how the Kleene events of a match are chosen."""
+        parts = ["each Kleene event by itself"]
+        if self.properties:
+            parts.append(f"one of them with each of {len(self.properties)} properties")
+        if len(self.sizes) > 2:
+            parts.append("their number bounded")
+        return f"{', '.join(parts)}: counted without listing, listed without vain attempts"
+
 
 @dataclass(frozen=True)
 class OtherForm:
@@ -68,19 +79,12 @@ class OtherForm:
     reason: str
 
 
-def independent_form(plan: Plan) -> IndependentForm | OtherForm:
+def independent_form(plan: SequencePlan) -> IndependentForm | OtherForm:
     """The form of a plan, or why it has another."""
     try:
         return Analysis(plan).form()
     except NotIndependentError as error:
         return OtherForm(str(error))
-
-
-def looks_at_single_matches(plan: Plan) -> bool:
-    """Whether rows are chosen or formed from matches that are listed: by windows of the query's own, SELECT FIRST,
-    CONSUME."""
-    query = plan.query
-    return query.slide_ms is not None or query.open_on is not None or query.select_first or bool(query.consume)
 
 
 class NotIndependentError(Exception):
@@ -90,7 +94,7 @@ class NotIndependentError(Exception):
 class Analysis:
     """What the predicates of a plan ask of single events, of each Kleene event and of a selection as a whole."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SequencePlan) -> None:
         self.plan = plan
         self.programs = plan.programs
         self.properties: list[tuple[list[tuple[int, int, int]], int, int, bool]] = []
@@ -158,7 +162,7 @@ class Analysis:
         found = [step for step in plan.steps if step.kleene]
         if len(found) != 1:
             raise NotIndependentError(f"the pattern has {len(found)} Kleene components, not one")
-        if looks_at_single_matches(plan):
+        if plan.selects:
             raise NotIndependentError("windows of the query's own, SELECT FIRST and CONSUME look at matches one by one")
         if plan.negations:
             raise NotIndependentError("the pattern has a negation")
@@ -319,5 +323,4 @@ __all__ = [
     "NotIndependentError",
     "OtherForm",
     "independent_form",
-    "looks_at_single_matches",
 ]

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.kernels.programs import opcodes as op
+from engine.plan.model import EdgePredicates
 from engine.plan.programs import first_register, last_register
-from engine.plan.sequence.model import EdgePredicates, Plan
+from engine.plan.sequence.model import SequencePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,12 @@ class Live:
     mergeable: bool
 
 
-def live(plan: Plan) -> tuple[Live, ...]:
+def live(plan: SequencePlan) -> tuple[Live, ...]:
     """What is live in each state of the plan, by state."""
     return tuple(_live(plan, state) for state in range(plan.n_steps))
 
 
-def _live(plan: Plan, state: int) -> Live:
+def _live(plan: SequencePlan, state: int) -> Live:
     values: set[tuple[int, int]] = set()
     slots: set[int] = set()
     code, bounds = plan.programs.code, plan.programs.bounds
@@ -56,14 +57,14 @@ def _live(plan: Plan, state: int) -> Live:
     )
 
 
-def _edges_to_come(plan: Plan, state: int) -> Iterator[EdgePredicates]:
+def _edges_to_come(plan: SequencePlan, state: int) -> Iterator[EdgePredicates]:
     yield plan.steps[state].take
     yield plan.steps[state].proceed
     for step in plan.steps[state + 1 :]:
         yield from (step.begin, step.take, step.proceed)
 
 
-def _programs_to_come(plan: Plan, state: int) -> Iterator[int]:
+def _programs_to_come(plan: SequencePlan, state: int) -> Iterator[int]:
     for edge in _edges_to_come(plan, state):
         yield from range(edge.first, edge.last + len(edge.loops))
     for negation in plan.negations:
@@ -74,7 +75,7 @@ def _programs_to_come(plan: Plan, state: int) -> Iterator[int]:
         yield plan.having
 
 
-def _places_to_come(plan: Plan, state: int) -> Iterator[int]:
+def _places_to_come(plan: SequencePlan, state: int) -> Iterator[int]:
     """Registers of the events between which a negated component must not stand."""
     last = plan.n_steps - 1
     for negation in plan.negations:
@@ -88,7 +89,7 @@ def _places_to_come(plan: Plan, state: int) -> Iterator[int]:
             yield first_register(negation.after + 1)
 
 
-def _with_bases(plan: Plan, slot: int) -> set[int]:
+def _with_bases(plan: SequencePlan, slot: int) -> set[int]:
     """A running aggregate and those from which its next value is made."""
     kind = plan.programs.slots[slot].kind
     if kind == op.AGG_LAG:

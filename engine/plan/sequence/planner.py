@@ -12,10 +12,11 @@ from engine.language import ast
 from engine.language.printer import print_expression
 from engine.language.reading import Start
 from engine.language.resolver import ResolvedQuery
+from engine.plan.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, ReturnValue, Step
 from engine.plan.partitioning import partitioning
 from engine.plan.programs import NoPlainProgramError, ProgramBuilder
 from engine.plan.sequence.consistency import classify
-from engine.plan.sequence.model import Edge, EdgePredicates, NegatedStep, PlacedPredicate, Plan, ReturnValue, Step
+from engine.plan.sequence.model import SequencePlan
 from engine.plan.window import window_length
 
 _EMPTY = EdgePredicates((), 0, 0, 0)
@@ -39,7 +40,7 @@ class _Placement:
     over_which: int = OVER_ALL
 
 
-def plan(resolved: ResolvedQuery) -> Plan:
+def plan(resolved: ResolvedQuery) -> SequencePlan:
     """Plan a resolved query whose pattern is a SEQ of components and negated single components.
 
     Raises NoPlainProgramError for a predicate that needs an automaton plan, UnsupportedQueryError for what no runtime
@@ -62,7 +63,7 @@ class _Planner:
         )
         self.notes: list[str] = []
 
-    def plan(self) -> Plan:
+    def plan(self) -> SequencePlan:
         query = self.query
         assert query.strategy is not None
         parted = partitioning(self.resolved, [(p.component, p.negated) for p in self.parts])
@@ -74,7 +75,7 @@ class _Planner:
         returns = tuple(self._return_value(item, result, key) for item, result in typed)
         having = None if query.having is None else self.builder.add(query.having)
         confidence = query.confidence if isinstance(query.confidence, float | int) else None
-        return Plan(
+        return SequencePlan(
             name=self.resolved.name,
             query=query,
             strategy=query.strategy,

@@ -9,8 +9,9 @@ import numpy as np
 
 from engine.events import Float64Array
 from engine.kernels.programs import opcodes as op
+from engine.plan.model import Consistency, Edge, EdgePredicates, PlacedPredicate
 from engine.plan.programs import first_register, last_register
-from engine.plan.sequence.model import Consistency, Edge, EdgePredicates, PlacedPredicate, Plan
+from engine.plan.sequence.model import SequencePlan
 
 _COMPARISONS = frozenset({op.EQ, op.NE, op.LT, op.LE, op.GT, op.GE})
 
@@ -36,7 +37,7 @@ class PlanReads:
     `hoisted` are those that can be evaluated as soon as each event of their component is bound, `kept_loops` the rest.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SequencePlan) -> None:
         self.plan = plan
         self.programs = plan.programs
         self.known_last = not plan.steps[-1].kleene

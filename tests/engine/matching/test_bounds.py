@@ -28,7 +28,7 @@ from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
 from engine.matching.runs.runtime import NfaRuntime
 from engine.matching.work_account import WorkAccount
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

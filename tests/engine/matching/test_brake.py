@@ -13,7 +13,7 @@ from engine import Engine, Limits, compile_query
 from engine.events import EventBatch
 from engine.matching import brake as brake_module
 from engine.matching.brake import SECONDS, SECONDS_PER_EVENT, SECONDS_PER_STEP, Brake
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from tests.engine.strategies import SCHEMA
 from tests.fuzz.budgets import Pulled
 

@@ -19,7 +19,8 @@ from engine.errors import EngineError, StateError
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.parallel import by_key as shards
 from engine.parallel import workers
-from engine.parallel.by_key import ShardedRuntime, is_shardable
+from engine.parallel.by_key import ShardedRuntime
+from engine.plan import evaluation
 from engine.stream.by_key import shares_of
 from engine.stream.columns import StreamColumns
 from tests.examples import examples
@@ -58,7 +59,7 @@ EVENTS = st.lists(
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_batches_are_divided_by_key() -> Iterator[None]:
-    with patch.object(workers, "LEAST_EVENTS", 1), patch.object(workers, "is_sliceable", lambda _: False):
+    with patch.object(workers, "LEAST_EVENTS", 1), patch.object(evaluation, "_is_divided_by_time", lambda *_: False):
         yield
 
 
@@ -161,7 +162,7 @@ def test_what_was_divided_is_given_up_at_once() -> None:
 
 
 def test_only_partitions_that_can_be_evaluated_apart_are_divided() -> None:
-    divided = [is_shardable(query) for query in QUERIES]
+    divided = [query.evaluation.is_divided_by_key for query in QUERIES]
     assert divided == [True, True, True, True, True, True, False, False, False, True, True, True, True]
 
 

@@ -21,7 +21,7 @@ from engine.events import FOREVER_MS, EventBatch
 from engine.parallel import by_time as slices
 from engine.parallel import workers
 from engine.parallel.by_key import ShardedRuntime
-from engine.parallel.by_time import SlicedRuntime, is_sliceable
+from engine.parallel.by_time import SlicedRuntime
 from engine.stream.by_time import SliceColumns
 from engine.stream.columns import StreamColumns
 from engine.stream.cuts import Cut, cut
@@ -161,7 +161,7 @@ def test_rows_are_those_of_one_thread(shares: str) -> None:
             Engine([query], SCHEMA)
         except UnsupportedQueryError:
             assume(False)
-        assume(is_sliceable(query))
+        assume(query.evaluation.is_divided_by_time)
         with dividing(*SHARES[shares]) as now:
             now["rows"] = check_threads(query, list(in_order(stream_of(*stream), sizes)), n_threads, saves)
         done.update(now)
@@ -328,5 +328,5 @@ def test_only_queries_whose_matches_are_decided_by_what_follows_are_divided_by_t
         "PATTERN SEQ(A a, B? b, C c) WHERE skip_till_any_match { [k] } WITHIN 9",
         "PATTERN (SEQ(A a, B b))+ WHERE skip_till_next_match { [k] } WITHIN 9",
     )
-    assert all(is_sliceable(compile_query(text, SCHEMA)) for text in BY_HAND)
-    assert not any(is_sliceable(compile_query(text, SCHEMA)) for text in others)
+    assert all(compile_query(text, SCHEMA).evaluation.is_divided_by_time for text in BY_HAND)
+    assert not any(compile_query(text, SCHEMA).evaluation.is_divided_by_time for text in others)

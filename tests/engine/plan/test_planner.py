@@ -9,8 +9,8 @@ from engine.errors import QueryTypeError
 from engine.events import AttributeType, EventSchema
 from engine.language.printer import print_expression
 from engine.plan.automaton.model import AutomatonPlan
+from engine.plan.model import Consistency, Edge, Plan, Step
 from engine.plan.sequence.consistency import classify
-from engine.plan.sequence.model import Consistency, Edge, Plan, Step
 
 SCHEMA = EventSchema.of(
     {

@@ -6,8 +6,8 @@ import pytest
 
 from engine import compile_query
 from engine.events import AttributeType, EventSchema
+from engine.plan.model import Plan
 from engine.plan.sequence.liveness import Live, live
-from engine.plan.sequence.model import Plan
 
 SCHEMA = EventSchema.of({"S": {"k": AttributeType.STRING, "p": AttributeType.INT, "v": AttributeType.INT}})
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.plan.sequence.model import Plan
+from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks
 from engine.stream.gate import Gate

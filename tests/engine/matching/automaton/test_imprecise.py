@@ -12,7 +12,7 @@ from engine.events import EventBatch
 from engine.matching.automaton import confidence as imprecise_confidence
 from engine.matching.automaton.runtime import AutomatonRuntime
 from engine.matching.protocol import Limits
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.stream.interner import Interner
 from engine.uncertainty import differences
 from tests.conformance.comparison import check_rows

@@ -15,7 +15,7 @@ from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Limits
 from engine.matching.union import UnionRuntime, merged_rows
 from engine.plan.automaton.model import AutomatonPlan
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

@@ -18,7 +18,7 @@ from engine.events import FOREVER_MS, EventBatch
 from engine.matching.deduplication import distinct
 from engine.matching.output import results
 from engine.matching.output.binding_digests import binding_digests, groups_of, set_digests
-from engine.matching.output.bindings import BoundVariable, comparable
+from engine.matching.output.bindings import comparable
 from engine.matching.output.entry_work import FORM_TIMES
 from engine.matching.output.event_places import EventPlaces
 from engine.matching.output.formed_rows import bindings_of
@@ -31,6 +31,7 @@ from engine.matching.output.windows import Spans
 from engine.matching.protocol import Limits
 from engine.matching.union import merged_rows
 from engine.matching.work_account import WorkAccount
+from engine.plan.model import BoundVariable
 from tests.engine.matching.test_bounds import ANY, NEXT, Running, batch, query, told, whole
 
 LISTS, PAIRS = "SEQ(A a, B+ b[], C c)", "SEQ(A a, B b)"

@@ -13,12 +13,12 @@ from engine.compiled.query import compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, EventBatch
 from engine.matching.output.rows import MatchRow
-from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
 from engine.reference.output import ReferenceRow, reference_output
 from engine.runtime.engine import Engine
 from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
+from tests.engine.matching.pairs.postponed import postponed
 from tests.engine.matching.pairs.test_runtime import SCHEMA as CLUSTER_SCHEMA
 from tests.engine.matching.pairs.test_runtime import batch, run
 from tests.engine.strategies import (
@@ -170,7 +170,7 @@ def test_a_small_work_budget_never_invents_matches() -> None:
     stream = batch(("Start", 0, 0, "r"), *samples, ("End", 200, 200, "r")).of_types(query.types)
     counts = {}
     for budget in (10, 100, 1_000, 2_000_000):
-        rows = advance(PostponedRuntime(query.plan, Interner(), Limits(work_budget=budget)), stream, FOREVER_MS)
+        rows = advance(postponed(query.plan, Interner(), Limits(work_budget=budget)), stream, FOREVER_MS)
         counts[budget] = [(row.count, row.count_exact) for row in rows]
     ((true, exact),) = counts[2_000_000]
     assert exact

@@ -12,7 +12,7 @@ from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
 from engine.matching.automaton.runtime import AutomatonRuntime
 from engine.matching.protocol import Limits
-from engine.runtime.choice import make_runtime
+from engine.runtime.factory import make_runtime
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 

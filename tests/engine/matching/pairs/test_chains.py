@@ -17,12 +17,12 @@ from engine import Engine, MatchRow, compile_query, reference_output
 from engine.events import FOREVER_MS, EventBatch
 from engine.language import ast
 from engine.matching.output.rows import flat_ids
-from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
 from engine.plan.sequence.chain_form import ChainForm, chain_form
 from engine.stream.interner import Interner
 from tests.conformance.comparison import check_rows
 from tests.engine.matching.feeding import advance
+from tests.engine.matching.pairs.postponed import postponed
 from tests.engine.strategies import SCHEMA
 from tests.examples import examples
 
@@ -184,7 +184,7 @@ def work(text: str, kinds: Sequence[str], limits: Limits | None = None) -> tuple
     """Steps and rows of one step over events in random order of x."""
     values = random.Random(len(kinds)).sample(range(len(kinds)), len(kinds))
     query = compile_query(text, SCHEMA, name="q")
-    runtime = PostponedRuntime(query.plan, Interner(), limits or Limits())
+    runtime = postponed(query.plan, Interner(), limits or Limits())
     rows = list(advance(runtime, drawn(kinds, values).of_types(query.types), FOREVER_MS))
     return runtime.n_work, rows
 

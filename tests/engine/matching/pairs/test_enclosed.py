@@ -65,9 +65,12 @@ def rows_of(text: str, stream: EventBatch, *, closed: bool, limits: Limits | Non
     engine = Engine([compile_query(text, SCHEMA)], SCHEMA, limits=limits)
     (runtime,) = engine._runtimes.values()
     assert isinstance(runtime, PostponedRuntime)
-    assert runtime._enclosed is not None
+    pairs = runtime._pairs
+    assert pairs.together is not None
+    assert isinstance(enclosed_form(runtime.plan), EnclosedForm)
     if not closed:
-        runtime._enclosed = runtime._form = None
+        runtime._form = None
+        runtime._pairs = replace(pairs, each=tuple(each for each in pairs.each if each is not pairs.together))
     return engine.process(stream, 10_000)
 
 

@@ -19,15 +19,15 @@ from engine.kernels.pairs.independent import MOST
 from engine.matching.output.match_blocks import MatchBlock
 from engine.matching.output.rows import MatchRow, RowBlock, RowSink, joined_rows, rows_table
 from engine.matching.pairs import independent as independent_pairs
-from engine.matching.pairs import runtime as postponed
 from engine.matching.pairs.independent import IndependentBlock
-from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
+from engine.plan import evaluation
 from engine.plan.sequence.independent import IndependentForm, OtherForm, independent_form
 from engine.reference.output import reference_output
 from engine.runtime.engine import Engine
 from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
+from tests.engine.matching.pairs.postponed import postponed
 from tests.engine.matching.pairs.test_against_oracle import comparable
 from tests.engine.strategies import SCHEMA, Delivery, StreamScope, deliveries, streams
 from tests.examples import examples
@@ -151,8 +151,8 @@ def test_the_same_rows_in_the_same_order_as_the_general_search(case: tuple[str, 
     query = compile_query(text, SCHEMA)
     found = rows_of(query, parts, restarts=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postponed, "independent_form", lambda _: OtherForm("a test"))
-        general = rows_of(query, parts, restarts=False)
+        patch.setattr(evaluation, "independent_form", lambda _: OtherForm("a test"))
+        general = rows_of(compile_query(text, SCHEMA), parts, restarts=False)
     # Of the longest matches of a pair either may be shown.
     shown = [row if query.plan.output.value == "ALL" else replace(row, bindings={}) for row in found]
     assert shown == [row if query.plan.output.value == "ALL" else replace(row, bindings={}) for row in general]
@@ -179,7 +179,7 @@ def stock(prices: Sequence[int], symbols: Sequence[int] | None = None) -> EventB
 def run(text: str, events: EventBatch, limits: Limits | None = None) -> Sequence[MatchRow]:
     query = compile_query(text, STOCK)
     assert isinstance(independent_form(query.plan), IndependentForm)
-    return advance(PostponedRuntime(query.plan, Interner(), limits), events, FOREVER_MS)
+    return advance(postponed(query.plan, Interner(), limits), events, FOREVER_MS)
 
 
 PATTERN = "PATTERN SEQ(stock+ a[], stock b) WHERE skip_till_any_match {{ a[1].price = 0 AND b.price = 9 {more} }} "
@@ -252,7 +252,7 @@ def test_a_listing_in_small_blocks_is_the_listing(monkeypatch: pytest.MonkeyPatc
 def test_blocks_tell_the_same_as_rows_and_as_arrow() -> None:
     text = PATTERN.format(more="AND a[i].price < 9 AND [symbol]") + "WITHIN 50 RETURN sum(a[].price) AS total"
     query = compile_query(text, STOCK)
-    rows = advance(PostponedRuntime(query.plan, Interner()), stock([0, 1, 2, 3, 9, 4, 9]), FOREVER_MS)
+    rows = advance(postponed(query.plan, Interner()), stock([0, 1, 2, 3, 9, 4, 9]), FOREVER_MS)
     assert len(rows) == 2**3 + 2**4
     table = joined_rows([rows]).to_arrow() if not isinstance(rows, MatchBlock) else rows.to_arrow()
     assert table.to_pylist() == rows_table(list(rows)).to_pylist()
@@ -263,7 +263,7 @@ def test_blocks_tell_the_same_as_rows_and_as_arrow() -> None:
 def test_rows_stay_as_they_were_when_the_store_goes_on() -> None:
     text = PATTERN.format(more="AND a[i].price < 9 AND [symbol]") + "WITHIN 20 OUTPUT COLLAPSED"
     query = compile_query(text, STOCK)
-    runtime = PostponedRuntime(query.plan, Interner())
+    runtime = postponed(query.plan, Interner())
     events = stock([0, 1, 2, 9, *[0, 1, 9] * 2_000])
     kept: list[tuple[Sequence[MatchRow], list[MatchRow]]] = []
     for start in range(0, len(events), 200):
@@ -271,7 +271,7 @@ def test_rows_stay_as_they_were_when_the_store_goes_on() -> None:
         rows = advance(runtime, part, int(part.t_lo_ms[-1]) + 1)
         kept.append((rows, list(rows)))
     assert runtime.n_rows < 4_500
-    untouched = advance(PostponedRuntime(query.plan, Interner()), events, FOREVER_MS)
+    untouched = advance(postponed(query.plan, Interner()), events, FOREVER_MS)
     assert [row for _, then in kept for row in then] == list(untouched)
     assert all(list(rows) == then for rows, then in kept)
 
@@ -299,7 +299,7 @@ def test_chains_of_many_partitions_go_on_over_batches() -> None:
     text = PATTERN.format(more="AND [symbol]") + f"WITHIN {2 * n_keys + 1} OUTPUT COLLAPSED"
     symbols = [*range(n_keys), *range(n_keys)]
     events = stock([0] * n_keys + [9] * n_keys, symbols=symbols)
-    runtime = PostponedRuntime(compile_query(text, STOCK).plan, Interner())
+    runtime = postponed(compile_query(text, STOCK).plan, Interner())
     rows = [
         row
         for start in range(0, len(events), 50)
@@ -345,7 +345,7 @@ def test_a_sink_gets_the_rows_of_queries_of_any_form() -> None:
 
 def test_what_no_first_event_lets_pass_is_not_kept() -> None:
     text = PATTERN.format(more="AND [symbol]") + "WITHIN 5 OUTPUT COLLAPSED"
-    runtime = PostponedRuntime(compile_query(text, STOCK).plan, Interner())
+    runtime = postponed(compile_query(text, STOCK).plan, Interner())
     rows = advance(runtime, stock([1, 2, 9, 0, 1, 9, *[1] * 200]), 210)
     assert [row.count for row in rows] == [2]
     assert runtime.n_rows < 10

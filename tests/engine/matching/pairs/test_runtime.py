@@ -20,6 +20,7 @@ from engine.matching.pairs.runtime import PostponedRuntime
 from engine.matching.protocol import Limits
 from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
+from tests.engine.matching.pairs.postponed import postponed
 
 CONFORMANCE = Path(__file__).parents[5] / "shared" / "conformance"
 
@@ -52,7 +53,7 @@ def batch(*rows: tuple[Any, ...]) -> EventBatch:
 
 def run(text: str, events: EventBatch, limits: Limits | None = None) -> tuple[Sequence[MatchRow], PostponedRuntime]:
     query = compile_query(text, SCHEMA)
-    runtime = PostponedRuntime(query.plan, Interner(), limits)
+    runtime = postponed(query.plan, Interner(), limits)
     return advance(runtime, events, FOREVER_MS), runtime
 
 
@@ -180,12 +181,12 @@ def test_an_imprecise_negated_event_may_be_absent(fault: tuple[int, int], confid
 def test_a_trailing_negation_waits_for_its_window() -> None:
     text = "PATTERN SEQ(Start a, End c, !Fault n) WHERE skip_till_any_match { [task] } WITHIN 100"
     query = compile_query(text, SCHEMA)
-    runtime = PostponedRuntime(query.plan, Interner())
+    runtime = postponed(query.plan, Interner())
     assert advance(runtime, batch(("Start", 0, 0, "r"), ("End", 10, 10, "r")), 50) == []
     assert advance(runtime, EventBatch.empty(), 100) == []
     assert len(advance(runtime, EventBatch.empty(), 101)) == 1
     assert advance(runtime, EventBatch.empty(), FOREVER_MS) == []
-    other = PostponedRuntime(query.plan, Interner())
+    other = postponed(query.plan, Interner())
     advance(other, batch(("Start", 0, 0, "r"), ("End", 10, 10, "r")), 50)
     fault = EventBatch.from_rows(
         [{"event_id": "f", "type": "Fault", "t_lo_ms": 100, "t_hi_ms": 100, "task": "r"}], SCHEMA
@@ -195,7 +196,7 @@ def test_a_trailing_negation_waits_for_its_window() -> None:
 
 def test_a_trailing_negation_waits_for_a_first_event_that_may_end_after_the_last() -> None:
     text = "PATTERN SEQ(Start a, End c, !Fault n) WHERE skip_till_any_match { [task] } WITHIN 3"
-    runtime = PostponedRuntime(compile_query(text, SCHEMA).plan, Interner())
+    runtime = postponed(compile_query(text, SCHEMA).plan, Interner())
     assert advance(runtime, batch(("Start", 0, 9, "r"), ("End", 0, 4, "r")), 12) == []  # the window may reach to 12
     assert [row.confidence for row in advance(runtime, EventBatch.empty(), 13)] == [pytest.approx(9 / 50)]
 
@@ -203,7 +204,7 @@ def test_a_trailing_negation_waits_for_a_first_event_that_may_end_after_the_last
 def test_memory_is_bounded_by_the_window() -> None:
     text = "PATTERN SEQ(Start a, End c) WHERE skip_till_any_match { [task] } WITHIN 10"
     query = compile_query(text, SCHEMA)
-    runtime = PostponedRuntime(query.plan, Interner())
+    runtime = postponed(query.plan, Interner())
     kept = []
     for t in range(0, 4_000, 2):
         event = {
@@ -222,7 +223,7 @@ def test_what_an_undecided_imprecise_event_may_reach_is_kept() -> None:
     """The end is in 5..20 and the window 5: at watermark 15 the start at 3 may still be its match."""
     text = "PATTERN SEQ(Start a, End c) WHERE skip_till_any_match { [task] } WITHIN 5"
     query = compile_query(text, SCHEMA)
-    runtime = PostponedRuntime(query.plan, Interner())
+    runtime = postponed(query.plan, Interner())
     assert advance(runtime, batch(("Start", 3, 3, "r"), ("End", 5, 20, "r")), 15) == []
     (row,) = advance(runtime, EventBatch.empty(), 21)
     assert row.confidence == pytest.approx(4 / 16)
@@ -307,7 +308,7 @@ def test_the_most_confident_matches_come_first() -> None:
 
 def test_weights_that_do_not_fit_are_refused_before_anything_is_kept() -> None:
     query = compile_query(NEGATED, SCHEMA)
-    runtime = PostponedRuntime(query.plan, Interner())
+    runtime = postponed(query.plan, Interner())
     rows = [{"event_id": "bad", "type": "End", "t_lo_ms": 1, "t_hi_ms": 2, "task": "r", "weights": [1.0]}]
     with pytest.raises(EventError, match="event bad: its 1 weights do not fit the 2 ms"):
         advance(runtime, EventBatch.from_rows(rows, SCHEMA), 5)
@@ -317,12 +318,12 @@ def test_weights_that_do_not_fit_are_refused_before_anything_is_kept() -> None:
 def test_another_strategy_is_refused() -> None:
     query = compile_query(NEGATED.replace("any", "next"), SCHEMA)
     with pytest.raises(UnsupportedQueryError, match="skip_till_next_match is not evaluated by postponing"):
-        PostponedRuntime(query.plan, Interner())
+        postponed(query.plan, Interner())
 
 
 def test_a_state_of_something_else_is_refused() -> None:
     query = compile_query(NEGATED, SCHEMA)
-    runtime = PostponedRuntime(query.plan, Interner())
+    runtime = postponed(query.plan, Interner())
     with pytest.raises(StateError, match="lacks"):
         runtime.restore({})
     state = runtime.save()
@@ -363,7 +364,7 @@ def test_shared_cases(path: Path, n_batches: int) -> None:
     case = json.loads(path.read_text())
     query, events = shared_query(case)
     events = events.sorted()
-    runtime = PostponedRuntime(query.plan, Interner())
+    runtime = postponed(query.plan, Interner())
     found: dict[tuple[tuple[int, ...], ...], float] = {}
     n = len(events)
     for k in range(n_batches):

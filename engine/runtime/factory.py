@@ -1,4 +1,4 @@
-"""Which runtime evaluates a query."""
+"""The runtime of a query, made as it was decided how the query is evaluated."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from engine.compiled.query import CompiledQuery
 from engine.errors import QueryError, UnsupportedQueryError
 from engine.matching.count_windows.runtime import CountedRuntime
+from engine.matching.factory import branch_runtime
 from engine.matching.protocol import Limits, Runtime
-from engine.matching.union import UnionRuntime, branch_runtime
-from engine.plan.sequence.model import Plan
+from engine.matching.union import UnionRuntime
+from engine.plan.evaluation import QueryRuntime
+from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def make_runtime(
 ) -> Runtime:
     """New run state of `query`; raises QueryError, with the query's name, for what no runtime evaluates.
 
-    `baseline`: one of the papers' baselines instead of what the planner would choose.
+    `baseline`: one of the papers' baselines instead of what the planner has decided.
     """
     limits = limits.for_one()
     try:
@@ -29,28 +31,24 @@ def make_runtime(
             from engine.baselines import make_baseline  # for comparison only: nobody else waits for their kernels
 
             return make_baseline(baseline, _plain(query), interner, limits)
-        if query.resolved.query.within_events is None:
-            return _of_times(query, interner, limits)
-        return CountedRuntime(query.plan, query.branches, query.resolved, interner, limits)
+        return _planned(query, interner, limits)
     except QueryError as error:
         error.name = query.name
         raise
 
 
-def _variables(query: CompiledQuery) -> tuple[str, ...]:
-    """The positive variables in textual order."""
-    return tuple(name for name, variable in query.resolved.variables.items() if not variable.negated)
+def _planned(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtime:
+    evaluation = query.evaluation
+    match evaluation.runtime:
+        case QueryRuntime.EVENT_WINDOWS:
+            return CountedRuntime(evaluation, query.resolved, interner, limits)
+        case QueryRuntime.UNION:
+            return UnionRuntime(evaluation, interner, limits)
+        case QueryRuntime.ONE_PLAN:
+            return branch_runtime(evaluation.branches[0], interner, limits)
 
 
-def _of_times(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtime:
-    """The runtime of a window in time."""
-    variables = _variables(query)
-    if len(query.branches) > 1 or query.branches[0].variables != variables:
-        return UnionRuntime(query.plan, query.branches, variables, interner, limits)
-    return branch_runtime(query.plan, interner, limits)
-
-
-def _plain(query: CompiledQuery) -> Plan:
+def _plain(query: CompiledQuery) -> SequencePlan:
     if query.resolved.query.within_events is not None:
         raise UnsupportedQueryError(
             "the baselines evaluate no windows of events",
@@ -58,8 +56,11 @@ def _plain(query: CompiledQuery) -> Plan:
             "WITHIN a duration",
             "evaluate it with --runtime auto",
         )
-    if len(query.branches) > 1:
+    if len(query.branches) > 1 or not isinstance(query.plan, SequencePlan):
         from engine.baselines import unsupported_pattern
 
         raise unsupported_pattern(query.resolved.query)
     return query.plan
+
+
+__all__ = ["make_runtime"]
