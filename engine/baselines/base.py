@@ -23,7 +23,7 @@ from engine.language import ast
 from engine.matching.output.bindings import comparable
 from engine.matching.output.listed import ListedMatches
 from engine.matching.output.rows import MatchRow, first_rows
-from engine.matching.output_watermark import longest_interval_ms, promised_ms
+from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.protocol import Limits
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import StreamColumns
@@ -114,9 +114,11 @@ class Baseline(ABC):
         """Events kept."""
         return len(self.store)
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
-        return promised_ms(longest_interval_ms(self.store), watermark_ms, self.plan.within_ms if self._trailing else 0)
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
+        return output_watermark_ms(
+            longest_interval_ms(self.store), watermark_ms, self.plan.within_ms if self._trailing else 0
+        )
 
     # ------------------------------------------------------------ what differs
 

@@ -69,7 +69,7 @@ class CompiledQuery:
         strategy, query = self.plan.strategy, self.resolved.query
         is_contiguous = strategy in (ast.Strategy.PARTITION_CONTIGUITY, ast.Strategy.STRICT_CONTIGUITY)
         counts = query.within_events is not None or query.open_on is not None
-        if is_contiguous or counts or any(branch.is_spread for branch in self.branches):
+        if is_contiguous or counts or any(branch.has_partial_keys for branch in self.branches):
             return self.plan.types | frozenset(self.resolved.schema.types)
         return self.plan.types
 

@@ -6,11 +6,11 @@ from engine.matching.automaton.runtime import AutomatonRuntime
 from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.variables import bound_variables, shapes_of
 from engine.matching.pairs.runtime import PostponedRuntime
-from engine.matching.partial_keys import SpreadRuntime, TakenMatches
+from engine.matching.partial_keys import PartialKeyRuntime, TakenMatches
 from engine.matching.protocol import Limits, Movable, Runtime
 from engine.matching.runs.runtime import NfaRuntime
 from engine.plan.automaton.model import AutomatonPlan
-from engine.plan.counted import needs_whole
+from engine.plan.count_windows import needs_whole
 from engine.plan.evaluation import BranchEvaluation
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
@@ -29,7 +29,7 @@ def branch_runtime(
     taken = TakenMatches()
     runs = partition_runtime(branch.inner, interner, limits, taken)
     whole = needs_whole(plan, plan.match_key)
-    return SpreadRuntime(plan, interner, limits, results, runs, taken, needs_whole=whole)
+    return PartialKeyRuntime(plan, interner, limits, results, runs, taken, needs_whole=whole)
 
 
 def partition_runtime(

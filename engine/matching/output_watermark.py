@@ -6,7 +6,7 @@ from engine.events import FOREVER_MS
 from engine.stream.store import EventStore
 
 
-def promised_ms(longest_ms: int, watermark_ms: int, trailing_ms: int) -> int:
+def output_watermark_ms(longest_ms: int, watermark_ms: int, trailing_ms: int) -> int:
     """No row that is decided after `watermark_ms` has a last event with t_lo below this.
 
     longest_ms: the longest interval of an event that is kept, 0 among precise ones. trailing_ms: WITHIN where the
@@ -25,4 +25,4 @@ def longest_interval_ms(store: EventStore) -> int:
     return int((store.t_hi_ms[:n] - store.t_lo_ms[:n]).max()) if n else 0
 
 
-__all__ = ["longest_interval_ms", "promised_ms"]
+__all__ = ["longest_interval_ms", "output_watermark_ms"]

@@ -22,12 +22,12 @@ from engine.matching.brake import braked
 from engine.matching.output.listed import Matches
 from engine.matching.output.results import ALL_MATCHES, TakesMatches
 from engine.matching.output.rows import MatchRow
-from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
+from engine.matching.positioned import PositionedColumns, PositionedRows, Sequels
 from engine.matching.protocol import Limits, Runtime
 from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
-from engine.stream.positions import Places
+from engine.stream.positions import PartitionPositions
 
 _STATE_VERSION = 1
 _LEAST_PARTITIONS = 1024
@@ -54,7 +54,7 @@ class TakenMatches(TakesMatches):
         """All: what becomes of them is not known here."""
         return ALL_MATCHES
 
-    def held_from_ms(self, watermark_ms: int) -> int:
+    def buffered_from_ms(self, watermark_ms: int) -> int:
         """Nothing waits here."""
         return watermark_ms
 
@@ -66,7 +66,7 @@ class TakenMatches(TakesMatches):
         """Nothing was saved."""
 
 
-class SpreadRuntime:
+class PartialKeyRuntime:
     """Run state of one spread plan; implements `engine.matching.protocol.Runtime`.
 
     `runtime`: run state of the plan keyed by all of its key; it hands its matches to `taken`. Imprecise events are
@@ -92,8 +92,10 @@ class SpreadRuntime:
         self._runtime = runtime
         self._taken = taken
         held = {name: frozenset(has) for name, has in plan.key_of_type.items()}
-        self._places = Places(plan.match_key, plan.attribute_types, held, frozenset(held), needs_whole=needs_whole)
-        self._placed = PlacedRows()
+        self._places = PartitionPositions(
+            plan.match_key, plan.attribute_types, held, frozenset(held), needs_whole=needs_whole
+        )
+        self._placed = PositionedRows()
         self._sequels = Sequels()
         self._newest_ms: Int64Array = np.empty(0, np.int64)  # by partition
         self._n_kept = 0
@@ -133,7 +135,7 @@ class SpreadRuntime:
         known = np.full(len(places.keys) - len(self._newest_ms), _NEVER_MS, np.int64)
         self._newest_ms = np.append(self._newest_ms, known)
         np.maximum.at(self._newest_ms, partition, times_ms)
-        seen = PlacedColumns(whole, rows, times_ms, places.key, places.keys.columns(partition), follows)
+        seen = PositionedColumns(whole, rows, times_ms, places.key, places.keys.columns(partition), follows)
         self._runtime.advance(seen, watermark_ms)
         self._remember(stream, watermark_ms)
         self._n_seen += len(stream)
@@ -141,9 +143,9 @@ class SpreadRuntime:
         self._forget(watermark_ms)
         return self._results.take(found, stream, watermark_ms)
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
-        return self._results.held_from_ms(self._runtime.promise_ms(watermark_ms))
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
+        return self._results.buffered_from_ms(self._runtime.output_watermark_ms(watermark_ms))
 
     def _given(self, stream: StreamColumns) -> BoolArray:
         """The rows that runs get: precise ones of the query's types. Others have their places, too."""
@@ -229,4 +231,4 @@ class SpreadRuntime:
         self._results.restore(state)
 
 
-__all__ = ["SpreadRuntime", "TakenMatches"]
+__all__ = ["PartialKeyRuntime", "TakenMatches"]

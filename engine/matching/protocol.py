@@ -61,7 +61,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def promise_ms(self, watermark_ms: int) -> int:
+    def output_watermark_ms(self, watermark_ms: int) -> int:
         """After `advance` to this watermark: no later row has a last event with t_lo below the result."""
         ...
 

@@ -59,7 +59,7 @@ class Collected:
         found, self._found = self._found, self._none
         return replace(found, in_order=False)
 
-    def held_from_ms(self, watermark_ms: int) -> int:
+    def buffered_from_ms(self, watermark_ms: int) -> int:
         """Nothing waits here."""
         return watermark_ms
 
@@ -92,7 +92,7 @@ class UnionRuntime:
         self._places = [np.array([variables.index(v.name) for v in part], np.int64) for part in own]
         self._depth = max((len(variable.path) for variable in bound), default=0)
         trailing = [branch.is_trailing for branch in branches]
-        self._holds = _holding(head, [frozenset(v.name for v in part) for part in own], trailing)
+        self._is_buffered = _holding(head, [frozenset(v.name for v in part) for part in own], trailing)
         self._held_ms = head.within_ms if any(trailing) else 0
         self._collected = [Collected(len(head.returns)) for _ in branches]
         alike = len({frozenset(v.name for v in part) for part in own}) < len(own)
@@ -108,7 +108,7 @@ class UnionRuntime:
         self._results: TakesMatches = results or Results(
             head, interner, limits, bound, trailing=any(trailing), shapes=shapes_of(branches, variables)
         )
-        self._held = no_matches(len(head.returns), self._depth)
+        self._buffered = no_matches(len(head.returns), self._depth)
         self._event_places = EventPlaces(head.types.union(*(branch.types for branch in branches)))
 
     @property
@@ -133,9 +133,9 @@ class UnionRuntime:
         if self._merges_rows:
             return self._merged(told, stream, watermark_ms)
         parts = [self._found_by(number) for number in range(len(self._runtimes))]
-        ready = [part for part, holds in zip(parts, self._holds, strict=True) if not holds]
-        waiting = [part for part, holds in zip(parts, self._holds, strict=True) if holds]
-        decided = self._decided(Matches.joined([self._held, *waiting]), watermark_ms)
+        ready = [part for part, holds in zip(parts, self._is_buffered, strict=True) if not holds]
+        waiting = [part for part, holds in zip(parts, self._is_buffered, strict=True) if holds]
+        decided = self._decided(Matches.joined([self._buffered, *waiting]), watermark_ms)
         found = Matches.joined([*ready, decided]) if ready else decided
         longest_ms = max(collected.longest_ms for collected in self._collected)
         return self._results.take(distinct(found), stream, watermark_ms, longest_ms=longest_ms)
@@ -160,10 +160,10 @@ class UnionRuntime:
             for own, contains in zip(told, self._contains, strict=True)
         ]
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
-        promised = min(runtime.promise_ms(watermark_ms) for runtime in self._runtimes)
-        return self._results.held_from_ms(self._held.ends_from_ms(promised))
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
+        output_ms = min(runtime.output_watermark_ms(watermark_ms) for runtime in self._runtimes)
+        return self._results.buffered_from_ms(self._buffered.ends_from_ms(output_ms))
 
     def _found_by(self, number: int) -> Matches:
         """The matches of a branch in the union's numbers of variables."""
@@ -175,7 +175,7 @@ class UnionRuntime:
             return matches
         latest = np.maximum.reduceat(matches.events.hi_ms[matches.listed.rows], matches.listed.offsets[:-1])
         due: BoolArray = latest + self._held_ms < watermark_ms
-        self._held = matches.chosen(np.flatnonzero(~due)).compact().without_cut()
+        self._buffered = matches.chosen(np.flatnonzero(~due)).compact().without_cut()
         return matches.chosen(np.flatnonzero(due))
 
     # ------------------------------------------------------------------ state
@@ -187,7 +187,7 @@ class UnionRuntime:
             for number, runtime in enumerate(self._runtimes)
             for part, table in runtime.save().items()
         }
-        held = self._held.save()
+        held = self._buffered.save()
         return {
             **state,
             **self._results.save(),
@@ -205,7 +205,7 @@ class UnionRuntime:
             runtime.restore({k.removeprefix(prefix): table for k, table in state.items() if k.startswith(prefix)})
         self._results.restore(state)
         held = {"events": state["union_events"], "matches": state["union_matches"]}
-        self._held = Matches.restored(held, len(self.plan.returns), self._depth)
+        self._buffered = Matches.restored(held, len(self.plan.returns), self._depth)
         if "union_places" in state:  # states of before had none: events of one time come in the order of their ids
             self._event_places.restore(state["union_places"])
 

@@ -76,9 +76,9 @@ class ShardedRuntime(Divided):
         if len(self._shards) > 1:
             begin_shares(stream, self.plan.key, self._kinds, len(self._shards), submit)
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
-        return min(shard.promise_ms(watermark_ms) for shard in self._shards)
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
+        return min(shard.output_watermark_ms(watermark_ms) for shard in self._shards)
 
     def save(self) -> dict[str, pa.Table]:
         """The parts of each shard as "shard.NUMBER.PART", and their number."""

@@ -200,10 +200,14 @@ class SlicedRuntime(Divided):
 
     # ------------------------------------------------------------------ state
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
-        promised = self._current.promise_ms(watermark_ms)
-        return promised if self._leaving is None else min(promised, self._leaving.runtime.promise_ms(watermark_ms))
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
+        output_ms = self._current.output_watermark_ms(watermark_ms)
+        return (
+            output_ms
+            if self._leaving is None
+            else min(output_ms, self._leaving.runtime.output_watermark_ms(watermark_ms))
+        )
 
     def save(self) -> dict[str, pa.Table]:
         """The current state as its runtime saves it, and "leaving.PART" for the one that is leaving."""

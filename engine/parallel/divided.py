@@ -37,8 +37,8 @@ class Divided(ABC):
         """See `Runtime.advance`: the rows come part by part."""
 
     @abstractmethod
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
 
     @abstractmethod
     def save(self) -> dict[str, pa.Table]:

@@ -13,7 +13,7 @@ from enum import Enum
 
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
-from engine.plan.counted import keyed_by
+from engine.plan.count_windows import keyed_by
 from engine.plan.distribution import own_distribution
 from engine.plan.model import Plan, PlanForm
 from engine.plan.sequence.chain_form import ChainForm, chain_form
@@ -148,7 +148,7 @@ class QueryRuntime(Enum):
 
     ONE_PLAN = "the runtime of its only plan"
     UNION = "a union of the runtimes of its plans"
-    EVENT_WINDOWS = "windows of events, with a runtime for each plan and key"
+    COUNT_WINDOWS = "windows of events, with a runtime for each plan and key"
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def evaluation_of(resolved: ResolvedQuery, plan: Plan, branches: Sequence[Plan])
     variables = tuple(name for name, variable in resolved.variables.items() if not variable.negated)
     merges_rows = False
     if resolved.query.within_events is not None:
-        runtime = QueryRuntime.EVENT_WINDOWS
+        runtime = QueryRuntime.COUNT_WINDOWS
         own = [branch_evaluation(each, takes_matches=True) for each in branches]
     elif len(branches) > 1 or branches[0].variables != variables:
         runtime = QueryRuntime.UNION
@@ -214,7 +214,7 @@ def branch_evaluation(plan: Plan, *, takes_matches: bool = False) -> BranchEvalu
     """How one plan is evaluated; `takes_matches`: what the query's clauses ask of rows is asked of all branches' then,
     not of these."""
     alone = listed_plan(plan) if takes_matches else plan
-    if not plan.is_spread:
+    if not plan.has_partial_keys:
         return within_partition(alone, takes_matches=takes_matches)
     inner = within_partition(listed_plan(keyed_by(plan, plan.match_key)), takes_matches=True)
     return BranchEvaluation(alone, inner.runtime, takes_matches=takes_matches, inner=inner)
@@ -297,7 +297,7 @@ def _is_divided_by_key(plan: Plan, branches: Sequence[Plan]) -> bool:
         and plan.output is not ast.Output.TOP
         and plan.strategy is not ast.Strategy.STRICT_CONTIGUITY
         and plan.query.within_events is None
-        and not any(branch.is_spread for branch in branches)
+        and not any(branch.has_partial_keys for branch in branches)
     )
 
 
@@ -308,7 +308,7 @@ def _is_divided_by_time(resolved: ResolvedQuery, plan: Plan, branches: Sequence[
         own_distribution(resolved, branches).slice_obstacle is None
         and len(branches) == 1
         and plan.form is PlanForm.SEQUENCE
-        and not plan.is_spread
+        and not plan.has_partial_keys
         and not plan.forms_from_listed
         and not plan.looks_back
         and plan.limit is None

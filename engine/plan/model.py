@@ -187,7 +187,7 @@ class Plan(ABC):
     key_of_type: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     later: AfterListing | None = None
     partial_key: tuple[PartialKey, ...] = ()
-    is_spread: bool = False
+    has_partial_keys: bool = False
     """Runs stay within the partition by all of `match_key`, of which some keyed types have a part: see
     `engine.matching.partial_keys`."""
 

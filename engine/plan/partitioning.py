@@ -67,7 +67,7 @@ def with_partial_key(plan: P, resolved: ResolvedQuery) -> P:
     if found:
         names = dict.fromkeys((*plan.programs.columns, *(partial.attribute for partial in found)))
         plan = replace(plan, programs=replace(plan.programs, columns=tuple(names)), partial_key=tuple(found))
-    if plan.query.within_events is not None or not _is_spread(plan):
+    if plan.query.within_events is not None or not _has_partial_keys(plan):
         return plan
     if len(key_sets(plan.query.pattern, resolved)) > 1:
         raise UnsupportedQueryError(
@@ -79,10 +79,10 @@ def with_partial_key(plan: P, resolved: ResolvedQuery) -> P:
     note = (
         f"spread: an event is in every partition by {', '.join(plan.match_key)} that agrees with what it has of these"
     )
-    return replace(plan, is_spread=True, notes=(*plan.notes, note))
+    return replace(plan, has_partial_keys=True, notes=(*plan.notes, note))
 
 
-def _is_spread(plan: Plan) -> bool:
+def _has_partial_keys(plan: Plan) -> bool:
     """Whether a run may be of several partitions, or be ended by events that are."""
     match plan.strategy:
         case ast.Strategy.SKIP_TILL_NEXT_MATCH:

@@ -75,6 +75,14 @@ class Programs:
             constants[position] = codes[text]
         return constants
 
+    def upkeep_of(self, slot: int) -> frozenset[int]:
+        """A running aggregate and those from which its next value is made."""
+        kind = self.slots[slot].kind
+        if kind == op.AGG_LAG:
+            return frozenset({slot}) | self.upkeep_of(self.slots[slot].base)
+        depth = {op.AGG_MEAN: 1, op.AGG_M2: 2}.get(kind, 0)
+        return frozenset(range(slot - depth, slot + 1))
+
     def slot_arrays(self) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array]:
         """kinds, components, columns and bases of the slots, each int32 (n_slots,)."""
         table = np.array([[s.kind, s.component, s.column, s.base] for s in self.slots], np.int32).reshape(-1, 4)

@@ -352,19 +352,19 @@ class Engine:
             feed.put(stream.batch)
             for producer in query.producers:
                 feed.put(match_events(producer, rows[producer.name], query))
-            own = feed.release(min(watermark_ms, *(self._promise_ms(p.name) for p in query.producers)))
+            own = feed.release(min(watermark_ms, *(self._output_watermark_ms(p.name) for p in query.producers)))
             fed = StreamColumns(own, self._interner)
             rows[query.name] = advance(query, fed, feed.watermark_ms)
             fed.parts.clear()
         stream.parts.clear()  # they refer to the stream, whose memory the next batch can have at once
         return rows
 
-    def _promise_ms(self, name: str) -> int:
+    def _output_watermark_ms(self, name: str) -> int:
         """No later match of this query has a last event before it."""
         feed = self._feeds.get(name)
-        promised_ms = self._runtimes[name].promise_ms(self.watermark_ms if feed is None else feed.watermark_ms)
+        own_ms = self._runtimes[name].output_watermark_ms(self.watermark_ms if feed is None else feed.watermark_ms)
         quota = self._quotas.get(name)
-        return promised_ms if quota is None else min(promised_ms, quota.held_from_ms(promised_ms))
+        return own_ms if quota is None else min(own_ms, quota.buffered_from_ms(own_ms))
 
     def _told(
         self, query: CompiledQuery, rows: Sequence[MatchRow], stream: StreamColumns, watermark_ms: int
@@ -373,7 +373,8 @@ class Engine:
         quota = self._quotas.get(query.name)
         if quota is None:
             return rows
-        return quota.take(rows, stream.batch, self._runtimes[query.name].promise_ms(watermark_ms), watermark_ms)
+        own_ms = self._runtimes[query.name].output_watermark_ms(watermark_ms)
+        return quota.take(rows, stream.batch, own_ms, watermark_ms)
 
     def _admitted(self, batch: EventBatch) -> EventBatch:
         admitted, refused = admit(batch)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine.compiled.query import CompiledQuery
 from engine.errors import QueryError, UnsupportedQueryError
-from engine.matching.count_windows.runtime import CountedRuntime
+from engine.matching.count_windows.runtime import CountWindowRuntime
 from engine.matching.factory import branch_runtime
 from engine.matching.protocol import Limits, Runtime
 from engine.matching.union import UnionRuntime
@@ -40,8 +40,8 @@ def make_runtime(
 def _planned(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtime:
     evaluation = query.evaluation
     match evaluation.runtime:
-        case QueryRuntime.EVENT_WINDOWS:
-            return CountedRuntime(evaluation, query.resolved, interner, limits)
+        case QueryRuntime.COUNT_WINDOWS:
+            return CountWindowRuntime(evaluation, query.resolved, interner, limits)
         case QueryRuntime.UNION:
             return UnionRuntime(evaluation, interner, limits)
         case QueryRuntime.ONE_PLAN:

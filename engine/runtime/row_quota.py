@@ -75,8 +75,8 @@ class RowQuota:
         self._comes_whole = written.open_on is not None and written.within_events is not None
         self._within_ms = query.within_ms
         any_match = written.strategy is ast.Strategy.SKIP_TILL_ANY_MATCH
-        # What `engine.matching.output_watermark.promised_ms` holds back at most, whatever events there are: no interval
-        # is longer than the window, and other strategies take none.
+        # How far `engine.matching.output_watermark` is behind at most, whatever events there are: no interval is longer
+        # than the window, and other strategies take none.
         self._slack_ms = (3 if any_match else 1) * query.reach_ms
         self._places = EventPlaces(query.plan.types.union(*(branch.types for branch in query.branches)))
         self._waiting: list[_Waiting] = []
@@ -95,17 +95,17 @@ class RowQuota:
         """Whether no row will be told any more, and it is known that there are others."""
         return not self._has_windows and not self._waiting and NO_WINDOW in self._limited
 
-    def held_from_ms(self, promised_ms: int) -> int:
-        """The earliest t_lo of the last events of rows that are still to be told, `promised_ms` of those to come."""
-        return min((_last_lo_ms(waiting.row) for waiting in self._waiting), default=promised_ms)
+    def buffered_from_ms(self, output_watermark_ms: int) -> int:
+        """The earliest t_lo of the last events of rows that are still to be told; without one, of those to come."""
+        return min((_last_lo_ms(waiting.row) for waiting in self._waiting), default=output_watermark_ms)
 
     def take(
-        self, rows: Sequence[MatchRow], events: EventBatch, promised_ms: int, watermark_ms: int
+        self, rows: Sequence[MatchRow], events: EventBatch, output_watermark_ms: int, watermark_ms: int
     ) -> Sequence[MatchRow]:
         """The rows that are told now that these are found.
 
-        events: those of the step, in stream order. promised_ms: no later row has a last event that begins before it.
-        watermark_ms: that of the events.
+        events: those of the step, in stream order. output_watermark_ms: no later row has a last event that begins
+        before it. watermark_ms: that of the events.
         """
         if self.is_full:
             return []
@@ -113,11 +113,12 @@ class RowQuota:
             self._places.put(events)
         self._wait(rows)
         if self._in_part:
-            promised_ms = watermark_ms if watermark_ms >= FOREVER_MS else watermark_ms - self._slack_ms
+            output_watermark_ms = watermark_ms if watermark_ms >= FOREVER_MS else watermark_ms - self._slack_ms
         if self._comes_whole:
-            promised_ms = FOREVER_MS
-        told = self._told_whole(promised_ms) if self._is_top or self._in_part else self._told_first(promised_ms)
-        self._forget(promised_ms)
+            output_watermark_ms = FOREVER_MS
+        take = self._whole_windows if self._is_top or self._in_part else self._first_rows
+        told = take(output_watermark_ms)
+        self._forget(output_watermark_ms)
         return told
 
     # ---------------------------------------------------------------- waiting
@@ -188,10 +189,10 @@ class RowQuota:
 
     # ---------------------------------------------------------------- telling
 
-    def _told_first(self, promised_ms: int) -> list[MatchRow]:
+    def _first_rows(self, output_watermark_ms: int) -> list[MatchRow]:
         """LIMIT: the rows that none can come before."""
-        ready = [waiting for waiting in self._waiting if _last_lo_ms(waiting.row) < promised_ms]
-        self._waiting = [waiting for waiting in self._waiting if _last_lo_ms(waiting.row) >= promised_ms]
+        ready = [waiting for waiting in self._waiting if _last_lo_ms(waiting.row) < output_watermark_ms]
+        self._waiting = [waiting for waiting in self._waiting if _last_lo_ms(waiting.row) >= output_watermark_ms]
         told: list[MatchRow] = []
         for _, _, window, row in sorted(ready, key=lambda waiting: waiting.order):
             n = self._n_told[window] = self._n_told.get(window, 0) + 1
@@ -199,11 +200,11 @@ class RowQuota:
             told.append(replace(row, capped=True) if is_cut else row)
         return told
 
-    def _told_whole(self, promised_ms: int) -> list[MatchRow]:
+    def _whole_windows(self, output_watermark_ms: int) -> list[MatchRow]:
         """The rows of windows into which no other can come, window by window."""
 
         def is_closed(window: Window) -> bool:
-            return (window[1] if self._has_windows else FOREVER_MS - 1) < promised_ms
+            return (window[1] if self._has_windows else FOREVER_MS - 1) < output_watermark_ms
 
         ready = [waiting for waiting in self._waiting if is_closed(waiting.window)]
         self._waiting = [waiting for waiting in self._waiting if not is_closed(waiting.window)]
@@ -214,15 +215,15 @@ class RowQuota:
 
         return [waiting.row for waiting in sorted(ready, key=by_window)]
 
-    def _forget(self, promised_ms: int) -> None:
+    def _forget(self, output_watermark_ms: int) -> None:
         """Forget the windows, and the places of events, that no row to come has."""
         if self._has_windows:
-            self._n_told = {window: n for window, n in self._n_told.items() if window[1] >= promised_ms}
-            self._limited = {window for window in self._limited if window[1] >= promised_ms}
+            self._n_told = {window: n for window, n in self._n_told.items() if window[1] >= output_watermark_ms}
+            self._limited = {window for window in self._limited if window[1] >= output_watermark_ms}
         if self.is_full:
             self._places.clear()
         elif self._within_ms < FOREVER_MS:
-            self._places.forget(promised_ms - self._within_ms - self._places.longest_ms)
+            self._places.forget(output_watermark_ms - self._within_ms - self._places.longest_ms)
 
     # ------------------------------------------------------------------ state
 

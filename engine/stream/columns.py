@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, EventBatch, Float64Array, Int64Array
 from engine.kernels.columns.decode import widen, widen_given
 from engine.kernels.compile.types import Int32Array
-from engine.kernels.runs.liveness import link_rows
+from engine.kernels.runs.recent_starts import link_rows
 from engine.stream.cuts import Cuts
 from engine.stream.interner import Interner, is_one_text
 from engine.stream.key_table import KeyTable
@@ -54,7 +54,7 @@ class Partitions:
 
 
 @dataclass(frozen=True, slots=True)
-class Chains:
+class PartitionLists:
     """The precise rows of some types by partition: the first of each of the `len(first)` partitions, and for each row
     the one that follows it, -1 for none. `partitions` may get further keys, of which there is no row. n_rows: events of
     these types, precise or not."""
@@ -117,7 +117,7 @@ class StreamColumns:
         self._n_of_types: dict[frozenset[str], int] = {}
         self._rows_of_types: dict[frozenset[str], tuple[Int64Array, bool]] = {}
         self._partitions: dict[tuple[str, ...], Partitions] = {}
-        self._chains: dict[tuple[tuple[str, ...], frozenset[str]], Chains] = {}
+        self._partition_lists: dict[tuple[tuple[str, ...], frozenset[str]], PartitionLists] = {}
         self._stacked: dict[tuple[str, ...], Float64Array] = {}
 
     def __len__(self) -> int:
@@ -294,9 +294,11 @@ class StreamColumns:
         return found
 
     @_one_at_a_time
-    def chains(self, key: tuple[str, ...], kinds: Mapping[str, AttributeType], types: frozenset[str]) -> Chains:
+    def partition_lists(
+        self, key: tuple[str, ...], kinds: Mapping[str, AttributeType], types: frozenset[str]
+    ) -> PartitionLists:
         """The rows of these types by their partitions, see `partitions`."""
-        found = self._chains.get((key, types))
+        found = self._partition_lists.get((key, types))
         if found is None:
             partitions = self.partitions(key, kinds)
             every = self.has_only(types)
@@ -305,7 +307,7 @@ class StreamColumns:
                 rows, every, partitions.numbers, self.t_lo_ms, self.t_hi_ms, len(partitions.table)
             )
             n_rows = len(self) if every else len(rows)
-            found = self._chains[key, types] = Chains(partitions, first, following, n_rows)
+            found = self._partition_lists[key, types] = PartitionLists(partitions, first, following, n_rows)
         return found
 
     @_one_at_a_time

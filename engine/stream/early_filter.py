@@ -13,12 +13,12 @@ import numpy as np
 
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
 from engine.kernels.programs.blocks import select_where
-from engine.kernels.runs.liveness import mark_found
+from engine.kernels.runs.recent_starts import mark_found
 from engine.language import ast
 from engine.plan.model import EdgePredicates, Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
-from engine.stream.liveness import LiveStarts
+from engine.stream.recent_starts import RecentStarts
 from engine.stream.row_numbers import each_once
 from engine.stream.store import EventStore
 
@@ -141,7 +141,7 @@ class EarlyFilter:
         self._firsts = (first.event_type, first.meaning, *key)
         # What a leading negation forbids comes before every event of the match.
         leading = any(negation.after < 0 for negation in plan.negations)
-        self._live = LiveStarts(plan) if live and not leading else None
+        self._live = RecentStarts(plan) if live and not leading else None
 
     def select(self, stream: StreamColumns) -> Survivors:
         """The rows of a batch that some edge accepts while a match may be under way; rows of keyed types without all

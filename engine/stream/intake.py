@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from engine.events import FOREVER_MS, Int64Array
 from engine.plan.model import Plan
-from engine.stream.chains import Chains
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks
-from engine.stream.gate import Gate
 from engine.stream.interner import Interner
+from engine.stream.predecessors import Predecessors
+from engine.stream.start_filter import StartFilter
 from engine.stream.store import EventStore, MovesBack
 
 _LEAST_AT_ONCE = 4096
@@ -41,8 +41,8 @@ class Intake:
         self.n_members = 1
         self.watermark_ms = -FOREVER_MS
         self._early = EarlyFilter(plan, interner, live=False)
-        self._gate = Gate(plan, self._early)
-        self._chains = None if kleene is None else Chains(plan, kleene)
+        self._start_filter = StartFilter(plan, self._early)
+        self._predecessors = None if kleene is None else Predecessors(plan, kleene)
         self._taken: Callable[[], StreamColumns | None] = lambda: None
         self._start = 0
         self._lock = threading.Lock()
@@ -56,26 +56,26 @@ class Intake:
         """Take in a batch, unless another member has done so; returns the number of its first row in the store."""
         if self.n_members == 1:
             start = len(self.store)
-            self._gate.take_in(stream, self.store, self.masks)
+            self._start_filter.take_in(stream, self.store, self.masks)
             return start
         with self._lock:
             if self._taken() is not stream:
                 self.forget(self.earliest_ms(self.watermark_ms), self.watermark_ms)  # no member needs it any longer
                 self._start = len(self.store)
-                self._gate.take_in(stream, self.store, self.masks)
+                self._start_filter.take_in(stream, self.store, self.masks)
                 self._taken = ref(stream)
             return self._start
 
-    def chains(self) -> Int64Array:
-        """The row before each row of the store, see `Chains`; precise events alone."""
-        assert self._chains is not None
+    def predecessors(self) -> Int64Array:
+        """The row before each row of the store, see `Predecessors`; precise events alone."""
+        assert self._predecessors is not None
         with self._lock:
-            return self._chains.through(self.store, self.masks)
+            return self._predecessors.through(self.store, self.masks)
 
     def share(self, plan: Plan) -> None:
         """One more query uses it; it must keep the same events, see `meaning`, and stand where this one stands."""
         self.n_members += 1
-        self.within_ms = self._gate.within_ms = max(self.within_ms, plan.within_ms)
+        self.within_ms = self._start_filter.within_ms = max(self.within_ms, plan.within_ms)
 
     def earliest_ms(self, watermark_ms: int) -> int:
         """The least time that an undecided match of precedent events may have: of those at the watermark or after."""
@@ -90,7 +90,9 @@ class Intake:
         None when all is as it was.
         """
         n = len(self.store)
-        if n == 0 or (self._chains and n < _LEAST_AT_ONCE and not self.store.n_imprecise and watermark_ms < FOREVER_MS):
+        if n == 0 or (
+            self._predecessors and n < _LEAST_AT_ONCE and not self.store.n_imprecise and watermark_ms < FOREVER_MS
+        ):
             return None
         kept = self.store.t_hi_ms[:n] + self.within_ms >= earliest_ms
         n_kept = int(np.count_nonzero(kept))
@@ -124,9 +126,9 @@ class Intake:
         self._enter_again()
 
     def _enter_again(self) -> None:
-        self._gate.enter_again(self.store, self.masks)
-        if self._chains is not None:
-            self._chains.forget()
+        self._start_filter.enter_again(self.store, self.masks)
+        if self._predecessors is not None:
+            self._predecessors.forget()
 
 
 __all__ = ["Intake"]

@@ -22,7 +22,7 @@ from engine.stream.key_table import KeyTable
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
-class Placed(NamedTuple):
+class Positioned(NamedTuple):
     """Rows of a batch, each once for each partition that looks at it: row, partition and place there, int64 (n,).
 
     growth: int64 (n_partitions,), by how many events each partition has grown.
@@ -70,7 +70,7 @@ class _Counted:
         return found
 
 
-class Places:
+class PartitionPositions:
     """The partitions by one key, and where their events stand.
 
     `held`: what of `key` each type of the schema has. `beginning`: types whose events make a partition known when they
@@ -185,7 +185,7 @@ class Places:
         self._partition_of = _with_room(self._partition_of, len(self._whole.values), -1)
         self._partition_of[self._whole.of_partition[old:n]] = np.arange(old, n)
 
-    def place(self, stream: StreamColumns, looks_at: BoolArray, n_earlier: int, n_known: int) -> Placed:
+    def place(self, stream: StreamColumns, looks_at: BoolArray, n_earlier: int, n_known: int) -> Positioned:
         """The rows of a batch that partitions look at.
 
         The first `n_earlier` rows have been placed before: only the partitions from `n_known` on look at them.
@@ -208,7 +208,7 @@ class Places:
             place += kind.totals[values[partition]] + own.before(values[partition], rows)
             kind.totals += np.bincount(own.values, minlength=len(kind.totals))
             growth += np.bincount(own.values[own.rows >= n_earlier], minlength=len(kind.totals))[values]
-        return Placed(rows, partition, place, growth)
+        return Positioned(rows, partition, place, growth)
 
     def _looked_at(self, kind: _Kind, own: _Counted, looks_at: BoolArray) -> tuple[Int64Array, Int64Array]:
         chosen = looks_at[own.rows]
@@ -269,4 +269,4 @@ def _with_room(array: Int64Array, n: int, empty: int) -> Int64Array:
     return longer
 
 
-__all__ = ["Placed", "Places"]
+__all__ = ["PartitionPositions", "Positioned"]

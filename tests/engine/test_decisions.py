@@ -77,7 +77,7 @@ def test_what_makes_the_rows_of_a_query() -> None:
     assert evaluation(either) == (q.UNION, [k.POSTPONED] * 2, False)
     assert evaluation(f"{either} OUTPUT COUNT") == (q.UNION, [k.POSTPONED] * 2, True)
     of_events = "SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9 EVENTS"
-    assert evaluation(of_events) == (q.EVENT_WINDOWS, [k.POSTPONED], False)
+    assert evaluation(of_events) == (q.COUNT_WINDOWS, [k.POSTPONED], False)
 
 
 def test_what_runtimes_can_do_beyond_advancing() -> None:

@@ -116,13 +116,13 @@ def difference(budgeted: Budgeted) -> Finding | None:
             return Finding(f"{cut.name}, budget", "rows", traceback.format_exc())
         forms = {query.name: query.resolved.query for query in queries}
         # A partition is shown what came before it was known, which the step pays for in which it becomes known.
-        is_spread = any(branch.is_spread for query in queries for branch in query.branches)
+        has_partial_keys = any(branch.has_partial_keys for query in queries for branch in query.branches)
         # Matches of some branches wait for a window: the form pays for them in another step than for the others.
         is_mixed = any(len(set(map(is_trailing, query.branches))) > 1 for query in queries)
         finding = (
             (
                 None
-                if is_spread or is_mixed
+                if has_partial_keys or is_mixed
                 else _compared(found, whole, cut, is_top=any(q.top_k is not None for q in forms.values()))
             )
             or _told(found[whole], unbounded, whole, forms)

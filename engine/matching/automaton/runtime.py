@@ -29,7 +29,7 @@ from engine.matching.output.listed import Cut, ListedMatches, Matches
 from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.rows import MatchRow
 from engine.matching.output.variables import shapes_of
-from engine.matching.output_watermark import longest_interval_ms, promised_ms
+from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.protocol import Limits
 from engine.plan.automaton.model import AutomatonPlan
 from engine.stream.columns import StreamColumns
@@ -66,7 +66,7 @@ class AutomatonRuntime:
         self._neighbours = Neighbours(plan) if contiguous else None
         # What starts there are is remembered by time alone: where times move back, or a partition is shown earlier
         # events when it becomes known, that does not hold.
-        self._live = plan.query.within_events is None and not plan.is_spread
+        self._live = plan.query.within_events is None and not plan.has_partial_keys
         self._filter = EarlyFilter(plan, interner, live=self._live)
         self._masks = Masks(plan)
         self._tables = tables(plan, interner)
@@ -281,11 +281,11 @@ class AutomatonRuntime:
             keep[last[store.t_lo_ms[last] >= watermark_ms - self.plan.within_ms]] = True
         return keep
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
         longest_ms = longest_interval_ms(self.store) if self.store.n_imprecise else 0
-        promised = promised_ms(longest_ms, watermark_ms, self.plan.within_ms if self._waits else 0)
-        return self._results.held_from_ms(promised)
+        output_ms = output_watermark_ms(longest_ms, watermark_ms, self.plan.within_ms if self._waits else 0)
+        return self._results.buffered_from_ms(output_ms)
 
     # ------------------------------------------------------------------ state
 

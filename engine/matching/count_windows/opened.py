@@ -18,7 +18,7 @@ from engine.matching.output.windows import Opening, Spans, WindowColumns
 from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
-from engine.stream.positions import Placed, Places
+from engine.stream.positions import PartitionPositions, Positioned
 
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 _PLACES = 1 << 40
@@ -47,7 +47,7 @@ class OpenedByEvents:
         self._opening = Opening(plan, interner)
         self._n_events = n_events
         self._trailing = trailing
-        self._known: dict[int, tuple[Places, _Windows]] = {}
+        self._known: dict[int, tuple[PartitionPositions, _Windows]] = {}
 
     def observe(self, stream: StreamColumns) -> None:
         """`observe_places` has seen it."""
@@ -55,8 +55,8 @@ class OpenedByEvents:
     def observe_places(
         self,
         number: int,
-        places: Places,
-        at: Placed,
+        places: PartitionPositions,
+        at: Positioned,
         stream: StreamColumns,
         numbers: Int64Array,
         ends: Int64Array,
@@ -80,7 +80,7 @@ class OpenedByEvents:
         windows.told = (windows.rows[:, 4] >= 0) & (ended | (lasts < ends[windows.rows[:, 0]]))
 
     def _note_latest(
-        self, windows: _Windows, at: Placed, stream: StreamColumns, numbers: Int64Array, n_partitions: int
+        self, windows: _Windows, at: Positioned, stream: StreamColumns, numbers: Int64Array, n_partitions: int
     ) -> None:
         windows.latest = np.concatenate([windows.latest, np.zeros((n_partitions - len(windows.latest), 2), np.int64)])
         order = np.lexsort((at.place, at.partition))
@@ -89,7 +89,9 @@ class OpenedByEvents:
         rows = at.rows[last]
         windows.latest[at.partition[last]] = np.stack([numbers[rows], stream.t_hi_ms[rows]], axis=1)
 
-    def _close(self, windows: _Windows, at: Placed, stream: StreamColumns, numbers: Int64Array, *, ended: bool) -> None:
+    def _close(
+        self, windows: _Windows, at: Positioned, stream: StreamColumns, numbers: Int64Array, *, ended: bool
+    ) -> None:
         """Find the last events that have come."""
         still_open = np.flatnonzero(windows.rows[:, 4] < 0)
         partition = windows.rows[still_open, 0]
@@ -166,7 +168,7 @@ class OpenedByEvents:
         whose = {"of": pa.array([n for n, _, _ in rows], pa.int64()), "what": pa.array([w for _, w, _ in rows])}
         return pa.table({**whose, **columns})
 
-    def restore_places(self, table: pa.Table, places: Mapping[int, Places]) -> None:
+    def restore_places(self, table: pa.Table, places: Mapping[int, PartitionPositions]) -> None:
         """Take over what `save_places` returned."""
         for number, own in places.items():
             of_this = np.asarray(table.column("of").to_numpy() == number)

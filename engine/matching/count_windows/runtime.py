@@ -1,6 +1,6 @@
 """Windows of n events: the first and the last event of a match are among n consecutive ones of its partition.
 
-For each set of key attributes that matches may have (`engine.plan.counted`) a runtime sees the events of all its
+For each set of key attributes that matches may have (`engine.plan.count_windows`) a runtime sees the events of all its
 partitions, whose times are their places there, counted from the end of the partition: the last event so far is at -1.
 WITHIN n EVENTS is then a window of n - 1 for every runtime, and 0 is the watermark of all partitions at once; before a
 batch what is kept moves back by as many places as its partition grows. Events without the key, or with a part of it,
@@ -22,8 +22,8 @@ from engine.events import FOREVER_MS, BoolArray, EventBatch, Float64Array, Int64
 from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.matching.brake import braked
+from engine.matching.count_windows.match_buffer import MatchBuffer
 from engine.matching.count_windows.opened import OpenedByEvents
-from engine.matching.count_windows.waiting import HeldMatches
 from engine.matching.deduplication import distinct
 from engine.matching.factory import partition_runtime
 from engine.matching.output.bounds import limit
@@ -31,16 +31,16 @@ from engine.matching.output.listed import Matches, no_matches
 from engine.matching.output.results import Results
 from engine.matching.output.rows import MatchRow, first_rows, joined_rows
 from engine.matching.output.variables import bound_variables, shapes_of
-from engine.matching.placed import PlacedColumns, PlacedRows, Sequels
+from engine.matching.positioned import PositionedColumns, PositionedRows, Sequels
 from engine.matching.protocol import Limits
 from engine.matching.union import Collected, in_union
-from engine.plan.counted import CountedPlan, counted_plans
+from engine.plan.count_windows import CountWindowPlan, count_window_plans
 from engine.plan.evaluation import QueryEvaluation, listed_plan, within_partition
 from engine.plan.key_sets import key_attributes
 from engine.plan.window import UNBOUNDED_MS
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
-from engine.stream.positions import Places
+from engine.stream.positions import PartitionPositions
 
 _STATE_VERSION = 2
 _COPIED_TOGETHER = 1 << 18
@@ -51,7 +51,7 @@ _NO_ROWS: Int64Array = np.empty(0, np.int64)
 class _Part:
     """The run state of one counted plan, and how its matches fit into those of the query."""
 
-    def __init__(self, counted: CountedPlan, variables: Sequence[str], interner: Interner, limits: Limits) -> None:
+    def __init__(self, counted: CountWindowPlan, variables: Sequence[str], interner: Interner, limits: Limits) -> None:
         self.key = counted.key
         self.needs_whole = counted.needs_whole
         self.is_trailing = counted.plan.is_trailing
@@ -80,8 +80,8 @@ class _Part:
 class _Partitions:
     """The partitions by one key, and the runtimes that see their events."""
 
-    places: Places
-    placed: PlacedRows
+    places: PartitionPositions
+    placed: PositionedRows
     parts: list[_Part]
     sequels: Sequels = field(default_factory=Sequels)
 
@@ -96,7 +96,7 @@ class _Partitions:
         return of_keys
 
 
-class CountedRuntime:
+class CountWindowRuntime:
     """Run state of one query WITHIN n EVENTS; implements `engine.matching.protocol.Runtime`.
 
     Imprecise events are refused and counted in `n_rejected`, but have their places.
@@ -119,7 +119,7 @@ class CountedRuntime:
         assert query.within_events is not None
         self._n_events = query.within_events
         self._types = frozenset(resolved.schema.types)
-        plans = counted_plans(resolved, branches)
+        plans = count_window_plans(resolved, branches)
         limits_of_part = replace(limits, n_sharing=limits.n_sharing * len(plans))
         parts = [_Part(counted, variables, interner, limits_of_part) for counted in plans]
         self._is_union = len(parts) > 1
@@ -130,9 +130,9 @@ class CountedRuntime:
         beginning = self._types if self._gives_others else head.types
         self._partitions: list[_Partitions] = []
         for key, needs_whole in dict.fromkeys((part.key, part.needs_whole) for part in parts):
-            places = Places(key, head.attribute_types, held, beginning, needs_whole=needs_whole)
+            places = PartitionPositions(key, head.attribute_types, held, beginning, needs_whole=needs_whole)
             own = [part for part in parts if (part.key, part.needs_whole) == (key, needs_whole)]
-            self._partitions.append(_Partitions(places, PlacedRows(), own))
+            self._partitions.append(_Partitions(places, PositionedRows(), own))
         self._parts = parts
         self._recent = EventBatch.empty()  # the last events that may be in several partitions
         self._recent_numbers: Int64Array = np.empty(0, np.int64)
@@ -145,8 +145,8 @@ class CountedRuntime:
         if query.open_on is not None:
             self._opened = OpenedByEvents(head, interner, self._n_events, trailing=self._trailing)
         self._results = Results(unbounded, interner, limits, bound, trailing=False, shapes=shapes, windows=self._opened)
-        self._held = HeldMatches(len(head.returns), self._depth)
-        self._holds = self._n_held()
+        self._buffered = MatchBuffer(len(head.returns), self._depth)
+        self._is_buffered = self._n_buffered()
 
     @property
     def n_rows(self) -> int:
@@ -158,7 +158,7 @@ class CountedRuntime:
         """See `Runtime.n_unfinished`."""
         return self._results.n_unfinished + sum(part.runtime.n_unfinished for part in self._parts)
 
-    def _n_held(self) -> tuple[int, int] | None:
+    def _n_buffered(self) -> tuple[int, int] | None:
         """How many events after its first and its last event a match waits for those that may displace it, merge with
         it or are counted with it; None: not at all.
 
@@ -192,7 +192,7 @@ class CountedRuntime:
         """Where a batch is cut into pieces, its ends among them: at different times, as often as bounds the copies that
         partitions have of its events. A piece decides what a batch would, in the same order, where no match waits."""
         n, n_copies = len(stream), 0
-        if self._gives_others and self._holds is None and self._opened is None and len(stream.batch) == n:
+        if self._gives_others and self._is_buffered is None and self._opened is None and len(stream.batch) == n:
             looked_at = self._rows_of_types(stream)
             n_copies = sum(each.places.most_copies(stream, looked_at) for each in self._partitions)
         if n_copies <= _COPIED_TOGETHER:
@@ -225,8 +225,8 @@ class CountedRuntime:
         ends = [partitions.places.ends() for partitions in self._partitions]
         if self._opened is not None:
             return self._told_by_window(matches, when, ends, stream, watermark_ms)
-        if self._holds is not None:
-            matches = self._held.released(matches, when, ends, ended=ended)
+        if self._is_buffered is not None:
+            matches = self._buffered.released(matches, when, ends, ended=ended)
         if self._is_union:
             matches = distinct(matches)
         return self._results.take(matches, stream, watermark_ms)
@@ -282,7 +282,7 @@ class CountedRuntime:
             follows = partitions.sequels.follow(partition, numbers[rows])
         elif self.plan.strategy is ast.Strategy.PARTITION_CONTIGUITY:
             follows = partitions.sequels.follow(partition, place)
-        seen = PlacedColumns(stream, rows, times, places.key, places.keys.columns(partition), follows)
+        seen = PositionedColumns(stream, rows, times, places.key, places.keys.columns(partition), follows)
         decided = [
             self._in_stream(number, partitions.placed, part, found, ends - at.growth)
             for part in partitions.parts
@@ -293,7 +293,7 @@ class CountedRuntime:
         return decided
 
     def _advanced(
-        self, part: _Part, partitions: _Partitions, seen: PlacedColumns, growth: Int64Array, *, ended: bool
+        self, part: _Part, partitions: _Partitions, seen: PositionedColumns, growth: Int64Array, *, ended: bool
     ) -> Iterator[Matches]:
         places = partitions.places
         if places.key:
@@ -301,11 +301,11 @@ class CountedRuntime:
         part.runtime.advance(seen, 0 if places.key else int(places.ends()[0]))
         yield part.of_key(part.collected.taken())
         if ended:
-            part.runtime.advance(PlacedColumns(seen, _NO_ROWS, _NO_ROWS), FOREVER_MS)
+            part.runtime.advance(PositionedColumns(seen, _NO_ROWS, _NO_ROWS), FOREVER_MS)
             yield part.of_key(part.collected.taken())
 
     def _in_stream(
-        self, number: int, placed: PlacedRows, part: _Part, found: Matches, told_before: Int64Array
+        self, number: int, placed: PositionedRows, part: _Part, found: Matches, told_before: Int64Array
     ) -> tuple[Matches, Int64Array]:
         """The matches with the times and numbers that their events have in the stream, but for those that were told
         before, and for each the number of the partitions, its own, and the place of the event that it waits for."""
@@ -318,7 +318,7 @@ class CountedRuntime:
         partition = placed.partition[at[found.last]] if found.n_matches else _NO_ROWS
         first, last = place[found.first], place[found.last]
         decided = np.maximum(first + self._n_events - 1, last) if part.is_trailing else last
-        after_first, after_last = self._holds or (0, 0)
+        after_first, after_last = self._is_buffered or (0, 0)
         waits_for = np.maximum(first + after_first, last + after_last)
         due = np.stack([np.full(len(first), number), partition, waits_for], axis=1)
         kept = np.flatnonzero(decided >= told_before[partition])
@@ -330,24 +330,24 @@ class CountedRuntime:
         self, found: Matches, due: Int64Array, ends: Sequence[Int64Array], stream: StreamColumns, watermark_ms: int
     ) -> Sequence[MatchRow]:
         """Each window tells all its matches when no other one may come into it."""
-        matches = self._held.joined(found, due)
+        matches = self._buffered.joined(found, due)
         if self._is_union:
             matches = distinct(matches)
         rows = self._results.take(matches, stream, watermark_ms)
-        self._held.forget(ends, ended=watermark_ms >= FOREVER_MS)
+        self._buffered.forget(ends, ended=watermark_ms >= FOREVER_MS)
         return rows
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`. A match that waits for events does so however late these come."""
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`. A match that waits for events does so however late these come."""
         if watermark_ms >= FOREVER_MS:
             return FOREVER_MS
-        promised = self._held.matches.ends_from_ms(watermark_ms)
+        output_ms = self._buffered.matches.ends_from_ms(watermark_ms)
         if self._trailing:
             for partitions in self._partitions:
                 ends, placed = partitions.places.ends(), partitions.placed
                 undecided = placed.time_ms[placed.place >= ends[placed.partition] - self._n_events]
-                promised = min(promised, int(undecided.min()) if len(undecided) else promised)
-        return self._results.held_from_ms(promised)
+                output_ms = min(output_ms, int(undecided.min()) if len(undecided) else output_ms)
+        return self._results.buffered_from_ms(output_ms)
 
     def _remember(self, stream: StreamColumns) -> None:
         """Keep the last events that may be in several partitions for partitions that are still to come."""
@@ -390,7 +390,7 @@ class CountedRuntime:
             **state,
             "counted": pa.table({"number": self._recent_numbers}).replace_schema_metadata(meta),
             "recent": self._recent.table,
-            **self._held.save(),
+            **self._buffered.save(),
             **self._results.save(),
         }
 
@@ -417,8 +417,8 @@ class CountedRuntime:
         if self._opened is not None:
             places = {number: partitions.places for number, partitions in enumerate(self._partitions)}
             self._opened.restore_places(state["opened"], places)
-        self._held.restore(state)
+        self._buffered.restore(state)
         self._results.restore(state)
 
 
-__all__ = ["CountedRuntime"]
+__all__ = ["CountWindowRuntime"]

@@ -67,16 +67,16 @@ def _of_runs(rows: RunRows, most_events: int) -> Iterator[tuple[MatchRow, str | 
 
 def _hashed(rows: RunRows) -> list[tuple[int, Hash] | None]:
     """Number of events and hash of each row; None for one of a run that stands for several histories."""
-    chains = rows.chains()
+    graph = rows.history_graph()
     before = {position: _before(name) for position, name in enumerate(rows.variables)}
     start = (0, hashlib.blake2b(digest_size=DIGEST_BYTES))
     states: dict[int, tuple[int, Hash]] = {-1: start}
-    for node, parent, component, event_id in chains.nodes():
+    for node, parent, component, event_id in graph.nodes():
         n_before, state = states[parent]
         state = state.copy()
         state.update(_event(before[component], event_id))
         states[node] = (n_before + 1, state)
-    return [states.get(head) if head >= 0 else None for head in chains.heads]
+    return [states.get(head) if head >= 0 else None for head in graph.heads]
 
 
 def _before(name: str) -> bytes:

@@ -79,7 +79,7 @@ class TakesMatches(Protocol):
         """The rows that are decided now that `found` are; see `Results.take`."""
         ...
 
-    def held_from_ms(self, watermark_ms: int) -> int:
+    def buffered_from_ms(self, watermark_ms: int) -> int:
         """The earliest t_lo of the last events of matches that wait here, `watermark_ms` when that is earlier."""
         ...
 
@@ -125,7 +125,7 @@ class Results:
         self._spelling = Spelling(plan, self._variables, interner.known, _collapsing(plan, variables, shapes))
         self._consumption = Consumption(frozenset(names.index(name) for name in query.consume))
         self._windows = windows or windows_of(plan, interner)
-        self._held = no_matches(len(plan.returns), self._depth)
+        self._buffered = no_matches(len(plan.returns), self._depth)
         self._latest = LatestEnds()
         self._work = limits.brake.account(limits.work_budget, FORM_TIMES)
         self._united = limits.brake.account(limits.work_budget, FORM_TIMES)
@@ -136,7 +136,7 @@ class Results:
     @property
     def n_wanted(self) -> int:
         """See `TakesMatches.n_wanted`."""
-        if needs_results(self.plan) or self._threshold > 0 or self._held.n_matches:
+        if needs_results(self.plan) or self._threshold > 0 or self._buffered.n_matches:
             return self.limits.max_listed + 1
         return min(limit(self.plan, self.limits), self.limits.max_listed) + 1
 
@@ -153,7 +153,7 @@ class Results:
         self.n_unfinished += len({number for number, _ in found.cut} - self._cut.keys())
         self._cut.update({number: (hi_ms, -FOREVER_MS) for number, hi_ms in found.cut})
         found = found.without_cut()
-        matches = self._in_order(self._decided(Matches.joined([self._held, found]), watermark_ms, longest_ms))
+        matches = self._in_order(self._decided(Matches.joined([self._buffered, found]), watermark_ms, longest_ms))
         most = limit(self.plan, self.limits)
         if self._windows is not None and self._counts and self._only_tells:
             formed = self._counted_in_windows(matches, self._windows, most + 1)
@@ -184,9 +184,9 @@ class Results:
 
     # --------------------------------------------------------------- deciding
 
-    def held_from_ms(self, watermark_ms: int) -> int:
-        """See `TakesMatches.held_from_ms`."""
-        return self._held.ends_from_ms(watermark_ms)
+    def buffered_from_ms(self, watermark_ms: int) -> int:
+        """See `TakesMatches.buffered_from_ms`."""
+        return self._buffered.ends_from_ms(watermark_ms)
 
     def _decided(self, matches: Matches, watermark_ms: int, longest_ms: int) -> Matches:
         """The matches that none still to come may displace, merge with or precede; the others are held."""
@@ -194,7 +194,7 @@ class Results:
         if due_ms is None:
             return matches
         decided: BoolArray = due_ms + self._trailing_ms < watermark_ms
-        self._held = matches.chosen(np.flatnonzero(~decided)).compact()
+        self._buffered = matches.chosen(np.flatnonzero(~decided)).compact()
         return matches.chosen(np.flatnonzero(decided))
 
     def _due_ms(self, matches: Matches, longest_ms: int) -> Int64Array | None:
@@ -315,11 +315,11 @@ class Results:
 
     def _forget(self, watermark_ms: int, longest_ms: int) -> None:
         """Forget what no match to come can touch: its first event is no earlier than this."""
-        held_from_ms = watermark_ms - self._trailing_ms - longest_ms - self._waits_for_sets_ms(longest_ms)
-        before_ms = held_from_ms - self.plan.within_ms
+        buffered_from_ms = watermark_ms - self._trailing_ms - longest_ms - self._waits_for_sets_ms(longest_ms)
+        before_ms = buffered_from_ms - self.plan.within_ms
         self._consumption.forget(before_ms)
         if self._windows is not None:
-            self._windows.forget(held_from_ms)
+            self._windows.forget(buffered_from_ms)
         self._cut = {number: when for number, when in self._cut.items() if when[0] >= before_ms}
         self._latest.forget(before_ms)
 
@@ -360,7 +360,7 @@ class Results:
             "united": self._united.save(),
         }
         meta = {"version": str(_STATE_VERSION), "state": json.dumps(state)}
-        held = self._held.save()
+        held = self._buffered.save()
         return {
             "results": pa.table({}).replace_schema_metadata(meta),
             "windows": pa.table({}) if self._windows is None else self._windows.save(),
@@ -388,7 +388,7 @@ class Results:
         if self._windows is not None:
             self._windows.restore(state["windows"])
         held = {"events": state["held_events"], "matches": state["held_matches"]}
-        self._held = Matches.restored(held, len(self.plan.returns), self._depth)
+        self._buffered = Matches.restored(held, len(self.plan.returns), self._depth)
 
 
 def _first(kept: Int64Array, most: int) -> Int64Array:

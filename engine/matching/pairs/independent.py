@@ -141,7 +141,7 @@ class IndependentPairs:
         """A row for each pair that ends in the rows from `start` on and has matches, in blocks of bounded size; where
         they have more than `most_events` events, `is_cut` is set and the other last events are left out."""
         n_events, self.is_cut = 0, False
-        store, masks, before = intake.store, intake.masks, intake.chains()
+        store, masks, before = intake.store, intake.masks, intake.predecessors()
         end = len(store)
         collapsed = self.plan.output is ast.Output.COLLAPSED
         together = min(_PAIRS, _EVENTS // max(end, 1) + 1)
@@ -162,7 +162,7 @@ class IndependentPairs:
     def listed(self, intake: Intake, start: int, *, by_id: bool, most: int = BLOCK_MATCHES) -> Iterator[MatchBlock]:
         """The matches that end in the rows from `start` on in blocks of at most `most`; `by_id`: those of a pair in the
         order of their ids."""
-        store, masks, before = intake.store, intake.masks, intake.chains()
+        store, masks, before = intake.store, intake.masks, intake.predecessors()
         end = len(store)
         while start < end:
             pairs, start = find_pairs(

@@ -132,20 +132,10 @@ class _Compiler:
 
     def _with_bases(self, slots: frozenset[int], k: int) -> set[int]:
         """Those slots, and the ones that upkeep of the slots of step k needs while it may take events."""
-        found = set(slots)
-        if self.plan.steps[k].kleene:
-            for slot in sorted(slots, reverse=True):
-                definition = self.programs.slots[slot]
-                if definition.component != k:
-                    continue
-                needed = [slot]
-                if definition.kind == op.AGG_LAG:
-                    needed.append(definition.base)
-                for number in needed:
-                    kind = self.programs.slots[number].kind
-                    depth = {op.AGG_MEAN: 1, op.AGG_M2: 2}.get(kind, 0)
-                    found.update(range(number - depth, number + 1))
-        return found
+        if not self.plan.steps[k].kleene:
+            return set(slots)
+        own = (slot for slot in slots if self.programs.slots[slot].component == k)
+        return set(slots).union(*(self.programs.upkeep_of(slot) for slot in own))
 
     def _without_predicates(self, tables: Tables) -> Tables:
         n_steps, n_registers = tables.key_registers.shape

@@ -29,7 +29,7 @@ from engine.matching.output.forms import RANK_STEP, RANKED_DIGITS
 from engine.matching.output.listed import Matches
 from engine.matching.output.results import Results, TakesMatches
 from engine.matching.output.rows import MatchRow, RowBlock, RowSink, first_rows, joined_rows
-from engine.matching.output_watermark import longest_interval_ms, promised_ms
+from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.pairs.context import Context, Groups
 from engine.matching.pairs.counted_rows import CountsTogether
 from engine.matching.pairs.counting import Counting
@@ -487,12 +487,12 @@ class PostponedRuntime:
 
     # ------------------------------------------------------------------ state
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
-        promised = promised_ms(
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
+        output_ms = output_watermark_ms(
             longest_interval_ms(self.store), watermark_ms, self.plan.within_ms if self._holds_back else 0
         )
-        return promised if self._results is None else self._results.held_from_ms(promised)
+        return output_ms if self._results is None else self._results.buffered_from_ms(output_ms)
 
     def save(self) -> dict[str, pa.Table]:
         """Tables "events", "ends" (row of a partition, its last end: NON_OVERLAPPING) and "best" (TOP)."""

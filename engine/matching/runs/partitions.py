@@ -9,11 +9,11 @@ import numpy as np
 from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Int64Array
 from engine.kernels.columns.partitions import BROADCAST, NOWHERE
 from engine.kernels.runs.arrays import N_LIVE
-from engine.kernels.runs.liveness import claim_partitions, live_among, mark_found, near_starts, runs_reach
+from engine.kernels.runs.recent_starts import claim_partitions, live_among, mark_found, near_starts, runs_reach
 from engine.language import ast
 from engine.matching.runs.memory import RunMemory
 from engine.plan.sequence.model import SequencePlan
-from engine.stream.columns import Chains, StreamColumns
+from engine.stream.columns import PartitionLists, StreamColumns
 from engine.stream.early_filter import EarlyFilter
 from engine.stream.key_table import KeyTable
 from engine.stream.row_numbers import each_once
@@ -21,7 +21,7 @@ from engine.stream.run_store import RunStore
 
 _CLAIMED = -3
 _DENSE = 0.4
-"""From such a share of rows near a start on, looking at all rows in order is quicker than following chains."""
+"""From such a share of rows near a start on, looking at all rows in order is quicker than following lists."""
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
@@ -65,23 +65,23 @@ class RunPartitions:
             others = _precise(stream, self._filter.negates(stream, self._apart))
         if not len(starts) and not len(others) and not memory.count(N_LIVE):
             return Offered(_NO_ROWS, _NO_ROWS, self._filter.accepted(stream, _NO_ROWS))
-        chains = stream.chains(self._key, self._plan.attribute_types, self._plan.types)
-        numbers, within_ms = chains.partitions.numbers, self._plan.within_ms
-        own = self._known(stream, chains, store.keys)
+        lists = stream.partition_lists(self._key, self._plan.attribute_types, self._plan.types)
+        numbers, within_ms = lists.partitions.numbers, self._plan.within_ms
+        own = self._known(stream, lists, store.keys)
         until_ms = runs_reach(own, memory.chains, memory.runs, store.t_lo_ms, within_ms)
         adding = each_once(starts, others) if len(others) else starts
         fresh = claim_partitions(adding, numbers, own, NOWHERE, _CLAIMED)
         if len(fresh):
             with stream.lock:
-                keys = chains.partitions.table.columns(fresh)
+                keys = lists.partitions.table.columns(fresh)
             own[fresh] = store.keys.numbers(keys)
         if self._is_dense:
             offered = self._dense(stream, starts, others, numbers, until_ms, own)
         else:
             rows, partition = near_starts(
-                starts, others, numbers, chains.first, chains.following, stream.t_lo_ms, within_ms, until_ms, own
+                starts, others, numbers, lists.first, lists.following, stream.t_lo_ms, within_ms, until_ms, own
             )
-            self._is_dense = len(rows) > _DENSE * chains.n_rows
+            self._is_dense = len(rows) > _DENSE * lists.n_rows
             roles = self._filter.accepted(stream, rows)
             partition[~np.logical_or.reduce(roles, axis=0)] = NOWHERE
             offered = Offered(rows, partition, roles)
@@ -119,9 +119,9 @@ class RunPartitions:
                 marked[id(found)] = accepted
         return Offered(rows, partition, roles)
 
-    def _known(self, stream: StreamColumns, chains: Chains, keys: KeyTable) -> Int64Array:
+    def _known(self, stream: StreamColumns, lists: PartitionLists, keys: KeyTable) -> Int64Array:
         """The own numbers of the partitions of a batch, NOWHERE where a number is not needed or not there."""
-        table, n = chains.partitions.table, len(chains.first)
+        table, n = lists.partitions.table, len(lists.first)
         own: Int64Array = np.full(n, NOWHERE, np.int64)
         if len(keys) > n:
             with stream.lock:

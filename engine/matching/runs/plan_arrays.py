@@ -13,7 +13,7 @@ from engine.language import ast
 from engine.matching.work_account import WorkAccount
 from engine.plan.model import EdgePredicates
 from engine.plan.programs import strategy_number
-from engine.plan.sequence.liveness import Live, live
+from engine.plan.sequence.live_variables import LiveVariables, live_variables
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
 
@@ -29,7 +29,7 @@ class PlanArrays(NamedTuple):
     loops: Int64Array
     negations: Int64Array
     returns: Int64Array
-    live: Int64Array
+    live_variables: Int64Array
     live_states: Int64Array
     scalars: Int64Array
 
@@ -45,7 +45,7 @@ def plan_arrays(plan: SequencePlan, interner: Interner, work: WorkAccount, *, me
     negations = [[n.after, n.decided_at, n.edge.rest, n.edge.last] for n in plan.negations]
     having = -1 if plan.having is None else plan.having
     ties = int(plan.ties is ast.Ties.STRICT)
-    entries, states = _live_arrays(live(plan))
+    entries, states = _live_arrays(live_variables(plan))
     return PlanArrays(
         code=programs.code,
         bounds=programs.bounds,
@@ -55,7 +55,7 @@ def plan_arrays(plan: SequencePlan, interner: Interner, work: WorkAccount, *, me
         loops=loops,
         negations=np.array(negations, np.int64).reshape(-1, 4),
         returns=np.array([r.program for r in plan.returns], np.int64),
-        live=entries,
+        live_variables=entries,
         live_states=states,
         scalars=np.array(
             [
@@ -78,13 +78,13 @@ def _edge(edge: EdgePredicates) -> tuple[int, int, int]:
     return edge.rest, edge.last, edge.last + len(edge.loops)
 
 
-def _live_arrays(states: tuple[Live, ...]) -> tuple[Int64Array, Int64Array]:
+def _live_arrays(states: tuple[LiveVariables, ...]) -> tuple[Int64Array, Int64Array]:
     entries: list[tuple[int, int, int]] = []
     bounds: list[tuple[int, int, int]] = []
     for state in states:
         first = len(entries)
         entries += [(nfa_arrays.VALUE, register, column) for register, column in state.values]
         entries += [(nfa_arrays.SLOT, slot, -1) for slot in state.slots]
-        entries += [(nfa_arrays.PLACE, register, -1) for register in state.places]
+        entries += [(nfa_arrays.PLACE, register, -1) for register in state.events]
         bounds.append((first, len(entries), int(state.mergeable)))
     return np.array(entries, np.int64).reshape(-1, 3), np.array(bounds, np.int64)

@@ -56,9 +56,9 @@ class RunRows(ChunkedRows):
         ):
             yield self._row(partition, first_ms, last_ms, {}, own)
 
-    def chains(self) -> Chains:
+    def history_graph(self) -> HistoryGraph:
         """The nodes behind these rows, each once however many rows it is a part of."""
-        return Chains(self._source, self._histories)
+        return HistoryGraph(self._source, self._histories)
 
     @property
     def n_matches(self) -> int:
@@ -131,7 +131,7 @@ class RunRows(ChunkedRows):
         )
 
 
-class Chains:
+class HistoryGraph:
     """The events of rows, from the first one of each run on; what several rows share is there once."""
 
     def __init__(self, source: StoredEvents, histories: Histories) -> None:
@@ -162,4 +162,4 @@ class Chains:
         yield from zip(ordered, before, components, texts, strict=True)
 
 
-__all__ = ["Chains", "RunRows"]
+__all__ = ["HistoryGraph", "RunRows"]

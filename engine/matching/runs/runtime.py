@@ -24,7 +24,7 @@ from engine.matching.output.entry_work import SpelledMatches
 from engine.matching.output.listed import Matches
 from engine.matching.output.results import Results, TakesMatches, needs_results
 from engine.matching.output.rows import MatchRow, first_rows, joined_rows
-from engine.matching.output_watermark import promised_ms
+from engine.matching.output_watermark import output_watermark_ms
 from engine.matching.protocol import Limits
 from engine.matching.runs.histories import Histories
 from engine.matching.runs.memory import RunMemory, joined, keys_of, where
@@ -312,10 +312,10 @@ class NfaRuntime:
 
     # ------------------------------------------------------------------ state
 
-    def promise_ms(self, watermark_ms: int) -> int:
-        """See `Runtime.promise_ms`."""
-        promised = promised_ms(0, watermark_ms, self.plan.within_ms if self._waits else 0)
-        return promised if self._results is None else self._results.held_from_ms(promised)
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`."""
+        output_ms = output_watermark_ms(0, watermark_ms, self.plan.within_ms if self._waits else 0)
+        return output_ms if self._results is None else self._results.buffered_from_ms(output_ms)
 
     def save(self) -> dict[str, pa.Table]:
         """The state: kept events, nodes, runs chain by chain, partitions, matches that wait. What is not needed any

@@ -243,7 +243,7 @@ class AutomatonPlan(Plan):
     @property
     def ties_by_partition(self) -> bool:
         """See `Plan`."""
-        return bool(self.broadcast) or self.is_spread
+        return bool(self.broadcast) or self.has_partial_keys
 
     @property
     def states(self) -> Automaton:

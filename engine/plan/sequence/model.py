@@ -44,7 +44,7 @@ class SequencePlan(Plan):
     @property
     def ties_by_partition(self) -> bool:
         """See `Plan`: the first and the last event may be broadcast."""
-        if self.is_spread:
+        if self.has_partial_keys:
             return True
         return bool(self.key) and {self.steps[0].event_type, self.steps[-1].event_type} <= self.broadcast
 

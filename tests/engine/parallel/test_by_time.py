@@ -103,12 +103,12 @@ def check_threads(
     there were."""
     one, several = (Engine([query], SCHEMA, threads=threads) for threads in (1, n_threads[0]))
     n_rows = n_saved = 0
-    promised_ms = -FOREVER_MS
+    output_watermark_ms = -FOREVER_MS
     for number, (batch, watermark_ms) in enumerate(batches):
         rows, found = told(one.process(batch, watermark_ms)), several.process(batch, watermark_ms)
         assert told(found) == rows
-        assert all(row.last_hi_ms >= promised_ms for row in found)
-        promised_ms = several._promise_ms("q")
+        assert all(row.last_hi_ms >= output_watermark_ms for row in found)
+        output_watermark_ms = several._output_watermark_ms("q")
         n_rows += len(rows)
         if number in saves:
             n_saved += 1

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import AttributeType, EventBatch, EventSchema
-from engine.matching.placed import PlacedRows
+from engine.matching.positioned import PositionedRows
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
-from engine.stream.positions import Places
+from engine.stream.positions import PartitionPositions
 from tests.examples import examples
 
 INT = AttributeType.INT
@@ -47,7 +47,7 @@ def of_definition(drawn: list[Row], start: int, keys: list[tuple[float, ...]]) -
 @settings(max_examples=examples(35), deadline=None)
 @given(st.lists(rows, max_size=14), st.integers(0, 14), st.booleans())
 def test_every_event_counts_in_every_partition_that_agrees(drawn: list[Row], cut: int, needs_whole: bool) -> None:
-    places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+    places = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
     for start, part in ((0, drawn[:cut]), (cut, drawn[cut:])):
         stream = columns(part)
         before, known = places.ends(), len(places.keys)
@@ -56,7 +56,7 @@ def test_every_event_counts_in_every_partition_that_agrees(drawn: list[Row], cut
         found = dict(zip(zip(at.rows.tolist(), at.partition.tolist(), strict=True), at.place.tolist(), strict=True))
         assert found == of_definition(drawn[: start + len(part)], start, places.keys.all())
         assert (places.ends()[:known] == before + at.growth[:known]).all()
-        again = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+        again = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
         again.restore(places.save())
         places = again
 
@@ -68,7 +68,7 @@ def test_a_partition_is_an_event_with_the_whole_key_or_every_combination_of_valu
     ks = {k for name, k, _ in drawn if k is not None and "k" in HELD[name]}
     js = {j for name, _, j in drawn if j is not None and "j" in HELD[name]}
     for needs_whole, expected in ((True, whole), (False, {(k, j) for k in ks for j in js})):
-        places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
+        places = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=needs_whole)
         places.begin(columns(drawn))
         assert set(places.keys.all()) == expected
 
@@ -76,7 +76,7 @@ def test_a_partition_is_an_event_with_the_whole_key_or_every_combination_of_valu
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(rows, max_size=12), st.lists(rows, max_size=6))
 def test_forgotten_partitions_leave_the_others_where_they_were(drawn: list[Row], more: list[Row]) -> None:
-    places = Places(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=True)
+    places = PartitionPositions(("k", "j"), {"k": INT, "j": INT}, HELD, frozenset(HELD), needs_whole=True)
     stream = columns(drawn)
     places.begin(stream)
     places.place(stream, np.ones(len(stream), np.bool_), 0, 0)
@@ -92,7 +92,7 @@ def test_forgotten_partitions_leave_the_others_where_they_were(drawn: list[Row],
 
 
 def test_rows_that_were_forgotten_are_not_taken_for_others() -> None:
-    placed = PlacedRows()
+    placed = PositionedRows()
     one = np.arange(4)
     placed.append(one, one, one, one)
     placed.keep(np.array([False, True, False, True]))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine import Engine, compile_query
 from engine.events import FOREVER_MS, EventBatch, Int64Array
-from engine.matching.placed import PlacedRows
+from engine.matching.positioned import PositionedRows
 from tests.engine.matching.output.test_forms import check_against_the_oracle
 from tests.engine.strategies import ANY, EVERYTHING, NEXT, PARTITION, SCHEMA, STRICT, Case, QueryScope, cases
 from tests.examples import examples
@@ -61,9 +61,9 @@ def test_copies_of_events_that_many_partitions_have_are_made_a_bounded_number_at
     rows = [{"event_id": str(at), "type": kind, "t_lo_ms": at, "k": key} for at, (kind, key) in enumerate(kinds)]
     batch = EventBatch.from_rows(rows, SCHEMA)
     appended: list[int] = []
-    append = PlacedRows.append
+    append = PositionedRows.append
 
-    def spied(placed: PlacedRows, partition: Int64Array, *columns: Int64Array) -> None:
+    def spied(placed: PositionedRows, partition: Int64Array, *columns: Int64Array) -> None:
         appended.append(len(partition))
         append(placed, partition, *columns)
 
@@ -71,7 +71,7 @@ def test_copies_of_events_that_many_partitions_have_are_made_a_bounded_number_at
     most = 5_000
     with (
         patch("engine.matching.count_windows.runtime._COPIED_TOGETHER", most),
-        patch.object(PlacedRows, "append", spied),
+        patch.object(PositionedRows, "append", spied),
     ):
         found = Engine([compile_query(text, SCHEMA)], SCHEMA).process(batch, FOREVER_MS)
     assert [row.event_ids for row in found] == [row.event_ids for row in whole]
@@ -125,7 +125,7 @@ def test_every_construct(strategy: str) -> None:
 def test_what_was_told_is_not_told_again_when_another_partition_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runtimes and places keep events of partitions that stand still for different times."""
     monkeypatch.setattr("engine.stream.intake._COMPACT_AT", 0)
-    monkeypatch.setattr("engine.matching.placed._LEAST_ROWS", 0)
+    monkeypatch.setattr("engine.matching.positioned._LEAST_ROWS", 0)
     query = compile_query("PATTERN SEQ(A a, A b, !B c) WHERE skip_till_any_match { [k] } WITHIN 3 EVENTS", SCHEMA)
     engine = Engine([query], SCHEMA)
     chosen = np.random.default_rng(7)

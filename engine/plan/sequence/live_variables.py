@@ -16,10 +16,10 @@ from engine.plan.sequence.model import SequencePlan
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveVariables:
     """What is live in a run whose last event is one of component `state`.
 
-    `values`: (register, column) pairs whose value matters; `slots`: running aggregates; `places`: registers whose event
+    `values`: (register, column) pairs whose value matters; `slots`: running aggregates; `events`: registers whose event
     itself matters, as the border of the place of a negated component. `mergeable` is False where a predicate to come
     ranges over events that have been selected one by one: the values of a few registers do not tell their runs apart.
     """
@@ -27,16 +27,16 @@ class Live:
     state: int
     values: tuple[tuple[int, int], ...]
     slots: tuple[int, ...]
-    places: tuple[int, ...]
+    events: tuple[int, ...]
     mergeable: bool
 
 
-def live(plan: SequencePlan) -> tuple[Live, ...]:
+def live_variables(plan: SequencePlan) -> tuple[LiveVariables, ...]:
     """What is live in each state of the plan, by state."""
     return tuple(_live(plan, state) for state in range(plan.n_steps))
 
 
-def _live(plan: SequencePlan, state: int) -> Live:
+def _live(plan: SequencePlan, state: int) -> LiveVariables:
     values: set[tuple[int, int]] = set()
     slots: set[int] = set()
     code, bounds = plan.programs.code, plan.programs.bounds
@@ -46,13 +46,13 @@ def _live(plan: SequencePlan, state: int) -> Live:
             if operation == op.COLUMN and of < bound:
                 values.add((of, column))
             elif operation == op.AGGREGATE and plan.programs.slots[of].component <= state:
-                slots |= _with_bases(plan, of)
+                slots |= plan.programs.upkeep_of(of)
     loops = [loop for edge in _edges_to_come(plan, state) for loop in edge.loops]
-    return Live(
+    return LiveVariables(
         state,
         tuple(sorted(values)),
         tuple(sorted(slots)),
-        tuple(sorted({place for place in _places_to_come(plan, state) if place < bound})),
+        tuple(sorted({place for place in _events_to_come(plan, state) if place < bound})),
         all(loop.over > state for loop in loops),
     )
 
@@ -75,7 +75,7 @@ def _programs_to_come(plan: SequencePlan, state: int) -> Iterator[int]:
         yield plan.having
 
 
-def _places_to_come(plan: SequencePlan, state: int) -> Iterator[int]:
+def _events_to_come(plan: SequencePlan, state: int) -> Iterator[int]:
     """Registers of the events between which a negated component must not stand."""
     last = plan.n_steps - 1
     for negation in plan.negations:
@@ -89,14 +89,4 @@ def _places_to_come(plan: SequencePlan, state: int) -> Iterator[int]:
             yield first_register(negation.after + 1)
 
 
-def _with_bases(plan: SequencePlan, slot: int) -> set[int]:
-    """A running aggregate and those from which its next value is made."""
-    kind = plan.programs.slots[slot].kind
-    if kind == op.AGG_LAG:
-        return {slot} | _with_bases(plan, plan.programs.slots[slot].base)
-    if kind == op.AGG_M2:
-        return {slot, slot - 1, slot - 2}
-    return {slot, slot - 1} if kind == op.AGG_MEAN else {slot}
-
-
-__all__ = ["Live", "live"]
+__all__ = ["LiveVariables", "live_variables"]

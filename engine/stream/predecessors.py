@@ -1,4 +1,4 @@
-"""Chains through the events that queries keep, where Kleene events are selected independently.
+"""The event before each event that queries keep, where Kleene events are selected independently.
 
 All queries that keep the same events have them in common.
 """
@@ -14,8 +14,8 @@ from engine.stream.early_filter import Masks
 from engine.stream.store import EventStore
 
 
-class Chains:
-    """See `kernels.independent_chains`; `kleene`: the number of the Kleene component."""
+class Predecessors:
+    """Chains of events, see `kernels.pairs.independent_chains`; `kleene`: the number of the Kleene component."""
 
     def __init__(self, plan: Plan, kleene: int) -> None:
         self._kleene = kleene
@@ -49,4 +49,4 @@ class Chains:
         return self._before
 
 
-__all__ = ["Chains"]
+__all__ = ["Predecessors"]

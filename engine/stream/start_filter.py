@@ -16,7 +16,7 @@ _ALL: Int64Array = np.empty(0, np.int64)
 """In place of the numbers of all rows of a batch."""
 
 
-class Gate:
+class StartFilter:
     """The newest first event of each partition, and what it lets pass.
 
     Sound for precise events: a first event stands before all others of its match in stream order. Batches with
@@ -116,4 +116,4 @@ def _foreseen(cursor: Int64Array, n_before: int, n_rows: int) -> int:
     return n_stored + n_found + n_more
 
 
-__all__ = ["Gate"]
+__all__ = ["StartFilter"]

@@ -15,8 +15,8 @@ from engine.events import AttributeType, EventBatch, EventSchema
 from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks
-from engine.stream.gate import Gate
 from engine.stream.interner import Interner
+from engine.stream.start_filter import StartFilter
 from engine.stream.store import EventStore
 
 SCHEMA = EventSchema.of(
@@ -87,7 +87,7 @@ def _taken(text: str, batches: Sequence[EventBatch]) -> Iterator[tuple[EventStor
     plan = engine.compile_query(text, SCHEMA).plan
     interner = Interner()
     early = EarlyFilter(plan, interner, live=False)
-    gate, store, masks = Gate(plan, early), EventStore(plan, interner), Masks(plan)
+    gate, store, masks = StartFilter(plan, early), EventStore(plan, interner), Masks(plan)
     definition = _Definition(plan, early)
     expected: list[str] = []
     for number, batch in enumerate(batches):

@@ -11,7 +11,7 @@ from engine.events import Int64Array
 from engine.matching.output.listed import Matches, no_matches
 
 
-class HeldMatches:
+class MatchBuffer:
     """Matches, and for each (set of partitions, partition there, place of the event that it waits for)."""
 
     def __init__(self, n_returns: int, depth: int) -> None:
@@ -57,4 +57,4 @@ class HeldMatches:
         self._due = np.stack(columns, axis=1).astype(np.int64)
 
 
-__all__ = ["HeldMatches"]
+__all__ = ["MatchBuffer"]

@@ -7,7 +7,7 @@ import pytest
 from engine import compile_query
 from engine.events import AttributeType, EventSchema
 from engine.plan.model import Plan
-from engine.plan.sequence.liveness import Live, live
+from engine.plan.sequence.live_variables import LiveVariables, live_variables
 
 SCHEMA = EventSchema.of({"S": {"k": AttributeType.STRING, "p": AttributeType.INT, "v": AttributeType.INT}})
 
@@ -19,7 +19,7 @@ def planned(predicates: str, pattern: str = "S+ a[], S b", rest: str = "") -> Pl
 
 def read(plan: Plan, state: int) -> tuple[set[tuple[int, str]], int]:
     """(register, attribute) pairs and the number of running aggregates that are live."""
-    found: Live = live(plan)[state]
+    found: LiveVariables = live_variables(plan)[state]
     assert found.mergeable
     return {(register, plan.programs.columns[column]) for register, column in found.values}, len(found.slots)
 
@@ -51,11 +51,11 @@ def test_return_and_having_are_read_at_the_end() -> None:
 
 
 def test_a_negated_place_keeps_its_borders() -> None:
-    found = live(planned("", "S a, !S n, S b"))
-    assert [state.places for state in found] == [(1,), ()]  # decided when b has come
-    assert live(planned("", "S a, S b, !S n"))[1].places == (0, 3)
+    found = live_variables(planned("", "S a, !S n, S b"))
+    assert [state.events for state in found] == [(1,), ()]  # decided when b has come
+    assert live_variables(planned("", "S a, S b, !S n"))[1].events == (0, 3)
 
 
 def test_events_that_are_read_one_by_one_keep_runs_apart() -> None:
-    found = live(planned("AND b.p > a[i].p"))
+    found = live_variables(planned("AND b.p > a[i].p"))
     assert [state.mergeable for state in found] == [False, True]

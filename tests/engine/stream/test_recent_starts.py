@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import engine
 from engine.events import AttributeType, EventBatch, EventSchema
 from engine.kernels.columns.partitions import NOWHERE
-from engine.kernels.runs.liveness import (
+from engine.kernels.runs.recent_starts import (
     NEVER_MS,
     claim_partitions,
     link_rows,

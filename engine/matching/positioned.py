@@ -16,7 +16,7 @@ _LEAST_ROWS = 1024
 """Fewer rows are not looked at for what may be forgotten."""
 
 
-class PlacedColumns(ShardColumns):
+class PositionedColumns(ShardColumns):
     """Some rows of a batch, in this order and perhaps several times, whose times are their places in a partition.
 
     `key`: the attributes of the partitions, whose values, (width, n), every row has, whatever its type. The attribute
@@ -69,7 +69,7 @@ class Sequels:
 
 
 @dataclass
-class PlacedRows:
+class PositionedRows:
     """The rows that a runtime was given, numbered in the order in which it got them: partition and place there, time
     and number in the whole stream. Those that no match to come can have are forgotten."""
 
@@ -131,4 +131,4 @@ class PlacedRows:
             setattr(self, name, np.array(table.column(name).to_numpy(), np.int64))
 
 
-__all__ = ["PlacedColumns", "PlacedRows", "Sequels"]
+__all__ = ["PositionedColumns", "PositionedRows", "Sequels"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.events import Float64Array, Int64Array
-from engine.kernels.runs.liveness import NEVER_MS, live_rows
+from engine.kernels.runs.recent_starts import NEVER_MS, live_rows
 from engine.plan.model import Plan
 from engine.stream.columns import StreamColumns
 from engine.stream.store import EventStore
@@ -18,7 +18,7 @@ from engine.stream.store import EventStore
 _NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 
-class LiveStarts:
+class RecentStarts:
     """The starts of one query that events still to come may follow: the latest of each partition."""
 
     def __init__(self, plan: Plan) -> None:
@@ -68,4 +68,4 @@ class LiveStarts:
         self._keys, self._ends_ms = store.keys(kept), last_ms[kept]
 
 
-__all__ = ["LiveStarts"]
+__all__ = ["RecentStarts"]

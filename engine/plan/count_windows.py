@@ -21,7 +21,7 @@ P = TypeVar("P", bound=Plan)
 
 
 @dataclass(frozen=True)
-class CountedPlan:
+class CountWindowPlan:
     """The matches of the plan `branch` of a union whose events have just these key attributes.
 
     `plan` is keyed by them alone: each event stands in it once for each of its partitions. `of_variable`: the key
@@ -36,12 +36,12 @@ class CountedPlan:
     needs_whole: bool
 
 
-def counted_plans(resolved: ResolvedQuery, branches: Sequence[Plan]) -> list[CountedPlan]:
+def count_window_plans(resolved: ResolvedQuery, branches: Sequence[Plan]) -> list[CountWindowPlan]:
     """The plans that evaluate a query WITHIN n EVENTS. Raises UnsupportedQueryError for what they cannot."""
     return [found for number, branch in enumerate(branches) for found in _of_branch(resolved, number, branch)]
 
 
-def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[CountedPlan]:
+def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[CountWindowPlan]:
     of_type = key_attributes(resolved)
     found = sorted(key_sets(branch.query.pattern, resolved), key=lambda held: [x not in held for x in resolved.key])
     if len(found) > 1 and branch.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
@@ -54,7 +54,7 @@ def _of_branch(resolved: ResolvedQuery, number: int, branch: Plan) -> list[Count
     components = [c for c, negated in ast.components(branch.query.pattern) if not negated]
     of_variable = {c.variable: of_type[c.event_type] for c in components} if len(found) > 1 else None
     keys = [tuple(x for x in resolved.key if x in held) for held in found]
-    return [CountedPlan(number, keyed_by(branch, key), key, of_variable, needs_whole(branch, key)) for key in keys]
+    return [CountWindowPlan(number, keyed_by(branch, key), key, of_variable, needs_whole(branch, key)) for key in keys]
 
 
 def needs_whole(plan: Plan, key: tuple[str, ...]) -> bool:
@@ -82,4 +82,4 @@ def keyed_by(plan: P, key: tuple[str, ...]) -> P:
     )
 
 
-__all__ = ["CountedPlan", "counted_plans", "keyed_by", "needs_whole"]
+__all__ = ["CountWindowPlan", "count_window_plans", "keyed_by", "needs_whole"]
