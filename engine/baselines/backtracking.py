@@ -52,7 +52,7 @@ class Backtracking(Baseline):
         cursor = np.empty(longest, np.int64)
         chain = np.empty((longest + 1, 2), np.int64)
         place = np.zeros(3, np.int64)
-        self.room.grow(1, longest)
+        self.found.grow(1, longest)
         code, bounds, constants, slots, loops, edges = self.arrays
         done = False
         while not done:
@@ -62,7 +62,7 @@ class Backtracking(Baseline):
                         code, bounds, constants, self.store.columns, slots, loops, edges, strict_ties(self.plan),
                         self.store.t_lo_ms, self.masks.begin, self.masks.take, offers, len(offers), place, cursor,
                         depth_rows, depth_aggregates, chain,
-                        self.room.partition, self.room.offsets, self.room.cells, self.counters,
+                        self.found.partition, self.found.offsets, self.found.cells, self.counters,
                     )
                 )  # fmt: skip
                 matches = self.taken()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.baselines.arrays import construction_arrays, matching_arrays, strict_ties
-from engine.baselines.buffers import MatchRoom, widened
+from engine.baselines.buffers import MatchArrays, widened
 from engine.baselines.rows import rows_of
 from engine.errors import StateError, UnsupportedQueryError
 from engine.events import FOREVER_MS, BoolArray, Int64Array
@@ -90,13 +90,13 @@ class Baseline(ABC):
         self.statistics = BaselineStatistics()
         self.store = EventStore(plan, interner)
         self.counters: Int64Array = np.zeros(N_COUNTERS, np.int64)
-        self.room = MatchRoom()
+        self.found = MatchArrays()
         self.masks = Masks(plan)
         self._clock = clock
         self._interner = interner
         self._watermark_ms = -FOREVER_MS
         self._trailing = any(negation.after == plan.n_steps - 1 for negation in plan.negations)
-        self._pending = self.room.taken(0)
+        self._pending = self.found.taken(0)
         self._previous_row: Int64Array = np.empty(0, np.int64)
         self._newest: Int64Array = np.full(1, -1, np.int64)
         self._offered: Int64Array = np.full(1, -1, np.int64)
@@ -173,7 +173,7 @@ class Baseline(ABC):
         for matches in self._found(start, end):
             self._decide(matches, watermark_ms, sink)
         if self._trailing:
-            matches, self._pending = self._pending, self.room.taken(0)
+            matches, self._pending = self._pending, self.found.taken(0)
             self._decide(matches, watermark_ms, sink)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         with self.timed("event buffering"):
@@ -223,8 +223,8 @@ class Baseline(ABC):
                 self._offers = np.empty((2 * len(self._offers), 3), np.int64)
 
     def taken(self) -> ListedMatches:
-        """The matches in `room`, which is empty afterwards."""
-        matches = self.room.taken(int(self.counters[N_MATCHES]))
+        """The matches in `found`, which is empty afterwards."""
+        matches = self.found.taken(int(self.counters[N_MATCHES]))
         self.counters[[N_MATCHES, N_CELLS]] = 0
         return matches
 

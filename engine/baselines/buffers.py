@@ -10,7 +10,7 @@ from engine.matching.output.listed import ListedMatches
 _LEAST_MATCHES = 4096
 
 
-class MatchRoom:
+class MatchArrays:
     """Where a kernel writes complete matches until they are taken away; see `engine.kernels.baselines.runs`."""
 
     def __init__(self) -> None:
@@ -50,4 +50,4 @@ def widened(array: Int64Array, n: int, fill: int = -1) -> Int64Array:
     return grown
 
 
-__all__ = ["MatchRoom", "widened"]
+__all__ = ["MatchArrays", "widened"]

@@ -79,7 +79,7 @@ class Runs(Baseline):
                     matches = self.taken()
                 yield matches
                 if done < len(part):
-                    self._make_room()
+                    self._grow()
 
     def _start(self, offers: Int64Array) -> Int64Array:
         code, bounds, constants, slots, loops, edges = self.arrays
@@ -91,23 +91,23 @@ class Runs(Baseline):
         return started
 
     def _match(self, offers: Int64Array, started: Int64Array, done: int) -> int:
-        room, store, masks = self.room, self.store, self.masks
+        found, store, masks = self.found, self.store, self.masks
         code, bounds, constants, slots, loops, edges = self.arrays
         return int(
             match_runs(
                 code, bounds, constants, store.columns, slots, loops, edges, self.plan.within_ms,
                 strict_ties(self.plan), store.t_lo_ms, masks.begin, masks.take, offers, started, done, len(offers),
                 self._runs, self._aggregates, self._free, self._list_head, self._list_length, self._chain,
-                room.partition, room.offsets, room.cells, self.counters,
+                found.partition, found.offsets, found.cells, self.counters,
             )
         )  # fmt: skip
 
-    # -------------------------------------------------------------------- room
+    # ------------------------------------------------------------------ arrays
 
-    def _make_room(self) -> None:
+    def _grow(self) -> None:
         counters = self.counters
         self._ensure_free(int(counters[NEEDED_RUNS]))
-        self.room.grow(int(counters[NEEDED_MATCHES]), int(counters[NEEDED_CELLS]))
+        self.found.grow(int(counters[NEEDED_MATCHES]), int(counters[NEEDED_CELLS]))
         if counters[LONGEST] + 2 > len(self._chain):
             self._chain = np.empty((2 * int(counters[LONGEST]) + 2, 2), np.int64)
 

@@ -21,7 +21,7 @@ _MOST = 32
 _IF_FREE = 2  # references that are counted while nobody else has one
 
 
-class Room:
+class ArrayPool:
     """Arrays that are used again as soon as nobody refers to them any longer; for one thread."""
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class Room:
 _of_thread = threading.local()
 
 
-def own_room() -> Room:
+def own_pool() -> ArrayPool:
     """That of the calling thread."""
-    found: Room | None = getattr(_of_thread, "room", None)
+    found: ArrayPool | None = getattr(_of_thread, "pool", None)
     if found is None:
-        found = _of_thread.room = Room()
+        found = _of_thread.pool = ArrayPool()
     return found
 
 
-__all__ = ["Room", "own_room"]
+__all__ = ["ArrayPool", "own_pool"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.events import MAX_EXACT_INT, TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
 from engine.kernels.columns.shares import rows_of_shard, widen_rows
-from engine.stream.buffers import own_room
+from engine.stream.buffers import own_pool
 from engine.stream.columns import ShardColumns, StreamColumns
 
 
@@ -41,7 +41,7 @@ class Share(ShardColumns):
 
     def _names(self) -> tuple[str, ...]:
         if self._types is None:
-            found = self._whole.type_texts.numbered(self._rows, own_room().codes(len(self)))
+            found = self._whole.type_texts.numbered(self._rows, own_pool().codes(len(self)))
             self._type_codes, self._type_counts = found.numbers, found.counts
             if self._is_counted_elsewhere:
                 self._type_counts = np.bincount(self._type_codes[self._counted()], minlength=len(found.texts))
@@ -53,7 +53,7 @@ class Share(ShardColumns):
         return counted if self._is_counted_elsewhere else super()._counted()
 
     def _doubles(self, *shape: int) -> Float64Array:
-        return own_room().doubles(*shape)
+        return own_pool().doubles(*shape)
 
     def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
         batch = self._whole.batch
@@ -139,8 +139,8 @@ def rows_of(keys: Float64Array | Int64Array, number: int, n_shares: int, t_ms: I
     Equal keys have the same shard in every batch and process.
     """
     width, n = keys.shape
-    room = own_room()
-    rows, times, own = room.integers(n), room.integers(n), room.doubles(width, n)
+    pool = own_pool()
+    rows, times, own = pool.integers(n), pool.integers(n), pool.doubles(width, n)
     with np.errstate(over="ignore"):  # products modulo 2**64
         n_rows, greatest = rows_of_shard(keys, number, n_shares, t_ms, rows, times, own)
     return OwnRows(rows[:n_rows], times[:n_rows], own[:, :n_rows], float(np.uint64(greatest).view(np.float64)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.events import AttributeType, EventBatch, Float64Array, Int64Array
 from engine.kernels.compile.types import Int32Array
-from engine.stream.buffers import own_room
+from engine.stream.buffers import own_pool
 from engine.stream.columns import StreamColumns
 from engine.stream.cuts import Cut, Cuts, cut
 
@@ -55,10 +55,10 @@ class SliceColumns(StreamColumns):
         return super()._names()
 
     def _codes(self) -> Int32Array:
-        return own_room().codes(len(self))
+        return own_pool().codes(len(self))
 
     def _doubles(self, *shape: int) -> Float64Array:
-        return own_room().doubles(*shape)
+        return own_pool().doubles(*shape)
 
     def _decode(self, name: str, kind: AttributeType, into: Float64Array) -> None:
         if kind is AttributeType.STRING:

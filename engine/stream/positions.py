@@ -47,7 +47,7 @@ class _Kind:
 
     def reserve(self) -> None:
         """Room for all values."""
-        self.totals = _with_room(self.totals, len(self.values), 0)
+        self.totals = _with_capacity(self.totals, len(self.values), 0)
 
 
 class _Counted:
@@ -179,10 +179,10 @@ class PartitionPositions:
         n = len(self.keys)
         fresh = self.keys.columns(np.arange(old, n))
         for kind in self._kinds:
-            kind.of_partition = _with_room(kind.of_partition, n, 0)
+            kind.of_partition = _with_capacity(kind.of_partition, n, 0)
             kind.of_partition[old:n] = kind.values.numbers(np.ascontiguousarray(fresh[list(kind.held)]))
             kind.reserve()
-        self._partition_of = _with_room(self._partition_of, len(self._whole.values), -1)
+        self._partition_of = _with_capacity(self._partition_of, len(self._whole.values), -1)
         self._partition_of[self._whole.of_partition[old:n]] = np.arange(old, n)
 
     def place(self, stream: StreamColumns, looks_at: BoolArray, n_earlier: int, n_known: int) -> Positioned:
@@ -214,7 +214,7 @@ class PartitionPositions:
         chosen = looks_at[own.rows]
         rows, values = own.rows[chosen], own.values[chosen]
         if kind is self._whole:
-            self._partition_of = _with_room(self._partition_of, len(kind.values), -1)
+            self._partition_of = _with_capacity(self._partition_of, len(kind.values), -1)
             partition = self._partition_of[values]
             return rows[partition >= 0], partition[partition >= 0]
         n = len(self.keys)
@@ -235,7 +235,7 @@ class PartitionPositions:
         for kind in self._kinds:
             used = np.unique(kind.of_partition[partitions])
             kind.values.keep(used)
-            kind.totals = _with_room(kind.totals[used], 64, 0)
+            kind.totals = _with_capacity(kind.totals[used], 64, 0)
             kind.of_partition = np.empty(64, np.int64)
         self._add(keys)
 
@@ -253,14 +253,14 @@ class PartitionPositions:
         state: Mapping[str, Any] = json.loads(text)
         for kind, saved in zip(self._kinds, state["kinds"], strict=True):
             kind.values = KeyTable(len(kind.held), saved["values"])
-            kind.totals = _with_room(np.array(saved["totals"], np.int64), 64, 0)
+            kind.totals = _with_capacity(np.array(saved["totals"], np.int64), 64, 0)
         self._known = state["known"]
         self.keys = KeyTable(len(self.key))
         keys: Sequence[Sequence[float]] = state["keys"]
         self._add(np.ascontiguousarray(np.array(keys, np.float64).reshape(len(keys), len(self.key)).T))
 
 
-def _with_room(array: Int64Array, n: int, empty: int) -> Int64Array:
+def _with_capacity(array: Int64Array, n: int, empty: int) -> Int64Array:
     """The array, longer if it has fewer than n entries."""
     if len(array) >= n:
         return array

@@ -72,11 +72,11 @@ class RunStore:
         """Make room for so many more rows; of very many for a good part, or for as many as usual."""
         n_needed = n_stored + min(n_more, max(_MOST_AHEAD, n_usual))
         if n_needed > len(self.t_lo_ms):
-            self._grow(n_stored, max(n_needed, _roomy(n_stored)))
+            self._grow(n_stored, max(n_needed, _capacity_for(n_stored)))
 
     def grow(self, n_stored: int) -> None:
         """Make room for at least as many rows again as there are, of which `n_stored` have been written."""
-        self._grow(n_stored, _roomy(len(self.t_lo_ms)))
+        self._grow(n_stored, _capacity_for(len(self.t_lo_ms)))
 
     def _grow(self, n_stored: int, capacity: int) -> None:
         old = self.__dict__.copy()
@@ -171,7 +171,7 @@ class RunStore:
         self.keys = KeyTable(len(self.key), keys)
 
 
-def _roomy(n: int) -> int:
+def _capacity_for(n: int) -> int:
     return 2 * n if n < _MANY else 4 * n
 
 

@@ -77,7 +77,7 @@ class Arrangements:
         key = tuple(edges), end
         found = self._of_matches.get(key)
         if found is None:
-            self._make_room(len(key[0]))
+            self._forget_if_many(len(key[0]))
             steps = self._walk(key[0], (0,) * self._automaton.n_counters)
             found = self._of_matches[key] = self._arranged(steps, self._gaps(steps, key[0], end))
         return found
@@ -87,11 +87,11 @@ class Arrangements:
         key = tuple(edges), counters
         found = self._of_parts.get(key)
         if found is None:
-            self._make_room(len(key[0]))
+            self._forget_if_many(len(key[0]))
             found = self._of_parts[key] = self._arranged(self._walk(*key), ())
         return found
 
-    def _make_room(self, n: int) -> None:
+    def _forget_if_many(self, n: int) -> None:
         """Before another arrangement of n events is kept: those of long lists would be ever more."""
         if self._n_kept > _MOST_KEPT:
             self._of_matches.clear()

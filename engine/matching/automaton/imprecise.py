@@ -25,7 +25,7 @@ from engine.kernels.confidence.ordering import Events, search_order
 from engine.language import ast
 from engine.matching.automaton.arrangement import Arrangements
 from engine.matching.automaton.confidence import Confidences
-from engine.matching.automaton.memory import Pending, room, taken
+from engine.matching.automaton.memory import Pending, empty_matches, taken
 from engine.matching.automaton.near_rows import NearRows
 from engine.matching.automaton.precise import PreciseSearch
 from engine.matching.output.listed import Cut
@@ -94,7 +94,7 @@ class ImpreciseMatching:
         self._confidences = Confidences(plan, store, self._tables, rows, self._near, self._events, arrangements)
         states = plan.states
         self._depth = max((len(path) for path in states.paths), default=0)
-        self._none = taken(room(len(plan.returns), self._depth, 0, 0))
+        self._none = taken(empty_matches(len(plan.returns), self._depth, 0, 0))
         self._waiting: BoolArray = np.array([bool(end.crossings) for end in states.exits], np.bool_)
         self._variable = np.array([states.occurrences[edge.occurrence].variable for edge in states.edges], np.int64)
         n = len(store)
@@ -213,7 +213,7 @@ class ImpreciseMatching:
             candidates, blocks, _ = search_order(self._events, candidates)
         status, found = list_arrangements(
             self._tables, self._rows, self._events, candidates, blocks, ordered, partition,
-            int(np.flatnonzero(candidates == last)[0]), most, left, room(len(self._plan.returns), self._depth),
+            int(np.flatnonzero(candidates == last)[0]), most, left, empty_matches(len(self._plan.returns), self._depth),
         )  # fmt: skip
         return self._distinct(taken(found)), status != automaton_search.DONE
 

@@ -91,7 +91,7 @@ class Pending(NamedTuple):
         )
 
 
-def room(n_returns: int, depth: int, n_matches: int = _LEAST, n_events: int = 4 * _LEAST) -> Found:
+def empty_matches(n_returns: int, depth: int, n_matches: int = _LEAST, n_events: int = 4 * _LEAST) -> Found:
     """Empty arrays for so many matches and events of theirs."""
     return Found(
         np.empty(n_matches, np.int64),
@@ -121,7 +121,9 @@ def taken(found: Found) -> Pending:
 
 def grown(found: Found, n_matches: int, n_events: int) -> Found:
     """The first so many matches and events, with twice the room."""
-    bigger = room(found.values.shape[1], found.iterations.shape[1], 2 * len(found.partition), 2 * len(found.rows))
+    bigger = empty_matches(
+        found.values.shape[1], found.iterations.shape[1], 2 * len(found.partition), 2 * len(found.rows)
+    )
     bigger.partition[:n_matches] = found.partition[:n_matches]
     bigger.exit[:n_matches] = found.exit[:n_matches]
     bigger.offsets[: n_matches + 1] = found.offsets[: n_matches + 1]
@@ -301,4 +303,4 @@ def _flat(table: pa.Table, name: str, dtype: type) -> Any:
     return np.array(table.column(name).combine_chunks().flatten().to_numpy(zero_copy_only=False), dtype)
 
 
-__all__ = ["Pending", "RunsMemory", "grown", "room", "taken"]
+__all__ = ["Pending", "RunsMemory", "empty_matches", "grown", "taken"]

@@ -17,7 +17,7 @@ from engine.kernels.automaton import runs as automaton_runs
 from engine.kernels.automaton import search as automaton_search
 from engine.kernels.automaton.tables import Rows, Tables
 from engine.kernels.columns.partitions import BROADCAST
-from engine.matching.automaton.memory import Pending, RunsMemory, grown, room, taken
+from engine.matching.automaton.memory import Pending, RunsMemory, empty_matches, grown, taken
 from engine.matching.output.listed import Cut
 from engine.matching.work_account import WorkAccount
 from engine.plan.automaton.model import AutomatonPlan
@@ -62,7 +62,7 @@ class PreciseSearch:
     def list_at(self, rows_due: Int64Array, most: int) -> Listed:
         """The same for matches that end in these rows, ascending."""
         lasts = rows_due[self._masks.begin[np.ix_(np.array(self._finals), rows_due)].any(axis=0)]
-        found = room(len(self._plan.returns), self._depth)
+        found = empty_matches(len(self._plan.returns), self._depth)
         if not len(lasts):
             return Listed(taken(found), ())
         rows, ranks, number = self.rows(), _NO_RANKS, 0
@@ -80,7 +80,7 @@ class PreciseSearch:
         """The matches that runs complete in rows start..end - 1, in listing order; with more than `most` in any."""
         memory.know_partitions(self._store.n_partitions)
         rows = self.rows()
-        found = room(len(self._plan.returns), self._depth)
+        found = empty_matches(len(self._plan.returns), self._depth)
         parts = [taken(found)]
         was_cut = np.zeros(len(self._store), np.bool_)
         n_listed = 0

@@ -20,7 +20,7 @@ from engine.kernels.columns.partitions import BROADCAST
 from engine.language import ast
 from engine.matching.automaton.arrangement import Arrangements
 from engine.matching.automaton.imprecise import Decided, ImpreciseMatching
-from engine.matching.automaton.memory import Pending, RunsMemory, room, taken
+from engine.matching.automaton.memory import Pending, RunsMemory, empty_matches, taken
 from engine.matching.automaton.plan_arrays import tables
 from engine.matching.automaton.precise import Listed, PreciseSearch
 from engine.matching.brake import braked
@@ -76,7 +76,7 @@ class AutomatonRuntime:
         self._results: TakesMatches = results or Results(
             plan, interner, limits, plan.bound_variables, trailing=self._waits, shapes=shapes_of([plan], plan.variables)
         )
-        self._pending = taken(room(len(plan.returns), self._depth))
+        self._pending = taken(empty_matches(len(plan.returns), self._depth))
         self._work = limits.brake.account(limits.work_budget, n_sharing=limits.n_sharing)
         self._work_after = limits.brake.account(limits.work_budget, n_sharing=limits.n_sharing)
         self._positive = np.array([o.variable for o in plan.states.occurrences], np.int64)
