@@ -25,6 +25,7 @@ from engine.matching.output.listed import ListedMatches
 from engine.matching.output.rows import MatchRow, first_rows
 from engine.matching.output_watermark import longest_interval_ms, output_watermark_ms
 from engine.matching.protocol import Limits
+from engine.plan.model import PlanForm
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import StreamColumns
 from engine.stream.early_filter import EarlyFilter, Masks, Survivors
@@ -355,6 +356,8 @@ def unsupported_pattern(query: ast.Query) -> UnsupportedQueryError:
 
 
 def _check_evaluated(plan: SequencePlan) -> None:
+    if plan.form is not PlanForm.SEQUENCE:
+        raise unsupported_pattern(plan.query)
     if not plan.lists_all:
         raise UnsupportedQueryError(
             f"the baselines do not evaluate {plan.strategy.value}",
