@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from types import FrameType
 
 from app.errors import AppError
+from app.process.signals import KILLED_BY_SIGNAL, handling
 
 LONGEST_SLEEP_S = 0.5
 """How soon a signal is seen that another thread has taken."""
-
-KILLED_BY_SIGNAL = 128
-"""Added to a signal's number, as shells tell it."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +67,5 @@ def asked_by_signals() -> Iterator[Asked]:
     def reload(_number: int, _frame: FrameType | None) -> None:
         asked.reload()
 
-    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
+    with handling({signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}):
         yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

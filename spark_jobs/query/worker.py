@@ -28,6 +28,7 @@ from app.commands.spark_query import without_passwords
 from app.config import load_settings
 from app.errors import AppError
 from app.process.give_way import give_way
+from app.process.signals import ENDING
 from app.query_messages import (
     End,
     EndReason,
@@ -119,7 +120,7 @@ def main() -> int:
     request, limits = read_history_request(sys.stdin.readline())
     give_way()
     stopping = Stopping()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, lambda _number, _frame: stopping.ask())
     threading.Thread(target=_end_with, args=(sys.stdin, stopping), daemon=True).start()
     with own_standard_output() as out:
