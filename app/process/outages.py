@@ -22,6 +22,9 @@ OutageKind = Literal["store", "disk"]
 _DEFECTS = (DataError, IntegrityError, ProgrammingError)
 """What the database says of rows and statements, not of itself."""
 
+OUTAGES = (StoreError, CheckpointError, OSError)
+"""What may be an outage: `outage_kind` says whether it is."""
+
 
 def outage_kind(error: BaseException) -> OutageKind | None:
     """Who refused; None when the error is a defect."""
