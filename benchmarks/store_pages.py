@@ -237,7 +237,7 @@ def pages(store: Store) -> dict[str, Callable[[], object]]:
 
 def _silenced(store: Store) -> object:
     with store.transaction() as writer:
-        return writer.silenced_alerts()
+        return writer.alerts.silenced()
 
 
 def _cursor_at(store: Store, time_ms: int) -> Cursor:

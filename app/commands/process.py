@@ -40,7 +40,7 @@ def run(
     if forget_position:
         with owned_store(settings, "run", take_over=take_over) as store:
             with store.transaction() as writer:
-                writer.forget_checkpoint(LIVE_PIPELINE)
+                writer.progress.forget_checkpoint(LIVE_PIPELINE)
             CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE).forget()
     with asked_by_signals() as asked:
         if not run_live(settings, SteadyClock(), asked, lambda: check_all(config), take_over=take_over):

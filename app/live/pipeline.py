@@ -39,7 +39,8 @@ from app.settings import Retention
 from app.store.api import Store
 from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues
-from app.store.writer import NewProblem, Writer
+from app.store.writing.problems import NewProblem
+from app.store.writing.writer import Writer
 from collectors.base import FinishedHistory
 from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
@@ -208,12 +209,14 @@ class Pipeline:
             counters.update(part.counters)
         with self.store.transaction() as writer:
             outcome = self._store_part(writer, rest, row.number, now_ms, settle=True)
-            writer.add_statistics(counters)
-            writer.add_late_events(ordered.late)
-            problems = writer.add_problems([*ordered.problems, *complaints, *problems_of_log], now_ms)
-            writer.put_source_status(self.sources.status(self.order.watermarks.by_source()))
-            writer.put_process_status(self._status(ordered.watermark_ms, writer.n_pending(), now_ms), now_ms)
-            writer.put_checkpoint(row)
+            writer.progress.add_statistics(counters)
+            writer.progress.add_late_events(ordered.late)
+            problems = writer.problems.add([*ordered.problems, *complaints, *problems_of_log], now_ms)
+            writer.progress.put_source_status(self.sources.status(self.order.watermarks.by_source()))
+            writer.progress.put_process_status(
+                self._status(ordered.watermark_ms, writer.outbox.n_pending(), now_ms), now_ms
+            )
+            writer.progress.put_checkpoint(row)
             self._at("commit")
         self.number, self._forgotten = row.number, []
         self._stored(rest, outcome)
@@ -236,7 +239,9 @@ class Pipeline:
             with self.store.transaction() as writer:
                 part = self._store_part(writer, rest, self.number, now_ms, settle=not self._is_settled)
                 if rest.is_stored:
-                    writer.put_process_status(self._status(rest.watermark_ms, writer.n_pending(), now_ms), now_ms)
+                    writer.progress.put_process_status(
+                        self._status(rest.watermark_ms, writer.outbox.n_pending(), now_ms), now_ms
+                    )
                 self._at("commit part")
             self._stored(rest, part)
             outcome += part
@@ -245,14 +250,14 @@ class Pipeline:
         return Step(rest.watermark_ms, 0, {}, outcome)
 
     def _store_part(self, writer: Writer, rest: Unstored, number: int, now_ms: int, *, settle: bool) -> Outcome:
-        self._expect(writer.checkpoint(self.checkpoints.pipeline))
+        self._expect(writer.progress.checkpoint(self.checkpoints.pipeline))
         recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms, rest.effort)
         if settle:
             recorder.settle_changed_queries()
         rest.store_part(recorder)
         self.checkpoints.note(number, recorder.outcome.created, more=number == self.number)
         if rest.is_set_aside:
-            writer.put_progress({"epoch": self.epoch, "number": number, **rest.progress()}, now_ms)
+            writer.progress.put_progress({"epoch": self.epoch, "number": number, **rest.progress()}, now_ms)
         return recorder.outcome
 
     def _stored(self, rest: Unstored, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
 
 from app.alerting.text import iso
 from app.errors import CheckpointError, DamageError, OwnershipError, StoreError
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 
 FIRST_RETRY_MS = 1_000
 MAX_RETRY_MS = 30_000

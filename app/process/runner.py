@@ -24,7 +24,7 @@ from app.queries import Loaded
 from app.settings import Settings
 from app.store.api import Store
 from app.store.status import ProcessStatus, QueryFigures
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from engine.errors import EngineError
 
 log = structlog.get_logger(__name__)
@@ -160,7 +160,7 @@ class Runner:
                 log.warning("messages wait for a receiver that is not there", place=problem.place, what=problem.message)
             if problems:
                 with self._store.transaction() as writer:
-                    writer.add_problems(problems, self._clock.now_ms())
+                    writer.problems.add(problems, self._clock.now_ms())
         except StoreError as error:
             log.warning("the outbox cannot be looked at", reason=str(error))
 
@@ -333,6 +333,6 @@ class Runner:
     def _keep(self, problem: NewProblem) -> None:
         try:
             with self._store.transaction() as writer:
-                writer.add_problems([problem], self._clock.now_ms())
+                writer.problems.add([problem], self._clock.now_ms())
         except StoreError as refused:
             log.error("the store cannot be told either", problem=problem.message, reason=str(refused))

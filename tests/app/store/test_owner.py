@@ -32,7 +32,7 @@ from app.settings import Settings
 from app.store import Store, open_store, owner
 from app.store.owner import LEASE_MS, Claimant, this_process
 from app.store.schema import alembic_config, open_database
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.process.test_runner import write_settings
@@ -60,7 +60,7 @@ def renewed(store: Store, ago_ms: int) -> None:
 
 def keep(store: Store, place: str) -> None:
     with store.transaction() as writer:
-        writer.add_problems([NewProblem("test", place, "kind", "message")], 1)
+        writer.problems.add([NewProblem("test", place, "kind", "message")], 1)
 
 
 def places(store: Store) -> set[str]:
@@ -175,7 +175,7 @@ def test_a_take_over_waits_for_the_transaction_under_way(store: Store, monkeypat
     monkeypatch.setattr("app.store.schema.BUSY_TIMEOUT_MS", 20)
     with again(store) as second:
         with store.transaction() as writer:
-            writer.add_problems([NewProblem("test", "under way", "kind", "message")], 1)
+            writer.problems.add([NewProblem("test", "under way", "kind", "message")], 1)
             with pytest.raises(StoreError, match=r"locked|lock timeout"):
                 second.own(ME, take_over=True)
         second.own(ME, take_over=True)
