@@ -18,6 +18,8 @@ MAX_MESSAGE_CHARS = 500
 """Longest problem message: names and values in it come from files, which may hold anything."""
 MAX_OF_FILE, MAX_OF_POLL = 50, 500
 """Problems of one file, and of one poll, that are told one by one."""
+MAX_BAD_RECORDS_TOLD = 20
+"""Of one history, each with its line; further ones are counted."""
 MORE = "more_problems"
 _LINE = re.compile(r":\d+$")
 

@@ -11,13 +11,11 @@ from collectors.counters import ATTRIBUTES
 from collectors.hadoop_ids import TaskKind, job_of, kind_of, task_of
 from collectors.identity import lifecycle_id
 from collectors.schema import load_event_types
+from collectors.time_units import MAX_TIME_MS
 from engine.events import HEADER, EventBatch
 
 PREFIX: Mapping[TaskKind, str] = {"MAP": "Map", "REDUCE": "Reducer"}
 SUMMARY: Mapping[TaskKind, str] = {"MAP": "Mapper", "REDUCE": "Reducer"}
-
-MAX_TIME_MS = 253_402_300_799_999
-"""End of the year 9999: a later time is no time."""
 
 
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -16,10 +16,11 @@ from app.store.api import Store
 from app.store.models import AlertRow
 from app.store.storable import storable_text
 from app.store.writing.writer import Writer
+from collectors.time_units import DAY_MS
 
 MAX_NOTE_CHARS = 1_000
 MAX_ACTOR_CHARS = 200
-MAX_SILENCE_MS = 366 * 86_400_000
+MAX_SILENCE_MS = 366 * DAY_MS
 """Longer is a mistake, or means that the query should be disabled."""
 
 

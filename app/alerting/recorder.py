@@ -29,6 +29,7 @@ from app.store.known_alerts import Span
 from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
 from app.store.writing.writer import Writer
+from collectors.time_units import DAY_MS
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
@@ -41,7 +42,7 @@ class AlertingOptions:
     queries: Mapping[str, QueryInfo]
     receivers: Mapping[str, Receiver]
     max_evidence_events: int = 200
-    max_age_ms: int = 86_400_000
+    max_age_ms: int = DAY_MS
     external_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every alert, see app.alerting.labels."""
     told: Told = field(default_factory=dict)

@@ -42,6 +42,7 @@ from app.store.status import ProcessStatus, Queues
 from app.store.writing.problems import NewProblem
 from app.store.writing.writer import Writer
 from collectors.base import FinishedHistory
+from collectors.time_units import DAY_MS
 from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
 
@@ -68,7 +69,7 @@ class Matcher(Protocol):
         ...
 
 
-TOLD_MS = 86_400_000
+TOLD_MS = DAY_MS
 """For so long alerts that a database forgot are known by their ids."""
 BACK_MS = 600_000
 """Where nothing tells when the clock was set wrong, matching goes on so far before the time at the earliest."""

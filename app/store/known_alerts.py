@@ -13,10 +13,8 @@ from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.store.alert_pages import longest_ms
+from app.store.bulk import in_chunks
 from app.store.models import AlertRow, NotificationRow
-
-_CHUNK = 500
-"""Databases limit the number of bound parameters."""
 
 _FEW_KEYS = 3
 """For so many the database may choose among its indexes: one key may have any number of alerts that are over."""
@@ -168,8 +166,7 @@ class KnownAlerts:
     def _read(self, session: Session, query: str, spans: Sequence[Span], longest: int) -> None:
         keys = sorted({span.key_text for span in spans})
         from_ms, to_ms = min(span.from_ms for span in spans), max(span.to_ms for span in spans)
-        for start in range(0, len(keys), _CHUNK):
-            chunk = keys[start : start + _CHUNK]
+        for chunk in in_chunks(keys):
             is_few, is_closing = len(chunk) <= _FEW_KEYS, all(span.is_closing for span in spans)
             asked: dict[str, Any] = {"of_query": query, "keys": chunk}
             near = {**asked, "earliest_ms": from_ms - longest, "to_ms": to_ms, "from_ms": from_ms}
@@ -186,8 +183,8 @@ class KnownAlerts:
     def _read_messages(self, session: Session, keys: Mapping[str, Key]) -> None:
         """Of alerts, given with their keys."""
         ids = sorted(keys)
-        for start in range(0, len(ids), _CHUNK):
-            asked = {"ids": ids[start : start + _CHUNK]}
+        for chunk in in_chunks(ids):
+            asked = {"ids": chunk}
             for alert_id, key, receiver, sequence, state in session.execute(_MESSAGES, asked):
                 of_alert = self._told[keys[alert_id]].setdefault(alert_id, _OfAlert())
                 of_alert.identities.add((key, receiver))
@@ -198,8 +195,8 @@ class KnownAlerts:
 
 def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:
     ids = sorted(alert_ids)
-    for start in range(0, len(ids), _CHUNK):
-        yield from session.scalars(_BY_ID, {"ids": ids[start : start + _CHUNK]})
+    for chunk in in_chunks(ids):
+        yield from session.scalars(_BY_ID, {"ids": chunk})
 
 
 def _in_order(alerts: list[AlertRow]) -> list[AlertRow]:

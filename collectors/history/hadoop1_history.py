@@ -11,14 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
-from collectors.base import ProblemLog, printable
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
 from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
 from collectors.history.hadoop1_lines import BadLines, Item, PartBegins, Record, RecordReader, counter_groups
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
-
-MAX_BAD_RECORDS_TOLD = 20
-"""Of one job, each with its line; further ones are counted."""
 
 STATUS = {"SUCCESS": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
 """As written -> as Hadoop 2 calls it; other states of a job are not its end."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from collectors.base import ProblemLog, printable
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
 from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
@@ -23,9 +23,6 @@ MAX_HEADER_LINES = 100
 MAX_RECORD_BYTES = 1 << 23
 MAX_RECORD_VALUES = 500_000
 """An attempt with all its counters has some hundreds."""
-MAX_BAD_RECORDS_TOLD = 20
-"""Of one file, each with its line; further ones are counted."""
-
 JSON_MARK = b"Avro-Json"
 BINARY_MARK = b"Avro-Binary"
 

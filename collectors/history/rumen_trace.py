@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from collectors.base import ProblemLog, printable
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
 from collectors.counters import is_count
 from collectors.hadoop_ids import TaskKind, is_attempt, is_job, job_of
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms
@@ -19,8 +19,6 @@ from collectors.network.bounded_json import extent, n_values
 
 MAX_JOB_VALUES = 4_000_000
 """Of a job with some 100,000 attempts."""
-MAX_BAD_TOLD = 20
-
 STATUS = {"SUCCESS": "SUCCEEDED", "SUCCEEDED": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
 
 COUNTERS: Mapping[TaskKind, Mapping[str, str]] = {
@@ -77,8 +75,8 @@ class RumenParser:
             job = RumenJob(self.place, job_id, digest, self._source_rank)
             self._job(job, value, line)
             self.jobs.append(job)
-        if self._n_bad > MAX_BAD_TOLD:
-            more = f"{self._n_bad - MAX_BAD_TOLD} more bad record(s) behind those told; they are skipped"
+        if self._n_bad > MAX_BAD_RECORDS_TOLD:
+            more = f"{self._n_bad - MAX_BAD_RECORDS_TOLD} more bad record(s) behind those told; they are skipped"
             self._problems.report(self.place, "more_bad_records", more)
         if not self.jobs:
             self._problems.report(self.place, "not_a_trace", "no job in it; expected a Rumen trace")
@@ -174,7 +172,7 @@ class RumenParser:
 
     def _bad(self, line: int, message: str) -> None:
         self._n_bad += 1
-        if self._n_bad <= MAX_BAD_TOLD:
+        if self._n_bad <= MAX_BAD_RECORDS_TOLD:
             place = f"{self.place}:{line}"
             self._problems.report(place, "bad_record", f"{message}; it is skipped", key=(place, message))
 

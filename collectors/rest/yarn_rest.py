@@ -23,9 +23,9 @@ from collectors.rest.jobs import JobState
 from collectors.rest.teller import SAMPLE_CLOCK, JobTeller
 from collectors.rest.turns import Queue, Turn, take_turns
 from collectors.rest.waiting import Waiting
+from collectors.time_units import DAY_MS
 
 POSITION_VERSION = 1
-DAY_MS = 86_400_000
 
 OPEN_APPS = "/ws/v1/cluster/apps?states=ACCEPTED,RUNNING"
 ENDED_APPS = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=FINISHED,FAILED,KILLED"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.query_messages import QueryRequest, RunLimits
+from collectors.time_units import DAY_MS
 from dashboard.queries.check import Checked
 from dashboard.queries.history_panel import history_panel
 from dashboard.queries.notes import notes_of_recent
@@ -17,7 +18,6 @@ from dashboard.times import duration, shown, span_picker
 LOOK_S = 0.5
 """How often the page looks at a run."""
 
-DAY_MS = 86_400_000
 
 RECENT, HISTORY = "recent", "history"
 PLACES = {RECENT: "Recent events", HISTORY: "History"}

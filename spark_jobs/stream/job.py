@@ -40,6 +40,7 @@ from app.queries import Loaded
 from app.settings import Settings
 from app.store.api import Store
 from collectors.schema import load_event_types
+from collectors.time_units import HOUR_MS
 from engine.errors import EngineError
 from engine.events import EventSchema
 from spark_jobs.event_store.file_system import StoreFiles
@@ -69,7 +70,7 @@ log = structlog.get_logger(__name__)
 HEARTBEATS = "heartbeats"
 """Folder in the checkpoint."""
 
-RETENTION_INTERVAL_MS = 3_600_000
+RETENTION_INTERVAL_MS = HOUR_MS
 
 _LOOK_S = 1
 
