@@ -80,7 +80,7 @@ class Lasting:
     table: pa.Table
 
 
-def held_back(before_ms: int | None, watermark_ms: int, now_ms: int, *, is_behind: bool = False) -> int:
+def next_watermark(before_ms: int | None, watermark_ms: int, now_ms: int, *, is_behind: bool = False) -> int:
     """The watermark after `before_ms` that a source may give.
 
     It is not taken back, unless it is ahead of the time: the clock was wrong when it was given. While the source

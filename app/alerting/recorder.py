@@ -13,7 +13,7 @@ from typing import Any, Self
 from app.alerting import certainty, lifecycle
 from app.alerting.batches import MOST_ALERTS, in_parts
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import Episode, Told, ToldAlert, alert_id, onset_ms, told_id
+from app.alerting.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id, created_id, onset_ms
 from app.alerting.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.extremes import shown_match
 from app.alerting.found import WholeReport, found_in
@@ -45,7 +45,7 @@ class AlertingOptions:
     max_age_ms: int = DAY_MS
     external_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every alert, see app.alerting.labels."""
-    told: Told = field(default_factory=dict)
+    told: CreatedAlerts = field(default_factory=dict)
     """Alerts that a database that was set back has forgotten: they keep their ids."""
 
 
@@ -75,7 +75,7 @@ class Outcome:
     n_changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes of state by (query, state that the alert went to)."""
     log: list[AlertLine] = field(default_factory=list)
-    created: list[ToldAlert] = field(default_factory=list)
+    created: list[CreatedAlert] = field(default_factory=list)
 
     def __iadd__(self, other: Outcome) -> Self:
         """With what another transaction of the step did."""
@@ -165,7 +165,7 @@ class Recorder:
     def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
         """Resolve alerts that the watermark has passed, as far as they are still open."""
         alerts = self._writer.alerts.look_up_to_close(alert_ids)
-        self._look_up_told(alerts)
+        self._look_up_notified(alerts)
         for alert in alerts:
             self._close(alert, watermark_ms)
         self._done()
@@ -263,7 +263,7 @@ class Recorder:
 
     def _id_of(self, episode: Episode) -> str:
         info = self._options.queries[episode.query]
-        told = told_id(self._options.told, episode, info.hash, info.group_gap_ms) if self._options.told else None
+        told = created_id(self._options.told, episode, info.hash, info.group_gap_ms) if self._options.told else None
         return told or alert_id(episode.query, episode.key_text, episode.start_ms, info.hash)
 
     def _join(self, episode: Episode, watermark_ms: int) -> None:
@@ -355,7 +355,7 @@ class Recorder:
         self._changed(alert, None, change)
         self.outcome.n_new_alerts += 1
         now = (new_id, episode.query, info.hash, episode.key_text, episode.start_ms, episode.end_ms)
-        self.outcome.created.append(ToldAlert(*now))
+        self.outcome.created.append(CreatedAlert(*now))
         return alert
 
     def _extend(self, alert: AlertRow, episode: Episode, others: Sequence[AlertRow]) -> None:
@@ -499,17 +499,17 @@ class Recorder:
             }
             self.outcome.n_notifications += self._writer.outbox.add(message, alert)
 
-    def _look_up_told(self, alerts: Sequence[AlertRow]) -> None:
+    def _look_up_notified(self, alerts: Sequence[AlertRow]) -> None:
         """Read at once what is asked of each receiver when these end."""
-        self._writer.outbox.look_up_told(
+        self._writer.outbox.look_up_notified(
             self._options.receivers.keys(), {fingerprint(alert.labels) for alert in alerts}
         )
 
     def _told(self, alert: AlertRow, before: str | None, receiver: str, by_labels: str) -> bool:
         """See Audience.told_before."""
         if alert.state == State.FIRING:
-            return before == alert.state and self._writer.outbox.was_told_since_firing(alert.id, receiver)
-        return self._writer.outbox.last_told_of_same(by_labels, receiver) == State.FIRING
+            return before == alert.state and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
+        return self._writer.outbox.last_notified_of_same(by_labels, receiver) == State.FIRING
 
     def _same_that_fire(self, alert: AlertRow) -> list[AlertRow]:
         """Other alerts with the same labels that are not over."""
@@ -521,7 +521,7 @@ class Recorder:
 
     def _knows_later(self, alert: AlertRow, same: Sequence[AlertRow], receiver: str) -> bool:
         later = (other for other in same if other.start_ms > alert.start_ms)
-        return any(self._writer.outbox.last_told(other, receiver) == State.FIRING for other in later)
+        return any(self._writer.outbox.last_notified(other, receiver) == State.FIRING for other in later)
 
     def _silenced(self, alert: AlertRow) -> str | None:
         return self._silence(alert.query, alert.key_text)
@@ -533,7 +533,7 @@ class Recorder:
     def end_silences(self, at_most: int) -> int:
         """Alerts that are silenced no longer are what they have become meanwhile; returns how many there were."""
         alerts = self._writer.alerts.no_longer_silenced(self._now_ms, at_most)
-        self._look_up_told(alerts)
+        self._look_up_notified(alerts)
         for alert in alerts:
             last = self._writer.silences.last_covering(alert.query, alert.key_text, self._now_ms)
             self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))

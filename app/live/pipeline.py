@@ -16,7 +16,7 @@ import pyarrow as pa
 import structlog
 
 from app.alerting.batches import MOST_ALERTS
-from app.alerting.episodes import ToldAlert, told_by_key
+from app.alerting.episodes import CreatedAlert, created_by_key
 from app.alerting.found import found_in
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
@@ -145,7 +145,7 @@ class Pipeline:
     _forgotten: list[NewProblem] = field(default_factory=list)
     """That the database is older than this process's files."""
     _restored_ms: int = 0
-    _told: list[ToldAlert] = field(default_factory=list)
+    _told: list[CreatedAlert] = field(default_factory=list)
     """Alerts of steps that the database forgot."""
 
     @property
@@ -346,9 +346,9 @@ class Pipeline:
                 raise CheckpointError(f"checkpoint {row.number} cannot be restored: {error}") from error
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
             self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
-        told = [ToldAlert(*values) for values in checkpoint.state.get("told", ())]
-        self._told = [*told, *self.checkpoints.told_after(row.number)]
-        self.alerting = replace(self.alerting, told=told_by_key(self._told))
+        told = [CreatedAlert(*values) for values in checkpoint.state.get("told", ())]
+        self._told = [*told, *self.checkpoints.created_after(row.number)]
+        self.alerting = replace(self.alerting, told=created_by_key(self._told))
         self.number, self._restored_ms = row.number, row.written_ms
         self.unstored = self._rest_of(checkpoint)
         if n_steps := self.checkpoints.n_forgotten(row):

@@ -60,7 +60,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class _Told:
+class _LastMessage:
     """The last message of an alert to a receiver."""
 
     sequence: int
@@ -71,7 +71,7 @@ class _Told:
 class _OfAlert:
     """What is known of the messages of an alert."""
 
-    last: dict[str, _Told] = field(default_factory=dict)
+    last: dict[str, _LastMessage] = field(default_factory=dict)
     """By receiver."""
     identities: set[tuple[str, str]] = field(default_factory=set)
     """(Idempotency-Key, receiver)."""
@@ -85,7 +85,7 @@ class KnownAlerts:
 
     def __init__(self, session: Session, spans: Sequence[Span]) -> None:
         self._alerts: dict[Key, dict[str, AlertRow]] = {(span.query, span.key_text): {} for span in spans}
-        self._told: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
+        self._messages: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
         self._absent = {span.alert_id for span in spans if not span.is_closing}
         self._by_id: dict[str, AlertRow] = {}
         self._whole: set[str] = set()
@@ -141,23 +141,23 @@ class KnownAlerts:
 
     def has_messages(self, alert: AlertRow) -> bool:
         """Whether there are messages of an alert."""
-        return alert.id in self._told[alert.query, alert.key_text]
+        return alert.id in self._messages[alert.query, alert.key_text]
 
     def knows_message(self, alert: AlertRow, identity: tuple[str, str]) -> bool:
         """Whether a message of this (Idempotency-Key, receiver) is there."""
-        of_alert = self._told[alert.query, alert.key_text].get(alert.id)
+        of_alert = self._messages[alert.query, alert.key_text].get(alert.id)
         return of_alert is not None and identity in of_alert.identities
 
     def add_message(self, alert: AlertRow, identity: tuple[str, str], sequence: int, state: str) -> None:
         """A new message of an alert, later than all others."""
-        of_key = self._told[alert.query, alert.key_text]
+        of_key = self._messages[alert.query, alert.key_text]
         of_alert = of_key.setdefault(alert.id, _OfAlert())
         of_alert.identities.add(identity)
-        of_alert.last[identity[1]] = _Told(sequence, state)
+        of_alert.last[identity[1]] = _LastMessage(sequence, state)
 
-    def last_told(self, alert: AlertRow, receiver: str) -> str | None:
+    def last_notified(self, alert: AlertRow, receiver: str) -> str | None:
         """The state that a receiver is, or will be, told last of an alert."""
-        of_alert = self._told[alert.query, alert.key_text].get(alert.id)
+        of_alert = self._messages[alert.query, alert.key_text].get(alert.id)
         last = None if of_alert is None else of_alert.last.get(receiver)
         return None if last is None else last.state
 
@@ -186,11 +186,11 @@ class KnownAlerts:
         for chunk in in_chunks(ids):
             asked = {"ids": chunk}
             for alert_id, key, receiver, sequence, state in session.execute(_MESSAGES, asked):
-                of_alert = self._told[keys[alert_id]].setdefault(alert_id, _OfAlert())
+                of_alert = self._messages[keys[alert_id]].setdefault(alert_id, _OfAlert())
                 of_alert.identities.add((key, receiver))
                 last = of_alert.last.get(receiver)
                 if last is None or last.sequence < sequence:
-                    of_alert.last[receiver] = _Told(sequence, state)
+                    of_alert.last[receiver] = _LastMessage(sequence, state)
 
 
 def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:

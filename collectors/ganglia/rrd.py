@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from collectors.base import Collected, OptionError, ProblemLog, held_back, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, read_position
 from collectors.files import FoundFile, require_root, walk
 from collectors.ganglia.rrd_file import (
     Rows,
@@ -317,7 +317,7 @@ class GangliaRrdCollector:
         for series in self._series.values():
             if series.consumed_s is not None and series.consumed_s * 1000 >= now_ms - self._options.silent_ms:
                 watermark_ms = min(watermark_ms, series.consumed_s * 1000 + 1)
-        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms)
+        self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, now_ms)
         return self._watermark_ms
 
 

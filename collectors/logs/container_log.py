@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from collectors.base import Collected, OptionError, ProblemLog, held_back, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
 from collectors.files import FoundFile, require_root
 from collectors.folder_watch import FolderWatch, WatchOptions
 from collectors.hadoop_ids import kind_of
@@ -376,7 +376,7 @@ class ContainerLogCollector:
             waiting_ms = container.log.waiting_since_ms()
             if waiting_ms is not None and waiting_ms > now_ms - self._options.hold_ms:
                 watermark_ms = min(watermark_ms, waiting_ms)
-        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms, is_behind=is_behind)
+        self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, now_ms, is_behind=is_behind)
         return self._watermark_ms
 
 

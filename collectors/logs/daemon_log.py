@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, OptionError, ProblemLog, held_back, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
 from collectors.files import FoundFile, require_root, walk
 from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
@@ -100,7 +100,7 @@ class DaemonLogCollector:
         is_behind = self._tail.read_new(found(), self._options.max_bytes_per_poll, read)
         self._tail.keep(seen)
         watermark_ms = now_ms - self._options.lateness_ms
-        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms, is_behind=is_behind)
+        self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, now_ms, is_behind=is_behind)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:

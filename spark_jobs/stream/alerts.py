@@ -33,7 +33,7 @@ from engine.events import HEADER_NAMES
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream.bucket import counters_of
 from spark_jobs.stream.groups import CountedByDriver
-from spark_jobs.stream.rows import EVIDENCE, LATE, MATCH, STATUS, told_match
+from spark_jobs.stream.rows import EVIDENCE, LATE, MATCH, STATUS, match_of_row
 from spark_jobs.stream.windows import counted
 
 log = structlog.get_logger(__name__)
@@ -71,7 +71,7 @@ class Batch:
         for row in rows.to_pylist():
             kind, content = row["kind"], row["content"]
             if kind == MATCH:
-                found_matches.append(told_match(row["query"], content))
+                found_matches.append(match_of_row(row["query"], content))
                 continue
             found = json.loads(content)
             if kind == STATUS:

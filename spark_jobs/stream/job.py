@@ -62,7 +62,7 @@ from spark_jobs.stream.idle import IdleClock
 from spark_jobs.stream.kafka import KafkaInput, check_config, check_options
 from spark_jobs.stream.packs import packed
 from spark_jobs.stream.plan import stream_plan
-from spark_jobs.stream.processor import CONF, told_rows
+from spark_jobs.stream.processor import CONF, output_rows
 from spark_jobs.stream.sources import FolderInput, read_events, read_heartbeats, with_event_time
 
 log = structlog.get_logger(__name__)
@@ -151,7 +151,7 @@ class StreamJob:
         records = read_events(spark, self.options.source, columns)
         heartbeats = read_heartbeats(spark, self._files.full(HEARTBEATS), columns)
         events = with_event_time(records, heartbeats, self.options.lateness_ms, self.options.max_ahead_ms)
-        return told_rows(packed(events, plan.routes), plan)
+        return output_rows(packed(events, plan.routes), plan)
 
     def beat(self, is_data_waiting: bool) -> None:
         """Let the stream's time go on while it is idle; to be called again and again."""

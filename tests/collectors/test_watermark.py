@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.base import held_back
+from collectors.base import next_watermark
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ from collectors.base import held_back
 def test_it_is_not_taken_back_and_waits_for_what_is_left_to_read(
     before_ms: int | None, watermark_ms: int, is_behind: bool, expected_ms: int
 ) -> None:
-    assert held_back(before_ms, watermark_ms, 100, is_behind=is_behind) == expected_ms
+    assert next_watermark(before_ms, watermark_ms, 100, is_behind=is_behind) == expected_ms
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
 def test_one_ahead_of_the_time_is_taken_back(is_behind: bool) -> None:
-    assert held_back(200, 50, 100, is_behind=is_behind) == 50
+    assert next_watermark(200, 50, 100, is_behind=is_behind) == 50

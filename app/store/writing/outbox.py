@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
 from app.store.bulk import Row, in_chunks, insert_rows
-from app.store.last_told import LastTold
+from app.store.last_notified import LastNotified
 from app.store.models import AlertChangeRow, AlertRow, NotificationRow
 from app.store.outbox import SentAgain, given_up, is_overtaken
 from app.store.writing.gathered import GatheredRows
@@ -32,10 +32,10 @@ class Outbox:
         self._new: list[dict[str, Any]] = []
         self._sequence: int | None = None
         """Of the last message; None until it has to be known."""
-        self._last_told = LastTold()
+        self._last_notified = LastNotified()
         rows.write_last(self._write_new)
 
-    def was_told_since_firing(self, alert_id: str, receiver: str) -> bool:
+    def was_notified_since_firing(self, alert_id: str, receiver: str) -> bool:
         """Whether a receiver is, or will be, told that an alert fires, since it began to fire this time."""
         over = select(func.max(AlertChangeRow.revision)).where(
             AlertChangeRow.alert_id == alert_id, AlertChangeRow.to_state == "resolved"
@@ -49,24 +49,24 @@ class Outbox:
         )
         return self._rows.session.scalars(statement.limit(1)).first() is not None
 
-    def last_told(self, alert: AlertRow, receiver: str) -> str | None:
+    def last_notified(self, alert: AlertRow, receiver: str) -> str | None:
         """The state that a receiver is, or will be, told last of an alert; None: it knows nothing of it."""
         if (known := self._rows.known_with_messages(alert)) is not None:
-            return known.last_told(alert, receiver)
+            return known.last_notified(alert, receiver)
         statement = select(NotificationRow.state).where(
             NotificationRow.alert_id == alert.id, NotificationRow.receiver == receiver
         )
         return self._rows.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
-    def look_up_told(self, receivers: Collection[str], fingerprints: Collection[str]) -> None:
-        """Read at once what `last_told_of_same` is asked for one by one."""
-        self._last_told.look_up(self._rows.session, receivers, fingerprints)
+    def look_up_notified(self, receivers: Collection[str], fingerprints: Collection[str]) -> None:
+        """Read at once what `last_notified_of_same` is asked for one by one."""
+        self._last_notified.look_up(self._rows.session, receivers, fingerprints)
 
-    def last_told_of_same(self, fingerprint: str, receiver: str) -> str | None:
+    def last_notified_of_same(self, fingerprint: str, receiver: str) -> str | None:
         """The state that a receiver is, or will be, told last of alerts with these labels; None: it knows of none."""
-        if not self._last_told.knows(receiver, fingerprint):
-            self.look_up_told((receiver,), (fingerprint,))
-        return self._last_told.state(receiver, fingerprint)
+        if not self._last_notified.knows(receiver, fingerprint):
+            self.look_up_notified((receiver,), (fingerprint,))
+        return self._last_notified.state(receiver, fingerprint)
 
     def add(self, message: Row, alert: AlertRow | None = None) -> bool:
         """Put a message into the outbox: the columns of NotificationRow but `sequence`; False when it is there already.
@@ -85,7 +85,7 @@ class Outbox:
             self._sequence = self._rows.bare_session.scalar(_LAST_SEQUENCE) or 0
         self._sequence += 1
         self._new.append({**message, "sequence": self._sequence})
-        self._last_told.put(message["receiver"], message["fingerprint"], message["state"])
+        self._last_notified.put(message["receiver"], message["fingerprint"], message["state"])
         if known is None or alert is None:
             self._rows.flush()
         else:

@@ -22,7 +22,7 @@ from app.clock import SetClock
 from app.commands.check import check_all
 from app.errors import AppError, OwnershipError, StoreError
 from app.live.assembly import checked_queries, open_configured_store
-from app.process.asked import Asked, Stop
+from app.process.control_requests import ControlRequests, Stop
 from app.process.lock import only_process
 from app.process.outages import outage_kind
 from app.process.owned_store import owned_store
@@ -312,11 +312,11 @@ def test_the_process_ends_with_the_reason(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Runner, "step", step_after_take_over)
     with pytest.raises(OwnershipError, match="stream' with pid 77 on host other"):
-        run(settings, SetClock(1_000_000), Asked(), lambda: check_all(tmp_path / "config.yaml"))
+        run(settings, SetClock(1_000_000), ControlRequests(), lambda: check_all(tmp_path / "config.yaml"))
 
 
 def test_the_renewal_tells_that_the_store_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, asked = write_settings(tmp_path), Asked()
+    settings, asked = write_settings(tmp_path), ControlRequests()
     monkeypatch.setattr("app.process.owned_store.RENEW_S", 0.001)
     monkeypatch.setattr("app.process.owned_store.this_process", lambda *_: replace(ME, boot="elsewhere, too"))
     with owned_store(settings, "run", on_lost=asked.stop):

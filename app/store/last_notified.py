@@ -22,7 +22,7 @@ _STATES = select(NotificationRow.sequence, NotificationRow.state).where(
 )
 
 
-class LastTold:
+class LastNotified:
     """The state that each receiver is, or will be, told last of each fingerprint, as far as it was looked up.
 
     Read once; what is written since has to be told by `put`.
@@ -64,4 +64,4 @@ class LastTold:
         self._states[receiver, fingerprint] = state
 
 
-__all__ = ["LastTold"]
+__all__ = ["LastNotified"]
