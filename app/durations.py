@@ -9,23 +9,25 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
 UNITS_MS = {
     "ms": 1,
     "millisecond": 1,
     "milliseconds": 1,
-    "s": 1_000,
-    "second": 1_000,
-    "seconds": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "minute": 60_000,
-    "minutes": 60_000,
-    "h": 3_600_000,
-    "hour": 3_600_000,
-    "hours": 3_600_000,
-    "d": 86_400_000,
-    "day": 86_400_000,
-    "days": 86_400_000,
+    "s": SECOND_MS,
+    "second": SECOND_MS,
+    "seconds": SECOND_MS,
+    "m": MINUTE_MS,
+    "min": MINUTE_MS,
+    "minute": MINUTE_MS,
+    "minutes": MINUTE_MS,
+    "h": HOUR_MS,
+    "hour": HOUR_MS,
+    "hours": HOUR_MS,
+    "d": DAY_MS,
+    "day": DAY_MS,
+    "days": DAY_MS,
 }
 UNITS_BYTES = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 

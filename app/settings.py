@@ -24,16 +24,17 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.durations import DurationMs, SizeBytes
+from collectors.time_units import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CLUSTERCEP__"
 
 base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
 """Relative paths in the file start here: the folder of the configuration file."""
 
-MAX_SKEW_MS = 3_600_000
+MAX_SKEW_MS = HOUR_MS
 """A clock that is further off is set, not bounded."""
 
-MAX_GIVE_UP_MS = 30 * 86_400_000
+MAX_GIVE_UP_MS = 30 * DAY_MS
 """Who is told of an alert after a month is told of history."""
 
 SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
@@ -72,7 +73,7 @@ class GangliaRrdSource(Source):
 
     directory: AnchoredPath | None = None
     metrics: tuple[str, ...] = ()
-    backfill_ms: DurationMs = Field(default=3_600_000, ge=0)
+    backfill_ms: DurationMs = Field(default=HOUR_MS, ge=0)
     silent_ms: DurationMs = Field(default=120_000, ge=0)
 
 
@@ -80,7 +81,7 @@ class JobHistorySource(Source):
     """Folders in which the JobHistoryServer leaves `.jhist` files."""
 
     directories: tuple[AnchoredPath, ...] = ()
-    quiet_ms: DurationMs = Field(default=3_600_000, ge=0)
+    quiet_ms: DurationMs = Field(default=HOUR_MS, ge=0)
     hold_future: bool = True
 
 
@@ -218,7 +219,7 @@ class Receiver(Section):
     min_severity: Severity = Severity.INFO
     send_resolved: bool = True
     template: AnchoredPath | None = None
-    give_up_after_ms: DurationMs = Field(default=86_400_000, ge=0, le=MAX_GIVE_UP_MS)
+    give_up_after_ms: DurationMs = Field(default=DAY_MS, ge=0, le=MAX_GIVE_UP_MS)
     max_attempts: int | None = Field(default=None, ge=1, le=100_000)
     first_retry_ms: DurationMs = Field(default=1_000, ge=1)
     max_retry_ms: DurationMs = Field(default=300_000, ge=1)
@@ -239,7 +240,7 @@ class Alerting(Section):
 
     group_gap_ms: DurationMs = Field(default=60_000, ge=0)
     max_evidence_events: int = Field(default=200, ge=1)
-    max_age_ms: DurationMs = Field(default=86_400_000, ge=0)
+    max_age_ms: DurationMs = Field(default=DAY_MS, ge=0)
     external_url: str = "http://127.0.0.1:8501"
     external_labels: dict[str, str] = Field(default_factory=dict)
     receivers: dict[str, Receiver] = Field(default_factory=dict)

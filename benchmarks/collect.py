@@ -14,6 +14,7 @@ import rrdtool
 from benchmarks.measure import median_seconds, show
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
+from collectors.time_units import DAY_MS
 
 T0_MS = 1_700_000_010_000
 STEP_S = 15
@@ -81,7 +82,7 @@ def measure_history(folder: Path, n_jobs: int, n_maps: int, n_reduces: int) -> d
 
     def read() -> None:
         nonlocal n_events
-        polled = JobHistoryCollector(JobHistoryOptions((folder,))).poll(T0_MS + 86_400_000)
+        polled = JobHistoryCollector(JobHistoryOptions((folder,))).poll(T0_MS + DAY_MS)
         n_events = sum(len(finished.events) for finished in polled.finished)
 
     seconds = median_seconds(read)

@@ -26,10 +26,10 @@ from app.commands.dashboard import free_port
 from app.store.api import AlertFilter, open_store
 from benchmarks.measure import resident_mib, show, size
 from benchmarks.store_pages import NOW_MS, large_store
+from collectors.time_units import DAY_MS
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 WAIT_MS = 120_000
-DAY_MS = 86_400_000
 
 
 def main() -> dict[str, Any]:

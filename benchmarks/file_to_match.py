@@ -16,6 +16,7 @@ from collectors.ganglia.load_balance import LoadDeriver, LoadOptions
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from collectors.schema import load_event_types
+from collectors.time_units import DAY_MS
 from engine.events import FOREVER_MS, EventBatch
 
 QUERIES = Path(__file__).resolve().parents[1] / "queries"
@@ -51,7 +52,7 @@ def measure_history(folder: Path, n_jobs: int, n_maps: int, n_reduces: int) -> d
     n_events = n_rows = 0
 
     def read() -> tuple[EventBatch, ...]:
-        polled = JobHistoryCollector(JobHistoryOptions((folder,))).poll(T0_MS + 86_400_000)
+        polled = JobHistoryCollector(JobHistoryOptions((folder,))).poll(T0_MS + DAY_MS)
         return tuple(finished.events for finished in polled.finished)
 
     def match() -> None:

@@ -25,13 +25,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import requests
 import yaml
 
+from app.replay.webhook_sink import listening
 from benchmarks.measure import resident_mib, show, size
 
 LOG_NAME = "hadoop-yarn-nodemanager-node1.log"
@@ -122,33 +122,19 @@ class Hook:
 
 
 @contextmanager
-def listening() -> Iterator[Hook]:
+def hooked() -> Iterator[Hook]:
     """A webhook receiver on loopback."""
     hook = Hook()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            now_s = time.time()
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            with hook.changed:
-                for alert in body["alerts"]:
-                    hook.received.setdefault(alert["labels"]["container_id"], now_s)
-                hook.changed.notify_all()
+    def take(_idempotency_key: str, body: Any) -> None:
+        now_s = time.time()
+        with hook.changed:
+            for alert in body["alerts"]:
+                hook.received.setdefault(alert["labels"]["container_id"], now_s)
+            hook.changed.notify_all()
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Be quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hook.url = f"http://127.0.0.1:{server.server_address[1]}/"
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
+    with listening(take) as hook.url:
         yield hook
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 # ------------------------------------------------------------------------------------------- baseline
@@ -169,7 +155,7 @@ def baseline(folder: Path, n_lines: int) -> dict[str, Any]:
     folder.mkdir()
     path = folder / LOG_NAME
     path.touch()
-    with listening() as hook:
+    with hooked() as hook:
         process = multiprocessing.get_context("spawn").Process(target=follow_and_post, args=(path, hook.url))
         process.start()
         try:
@@ -192,7 +178,7 @@ def measure(folder: Path, case: Case) -> dict[str, Any]:
     log_folder = folder / "logs"
     log_folder.mkdir(parents=True)
     (log_folder / LOG_NAME).touch()
-    with listening() as hook:
+    with hooked() as hook:
         port = free_port()
         config = write_configuration(folder, case, log_folder, store, hook.url, port)
         with running(config, folder / "log.json", port) as process:

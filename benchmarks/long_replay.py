@@ -40,10 +40,10 @@ from app.replay.webhook_sink import webhook_sink
 from app.settings import Log, Settings
 from benchmarks.measure import resident_mib, show, size
 from collectors.base import FinishedHistory
+from collectors.time_units import MINUTE_MS
 from engine.events import EventBatch
 
 ROOT = Path(__file__).resolve().parents[1]
-MINUTE_MS = 60_000
 ROUND_TO_MS = 15_000
 CLUSTER_START = r"_[0-9]{13}_"
 """In ids of jobs, tasks, attempts and containers: when their ResourceManager started."""

@@ -24,11 +24,11 @@ from app.store.models import AlertChangeRow, AlertHostRow, AlertRow, Base, Evide
 from app.store.schema import open_database
 from app.store.subject import job_of
 from benchmarks.measure import show, size
+from collectors.time_units import DAY_MS, HOUR_MS
 
 NOW_MS = 1_790_000_000_000
-YEAR_MS = 365 * 86_400_000
-RECENT_MS = 30 * 86_400_000
-HOUR_MS = 3_600_000
+YEAR_MS = 365 * DAY_MS
+RECENT_MS = 30 * DAY_MS
 N_OPEN = 300
 _CHUNK = 20_000
 
@@ -77,7 +77,7 @@ def make_store(path: Path, n_alerts: int) -> None:
 def _alert(chosen: random.Random, i: int, n_alerts: int) -> Row:
     query, severity, about = chosen.choices(QUERIES, cum_weights=_WEIGHTS)[0]
     start_ms = NOW_MS - YEAR_MS + YEAR_MS * i // n_alerts + chosen.randrange(1_000)
-    length_ms = min(int(chosen.lognormvariate(11.5, 1.5)), 3 * 86_400_000)
+    length_ms = min(int(chosen.lognormvariate(11.5, 1.5)), 3 * DAY_MS)
     job, host = f"job_1790000000000_{i * 100_000 // n_alerts:06d}", f"node{int(chosen.paretovariate(0.7)) % 200}"
     key: Row = {}
     if about == "task":
@@ -185,7 +185,7 @@ def pages(store: Store) -> dict[str, Callable[[], object]]:
     some = store.alert_page(AlertFilter(limit=1), after=middle).alerts[0]
     with_job = next(a for a in store.alert_page(AlertFilter(limit=500), after=middle).alerts if a.job_id)
     with_host = next(a for a in store.alert_page(AlertFilter(limit=500), after=middle).alerts if a.host)
-    day: Row = {"from_ms": NOW_MS - YEAR_MS // 2, "to_ms": NOW_MS - YEAR_MS // 2 + 86_400_000}
+    day: Row = {"from_ms": NOW_MS - YEAR_MS // 2, "to_ms": NOW_MS - YEAR_MS // 2 + DAY_MS}
     minute: Row = {"from_ms": NOW_MS - YEAR_MS // 2, "to_ms": NOW_MS - YEAR_MS // 2 + 60_000}
     rare, common = QUERIES[-1][0], QUERIES[0][0]
 
@@ -237,7 +237,7 @@ def pages(store: Store) -> dict[str, Callable[[], object]]:
 
 def _silenced(store: Store) -> object:
     with store.transaction() as writer:
-        return writer.silenced_alerts()
+        return writer.alerts.silenced()
 
 
 def _cursor_at(store: Store, time_ms: int) -> Cursor:

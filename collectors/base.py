@@ -18,6 +18,8 @@ MAX_MESSAGE_CHARS = 500
 """Longest problem message: names and values in it come from files, which may hold anything."""
 MAX_OF_FILE, MAX_OF_POLL = 50, 500
 """Problems of one file, and of one poll, that are told one by one."""
+MAX_BAD_RECORDS_TOLD = 20
+"""Of one history, each with its line; further ones are counted."""
 MORE = "more_problems"
 _LINE = re.compile(r":\d+$")
 
@@ -78,9 +80,17 @@ class Lasting:
     table: pa.Table
 
 
-def held_back(before_ms: int | None, watermark_ms: int, now_ms: int) -> int:
-    """A promise is not taken back, unless it is ahead of the time: the clock was wrong when it was made."""
-    return watermark_ms if before_ms is None or before_ms > now_ms else max(before_ms, watermark_ms)
+def next_watermark(before_ms: int | None, watermark_ms: int, now_ms: int, *, is_behind: bool = False) -> int:
+    """The watermark after `before_ms` that a source may give.
+
+    It is not taken back, unless it is ahead of the time: the clock was wrong when it was given. While the source
+    `is_behind`, with more to read than one poll may, it does not advance either.
+    """
+    if before_ms is None:
+        return watermark_ms
+    if is_behind:
+        watermark_ms = min(before_ms, watermark_ms)
+    return watermark_ms if before_ms > now_ms else max(before_ms, watermark_ms)
 
 
 class Collector(Protocol):

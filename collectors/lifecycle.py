@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from collectors.counters import ATTRIBUTES
 from collectors.hadoop_ids import TaskKind, job_of, kind_of, task_of
 from collectors.identity import lifecycle_id
 from collectors.schema import load_event_types
+from collectors.time_units import MAX_TIME_MS
 from engine.events import HEADER, EventBatch
 
 PREFIX: Mapping[TaskKind, str] = {"MAP": "Map", "REDUCE": "Reducer"}
 SUMMARY: Mapping[TaskKind, str] = {"MAP": "Mapper", "REDUCE": "Reducer"}
-
-MAX_TIME_MS = 253_402_300_799_999
-"""End of the year 9999: a later time is no time."""
 
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -101,6 +100,25 @@ class AttemptFacts:
             "status": self.status,
             "period_ms": period(self.start_ms, self.finish_ms),
         }
+
+
+def attempt_figures(
+    attempt: AttemptFacts,
+    found: Mapping[str, int | None],
+    n_reduces: int | None,
+    shuffled_ms: int | None = None,
+    sorted_ms: int | None = None,
+) -> dict[str, int | None]:
+    """What Mapper or Reducer says of an attempt: counters as `found`, of a reducer its phases too; None is not known.
+
+    `n_reduces` is of its job; `shuffled_ms` and `sorted_ms` say when these phases ended.
+    """
+    figures: dict[str, int | None] = {**dict.fromkeys(ATTRIBUTES[attempt.kind]), **found}
+    if attempt.kind == "REDUCE":
+        return figures | reducer_phases(attempt.start_ms, shuffled_ms, sorted_ms, attempt.finish_ms)
+    if n_reduces == 0:
+        figures["materialized_bytes"] = None  # nobody will fetch it
+    return figures
 
 
 @dataclass

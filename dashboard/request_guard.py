@@ -65,7 +65,7 @@ def security_headers(first_page: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestHead:
     """Of a request, what decides whether it is answered."""
 
     kind: str
@@ -77,7 +77,7 @@ class Asked:
     """By name in lower case; of several with one name, all, with a comma between."""
 
     @classmethod
-    def of(cls, scope: Scope) -> Asked:
+    def of(cls, scope: Scope) -> RequestHead:
         """From the connection's scope."""
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:
@@ -95,34 +95,34 @@ class Refusal:
     reason: str
 
 
-def unknown_name(asked: Asked, known: Sequence[str]) -> Refusal | None:
+def unknown_name(request: RequestHead, known: Sequence[str]) -> Refusal | None:
     """A page may point a name of its own at this machine (DNS rebinding): the browser takes both for one origin."""
-    if asked.path.endswith(HEALTH) and asked.kind == "http":
+    if request.path.endswith(HEALTH) and request.kind == "http":
         return None
-    name = host_of(asked.headers.get("host", "")).rstrip(".")
+    name = host_of(request.headers.get("host", "")).rstrip(".")
     if name and any(_fits(name, pattern.strip().strip("[]").lower().rstrip(".")) for pattern in known):
         return None
     remedy = "open it under the name of alerting.external_url, or add this name to dashboard.allowed_hosts"
     return Refusal(HTTPStatus.MISDIRECTED_REQUEST, f"The dashboard is not known by the name it was asked by: {remedy}.")
 
 
-def other_origin(asked: Asked, known: Sequence[str]) -> Refusal | None:
+def other_origin(request: RequestHead, known: Sequence[str]) -> Refusal | None:
     """Requests that a page of another origin makes. Whoever follows a link from there opens a page, and may."""
     del known
-    origin = asked.headers.get("origin")
-    if (origin is None or _is_own(origin, asked)) and (_is_from_here(asked) or _is_link(asked)):
+    origin = request.headers.get("origin")
+    if (origin is None or _is_own(origin, request)) and (_is_from_here(request) or _is_link(request)):
         return None
     return Refusal(HTTPStatus.FORBIDDEN, "The dashboard answers its own pages alone; this is a request of another one.")
 
 
-def unused(asked: Asked, known: Sequence[str]) -> Refusal | None:
+def unused(request: RequestHead, known: Sequence[str]) -> Refusal | None:
     """What no page needs is not there."""
     del known
-    is_unused = any(path in f"{asked.path}/" for path in UNUSED)
+    is_unused = any(path in f"{request.path}/" for path in UNUSED)
     return Refusal(HTTPStatus.NOT_FOUND, "not found") if is_unused else None
 
 
-CHECKS: tuple[Callable[[Asked, Sequence[str]], Refusal | None], ...] = (unknown_name, other_origin, unused)
+CHECKS: tuple[Callable[[RequestHead, Sequence[str]], Refusal | None], ...] = (unknown_name, other_origin, unused)
 """In order; the first refusal counts."""
 
 
@@ -141,9 +141,9 @@ class RequestGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        asked = Asked.of(scope)
-        refusal = self.refusal(asked)
-        send_on = self._with_headers(send, asked.is_encrypted)
+        request = RequestHead.of(scope)
+        refusal = self.refusal(request)
+        send_on = self._with_headers(send, request.is_encrypted)
         if refusal is None:
             await self._app(scope, receive, send_on)
         elif scope["type"] == "websocket":
@@ -152,9 +152,9 @@ class RequestGuard:
         else:
             await _refuse(refusal, send_on)
 
-    def refusal(self, asked: Asked) -> Refusal | None:
+    def refusal(self, request: RequestHead) -> Refusal | None:
         """Why it is not answered, if it is not."""
-        return next((refusal for check in CHECKS if (refusal := check(asked, self._known_hosts))), None)
+        return next((refusal for check in CHECKS if (refusal := check(request, self._known_hosts))), None)
 
     def _with_headers(self, send: Send, is_encrypted: bool) -> Send:
         async def sent(message: Message) -> None:
@@ -195,23 +195,23 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _is_own(origin: str, asked: Asked) -> bool:
+def _is_own(origin: str, request: RequestHead) -> bool:
     """Scheme is compared where it is known to be https: a proxy that ends TLS need not have told us."""
     found = urlsplit(origin)
-    schemes = ("https",) if asked.is_encrypted else ("http", "https")
-    return found.scheme in schemes and found.netloc.lower() == asked.headers.get("host", "").lower()
+    schemes = ("https",) if request.is_encrypted else ("http", "https")
+    return found.scheme in schemes and found.netloc.lower() == request.headers.get("host", "").lower()
 
 
-def _is_from_here(asked: Asked) -> bool:
+def _is_from_here(request: RequestHead) -> bool:
     """Browsers tell whose page asks where they trust the connection (https, localhost); tools say nothing."""
-    return asked.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+    return request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 
 
-def _is_link(asked: Asked) -> bool:
+def _is_link(request: RequestHead) -> bool:
     """A page is opened in a window, not in a frame."""
-    told = asked.headers
+    told = request.headers
     is_opened = (told.get("sec-fetch-mode"), told.get("sec-fetch-dest")) == ("navigate", "document")
-    return asked.kind == "http" and asked.method in ("GET", "HEAD") and is_opened
+    return request.kind == "http" and request.method in ("GET", "HEAD") and is_opened
 
 
 def _fits(name: str, pattern: str) -> bool:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import streamlit as st
 
 from app.durations import format_duration
+from collectors.time_units import DAY_MS, HOUR_MS
 from dashboard.store import now_ms
 
 FROM, TO = "from", "to"
@@ -16,7 +17,7 @@ FROM, TO = "from", "to"
 EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 """1970 to 9999: what a calendar can show."""
 
-LATELY_MS = {"Last hour": 3_600_000, "Last day": 86_400_000, "Last week": 604_800_000}
+LATELY_MS = {"Last hour": HOUR_MS, "Last day": DAY_MS, "Last week": 7 * DAY_MS}
 
 Span = tuple[int, int]
 OpenSpan = tuple[int | None, int | None]

@@ -64,7 +64,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Told:
+class PartStatistics:
     """What has been done with one part; see `engine.QueryStatistics`, summed over the query and its producers."""
 
     n_parts: int = 0
@@ -76,8 +76,8 @@ class Told:
     n_capped: int = 0
     n_limited: int = 0
 
-    def __add__(self, other: Told) -> Told:
-        return Told(*(mine + its for mine, its in zip(self.values, other.values, strict=True)))
+    def __add__(self, other: PartStatistics) -> PartStatistics:
+        return PartStatistics(*(mine + its for mine, its in zip(self.values, other.values, strict=True)))
 
     @property
     def values(self) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ class Told:
 
 
 def evaluate(
-    batches: Iterator[pa.RecordBatch], task: Task, tell: Callable[[Mapping[int, Told]], None] | None = None
+    batches: Iterator[pa.RecordBatch], task: Task, tell: Callable[[Mapping[int, PartStatistics]], None] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows as `spark_jobs.match_rows` has them.
 
@@ -146,13 +146,13 @@ class _Part:
         if self._n_waiting >= self._task.least_batch:
             yield from self._step()
 
-    def end(self, tell: Callable[[Mapping[int, Told]], None] | None) -> Iterator[pa.RecordBatch]:
+    def end(self, tell: Callable[[Mapping[int, PartStatistics]], None] | None) -> Iterator[pa.RecordBatch]:
         """Rows that the end of the part decides."""
         yield from self._step()
         self._engine.finish()
         yield from self._handed_over()
         if tell is not None:
-            tell({self.number: self._told()})
+            tell({self.number: self._statistics()})
 
     def _step(self) -> Iterator[pa.RecordBatch]:
         if not self._n_waiting:
@@ -197,9 +197,9 @@ class _Part:
             self._n_rows += len(rows)
             self._found.append(rows_batch(rows, self._task.source))
 
-    def _told(self) -> Told:
+    def _statistics(self) -> PartStatistics:
         statistics = self._engine.statistics.values()
-        return Told(
+        return PartStatistics(
             n_parts=1,
             n_events=self._n_events,
             n_rows=self._n_rows,
@@ -250,4 +250,4 @@ def _by_part(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]
             yield int(parts[start]), table.slice(start, end - start)
 
 
-__all__ = ["LEAST_BATCH", "PART", "TYPE_CODE", "Task", "Told", "evaluate", "event_batch"]
+__all__ = ["LEAST_BATCH", "PART", "TYPE_CODE", "PartStatistics", "Task", "evaluate", "event_batch"]

@@ -17,10 +17,10 @@ from pyspark import SparkContext
 
 from app.console import inert
 from app.errors import AppError
+from app.process.signals import ENDING, KILLED_BY_SIGNAL
 from engine.errors import EngineError
 
 EXIT_MISTAKE = 2
-KILLED_BY_SIGNAL = 128
 
 LOOK_EVERY_S = 0.1
 GRACE_S = 20.0
@@ -28,8 +28,6 @@ GRACE_S = 20.0
 
 JVM_GRACE_S = 3.0
 _PATIENCE_S = 5.0
-
-_ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -50,7 +48,7 @@ class Interruption:
 
     def install(self) -> None:
         """Listen."""
-        for number in _ASKED:
+        for number in ENDING:
             signal.signal(number, self._ask)
 
     def end(self) -> None:

@@ -27,7 +27,8 @@ from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import NotificationRow
 from app.store.subject import job_of
-from app.store.writer import NewProblem, Writer
+from app.store.writing.problems import NewProblem
+from app.store.writing.writer import Writer
 from collectors.network import http_attempt
 
 log = structlog.get_logger(__name__)
@@ -286,10 +287,10 @@ class Courier:
         name, now_ms = self._endpoint.name, self._clock.now_ms()
         with self._store.transaction() as writer:
             self._record(writer, notification, "delivered", None, 0, now_ms)
-            was_down = writer.receiver_took(name, now_ms)
+            was_down = writer.receivers.took(name, now_ms)
             if was_down is not None:
                 back = f"took nothing from {iso(was_down[0])} to {iso(now_ms)}: {was_down[1]}; it takes messages again"
-                writer.end_problem(self._problem("receiver_down", back), now_ms)
+                writer.problems.end(self._problem("receiver_down", back), now_ms)
         self.down = None
         if was_down is not None:
             log.warning("the receiver takes messages again", receiver=name, what=back)
@@ -324,7 +325,7 @@ class Courier:
         name, fell = self._endpoint.name, False
         with self._store.transaction() as writer:
             self._record(writer, notification, "failed", plain(error), 0, now_ms)
-            writer.add_problems([self._problem("undelivered", f"a message was given up: {plain(error)}")], now_ms)
+            writer.problems.add([self._problem("undelivered", f"a message was given up: {plain(error)}")], now_ms)
             if isinstance(error, TemporaryDeliveryError):
                 fell = self._is_down(writer, notification, error, now_ms)
         self._tell_down(fell)
@@ -343,15 +344,15 @@ class Courier:
         """Keep that the receiver is down; returns whether that is new. When it has taken others since this message was
         tried first, it is the message that it does not take."""
         name, since_ms = self._endpoint.name, notification.tried_since_ms
-        row = writer.receiver_status(name)
+        row = writer.receivers.status(name)
         took_ms = None if row is None else row.delivered_ms
         is_known = row is not None and row.down_since_ms is not None
         if not is_known and since_ms is not None and took_ms is not None and took_ms >= since_ms:
             return False
-        down_since_ms = writer.receiver_down(name, plain(error), now_ms)
-        self.down = Down(name, down_since_ms, plain(error), writer.n_pending(name))
+        down_since_ms = writer.receivers.down(name, plain(error), now_ms)
+        self.down = Down(name, down_since_ms, plain(error), writer.outbox.n_pending(name))
         if not is_known:
-            writer.add_problems([self._problem("receiver_down", self.down.text())], now_ms)
+            writer.problems.add([self._problem("receiver_down", self.down.text())], now_ms)
         return not is_known
 
     def _tell_down(self, fell: bool) -> None:
@@ -365,7 +366,7 @@ class Courier:
     def _record(
         writer: Writer, notification: NotificationRow, status: str, error: str | None, next_ms: int, now_ms: int
     ) -> None:
-        writer.record_attempt(
+        writer.outbox.record_attempt(
             notification.idempotency_key,
             notification.receiver,
             status=status,

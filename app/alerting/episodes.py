@@ -51,7 +51,7 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldAlert:
+class CreatedAlert:
     """An alert when it was created; the database may have forgotten it since."""
 
     id: str
@@ -62,19 +62,19 @@ class ToldAlert:
     end_ms: int
 
 
-Told = Mapping[tuple[str, str, str], Sequence[ToldAlert]]
+CreatedAlerts = Mapping[tuple[str, str, str], Sequence[CreatedAlert]]
 """By query, its hash and the alert's key as text."""
 
 
-def told_by_key(told: Iterable[ToldAlert]) -> Told:
+def created_by_key(told: Iterable[CreatedAlert]) -> CreatedAlerts:
     """For looking them up."""
-    by_key: dict[tuple[str, str, str], list[ToldAlert]] = {}
+    by_key: dict[tuple[str, str, str], list[CreatedAlert]] = {}
     for alert in told:
         by_key.setdefault((alert.query, alert.query_hash, alert.key_text), []).append(alert)
     return by_key
 
 
-def told_id(told: Told, episode: Episode, query_hash: str, gap_ms: int) -> str | None:
+def created_id(told: CreatedAlerts, episode: Episode, query_hash: str, gap_ms: int) -> str | None:
     """The id under which an episode was told before; None: it was not."""
     for alert in told.get((episode.query, query_hash, episode.key_text), ()):
         if within_gap(alert.start_ms, alert.end_ms, episode.start_ms, episode.end_ms, gap_ms):

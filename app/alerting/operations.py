@@ -15,11 +15,12 @@ from app.errors import AppError, NotFoundError
 from app.store.api import Store
 from app.store.models import AlertRow
 from app.store.storable import storable_text
-from app.store.writer import Writer
+from app.store.writing.writer import Writer
+from collectors.time_units import DAY_MS
 
 MAX_NOTE_CHARS = 1_000
 MAX_ACTOR_CHARS = 200
-MAX_SILENCE_MS = 366 * 86_400_000
+MAX_SILENCE_MS = 366 * DAY_MS
 """Longer is a mistake, or means that the query should be disabled."""
 
 
@@ -62,21 +63,21 @@ def end_silence(store: Store, silence_id: int, actor: str, now_ms: int) -> int:
     NotFoundError when no silence of this number holds, StoreError.
     """
     with store.transaction() as writer:
-        silence_row = writer.end_silence(silence_id, _actor(actor), now_ms)
+        silence_row = writer.silences.end(silence_id, _actor(actor), now_ms)
         if silence_row is None:
             raise NotFoundError(f"no silence {silence_id} holds; 'clustercep alerts silences' lists those that do")
         writer.session.flush()
         covered = [
             alert
-            for alert in writer.silenced_alerts()
+            for alert in writer.alerts.silenced()
             if alert.open and alert.query == silence_row.query and silence_row.key_text in (None, alert.key_text)
         ]
-        return sum(writer.silence_of(alert.query, alert.key_text, now_ms) is None for alert in covered)
+        return sum(writer.silences.covering(alert.query, alert.key_text, now_ms) is None for alert in covered)
 
 
 def _again(writer: Writer, alert_id: str) -> AlertRow:
     """The alert as it is now that nobody else writes; retention may have taken it."""
-    alert = writer.alert(alert_id)
+    alert = writer.alerts.get(alert_id)
     if alert is None:
         raise NotFoundError(f"the alert {alert_id} is no longer kept")
     return alert

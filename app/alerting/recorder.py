@@ -13,7 +13,7 @@ from typing import Any, Self
 from app.alerting import certainty, lifecycle
 from app.alerting.batches import MOST_ALERTS, in_parts
 from app.alerting.catalog import QueryInfo
-from app.alerting.episodes import Episode, Told, ToldAlert, alert_id, onset_ms, told_id
+from app.alerting.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id, created_id, onset_ms
 from app.alerting.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.extremes import shown_match
 from app.alerting.found import WholeReport, found_in
@@ -28,7 +28,8 @@ from app.settings import Receiver
 from app.store.known_alerts import Span
 from app.store.models import AlertRow, SilenceRow
 from app.store.storable import storable_values
-from app.store.writer import Writer
+from app.store.writing.writer import Writer
+from collectors.time_units import DAY_MS
 
 EvidenceLookup = Callable[[Sequence[str]], Mapping[str, KnownEvent]]
 """Event ids -> the events that are still kept, as mappings of header columns and attributes."""
@@ -41,10 +42,10 @@ class AlertingOptions:
     queries: Mapping[str, QueryInfo]
     receivers: Mapping[str, Receiver]
     max_evidence_events: int = 200
-    max_age_ms: int = 86_400_000
+    max_age_ms: int = DAY_MS
     external_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every alert, see app.alerting.labels."""
-    told: Told = field(default_factory=dict)
+    told: CreatedAlerts = field(default_factory=dict)
     """Alerts that a database that was set back has forgotten: they keep their ids."""
 
 
@@ -74,7 +75,7 @@ class Outcome:
     n_changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes of state by (query, state that the alert went to)."""
     log: list[AlertLine] = field(default_factory=list)
-    created: list[ToldAlert] = field(default_factory=list)
+    created: list[CreatedAlert] = field(default_factory=list)
 
     def __iadd__(self, other: Outcome) -> Self:
         """With what another transaction of the step did."""
@@ -159,12 +160,12 @@ class Recorder:
 
     def over(self, watermark_ms: int) -> list[str]:
         """Ids of the open alerts that the watermark has passed."""
-        return self._writer.open_alerts_over(watermark_ms)
+        return self._writer.alerts.open_over(watermark_ms)
 
     def close(self, alert_ids: Sequence[str], watermark_ms: int) -> None:
         """Resolve alerts that the watermark has passed, as far as they are still open."""
-        alerts = self._writer.look_up_to_close(alert_ids)
-        self._look_up_told(alerts)
+        alerts = self._writer.alerts.look_up_to_close(alert_ids)
+        self._look_up_notified(alerts)
         for alert in alerts:
             self._close(alert, watermark_ms)
         self._done()
@@ -181,7 +182,7 @@ class Recorder:
             info = queries[episode.query]
             from_ms, to_ms = episode.start_ms - info.group_gap_ms, episode.end_ms + info.group_gap_ms
             spans.append(Span(episode.query, episode.key_text, from_ms, to_ms, self._id(episode)))
-        self._writer.look_up(spans)
+        self._writer.rows.look_up(spans)
         self._events = (lookup or self.lookup)(self.events_of(episodes))
 
     def events_of(self, episodes: Sequence[Episode]) -> list[str]:
@@ -198,7 +199,7 @@ class Recorder:
         return shown.evidence(self._options.max_evidence_events)
 
     def _done(self) -> None:
-        self._writer.forget()
+        self._writer.rows.forget()
         self._events, self._ids = {}, {}
 
     def join_complete(self, episodes: Sequence[Episode], lookup: EvidenceLookup) -> None:
@@ -206,10 +207,10 @@ class Recorder:
         self._look_up(episodes, lookup)
         for episode in episodes:
             info = self._options.queries[episode.query]
-            near = self._writer.alerts_near(
+            near = self._writer.alerts.near(
                 episode.query, episode.key_text, episode.start_ms, episode.end_ms, info.group_gap_ms
             )
-            if not near and self._writer.alert(self._id(episode)) is None:
+            if not near and self._writer.alerts.get(self._id(episode)) is None:
                 alert = self._create(episode, HISTORY)
                 self._change(alert, Change(State.RESOLVED, "the job's history is complete"))
                 alert.open = False
@@ -221,13 +222,13 @@ class Recorder:
 
     def silence(self, query: str, key_text: str | None, until_ms: int, actor: str, note: str) -> int:
         """No messages for this query and key until a time; returns how many open alerts that silenced."""
-        self._writer.add_silence(
+        self._writer.silences.add(
             SilenceRow(
                 query=query, key_text=key_text, until_ms=until_ms, created_ms=self._now_ms, reason=note, actor=actor
             )
         )
         n_silenced = 0
-        for alert in self._writer.open_alerts_of(query, key_text):
+        for alert in self._writer.alerts.open_of(query, key_text):
             n_silenced += self._change(alert, lifecycle.on_silence(State(alert.state), alert.silenced, actor, note))
         return n_silenced
 
@@ -236,7 +237,7 @@ class Recorder:
     def settle_changed_queries(self) -> None:
         """Open alerts of queries that are no longer as they were: taken over where new matches can still join them."""
         queries = self._options.queries
-        for alert in self._writer.open_alerts_of_other_meanings({name: info.hash for name, info in queries.items()}):
+        for alert in self._writer.alerts.open_of_other_meanings({name: info.hash for name, info in queries.items()}):
             info = queries.get(alert.query)
             if info is None:
                 self._resolve(alert, "its query no longer runs: it was removed, renamed or disabled")
@@ -262,17 +263,19 @@ class Recorder:
 
     def _id_of(self, episode: Episode) -> str:
         info = self._options.queries[episode.query]
-        told = told_id(self._options.told, episode, info.hash, info.group_gap_ms) if self._options.told else None
+        told = created_id(self._options.told, episode, info.hash, info.group_gap_ms) if self._options.told else None
         return told or alert_id(episode.query, episode.key_text, episode.start_ms, info.hash)
 
     def _join(self, episode: Episode, watermark_ms: int) -> None:
         gap_ms = self._options.queries[episode.query].group_gap_ms
-        near = self._writer.alerts_near(episode.query, episode.key_text, episode.start_ms, episode.end_ms, gap_ms)
-        if not near and (same := self._writer.alert(self._id(episode))) is not None:
+        near = self._writer.alerts.near(episode.query, episode.key_text, episode.start_ms, episode.end_ms, gap_ms)
+        if not near and (same := self._writer.alerts.get(self._id(episode))) is not None:
             near = [same]  # merged into another one since
-            while near[0].merged_into is not None and (into := self._writer.alert(near[0].merged_into)) is not None:
+            while (into_id := near[0].merged_into) is not None and (
+                into := self._writer.alerts.get(into_id)
+            ) is not None:
                 near = [into]
-            self._writer.forget()  # of such a one not all was read
+            self._writer.rows.forget()  # of such a one not all was read
         if not near:
             self._close_before(episode, watermark_ms)
             self._create(episode, LIVE)
@@ -295,13 +298,13 @@ class Recorder:
     def _close_before(self, episode: Episode, watermark_ms: int) -> None:
         """A new alert follows others of its key: these are told to be over before it is told to fire, since their
         labels may be the same, and whoever goes by labels would take it for over."""
-        for alert in self._writer.open_alerts_of(episode.query, episode.key_text):
+        for alert in self._writer.alerts.open_of(episode.query, episode.key_text):
             if alert.end_ms < episode.start_ms and lifecycle.is_over(alert.end_ms, alert.group_gap_ms, watermark_ms):
                 self._close(alert, watermark_ms)
 
     def _acknowledged_as(self, other: AlertRow) -> Change:
         """What was said when an alert was acknowledged that has become part of another."""
-        said = self._writer.last_change_to(other.id, State.ACKNOWLEDGED)
+        said = self._writer.alerts.last_change_to(other.id, State.ACKNOWLEDGED)
         return Change(State.ACKNOWLEDGED, f"{said.reason} (as {other.id})", said.actor)
 
     def _create(self, episode: Episode, lane: str) -> AlertRow:
@@ -313,7 +316,7 @@ class Recorder:
         columns, hosts = kept.shown_of(key, info)
         change = lifecycle.on_new(self._silence(episode.query, episode.key_text))
         # All at once: each change of an attribute would be noted for the database.
-        alert = self._writer.new_alert(
+        alert = self._writer.alerts.add_gathered(
             {
                 "id": new_id,
                 "query": episode.query,
@@ -347,12 +350,12 @@ class Recorder:
             }
         )
         if bound:
-            self._writer.replace_evidence(new_id, evidence_rows(new_id, bound, self._events))
-        self._writer.replace_hosts(new_id, episode.start_ms, hosts)
+            self._writer.alerts.replace_evidence(new_id, evidence_rows(new_id, bound, self._events))
+        self._writer.alerts.replace_hosts(new_id, episode.start_ms, hosts)
         self._changed(alert, None, change)
         self.outcome.n_new_alerts += 1
         now = (new_id, episode.query, info.hash, episode.key_text, episode.start_ms, episode.end_ms)
-        self.outcome.created.append(ToldAlert(*now))
+        self.outcome.created.append(CreatedAlert(*now))
         return alert
 
     def _extend(self, alert: AlertRow, episode: Episode, others: Sequence[AlertRow]) -> None:
@@ -402,16 +405,16 @@ class Recorder:
         events = self._events
         alert.onset_ms = min(alert.onset_ms, onset_ms(episode, events))
         if bound:
-            self._writer.replace_evidence(alert.id, evidence_rows(alert.id, bound, events))
+            self._writer.alerts.replace_evidence(alert.id, evidence_rows(alert.id, bound, events))
             kept.evidence = shown.digest
         for other in before:
             if shown.digest != kept.evidence and shown.digest == Kept.of(other).evidence:
-                self._writer.copy_evidence(other.id, alert.id)
+                self._writer.alerts.copy_evidence(other.id, alert.id)
                 alert.best_n_events, kept.evidence = other.best_n_events, shown.digest
         columns, hosts = kept.shown_of(alert.key, info)
         for name, value in {**columns, "runbook": info.runbook}.items():
             setattr(alert, name, value)
-        self._writer.replace_hosts(alert.id, alert.start_ms, hosts)
+        self._writer.alerts.replace_hosts(alert.id, alert.start_ms, hosts)
         if not alert.labels:
             alert.labels = self._labels(info, alert.key, columns, bound)
 
@@ -440,8 +443,8 @@ class Recorder:
     def _changed(self, alert: AlertRow, before: str | None, change: Change) -> None:
         """A change was made on an alert that was in the state `before`: it is recorded, and told."""
         if change.silenced:
-            self._writer.withdraw(alert, self._now_ms)
-        self._writer.add_change(
+            self._writer.outbox.withdraw(alert, self._now_ms)
+        self._writer.alerts.add_change(
             {
                 "alert_id": alert.id,
                 "revision": alert.revision,
@@ -494,57 +497,59 @@ class Recorder:
                 "created_ms": self._now_ms,
                 "finished_ms": None,
             }
-            self.outcome.n_notifications += self._writer.add_notification(message, alert)
+            self.outcome.n_notifications += self._writer.outbox.add(message, alert)
 
-    def _look_up_told(self, alerts: Sequence[AlertRow]) -> None:
+    def _look_up_notified(self, alerts: Sequence[AlertRow]) -> None:
         """Read at once what is asked of each receiver when these end."""
-        self._writer.look_up_told(self._options.receivers.keys(), {fingerprint(alert.labels) for alert in alerts})
+        self._writer.outbox.look_up_notified(
+            self._options.receivers.keys(), {fingerprint(alert.labels) for alert in alerts}
+        )
 
     def _told(self, alert: AlertRow, before: str | None, receiver: str, by_labels: str) -> bool:
         """See Audience.told_before."""
         if alert.state == State.FIRING:
-            return before == alert.state and self._writer.was_told_since_firing(alert.id, receiver)
-        return self._writer.last_told_of_same(by_labels, receiver) == State.FIRING
+            return before == alert.state and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
+        return self._writer.outbox.last_notified_of_same(by_labels, receiver) == State.FIRING
 
     def _same_that_fire(self, alert: AlertRow) -> list[AlertRow]:
         """Other alerts with the same labels that are not over."""
         return [
             other
-            for other in self._writer.open_alerts_of(alert.query, alert.key_text)
+            for other in self._writer.alerts.open_of(alert.query, alert.key_text)
             if other.id != alert.id and other.labels == alert.labels and other.state != State.RESOLVED
         ]
 
     def _knows_later(self, alert: AlertRow, same: Sequence[AlertRow], receiver: str) -> bool:
         later = (other for other in same if other.start_ms > alert.start_ms)
-        return any(self._writer.last_told(other, receiver) == State.FIRING for other in later)
+        return any(self._writer.outbox.last_notified(other, receiver) == State.FIRING for other in later)
 
     def _silenced(self, alert: AlertRow) -> str | None:
         return self._silence(alert.query, alert.key_text)
 
     def _silence(self, query: str, key_text: str) -> str | None:
-        silence = self._writer.silence_of(query, key_text, self._now_ms)
+        silence = self._writer.silences.covering(query, key_text, self._now_ms)
         return None if silence is None else (silence.reason or f"by {silence.actor}")
 
     def end_silences(self, at_most: int) -> int:
         """Alerts that are silenced no longer are what they have become meanwhile; returns how many there were."""
-        alerts = self._writer.alerts_no_longer_silenced(self._now_ms, at_most)
-        self._look_up_told(alerts)
+        alerts = self._writer.alerts.no_longer_silenced(self._now_ms, at_most)
+        self._look_up_notified(alerts)
         for alert in alerts:
-            last = self._writer.last_silence_of(alert.query, alert.key_text, self._now_ms)
+            last = self._writer.silences.last_covering(alert.query, alert.key_text, self._now_ms)
             self._change(alert, lifecycle.on_silence_end(State(alert.state), last.ended_by if last else None))
-        self._writer.flush()
+        self._writer.rows.flush()
         return len(alerts)
 
     # ----------------------------------------------------------------- reports
 
     def report(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Rows of reports, see app.alerting.found."""
-        self.outcome.n_reports += self._writer.add_reports({**row, "created_ms": self._now_ms} for row in rows)
+        self.outcome.n_reports += self._writer.reports.add({**row, "created_ms": self._now_ms} for row in rows)
 
     def remove_incomplete(self, whole: Sequence[WholeReport]) -> None:
         """Remove rows that an incomplete live view gave where a job's history gives all of them."""
         for known in whole:
-            self._writer.remove_reports(known.query, known.key_text, LIVE, known.from_ms, known.to_ms, keep=known.ids)
+            self._writer.reports.remove(known.query, known.key_text, LIVE, known.from_ms, known.to_ms, keep=known.ids)
 
 
 def snapshot_of(alert: AlertRow) -> Snapshot:

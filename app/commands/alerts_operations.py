@@ -90,7 +90,7 @@ def resend(
 ) -> None:
     """Send again the messages that were given up, under the same Idempotency-Key."""
     with opened(config, store) as found, found.transaction() as writer:
-        again = writer.send_again(receiver, now_ms=SystemClock().now_ms())
+        again = writer.outbox.send_again(receiver, now_ms=SystemClock().now_ms())
     typer.echo(f"{again.n_pending} message(s) will be sent again.")
     if again.n_overtaken:
         typer.echo(f"{again.n_overtaken} stay given up: there is a later message of the same alert.")

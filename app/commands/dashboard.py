@@ -22,6 +22,7 @@ from app.chosen_store import STORE_VARIABLE
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE
 from app.errors import AppError
 from app.process.child_process import passing_signals_on
+from app.process.signals import exit_code
 from app.settings import ENV_PREFIX, DashboardSettings, Settings
 from collectors.network.http_attempt import AttemptLimits, AttemptSession, attempt
 
@@ -91,7 +92,7 @@ def run_dashboard(
         if _answers(place, process):
             announce(f"Dashboard: {place.url}")
         code = process.wait()
-    return code if code >= 0 else 128 - code
+    return exit_code(code)
 
 
 def command(settings: Settings, place: Place) -> list[str]:

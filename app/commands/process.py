@@ -32,7 +32,7 @@ def run(
     from app.commands.check import check_all
     from app.live.assembly import LIVE_PIPELINE, checkpoint_folder
     from app.live.checkpoint import CheckpointFolder
-    from app.process.asked import asked_by_signals
+    from app.process.control_requests import requests_from_signals
     from app.process.owned_store import owned_store
     from app.process.supervisor import run as run_live
 
@@ -40,10 +40,10 @@ def run(
     if forget_position:
         with owned_store(settings, "run", take_over=take_over) as store:
             with store.transaction() as writer:
-                writer.forget_checkpoint(LIVE_PIPELINE)
+                writer.progress.forget_checkpoint(LIVE_PIPELINE)
             CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE).forget()
-    with asked_by_signals() as asked:
-        if not run_live(settings, SteadyClock(), asked, lambda: check_all(config), take_over=take_over):
+    with requests_from_signals() as requests:
+        if not run_live(settings, SteadyClock(), requests, lambda: check_all(config), take_over=take_over):
             os._exit(0)  # the step that hangs is made again after the next start
 
 

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from app.process.child_process import passing_signals_on
+from app.process.signals import exit_code
 
 ConfigOption = Annotated[
     Path | None,
@@ -72,8 +73,7 @@ def run_spark_job(package: str, words: Sequence[str]) -> int:
     # A session of its own: a Ctrl-C reaches it once, through us, and its JVM not at all.
     process = subprocess.Popen([sys.executable, "-m", f"spark_jobs.{package}.job", *words], start_new_session=True)  # noqa: S603  # our module
     with passing_signals_on(process):
-        code = process.wait()
-    return code if code >= 0 else 128 - code
+        return exit_code(process.wait())
 
 
 def words_of(options: Mapping[str, object]) -> list[str]:

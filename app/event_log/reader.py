@@ -30,7 +30,7 @@ from app.event_log.duplicates import SeenIds, first_of_each_id, in_order
 from app.event_log.files import LIVE, LogFile, committed, list_folder, uncovered
 from app.event_log.layout import DATA_ERRORS, Group, LayoutError, Summary
 from app.live.clock_skew import apart
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 

@@ -23,7 +23,7 @@ from app.event_log.files import HISTORY, LIVE, PART, LogFile, list_folder, sync_
 from app.event_log.layout import DATA_ERRORS, LayoutError
 from app.process.private import PRIVATE
 from app.settings import Retention
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from engine.events import EventBatch
 
 log = structlog.get_logger(__name__)

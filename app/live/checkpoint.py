@@ -24,7 +24,7 @@ import pyarrow as pa
 import structlog
 from pyarrow import ipc
 
-from app.alerting.episodes import ToldAlert
+from app.alerting.episodes import CreatedAlert
 from app.alerting.text import iso
 from app.errors import CheckpointError
 from app.json_text import json_text
@@ -45,7 +45,7 @@ KEPT = 3
 """Checkpoints that stay, with the current one."""
 
 _FILE_NAME = re.compile(r"(checkpoint-[0-9]{12}\.arrow|told-[0-9]{12}\.json|lasting-[0-9a-f]{64}\.arrow)(\.part)?")
-_told_values = attrgetter(*(part.name for part in fields(ToldAlert)))
+_created_values = attrgetter(*(part.name for part in fields(CreatedAlert)))
 _EPOCH = re.compile(r"[0-9a-f]{16}")
 """Anything else in its place is damage, which the digest tells."""
 _FIRST = f"checkpoint-{1:012d}.arrow"
@@ -107,12 +107,12 @@ class CheckpointFolder:
             place=storable_text(f"{socket.gethostname()}:{self._folder.absolute()}", 4_096),
         )
 
-    def note(self, number: int, told: Sequence[ToldAlert], *, more: bool = False) -> None:
+    def note(self, number: int, told: Sequence[CreatedAlert], *, more: bool = False) -> None:
         """Keep which alerts a step creates, before its transaction commits: were the database to forget it, they would
         be created again, and told under the same ids. `more`: beside those of an earlier transaction of the step."""
         if told:
             path = self._folder / _told_name(number)
-            line = json_text([_told_values(alert) for alert in told]).encode()
+            line = json_text([_created_values(alert) for alert in told]).encode()
             try:
                 if more and path.exists():
                     _append(path, b"\n" + line, durable=self._durable)
@@ -121,12 +121,12 @@ class CheckpointFolder:
             except OSError as error:
                 raise CheckpointError(f"{path} cannot be written: {error.strerror}") from error
 
-    def told_after(self, number: int) -> list[ToldAlert]:
+    def created_after(self, number: int) -> list[CreatedAlert]:
         """The alerts that steps after this one created, as far as they are still kept."""
-        told: list[ToldAlert] = []
+        told: list[CreatedAlert] = []
         for path in sorted(self._files()):
             if path.match("told-*.json") and path.name > _told_name(number):
-                told += _told_in(path)
+                told += _created_in(path)
         return told
 
     def n_forgotten(self, row: CheckpointRow) -> int:
@@ -280,13 +280,13 @@ def _told_name(number: int) -> str:
     return f"told-{number:012d}.json"
 
 
-def _told_in(path: Path) -> list[ToldAlert]:
+def _created_in(path: Path) -> list[CreatedAlert]:
     """Of all lines: those of each transaction are one. A line that was not written to its end is of none."""
-    told: list[ToldAlert] = []
+    told: list[CreatedAlert] = []
     try:
         for line in path.read_bytes().split(b"\n"):
             try:
-                told += [ToldAlert(*values) for values in json.loads(line)]
+                told += [CreatedAlert(*values) for values in json.loads(line)]
             except (TypeError, ValueError) as error:
                 log.warning("alerts that were told before may be told again", file=str(path), reason=str(error))
     except OSError as error:

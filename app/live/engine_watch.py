@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import engine
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from engine.errors import QueryError
 
 SOURCE = "engine"

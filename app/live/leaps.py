@@ -15,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from app.live.deduplicate import distinct
+from collectors.time_units import DAY_MS
 from engine.events import FOREVER_MS, EventBatch
 
 LEAP_MS = 60_000
 """A watermark that goes on by more than this in one step leaps."""
-KEEP_MS = 3 * 86_400_000
+KEEP_MS = 3 * DAY_MS
 """A leap is remembered until the watermark has gone on for so long."""
 MAX_LEAPS = 3
 MAX_LATE_EVENTS = 100_000

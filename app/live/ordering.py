@@ -16,7 +16,7 @@ from app.live.positions import put_together, take_apart
 from app.live.watermarks import NEVER_MS, Watermarks
 from app.store.models import LateEventRow
 from app.store.storable import storable_values
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from collectors.base import FinishedHistory
 from engine.errors import EngineError
 from engine.events import HEADER_NAMES, EventBatch

@@ -16,7 +16,7 @@ import pyarrow as pa
 import structlog
 
 from app.alerting.batches import MOST_ALERTS
-from app.alerting.episodes import ToldAlert, told_by_key
+from app.alerting.episodes import CreatedAlert, created_by_key
 from app.alerting.found import found_in
 from app.alerting.match import Match
 from app.alerting.notifier import Notifier
@@ -39,8 +39,10 @@ from app.settings import Retention
 from app.store.api import Store
 from app.store.models import CheckpointRow
 from app.store.status import ProcessStatus, Queues
-from app.store.writer import NewProblem, Writer
+from app.store.writing.problems import NewProblem
+from app.store.writing.writer import Writer
 from collectors.base import FinishedHistory
+from collectors.time_units import DAY_MS
 from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch
 
@@ -67,7 +69,7 @@ class Matcher(Protocol):
         ...
 
 
-TOLD_MS = 86_400_000
+TOLD_MS = DAY_MS
 """For so long alerts that a database forgot are known by their ids."""
 BACK_MS = 600_000
 """Where nothing tells when the clock was set wrong, matching goes on so far before the time at the earliest."""
@@ -143,7 +145,7 @@ class Pipeline:
     _forgotten: list[NewProblem] = field(default_factory=list)
     """That the database is older than this process's files."""
     _restored_ms: int = 0
-    _told: list[ToldAlert] = field(default_factory=list)
+    _told: list[CreatedAlert] = field(default_factory=list)
     """Alerts of steps that the database forgot."""
 
     @property
@@ -208,12 +210,14 @@ class Pipeline:
             counters.update(part.counters)
         with self.store.transaction() as writer:
             outcome = self._store_part(writer, rest, row.number, now_ms, settle=True)
-            writer.add_statistics(counters)
-            writer.add_late_events(ordered.late)
-            problems = writer.add_problems([*ordered.problems, *complaints, *problems_of_log], now_ms)
-            writer.put_source_status(self.sources.status(self.order.watermarks.by_source()))
-            writer.put_process_status(self._status(ordered.watermark_ms, writer.n_pending(), now_ms), now_ms)
-            writer.put_checkpoint(row)
+            writer.progress.add_statistics(counters)
+            writer.progress.add_late_events(ordered.late)
+            problems = writer.problems.add([*ordered.problems, *complaints, *problems_of_log], now_ms)
+            writer.progress.put_source_status(self.sources.status(self.order.watermarks.by_source()))
+            writer.progress.put_process_status(
+                self._status(ordered.watermark_ms, writer.outbox.n_pending(), now_ms), now_ms
+            )
+            writer.progress.put_checkpoint(row)
             self._at("commit")
         self.number, self._forgotten = row.number, []
         self._stored(rest, outcome)
@@ -236,7 +240,9 @@ class Pipeline:
             with self.store.transaction() as writer:
                 part = self._store_part(writer, rest, self.number, now_ms, settle=not self._is_settled)
                 if rest.is_stored:
-                    writer.put_process_status(self._status(rest.watermark_ms, writer.n_pending(), now_ms), now_ms)
+                    writer.progress.put_process_status(
+                        self._status(rest.watermark_ms, writer.outbox.n_pending(), now_ms), now_ms
+                    )
                 self._at("commit part")
             self._stored(rest, part)
             outcome += part
@@ -245,14 +251,14 @@ class Pipeline:
         return Step(rest.watermark_ms, 0, {}, outcome)
 
     def _store_part(self, writer: Writer, rest: Unstored, number: int, now_ms: int, *, settle: bool) -> Outcome:
-        self._expect(writer.checkpoint(self.checkpoints.pipeline))
+        self._expect(writer.progress.checkpoint(self.checkpoints.pipeline))
         recorder = Recorder(self.alerting, writer, self.recent.lookup, now_ms, rest.effort)
         if settle:
             recorder.settle_changed_queries()
         rest.store_part(recorder)
         self.checkpoints.note(number, recorder.outcome.created, more=number == self.number)
         if rest.is_set_aside:
-            writer.put_progress({"epoch": self.epoch, "number": number, **rest.progress()}, now_ms)
+            writer.progress.put_progress({"epoch": self.epoch, "number": number, **rest.progress()}, now_ms)
         return recorder.outcome
 
     def _stored(self, rest: Unstored, outcome: Outcome) -> None:
@@ -340,9 +346,9 @@ class Pipeline:
                 raise CheckpointError(f"checkpoint {row.number} cannot be restored: {error}") from error
             log.warning("matching starts again from the recent events that are kept", reason=str(error))
             self.matcher = self.rewind(apart(self.recent.events), int(checkpoint.state["watermark_ms"]))
-        told = [ToldAlert(*values) for values in checkpoint.state.get("told", ())]
-        self._told = [*told, *self.checkpoints.told_after(row.number)]
-        self.alerting = replace(self.alerting, told=told_by_key(self._told))
+        told = [CreatedAlert(*values) for values in checkpoint.state.get("told", ())]
+        self._told = [*told, *self.checkpoints.created_after(row.number)]
+        self.alerting = replace(self.alerting, told=created_by_key(self._told))
         self.number, self._restored_ms = row.number, row.written_ms
         self.unstored = self._rest_of(checkpoint)
         if n_steps := self.checkpoints.n_forgotten(row):

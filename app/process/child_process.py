@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from app.process.signals import ENDING, handling
 
 
 @contextmanager
@@ -18,12 +17,10 @@ def passing_signals_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
     def pass_on(number: int, _frame: FrameType | None) -> None:
         process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
     try:
-        yield
+        with handling(dict.fromkeys(ENDING, pass_on)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         if process.poll() is None:
             process.kill()
         process.wait()

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
 
 from app.alerting.text import iso
 from app.errors import CheckpointError, DamageError, OwnershipError, StoreError
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 
 FIRST_RETRY_MS = 1_000
 MAX_RETRY_MS = 30_000
@@ -21,6 +21,9 @@ OutageKind = Literal["store", "disk"]
 
 _DEFECTS = (DataError, IntegrityError, ProgrammingError)
 """What the database says of rows and statements, not of itself."""
+
+OUTAGES = (StoreError, CheckpointError, OSError)
+"""What may be an outage: `outage_kind` says whether it is."""
 
 
 def outage_kind(error: BaseException) -> OutageKind | None:

@@ -25,7 +25,7 @@ LONGEST_DISOWN_S = 2.0
 """A database that hangs holds up no end: whoever comes next finds the process gone."""
 
 
-def nobody_told(_error: OwnershipError) -> None:
+def told_by_next_transaction(_error: OwnershipError) -> None:
     """The next transaction says it."""
 
 
@@ -36,7 +36,7 @@ def owned_store(
     *,
     durable: bool = True,
     take_over: bool = False,
-    on_lost: Callable[[OwnershipError], None] = nobody_told,
+    on_lost: Callable[[OwnershipError], None] = told_by_next_transaction,
 ) -> Iterator[Store]:
     """Open the store of the settings as its one owner, in its folder and in the database; raises AppError.
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from app.queries import Loaded
 from app.settings import Settings, key_of
 from app.store.api import Store
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 
 FIXED = ("store.url", "store.url_file", "store.directory", "web")
 """Keys, and sections, that hold from start to end: the store is open, and the endpoints listen."""

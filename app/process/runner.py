@@ -18,13 +18,13 @@ from app.live.assembly import Live, assemble, endpoints_of
 from app.live.pipeline import Step
 from app.process.figures import memory_bytes, query_figures
 from app.process.metrics import Metrics, program_version
-from app.process.outages import Outage, OutageKind, outage_kind
+from app.process.outages import OUTAGES, Outage, OutageKind, outage_kind
 from app.process.reload import ReloadOutcome, changed_queries, taken_over, unreachable_messages
 from app.queries import Loaded
 from app.settings import Settings
 from app.store.api import Store
 from app.store.status import ProcessStatus, QueryFigures
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from engine.errors import EngineError
 
 log = structlog.get_logger(__name__)
@@ -160,7 +160,7 @@ class Runner:
                 log.warning("messages wait for a receiver that is not there", place=problem.place, what=problem.message)
             if problems:
                 with self._store.transaction() as writer:
-                    writer.add_problems(problems, self._clock.now_ms())
+                    writer.problems.add(problems, self._clock.now_ms())
         except StoreError as error:
             log.warning("the outbox cannot be looked at", reason=str(error))
 
@@ -210,7 +210,7 @@ class Runner:
         try:
             if self.outage is None:
                 self._replace()
-        except Exception as error:
+        except Exception as error:  # whatever failed: settings may not be those of another live path; defects go on
             if (kind := outage_kind(error)) is None:
                 self.settings, self.queries = before
                 if isinstance(error, AppError | EngineError):
@@ -304,7 +304,7 @@ class Runner:
             raise AppError(f"{self._n_failures} steps in a row failed; the last: {error}") from error
         try:
             self.go_back()
-        except Exception as refused:
+        except OUTAGES as refused:
             if (kind := outage_kind(refused)) is None:
                 raise
             self._out(kind, refused, now_ms)
@@ -333,6 +333,6 @@ class Runner:
     def _keep(self, problem: NewProblem) -> None:
         try:
             with self._store.transaction() as writer:
-                writer.add_problems([problem], self._clock.now_ms())
+                writer.problems.add([problem], self._clock.now_ms())
         except StoreError as refused:
             log.error("the store cannot be told either", problem=problem.message, reason=str(refused))

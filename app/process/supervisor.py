@@ -15,7 +15,7 @@ from app.clock import Clock
 from app.commands.check import CheckReport
 from app.errors import AppError
 from app.live.assembly import checked_queries, endpoints_of
-from app.process.asked import Asked, Reload
+from app.process.control_requests import ControlRequests, Reload
 from app.process.logs import configure_logs
 from app.process.metrics import Metrics
 from app.process.owned_store import owned_store
@@ -47,12 +47,12 @@ class Supervisor:
         self,
         runner: Runner,
         notifier: Notifier,
-        asked: Asked,
+        requests: ControlRequests,
         check: Callable[[], CheckReport],
     ) -> None:
         self._runner = runner
         self._notifier = notifier
-        self._asked = asked
+        self._requests = requests
         self._check = check
         self._steps = StepThread(self.step)
         self._jobs = PollJobs(self.poll, runner.monotonic)
@@ -81,11 +81,11 @@ class Supervisor:
     def wait(self) -> None:
         """Do what is asked until the process is to stop; raises AppError when it has to give up."""
         while True:
-            asked = self._asked.next()
-            if isinstance(asked, Reload):
+            requests = self._requests.next()
+            if isinstance(requests, Reload):
                 self.reload()
-            elif asked.failure is not None:
-                raise asked.failure
+            elif requests.failure is not None:
+                raise requests.failure
             else:
                 return
 
@@ -125,10 +125,10 @@ class Supervisor:
             if self._runner.is_behind:
                 self._steps.wake()
         except AppError as error:
-            self._asked.stop(error)
+            self._requests.stop(error)
         except Exception as error:  # a boundary: a process that makes no more steps must not look alive
             log.exception("no more steps can be made")
-            self._asked.stop(AppError(f"no more steps can be made: {type(error).__name__}: {error}"))
+            self._requests.stop(AppError(f"no more steps can be made: {type(error).__name__}: {error}"))
 
     def reload(self) -> ReloadOutcome:
         """Read configuration and queries again; when anything is wrong, everything stays as it is."""
@@ -189,7 +189,12 @@ class Supervisor:
 
 
 def run(
-    settings: Settings, clock: Clock, asked: Asked, check: Callable[[], CheckReport], *, take_over: bool = False
+    settings: Settings,
+    clock: Clock,
+    requests: ControlRequests,
+    check: Callable[[], CheckReport],
+    *,
+    take_over: bool = False,
 ) -> bool:
     """Run until told to stop; `check` reads everything again for a reload. Raises AppError: cannot start, or go on.
 
@@ -198,12 +203,12 @@ def run(
     """
     queries = checked_queries(settings)
     endpoints = endpoints_of(settings)
-    with owned_store(settings, "run", take_over=take_over, on_lost=asked.stop) as store:
+    with owned_store(settings, "run", take_over=take_over, on_lost=requests.stop) as store:
         metrics = Metrics()
         notifier = Notifier(store, endpoints, clock, metrics=metrics)
         runner = Runner(settings, queries, store, notifier, clock, metrics=metrics)
         metrics.watch(lambda: runner.live, store, clock)
-        supervisor = Supervisor(runner, notifier, asked, check)
+        supervisor = Supervisor(runner, notifier, requests, check)
         try:
             supervisor.start()
             supervisor.wait()

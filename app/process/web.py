@@ -134,8 +134,8 @@ class Endpoints:
 
     def start(self) -> None:
         """Listen; raises AppError when the address cannot be used."""
-        gate = Gate(self._settings, self._limits, self._routes())
-        self._server = _bound(self._settings, gate)
+        guard = RequestGuard(self._settings, self._limits, self._routes())
+        self._server = _bound(self._settings, guard)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="endpoints", daemon=True
         )
@@ -186,7 +186,7 @@ def _lines(texts: tuple[str, ...]) -> str:
     return "\n".join(" ".join(text.split()) for text in texts)
 
 
-class Gate:
+class RequestGuard:
     """Which requests are answered, and by whom."""
 
     def __init__(
@@ -243,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle(self) -> None:
         """Read, answer, close."""
-        limits = self.server.gate.limits
+        limits = self.server.guard.limits
         deadline_s = time.monotonic() + limits.request_s
         try:
             head, rest = self._head(deadline_s)
@@ -254,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._skip_body(len(rest), deadline_s)
             if not self.server.begin_answer(self.connection):
                 return
-            answer = self.server.gate.answer(self.command, self.path, self.headers)
+            answer = self.server.guard.answer(self.command, self.path, self.headers)
             self.server.end_answer(self.connection)
         except _RequestRefused as refused:
             self._send(Answer.text(refused.status, refused.status.phrase.lower()))
@@ -270,9 +270,9 @@ class _Handler(BaseHTTPRequestHandler):
         while True:
             for end in (b"\r\n\r\n", b"\n\n"):
                 head, found, rest = received.partition(end)
-                if found and len(head) <= self.server.gate.limits.n_head_bytes:
+                if found and len(head) <= self.server.guard.limits.n_head_bytes:
                     return bytes(head + found), bytes(rest)
-            if len(received) > self.server.gate.limits.n_head_bytes:
+            if len(received) > self.server.guard.limits.n_head_bytes:
                 raise _RequestRefused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             received += self._receive(deadline_s)
 
@@ -290,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length") or "0"
         if not length.isdecimal() or len(length) > 10:
             raise _RequestRefused(HTTPStatus.BAD_REQUEST)
-        if int(length) > self.server.gate.limits.n_body_bytes:
+        if int(length) > self.server.guard.limits.n_body_bytes:
             raise _RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         while n_read < int(length):
             n_read += len(self._receive(deadline_s))
@@ -313,7 +313,7 @@ class _Handler(BaseHTTPRequestHandler):
             *([f"Allow: {answer.allow}"] if answer.allow else []),
         ]
         body = b"" if self.command == "HEAD" else answer.body
-        self.connection.settimeout(self.server.gate.limits.request_s)
+        self.connection.settimeout(self.server.guard.limits.request_s)
         try:
             self.connection.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
         except OSError:
@@ -332,9 +332,9 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(BoundedServer):
     """Knows which requests are answered."""
 
-    def __init__(self, family: socket.AddressFamily, address: tuple[Any, ...], gate: Gate) -> None:
-        self.gate = gate
-        super().__init__(family, address, _Handler, gate.limits.n_connections)
+    def __init__(self, family: socket.AddressFamily, address: tuple[Any, ...], guard: RequestGuard) -> None:
+        self.guard = guard
+        super().__init__(family, address, _Handler, guard.limits.n_connections)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A defect; it ends one connection."""
@@ -342,11 +342,11 @@ class _Server(BoundedServer):
         log.exception("a connection failed")
 
 
-def _bound(settings: Web, gate: Gate) -> _Server:
+def _bound(settings: Web, guard: RequestGuard) -> _Server:
     try:
         found = socket.getaddrinfo(settings.address, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
-        return _Server(family, address, gate)
+        return _Server(family, address, guard)
     except OSError as error:
         raise AppError(_why_not(settings, error)) from error
 

@@ -91,7 +91,7 @@ def put_status(store: Store, recording: Recording, verdict: Mapping[str, Any] | 
     if verdict is not None:
         status["demo"] = dict(verdict)
     with store.transaction() as writer:
-        writer.put_replay_status(status, manifest.ended_ms + manifest.poll_interval_ms)
+        writer.progress.put_replay_status(status, manifest.ended_ms + manifest.poll_interval_ms)
 
 
 def settings_for(recording: Recording, settings: Settings, folder: Path, base_url: str) -> Settings:

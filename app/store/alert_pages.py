@@ -22,14 +22,12 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from app.settings import Severity
+from app.store.bulk import in_chunks
 from app.store.models import AlertHostRow, AlertRow
 from app.store.states import OPEN_STATES, SILENCED
 from app.store.subject import subject_text
 
 MAX_ROWS = 10_000
-_CHUNK = 500
-"""Databases limit the number of bound parameters."""
-
 Key = tuple[int, str]
 """(start_ms, id): the place of an alert in the order."""
 
@@ -263,9 +261,9 @@ def _range(
 def _rows(session: Session, keys: Sequence[Key]) -> list[AlertRow]:
     ids = [alert_id for _, alert_id in keys]
     rows: dict[str, AlertRow] = {}
-    for start in range(0, len(ids), _CHUNK):
-        chunk = select(AlertRow).where(AlertRow.id.in_(ids[start : start + _CHUNK])).options(with_hosts())
-        rows |= {row.id: row for row in session.scalars(chunk)}
+    for chunk in in_chunks(ids):
+        of_chunk = select(AlertRow).where(AlertRow.id.in_(chunk)).options(with_hosts())
+        rows |= {row.id: row for row in session.scalars(of_chunk)}
     return [rows[alert_id] for alert_id in ids if alert_id in rows]
 
 

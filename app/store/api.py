@@ -1,4 +1,4 @@
-"""The one way in and out of the store: connections, transactions and reading; writing is in `app.store.writer`."""
+"""The one way in and out of the store: connections, transactions and reading; writing is in `app.store.writing`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from app.store.outbox import SentAgain, due_first, due_too_late, given_up, is_ov
 from app.store.owner import Claimant
 from app.store.schema import open_database
 from app.store.status import LIVE_PROCESS, PROGRESS, REPLAY
-from app.store.writer import Writer
+from app.store.writing.writer import Writer
 
 Row = TypeVar("Row", bound=Base)
 
@@ -90,7 +90,7 @@ class Store:
                 self._check_owner(session)
                 writer = Writer(session)
                 yield writer
-                writer.flush()
+                writer.rows.flush()
         except SQLAlchemyError as error:
             raise self._refused("written", error) from error
 
@@ -304,7 +304,7 @@ class Store:
         )
 
     def n_to_send_again(self, receiver: str | None = None, keys: Sequence[str] = ()) -> SentAgain:
-        """What `Writer.send_again` with the same arguments would do."""
+        """What `Writer.outbox.send_again` with the same arguments would do."""
         n_again = n_overtaken = 0
         with self._reading() as session:
             for failed in given_up(receiver, keys):
@@ -350,7 +350,7 @@ class Store:
             return session.scalar(select(func.count()).select_from(counted)) or 0
 
     def progress(self) -> Mapping[str, Any]:
-        """How much of what the checkpoint sets aside is stored, see Writer.put_progress; empty when nothing is said."""
+        """How much of what the checkpoint sets aside is stored, see `Writer.progress`; empty when nothing is said."""
         with self._reading() as session:
             row = session.get(ProcessStatusRow, PROGRESS)
             return {} if row is None else row.value

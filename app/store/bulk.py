@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import JSON, Connection, Dialect, Table, insert
 from sqlalchemy.orm import Session
@@ -19,6 +19,17 @@ Row = Mapping[str, Any]
 """A value for every column, by its name."""
 Values = tuple[Any, ...]
 """The same in the order of the columns."""
+
+_T = TypeVar("_T")
+
+CHUNK = 500
+"""Databases limit the number of bound parameters."""
+
+
+def in_chunks(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """So many of the values at a time as a statement may have parameters."""
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]
 
 
 def insert_rows(session: Session, model: type[Base], rows: Sequence[Row]) -> None:
@@ -101,4 +112,4 @@ def _names(dialect: Dialect, table: Table) -> str:
     return ", ".join(dialect.identifier_preparer.quote(column.name) for column in table.columns)
 
 
-__all__ = ["Row", "Values", "insert_rows", "insert_values"]
+__all__ = ["Row", "Values", "in_chunks", "insert_rows", "insert_values"]

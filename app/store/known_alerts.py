@@ -13,10 +13,8 @@ from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.store.alert_pages import longest_ms
+from app.store.bulk import in_chunks
 from app.store.models import AlertRow, NotificationRow
-
-_CHUNK = 500
-"""Databases limit the number of bound parameters."""
 
 _FEW_KEYS = 3
 """For so many the database may choose among its indexes: one key may have any number of alerts that are over."""
@@ -62,7 +60,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class _Told:
+class _LastMessage:
     """The last message of an alert to a receiver."""
 
     sequence: int
@@ -73,7 +71,7 @@ class _Told:
 class _OfAlert:
     """What is known of the messages of an alert."""
 
-    last: dict[str, _Told] = field(default_factory=dict)
+    last: dict[str, _LastMessage] = field(default_factory=dict)
     """By receiver."""
     identities: set[tuple[str, str]] = field(default_factory=set)
     """(Idempotency-Key, receiver)."""
@@ -87,7 +85,7 @@ class KnownAlerts:
 
     def __init__(self, session: Session, spans: Sequence[Span]) -> None:
         self._alerts: dict[Key, dict[str, AlertRow]] = {(span.query, span.key_text): {} for span in spans}
-        self._told: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
+        self._messages: dict[Key, dict[str, _OfAlert]] = {key: {} for key in self._alerts}
         self._absent = {span.alert_id for span in spans if not span.is_closing}
         self._by_id: dict[str, AlertRow] = {}
         self._whole: set[str] = set()
@@ -143,23 +141,23 @@ class KnownAlerts:
 
     def has_messages(self, alert: AlertRow) -> bool:
         """Whether there are messages of an alert."""
-        return alert.id in self._told[alert.query, alert.key_text]
+        return alert.id in self._messages[alert.query, alert.key_text]
 
     def knows_message(self, alert: AlertRow, identity: tuple[str, str]) -> bool:
         """Whether a message of this (Idempotency-Key, receiver) is there."""
-        of_alert = self._told[alert.query, alert.key_text].get(alert.id)
+        of_alert = self._messages[alert.query, alert.key_text].get(alert.id)
         return of_alert is not None and identity in of_alert.identities
 
     def add_message(self, alert: AlertRow, identity: tuple[str, str], sequence: int, state: str) -> None:
         """A new message of an alert, later than all others."""
-        of_key = self._told[alert.query, alert.key_text]
+        of_key = self._messages[alert.query, alert.key_text]
         of_alert = of_key.setdefault(alert.id, _OfAlert())
         of_alert.identities.add(identity)
-        of_alert.last[identity[1]] = _Told(sequence, state)
+        of_alert.last[identity[1]] = _LastMessage(sequence, state)
 
-    def last_told(self, alert: AlertRow, receiver: str) -> str | None:
+    def last_notified(self, alert: AlertRow, receiver: str) -> str | None:
         """The state that a receiver is, or will be, told last of an alert."""
-        of_alert = self._told[alert.query, alert.key_text].get(alert.id)
+        of_alert = self._messages[alert.query, alert.key_text].get(alert.id)
         last = None if of_alert is None else of_alert.last.get(receiver)
         return None if last is None else last.state
 
@@ -168,8 +166,7 @@ class KnownAlerts:
     def _read(self, session: Session, query: str, spans: Sequence[Span], longest: int) -> None:
         keys = sorted({span.key_text for span in spans})
         from_ms, to_ms = min(span.from_ms for span in spans), max(span.to_ms for span in spans)
-        for start in range(0, len(keys), _CHUNK):
-            chunk = keys[start : start + _CHUNK]
+        for chunk in in_chunks(keys):
             is_few, is_closing = len(chunk) <= _FEW_KEYS, all(span.is_closing for span in spans)
             asked: dict[str, Any] = {"of_query": query, "keys": chunk}
             near = {**asked, "earliest_ms": from_ms - longest, "to_ms": to_ms, "from_ms": from_ms}
@@ -186,20 +183,20 @@ class KnownAlerts:
     def _read_messages(self, session: Session, keys: Mapping[str, Key]) -> None:
         """Of alerts, given with their keys."""
         ids = sorted(keys)
-        for start in range(0, len(ids), _CHUNK):
-            asked = {"ids": ids[start : start + _CHUNK]}
+        for chunk in in_chunks(ids):
+            asked = {"ids": chunk}
             for alert_id, key, receiver, sequence, state in session.execute(_MESSAGES, asked):
-                of_alert = self._told[keys[alert_id]].setdefault(alert_id, _OfAlert())
+                of_alert = self._messages[keys[alert_id]].setdefault(alert_id, _OfAlert())
                 of_alert.identities.add((key, receiver))
                 last = of_alert.last.get(receiver)
                 if last is None or last.sequence < sequence:
-                    of_alert.last[receiver] = _Told(sequence, state)
+                    of_alert.last[receiver] = _LastMessage(sequence, state)
 
 
 def _by_id(session: Session, alert_ids: Collection[str]) -> Iterable[AlertRow]:
     ids = sorted(alert_ids)
-    for start in range(0, len(ids), _CHUNK):
-        yield from session.scalars(_BY_ID, {"ids": ids[start : start + _CHUNK]})
+    for chunk in in_chunks(ids):
+        yield from session.scalars(_BY_ID, {"ids": chunk})
 
 
 def _in_order(alerts: list[AlertRow]) -> list[AlertRow]:

@@ -14,10 +14,8 @@ from functools import cache
 from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, select
 from sqlalchemy.orm import aliased
 
+from app.store.bulk import in_chunks
 from app.store.models import NotificationRow
-
-_CHUNK = 500
-"""Databases limit the number of bound parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +93,8 @@ def given_up(receiver: str | None, keys: Sequence[str]) -> Iterator[ColumnElemen
         yield failed
         return
     wanted = sorted(set(keys))
-    for start in range(0, len(wanted), _CHUNK):
-        yield and_(failed, NotificationRow.idempotency_key.in_(wanted[start : start + _CHUNK]))
+    for chunk in in_chunks(wanted):
+        yield and_(failed, NotificationRow.idempotency_key.in_(chunk))
 
 
 __all__ = ["SentAgain", "due_first", "due_too_late", "given_up", "is_overtaken", "next_pending"]

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, delete, exists, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from app.settings import Retention
+from app.store.bulk import in_chunks
 from app.store.models import (
     AlertRow,
     EvidenceRow,
@@ -25,7 +26,6 @@ from app.store.models import (
 )
 
 MAX_PER_CALL = 10_000
-_CHUNK = 500
 _PROGRESS = "retention"
 """Row of process_status that says how far evidence was deleted."""
 
@@ -84,8 +84,8 @@ def _delete(
     session: Session, name: InstrumentedAttribute[Any], found: Sequence[Any], conditions: list[ColumnElement[bool]]
 ) -> int:
     n_removed = 0
-    for start in range(0, len(found), _CHUNK):
-        chunk = delete(name.class_).where(name.in_(found[start : start + _CHUNK]), *conditions)
-        result = session.execute(chunk.execution_options(synchronize_session=False))
+    for chunk in in_chunks(found):
+        of_chunk = delete(name.class_).where(name.in_(chunk), *conditions)
+        result = session.execute(of_chunk.execution_options(synchronize_session=False))
         n_removed += int(getattr(result, "rowcount", 0))
     return n_removed

@@ -10,6 +10,8 @@ from typing import Any
 from app.json_text import json_text
 
 MAX_RAW_CHARS = 4_000
+MAX_MESSAGE_CHARS = 1_000
+"""Of what is told of a failure."""
 
 
 def storable_text(text: str, max_chars: int | None = None) -> str:

@@ -41,7 +41,7 @@ from spark_jobs.event_store.schema import EVENTS
 from spark_jobs.match_columns import columnar_batches
 from spark_jobs.match_rows import Source, rows_batch
 from spark_jobs.query.few_events import find
-from spark_jobs.query.rows import FOR_IMPRECISE, NEEDED, SPARK_CONF, Asked, as_they_come, columns_of, plan_rows
+from spark_jobs.query.rows import FOR_IMPRECISE, NEEDED, SPARK_CONF, RequestedQuery, as_they_come, columns_of, plan_rows
 from spark_jobs.session import spark_session
 
 Paths = Sequence[Path]
@@ -63,9 +63,9 @@ class Workload:
     parameters: dict[str, int] = field(default_factory=dict)
     own_share: float = 1.0
 
-    def asked(self, name: str) -> Asked:
+    def requested(self, name: str) -> RequestedQuery:
         """As the job has it."""
-        return Asked(name, {name: self.text}, SCHEMA, {name: self.parameters} if self.parameters else {})
+        return RequestedQuery(name, {name: self.text}, SCHEMA, {name: self.parameters} if self.parameters else {})
 
 
 def _product(name: str) -> str:
@@ -98,7 +98,7 @@ def main() -> dict[str, Any]:
         for n_events in _sizes("QUERY_OWN", 1_000_000):
             for name in ("Q1", "Q6"):
                 n_own = round(n_events * WORKLOADS[name].own_share)
-                types = sorted(WORKLOADS[name].asked(name).compiled().distribution.types)
+                types = sorted(WORKLOADS[name].requested(name).compiled().distribution.types)
                 stored = _kept(folder / f"own-{name}-{n_own}", partial(write_jobs, n_own, types))
                 rows += _rows(f"own {n_own:,}", name, stored, n_runs)
         for n_events in _sizes("QUERY_ALL", 3_000_000):
@@ -173,8 +173,8 @@ def by_engine(folder: str, name: str, n_runs: int, with_rows: bool) -> dict[str,
     `with_rows`: the rows are made as the job hands them over, with the ids of all events; else they are counted only.
     """
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    asked = WORKLOADS[name].asked(name)
-    query = asked.compiled()
+    requested = WORKLOADS[name].requested(name)
+    query = requested.compiled()
     paths = files_of(Path(folder), sorted(query.distribution.types))
     columns = _columns(name, query)
 
@@ -210,8 +210,8 @@ def _handed_over(block: engine.RowBlock, query: engine.CompiledQuery) -> Iterato
 
 def by_job(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
     """The job, its rows as they come to the driver: without Spark where that is enough (`few_events`)."""
-    asked = WORKLOADS[name].asked(name)
-    query = asked.compiled()
+    requested = WORKLOADS[name].requested(name)
+    query = requested.compiled()
     paths = files_of(Path(folder), sorted(query.distribution.types))
     read = _read_of(paths, _columns(name, query))
     ways = set[str]()
@@ -221,11 +221,11 @@ def by_job(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
             if read["events_read"] <= SparkSettings().small_query_events:
                 events = events_of(paths, columns_of(query))
                 assert events is not None
-                if (found := find(events, asked)) is not None:
+                if (found := find(events, requested)) is not None:
                     ways.add("no Spark")
                     return len(found.rows)
             ways.add("Spark")
-            planned = plan_rows(_frame(spark, paths).select(*columns_of(query)), asked)
+            planned = plan_rows(_frame(spark, paths).select(*columns_of(query)), requested)
             return sum(batch.num_rows for batch in as_they_come(planned.rows))
 
         found = _timed(work, paths, n_runs, ways.clear)
@@ -234,7 +234,7 @@ def by_job(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
 
 def by_sql(folder: str, name: str, n_runs: int, n_cores: int) -> dict[str, Any]:
     """The same written by hand in Spark SQL."""
-    query = WORKLOADS[name].asked(name).compiled()
+    query = WORKLOADS[name].requested(name).compiled()
     paths = files_of(Path(folder), sorted(query.distribution.types))
     text = (HERE / "sql" / f"{name}.sql").read_text(encoding="utf-8").strip()
     with _session(n_cores) as spark:

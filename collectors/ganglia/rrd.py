@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from collectors.base import Collected, OptionError, ProblemLog, held_back, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, read_position
 from collectors.files import FoundFile, require_root, walk
 from collectors.ganglia.rrd_file import (
     Rows,
@@ -31,6 +31,7 @@ from collectors.ganglia.units import UNITS
 from collectors.identity import SAMPLE_BYTES, SeriesIdentity, pack_samples
 from collectors.lifecycle import clean_text
 from collectors.schema import load_event_types
+from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 
 POSITION_VERSION = 1
@@ -51,13 +52,13 @@ class GangliaRrdOptions:
     """Regular expression; metrics whose whole name matches are read as well. ".*" reads all."""
     include_summary: bool = False
     """Read the sums over all hosts too (as hosts named __SummaryInfo__)."""
-    backfill_ms: int = 3_600_000
+    backfill_ms: int = HOUR_MS
     """How far back the first read of a file goes."""
     silent_ms: int = 120_000
     """A file whose rows are this far behind `now_ms` no longer holds the watermark."""
     vanished_steps: int = 4
     """A host is reported as vanished when its last known sample is this many steps behind the cluster's newest."""
-    forget_ms: int = 86_400_000
+    forget_ms: int = DAY_MS
     """How long a file that has disappeared is remembered, and its host missed."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Folder name -> host name as job history and logs write it."""
@@ -316,7 +317,7 @@ class GangliaRrdCollector:
         for series in self._series.values():
             if series.consumed_s is not None and series.consumed_s * 1000 >= now_ms - self._options.silent_ms:
                 watermark_ms = min(watermark_ms, series.consumed_s * 1000 + 1)
-        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms)
+        self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, now_ms)
         return self._watermark_ms
 
 

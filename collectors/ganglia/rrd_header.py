@@ -10,6 +10,8 @@ import io
 import struct
 from dataclasses import dataclass
 
+from collectors.time_units import MAX_TIME_MS, SECOND_MS
+
 STAT_HEAD = struct.Struct("<4s5s7xd3Q80x")
 SOURCE = struct.Struct("<20s20s80x")
 ARCHIVE = struct.Struct("<20s4x2Q80x")
@@ -31,7 +33,7 @@ MAX_SOURCES = 1_000
 MAX_ARCHIVES = 1_000
 MAX_STEP_S = 366 * 86_400
 MAX_ROWS = 1 << 32
-MAX_TIME_S = 253_402_300_799
+MAX_TIME_S = MAX_TIME_MS // SECOND_MS
 HEAD_READ_BYTES = 4096
 
 

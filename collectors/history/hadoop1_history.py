@@ -7,17 +7,15 @@ may well seem to start before its job. Attempts that set a job up or clean up af
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
-from collectors.base import ProblemLog, printable
-from collectors.counters import ATTRIBUTES, is_count, missing_counters, read_counters
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
+from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
 from collectors.history.hadoop1_lines import BadLines, Item, PartBegins, Record, RecordReader, counter_groups
-from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period, reducer_phases
-
-MAX_BAD_RECORDS_TOLD = 20
-"""Of one job, each with its line; further ones are counted."""
+from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
 
 STATUS = {"SUCCESS": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
 """As written -> as Hadoop 2 calls it; other states of a job are not its end."""
@@ -51,7 +49,7 @@ class Hadoop1Job:
         self._launch_ms: int | None = None
         self._attempts: dict[str, AttemptFacts] = {}
         self._ended: set[str] = set()
-        self._n_lacking: dict[str, int] = {}
+        self._n_lacking = Counter[str]()
         self._n_bad = 0
         self._readers: dict[str, Callable[[Mapping[str, str]], None]] = {
             "Job": self._job_told,
@@ -199,27 +197,20 @@ class Hadoop1Job:
             self._report("negative_period", f"{attempt.attempt_id} ends before its start; its period stays empty")
         clock_id = _host_clock(attempt)
         self.events.attempt_end(attempt, clock_id, self._origin())
-        self.events.attempt_summary(attempt, self._measured(attempt, values), clock_id, self._origin())
+        self.events.attempt_summary(attempt, self._figures(attempt, values), clock_id, self._origin())
 
-    def _measured(self, attempt: AttemptFacts, values: Mapping[str, str]) -> dict[str, int | None]:
+    def _figures(self, attempt: AttemptFacts, values: Mapping[str, str]) -> dict[str, int | None]:
         groups = list(counter_groups(values.get("COUNTERS", "")))
         found = read_counters(attempt.kind, groups)
         if attempt.kind == "MAP" and "input_bytes" not in found:
             found |= _map_input_bytes(groups)
-        measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[attempt.kind])
-        measured.update(found)
         n_reduces = self.job.n_reduces if self.job else None
         if attempt.status == "SUCCEEDED":
             later = LATER_COUNTERS if attempt.kind == "MAP" else LATER_REDUCE_COUNTERS
-            for attribute in missing_counters(attempt.kind, found, n_reduces):
-                if attribute not in later:
-                    self._n_lacking[attribute] = self._n_lacking.get(attribute, 0) + 1
-        if attempt.kind == "MAP" and n_reduces == 0:
-            measured["materialized_bytes"] = None  # nobody will fetch it
-        if attempt.kind == "REDUCE":
-            shuffled_ms, sorted_ms = _time(values, "SHUFFLE_FINISHED"), _time(values, "SORT_FINISHED")
-            measured |= reducer_phases(attempt.start_ms, shuffled_ms, sorted_ms, attempt.finish_ms)
-        return measured
+            missing = missing_counters(attempt.kind, found, n_reduces)
+            self._n_lacking.update(attribute for attribute in missing if attribute not in later)
+        phase_ends = _time(values, "SHUFFLE_FINISHED"), _time(values, "SORT_FINISHED")
+        return attempt_figures(attempt, found, n_reduces, *phase_ends)
 
     def _origin(self) -> str:
         return f"{self._shown_place}:{self._line}"

@@ -7,14 +7,15 @@ Hadoop 0.23; values of union types come wrapped in their type's name or bare.
 from __future__ import annotations
 
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from collectors.base import ProblemLog, printable
-from collectors.counters import ATTRIBUTES, is_count, missing_counters, read_counters
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
+from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
-from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period, reducer_phases
+from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
 from collectors.network.bounded_json import TooManyValuesError, loads
 
 MAX_HEADER_BYTES = 1 << 16
@@ -22,9 +23,6 @@ MAX_HEADER_LINES = 100
 MAX_RECORD_BYTES = 1 << 23
 MAX_RECORD_VALUES = 500_000
 """An attempt with all its counters has some hundreds."""
-MAX_BAD_RECORDS_TOLD = 20
-"""Of one file, each with its line; further ones are counted."""
-
 JSON_MARK = b"Avro-Json"
 BINARY_MARK = b"Avro-Binary"
 
@@ -71,7 +69,7 @@ class JhistParser:
         self._launch_ms: int | None = None
         self._attempts: dict[str, AttemptFacts] = {}
         self._ended: set[str] = set()
-        self._n_lacking: dict[str, int] = {}
+        self._n_lacking = Counter[str]()
         self._n_bad = 0
         self._readers: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "AM_STARTED": self._am_started,
@@ -318,7 +316,7 @@ class JhistParser:
             return
         self._check_period(attempt)
         self.events.attempt_end(attempt, self._clock_id, self._origin())
-        self.events.attempt_summary(attempt, self._measured(attempt, record), self._clock_id, self._origin())
+        self.events.attempt_summary(attempt, self._figures(attempt, record), self._clock_id, self._origin())
 
     def _check_period(self, attempt: AttemptFacts) -> None:
         if attempt.start_ms is None:
@@ -330,20 +328,13 @@ class JhistParser:
                 "negative_period", f"{attempt.attempt_id} ends before its start; its period stays empty", line=True
             )
 
-    def _measured(self, attempt: AttemptFacts, record: Mapping[str, Any]) -> dict[str, int | None]:
+    def _figures(self, attempt: AttemptFacts, record: Mapping[str, Any]) -> dict[str, int | None]:
         found = read_counters(attempt.kind, _counter_groups(record.get("counters")))
-        measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[attempt.kind])
-        measured.update(found)
+        n_reduces = self.job.n_reduces if self.job else None
         if attempt.status == "SUCCEEDED":
-            n_reduces = self.job.n_reduces if self.job else None
-            for attribute in missing_counters(attempt.kind, found, n_reduces):
-                self._n_lacking[attribute] = self._n_lacking.get(attribute, 0) + 1
-        if attempt.kind == "MAP" and self.job and self.job.n_reduces == 0:
-            measured["materialized_bytes"] = None  # nobody will fetch it
-        if attempt.kind == "REDUCE":
-            shuffled_ms, sorted_ms = _time(record, "shuffleFinishTime"), _time(record, "sortFinishTime")
-            measured |= reducer_phases(attempt.start_ms, shuffled_ms, sorted_ms, attempt.finish_ms)
-        return measured
+            self._n_lacking.update(missing_counters(attempt.kind, found, n_reduces))
+        phase_ends = _time(record, "shuffleFinishTime"), _time(record, "sortFinishTime")
+        return attempt_figures(attempt, found, n_reduces, *phase_ends)
 
     # ---- reports -----------------------------------------------------------------------------------------------
 

@@ -15,10 +15,10 @@ from typing import Any
 from collectors.base import Collected, FinishedHistory, OptionError, ProblemLog, SourceUnavailableError, read_position
 from collectors.files import FoundFile, read_chunks, require_root, walk
 from collectors.history.jhist import JhistParser
+from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 
 POSITION_VERSION = 1
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class JobHistoryOptions:
     """Folders searched with all below them; those of the JobHistoryServer are its intermediate-done and done."""
     lateness_ms: int = 5_000
     source_rank: int = 0
-    quiet_ms: int = 3_600_000
+    quiet_ms: int = HOUR_MS
     """A file without an end of its job counts as complete when it has not grown for this long."""
     hold_future: bool = True
     """Keep a history back until `now_ms` reaches the job's finish (a replay); False when clocks may run ahead."""

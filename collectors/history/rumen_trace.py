@@ -11,16 +11,14 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from collectors.base import ProblemLog, printable
-from collectors.counters import ATTRIBUTES, is_count
-from collectors.hadoop_ids import TaskKind, is_attempt, is_job, job_of, kind_of
-from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, clean_text, is_time_ms, period
+from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
+from collectors.counters import is_count
+from collectors.hadoop_ids import TaskKind, is_attempt, is_job, job_of
+from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms
 from collectors.network.bounded_json import extent, n_values
 
 MAX_JOB_VALUES = 4_000_000
 """Of a job with some 100,000 attempts."""
-MAX_BAD_TOLD = 20
-
 STATUS = {"SUCCESS": "SUCCEEDED", "SUCCEEDED": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
 
 COUNTERS: Mapping[TaskKind, Mapping[str, str]] = {
@@ -77,8 +75,8 @@ class RumenParser:
             job = RumenJob(self.place, job_id, digest, self._source_rank)
             self._job(job, value, line)
             self.jobs.append(job)
-        if self._n_bad > MAX_BAD_TOLD:
-            more = f"{self._n_bad - MAX_BAD_TOLD} more bad record(s) behind those told; they are skipped"
+        if self._n_bad > MAX_BAD_RECORDS_TOLD:
+            more = f"{self._n_bad - MAX_BAD_RECORDS_TOLD} more bad record(s) behind those told; they are skipped"
             self._problems.report(self.place, "more_bad_records", more)
         if not self.jobs:
             self._problems.report(self.place, "not_a_trace", "no job in it; expected a Rumen trace")
@@ -166,7 +164,7 @@ class RumenParser:
         if attempt.start_ms is not None and attempt.finish_ms < attempt.start_ms:
             self._report(attempt_id, line, "negative_period", "it ends before its start; its period stays empty")
         told.events.attempt_end(attempt, clock_id, origin)
-        told.events.attempt_summary(attempt, _measured(attempt, record), clock_id, origin)
+        told.events.attempt_summary(attempt, _figures(told.job, attempt, record), clock_id, origin)
 
     def _report(self, subject: str, line: int, kind: str, message: str) -> None:
         place = f"{self.place}:{line}"
@@ -174,24 +172,18 @@ class RumenParser:
 
     def _bad(self, line: int, message: str) -> None:
         self._n_bad += 1
-        if self._n_bad <= MAX_BAD_TOLD:
+        if self._n_bad <= MAX_BAD_RECORDS_TOLD:
             place = f"{self.place}:{line}"
             self._problems.report(place, "bad_record", f"{message}; it is skipped", key=(place, message))
 
 
-def _measured(attempt: AttemptFacts, record: Mapping[str, Any]) -> dict[str, int | None]:
-    measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[attempt.kind])
-    for field, attribute in COUNTERS[kind_of(attempt.attempt_id)].items():
-        measured[attribute] = _count(record, field)
+def _figures(job: JobFacts, attempt: AttemptFacts, record: Mapping[str, Any]) -> dict[str, int | None]:
+    found = {attribute: _count(record, field) for field, attribute in COUNTERS[attempt.kind].items()}
     usage = record.get("resourceUsageMetrics")
     if isinstance(usage, dict) and _count(usage, "cumulativeCpuUsage"):
-        measured["cpu_ms"] = _count(usage, "cumulativeCpuUsage")
-    if attempt.kind == "REDUCE":
-        shuffled, sorted_ = _time(record, "shuffleFinished"), _time(record, "sortFinished")
-        measured["shuffle_ms"] = period(attempt.start_ms, shuffled)
-        measured["sort_ms"] = period(shuffled, sorted_)
-        measured["reduce_ms"] = period(sorted_, attempt.finish_ms)
-    return measured
+        found["cpu_ms"] = _count(usage, "cumulativeCpuUsage")
+    phase_ends = _time(record, "shuffleFinished"), _time(record, "sortFinished")
+    return attempt_figures(attempt, found, job.n_reduces, *phase_ends)
 
 
 def _place(record: Mapping[str, Any]) -> tuple[str | None, str | None]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from collectors.base import Collected, OptionError, ProblemLog, held_back, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
 from collectors.files import FoundFile, require_root
 from collectors.folder_watch import FolderWatch, WatchOptions
 from collectors.hadoop_ids import kind_of
@@ -20,7 +20,7 @@ from collectors.lifecycle import PREFIX, AttemptFacts, EventRows, clean_text, da
 from collectors.logs.path_layout import PathLayout
 from collectors.logs.shuffle import RELEVANT, ContainerLog, Pull
 from collectors.logs.tail import LogTail
-from collectors.logs.times import SHORTEST_RECORD, begins_with_time, parse_record, parse_time, zone_named
+from collectors.logs.times import SHORTEST_RECORD, begins_with_time, parse_time, relevant_record, zone_named
 from engine.events import EventBatch
 
 POSITION_VERSION = 2
@@ -114,21 +114,16 @@ class ContainerLogCollector:
     def poll(self, now_ms: int) -> Collected:
         """Read the lines that were added; raises SourceUnavailableError when the root cannot be read."""
         require_root(self._root)
-        budget = self._options.max_bytes_per_poll
-        is_behind = False
         rows, batches = EventRows(self._options.source_rank), list[EventBatch]()
-        for file in self._watch.look(now_ms):
-            self._tail.report_idle(file, now_ms, self._options.abandon_ms)
-            if not self._tail.has_news(file):
-                continue
-            if budget <= 0:
-                is_behind = True
-                continue
+
+        def read(file: FoundFile, max_bytes: int) -> int:
             key = self._key_of(file)
             if key not in self._read_now and len(self._read_now) >= MAX_READ_CONTAINERS:
                 self._take_out(now_ms, rows)
                 batches.append(rows.take_batch())
-            budget -= self._read(file, key, budget, now_ms)
+            return self._read(file, key, max_bytes, now_ms)
+
+        is_behind = self._tail.read_new(self._found(now_ms), self._options.max_bytes_per_poll, read)
         self._take_out(now_ms, rows)
         self._watch.settle(now_ms, lambda file: self._is_in_use(file, now_ms))
         self._forget_gone()
@@ -178,6 +173,11 @@ class ContainerLogCollector:
             if name in self._options.roles:
                 return name
         return None
+
+    def _found(self, now_ms: int) -> Iterator[FoundFile]:
+        for file in self._watch.look(now_ms):
+            self._tail.report_idle(file, now_ms, self._options.abandon_ms)
+            yield file
 
     def _is_in_use(self, file: FoundFile, now_ms: int) -> bool:
         """Whether the next poll has to look at it."""
@@ -237,15 +237,13 @@ class ContainerLogCollector:
                 if self._is_future(stamp[0], now_ms):
                     return False
                 log.first_ms = stamp[0]
-        if not any(map(line.__contains__, RELEVANT)):
+        found = relevant_record(line, RELEVANT, self._zone)
+        if found is None:
             return True
-        text = line.rstrip(b"\r").decode("utf-8", "replace")
-        record = parse_record(text, self._zone)
-        if record is None:
-            return True
+        record, raw = found
         if self._is_future(record.t_lo_ms, now_ms):
             return False
-        log.take(record, number, f"{shown_path}:{number}", printable(text, 2_000))
+        log.take(record, number, f"{shown_path}:{number}", raw)
         return True
 
     def _is_future(self, t_ms: int, now_ms: int) -> bool:
@@ -378,9 +376,7 @@ class ContainerLogCollector:
             waiting_ms = container.log.waiting_since_ms()
             if waiting_ms is not None and waiting_ms > now_ms - self._options.hold_ms:
                 watermark_ms = min(watermark_ms, waiting_ms)
-        if is_behind and self._watermark_ms is not None:
-            watermark_ms = min(self._watermark_ms, watermark_ms)
-        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms)
+        self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, now_ms, is_behind=is_behind)
         return self._watermark_ms
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, OptionError, ProblemLog, held_back, printable, read_position
+from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
 from collectors.files import FoundFile, require_root, walk
 from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import EventRows, clean_text
 from collectors.logs.tail import LogTail
-from collectors.logs.times import SHORTEST_RECORD, LogRecord, begins_with_time, parse_record, zone_named
+from collectors.logs.times import LogRecord, begins_with_time, relevant_record, zone_named
 
 POSITION_VERSION = 1
 
@@ -87,21 +87,20 @@ class DaemonLogCollector:
         """Read the lines that were added; raises SourceUnavailableError when the root cannot be read."""
         require_root(self._root)
         rows = EventRows(self._options.source_rank)
-        budget = self._options.max_bytes_per_poll
         seen: set[str] = set()
-        is_behind = False
-        for file in walk(self._root, self._problems, self._wanted):
-            seen.add(file.key)
-            if self._tail.has_news(file):
-                if budget <= 0:
-                    is_behind = True
-                    continue
-                budget -= self._read(file, budget, now_ms, rows)
+
+        def found() -> Iterator[FoundFile]:
+            for file in walk(self._root, self._problems, self._wanted):
+                seen.add(file.key)
+                yield file
+
+        def read(file: FoundFile, max_bytes: int) -> int:
+            return self._read(file, max_bytes, now_ms, rows)
+
+        is_behind = self._tail.read_new(found(), self._options.max_bytes_per_poll, read)
         self._tail.keep(seen)
         watermark_ms = now_ms - self._options.lateness_ms
-        if is_behind and self._watermark_ms is not None:
-            watermark_ms = self._watermark_ms
-        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, now_ms)
+        self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, now_ms, is_behind=is_behind)
         return Collected(rows.take_batch(), self._watermark_ms, self._problems.drain())
 
     def checkpoint(self) -> dict[str, Any]:
@@ -128,18 +127,16 @@ class DaemonLogCollector:
         return self._pattern.fullmatch(parts[-1]) is not None
 
     def _read(self, file: FoundFile, max_bytes: int, now_ms: int, rows: EventRows) -> int:
-        found = self._pattern.fullmatch(file.parts[-1])
-        host = self._host(found["host"]) if found and found["host"] else None
+        name = self._pattern.fullmatch(file.parts[-1])
+        host = self._host(name["host"]) if name and name["host"] else None
         clock_id = f"host:{host}" if host else "resourcemanager"
         shown_path = printable(file.path)
 
         def take(line: bytes, number: int) -> bool:
-            if len(line) < SHORTEST_RECORD or not any(map(line.__contains__, RELEVANT)):
+            found = relevant_record(line, RELEVANT, self._zone)
+            if found is None:
                 return True
-            text = line.rstrip(b"\r").decode("utf-8", "replace")
-            record = parse_record(text, self._zone)
-            if record is None:
-                return True
+            record, raw = found
             if self._options.hold_future and record.t_lo_ms > now_ms:
                 return False
             event = self._event(record, host)
@@ -154,7 +151,7 @@ class DaemonLogCollector:
                     attributes,
                     t_hi_ms=record.t_hi_ms,
                     source_seq=number,
-                    raw=printable(text, 2_000),
+                    raw=raw,
                 )
             return True
 

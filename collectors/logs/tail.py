@@ -77,6 +77,21 @@ class LogTail:
             return file.n_bytes > 0
         return file.n_bytes not in (position.offset, position.n_looked_at)
 
+    def read_new(self, files: Iterable[FoundFile], max_bytes: int, read: Callable[[FoundFile, int], int]) -> bool:
+        """Read those with news until `max_bytes` have been looked at; whether others had to be left for next time.
+
+        `read` gets a file and how many bytes of it may be looked at, and returns how many were.
+        """
+        is_behind = False
+        for file in files:
+            if not self.has_news(file):
+                continue
+            if max_bytes <= 0:
+                is_behind = True
+                continue
+            max_bytes -= read(file, max_bytes)
+        return is_behind
+
     def read(self, file: FoundFile, max_bytes: int, take: TakeLine) -> int:
         """Offer the complete new lines; returns how many bytes were looked at."""
         position = self._position(file)

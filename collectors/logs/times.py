@@ -7,16 +7,19 @@ the message is set off by a colon or, behind the place in the source, by a dash.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from collectors.base import OptionError
+from collectors.base import OptionError, printable
 
 LONG = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)[,.](\d{3})(?= )")
 SHORT = re.compile(r"(\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?= )")
 SHORTEST_RECORD = len("yy/MM/dd HH:mm:ss ")
 """Shorter lines are no records."""
+MAX_RAW_CHARS = 2_000
+"""Of a line, as it stands beside its event."""
 RECORD_REST = re.compile(
     r" +(?:\[(?P<before>.{0,200}?)\] +)?(?P<level>[A-Z]+) +(?:\[(?P<behind>.{0,200}?)\] +)?(?P<logger>[\w.$]+)"
     r"(?:: ?| (?:\([^()]*(?:\(\d+\))?\) )?- ?)(?P<message>.*)"
@@ -81,3 +84,12 @@ def parse_record(line: str, zone: tzinfo) -> LogRecord | None:
         return None
     thread = rest["behind"] or rest["before"] or ""
     return LogRecord(t_lo_ms, t_hi_ms, rest["level"], thread, rest["logger"].rpartition(".")[2], rest["message"])
+
+
+def relevant_record(line: bytes, marks: Iterable[bytes], zone: tzinfo) -> tuple[LogRecord, str] | None:
+    """The record that starts on this line, and the line as it can be shown; None without any of the `marks`."""
+    if len(line) < SHORTEST_RECORD or not any(map(line.__contains__, marks)):
+        return None
+    text = line.rstrip(b"\r").decode("utf-8", "replace")
+    record = parse_record(text, zone)
+    return None if record is None else (record, printable(text, MAX_RAW_CHARS))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
-from collectors.counters import ATTRIBUTES, missing_counters
+from collectors.counters import missing_counters
 from collectors.identity import lifecycle_id, record_id
-from collectors.lifecycle import AttemptFacts, EventRows
+from collectors.lifecycle import AttemptFacts, EventRows, attempt_figures
 from collectors.network.http import Answer
 from collectors.rest.documents import (
     ENDED_ATTEMPT,
@@ -144,9 +144,9 @@ class JobTeller:
         self, job: JobState, attempt: AttemptDocument, state: AttemptState, url: str, path: str, t_ms: int
     ) -> None:
         facts = attempt.facts
-        measured: dict[str, int | None] = dict.fromkeys(ATTRIBUTES[facts.kind])
+        measured: dict[str, int | None] = {}
         try:
-            measured.update(self._counters(facts, url, path, min(t_ms, facts.finish_ms or t_ms)))
+            measured = self._counters(facts, url, path, min(t_ms, facts.finish_ms or t_ms))
         except DocumentError as error:
             state.n_failures += 1
             if state.n_failures < MAX_FAILURES:
@@ -155,11 +155,10 @@ class JobTeller:
             self._problems.report(place, "missing_counter", f"no counters: {error}; they are left empty")
         else:
             self._report_lacking(job, facts, measured, f"{url}{path}")
-        if job.facts.n_reduces == 0 and facts.kind == "MAP":
-            measured["materialized_bytes"] = None  # nobody will fetch it
         state.summarised = True
         origin = f"rest:{facts.attempt_id}"
-        self._rows.attempt_summary(facts, {**measured, **attempt.phases}, job.clock_id, origin)
+        figures = attempt_figures(facts, measured, job.facts.n_reduces)
+        self._rows.attempt_summary(facts, {**figures, **attempt.phases}, job.clock_id, origin)
 
     def _report_lacking(self, job: JobState, facts: AttemptFacts, measured: dict[str, int | None], place: str) -> None:
         if facts.status != "SUCCEEDED":

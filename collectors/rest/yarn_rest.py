@@ -13,7 +13,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
-from collectors.base import Collected, OptionError, ProblemLog, SourceUnavailableError, held_back, read_position
+from collectors.base import Collected, OptionError, ProblemLog, SourceUnavailableError, next_watermark, read_position
 from collectors.hadoop_ids import application_of_job, job_of_application
 from collectors.lifecycle import EventRows, JobFacts
 from collectors.network.deadlines import remaining_s
@@ -23,9 +23,9 @@ from collectors.rest.jobs import JobState
 from collectors.rest.teller import SAMPLE_CLOCK, JobTeller
 from collectors.rest.turns import Queue, Turn, take_turns
 from collectors.rest.waiting import Waiting
+from collectors.time_units import DAY_MS
 
 POSITION_VERSION = 1
-DAY_MS = 86_400_000
 
 OPEN_APPS = "/ws/v1/cluster/apps?states=ACCEPTED,RUNNING"
 ENDED_APPS = "/ws/v1/cluster/apps?applicationTypes=MAPREDUCE&states=FINISHED,FAILED,KILLED"
@@ -369,7 +369,7 @@ class YarnRestCollector:
         covered = [job.covered_ms for job in self._jobs.values() if job.gone_ms is not None or not self._stalls(job)]
         covered_ms = min([self._listed_ms, *covered])
         watermark_ms = covered_ms - self._options.lateness_ms
-        self._watermark_ms = held_back(self._watermark_ms, watermark_ms, self._now_ms)
+        self._watermark_ms = next_watermark(self._watermark_ms, watermark_ms, self._now_ms)
         return self._watermark_ms
 
 

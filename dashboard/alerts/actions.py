@@ -7,18 +7,19 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard import login, times
 from dashboard.store import AlertRow, AppError, SilenceRow, acknowledge, end_silence, now_ms, silence, store
 from dashboard.text import inert, md
 
 DURATIONS_MS = {
-    "30 min": 1_800_000,
-    "1 h": 3_600_000,
-    "2 h": 7_200_000,
-    "8 h": 28_800_000,
-    "1 day": 86_400_000,
-    "3 days": 259_200_000,
-    "1 week": 604_800_000,
+    "30 min": 30 * MINUTE_MS,
+    "1 h": HOUR_MS,
+    "2 h": 2 * HOUR_MS,
+    "8 h": 8 * HOUR_MS,
+    "1 day": DAY_MS,
+    "3 days": 3 * DAY_MS,
+    "1 week": 7 * DAY_MS,
 }
 MAX_NOTE_CHARS = 500
 MAX_SILENCES = 100

@@ -37,7 +37,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class PageStart:
     """Where in the list a page begins: after one alert, or before one."""
 
     after: Cursor | None = None
@@ -113,7 +113,7 @@ def clear_selection(key: str) -> None:
 
 def page_at(store: Store, wanted: AlertFilter, name: str) -> AlertPage:
     """The page whose place is in the URL under `name`; the first one where there is none."""
-    place = place_in_url(name)
+    place = page_start_in_url(name)
     return store.alert_page(wanted, after=place.after, before=place.before)
 
 
@@ -133,15 +133,15 @@ def pager(page: AlertPage, name: str) -> None:
             _to(name, "", None)
 
 
-def place_in_url(name: str) -> Place:
+def page_start_in_url(name: str) -> PageStart:
     """`?NAME=after.1700000000000.ID`; the first page for what is not of this form."""
     direction, _, rest = st.query_params.get(name, "").partition(".")
     start, _, alert_id = rest.partition(".")
     digits = start.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 15 and 0 < len(alert_id) <= 64):
-        return Place()
+        return PageStart()
     cursor = Cursor(int(start), alert_id)
-    return Place(after=cursor) if direction == "after" else Place(before=cursor)
+    return PageStart(after=cursor) if direction == "after" else PageStart(before=cursor)
 
 
 def _to(name: str, direction: str, cursor: Cursor | None) -> None:

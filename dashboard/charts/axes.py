@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import altair as alt
 import pandas as pd
 
+from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from dashboard.text import inert
 
 LABEL_CHARS = 40
@@ -40,7 +41,6 @@ Beside each other they would be cut at the right edge."""
 
 LEGEND_LAYOUT = alt.ExprRef(f"{{top: {{direction: {_NARROW} ? 'vertical' : 'horizontal', offset: 18}}}}")
 
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 STEPS_MS = (
     *(10**power * factor for power in range(3) for factor in (1, 2, 5)),
     *(SECOND_MS * n for n in (1, 2, 5, 10, 15, 30)),

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from collectors.time_units import DAY_MS, HOUR_MS
 from dashboard.jobs.data import ATTEMPT_COLUMNS, ATTEMPT_TYPES, FETCH_COLUMNS, attempts, fetches
 from dashboard.jobs.list import (
     ACTIVITY_TYPES,
@@ -138,8 +139,8 @@ def read_attempts_on(log: EventLogReader, host: str, from_ms: int, to_ms: int) -
     return table[(table["start_lo_ms"] <= to_ms) & (table["end_hi_ms"] >= from_ms)].reset_index(drop=True)
 
 
-LOOK_BACK_MS = 24 * 3_600_000
-SLICE_MS = 6 * 3_600_000
+LOOK_BACK_MS = DAY_MS
+SLICE_MS = 6 * HOUR_MS
 """How much of the cluster's time is in memory at once while one host is looked for."""
 
 MAX_SLICES = 64

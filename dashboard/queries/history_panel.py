@@ -11,10 +11,11 @@ import streamlit as st
 from app.chosen_store import STORE_VARIABLE
 from app.commands.spark_query import command_line, without_passwords
 from app.config import CONFIG_VARIABLE
-from app.query_messages import EndReason, HistoryLimits, QueryRequest
+from app.query_messages import HistoryLimits, QueryRequest
 from dashboard.queries.check import NAME_OF_OWN, NO_NAME, Checked
 from dashboard.queries.history_pool import HistoryPool, HistoryRun
 from dashboard.queries.list import loaded_queries
+from dashboard.queries.notes import notes_of_history
 from dashboard.queries.pool import Snapshot, TooManyRunsError
 from dashboard.queries.shown import preview, results
 from dashboard.store import AppError, settings
@@ -242,7 +243,7 @@ def _tell_end(run: HistoryRun, snapshot: Snapshot) -> None:
         st.error("The query could not be run.", icon=":material/error:")
         st.code(without_passwords(snapshot.failure), language=None, wrap_lines=True)
     elif snapshot.end is not None:
-        for text in notes(run.limits, snapshot):
+        for text in notes_of_history(run.limits, snapshot):
             st.warning(text, icon=":material/info:")
         st.caption(
             f"{snapshot.end.n_rows:,} rows from {snapshot.end.n_events:,} events{_span(run.request)}, in "
@@ -255,28 +256,4 @@ def _span(request: QueryRequest) -> str:
     return since if request.to_ms is None else f"{since} to {shown(request.to_ms)}"
 
 
-def notes(most: HistoryLimits, snapshot: Snapshot) -> list[str]:
-    """What a reader of the rows has to know besides what the job said of itself."""
-    end = snapshot.end
-    if end is None:
-        return []
-    told = {
-        EndReason.TIME_LIMIT: f"The time limit of {duration(most.timeout_ms)} was reached: rows are missing. Choose a "
-        "shorter span, run it in a terminal, or have dashboard.history_timeout raised.",
-        EndReason.ROW_LIMIT: f"These are the first {end.n_rows:,} rows that were found; there may be more. Add "
-        "predicates or LIMIT, choose a shorter span, or run it in a terminal.",
-    }
-    found = [told[end.reason]] if end.reason in told else []
-    if end.capped:
-        found.append("LIMIT of the query was reached: there are more rows.")
-    if any(not row.count_exact for row in snapshot.rows):
-        found.append("Some counts are lower bounds (at least): the work budget of the search was spent.")
-    if end.assumes_end and end.reason is EndReason.FINISHED:
-        found.append(
-            "The query asks that something does not happen: the end of the span counts as the end of all events, so "
-            "that rows near it may be too early."
-        )
-    return found
-
-
-__all__ = ["history_panel", "local_folder", "notes", "pool", "progress_of"]
+__all__ = ["history_panel", "local_folder", "pool", "progress_of"]

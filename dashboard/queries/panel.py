@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.query_messages import EndReason, QueryRequest, RunLimits
+from app.query_messages import QueryRequest, RunLimits
+from collectors.time_units import DAY_MS
 from dashboard.queries.check import Checked
 from dashboard.queries.history_panel import history_panel
+from dashboard.queries.notes import notes_of_recent
 from dashboard.queries.pool import QueryPool, QueryRun, Snapshot, TooManyRunsError, memory_limit_bytes
 from dashboard.queries.shown import preview, results
 from dashboard.store import AppError, EventLogReader, event_log, now_ms, settings
@@ -16,7 +18,6 @@ from dashboard.times import duration, shown, span_picker
 LOOK_S = 0.5
 """How often the page looks at a run."""
 
-DAY_MS = 86_400_000
 
 RECENT, HISTORY = "recent", "history"
 PLACES = {RECENT: "Recent events", HISTORY: "History"}
@@ -196,7 +197,7 @@ def _tell_end(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:
     elif snapshot.is_stopped:
         st.warning(f"Stopped. {_so_far(snapshot)}", icon=":material/stop:")
     elif snapshot.end is not None:
-        for text in notes(run.limits, snapshot):
+        for text in notes_of_recent(run.limits, snapshot):
             st.warning(text, icon=":material/info:")
         st.caption(
             f"{snapshot.end.n_rows:,} rows from {snapshot.end.n_events:,} events between "
@@ -207,43 +208,3 @@ def _tell_end(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:
 def _so_far(snapshot: Snapshot) -> str:
     reached = "" if snapshot.progress is None else f" from {snapshot.progress.n_events:,} events"
     return f"What was found until then stays: {len(snapshot.rows):,} rows{reached}."
-
-
-def notes(most: RunLimits, snapshot: Snapshot) -> list[str]:
-    """What a reader of the rows has to know: limits that were hit, events that took no part, counts that are bounds."""
-    end = snapshot.end
-    if end is None:
-        return []
-    told = {
-        EndReason.TIME_LIMIT: f"The time limit of {duration(most.timeout_ms)} was reached after {end.n_events:,} "
-        "events: later events were not looked at. Choose a shorter span, or have dashboard.query_timeout raised.",
-        EndReason.EVENT_LIMIT: f"The limit of {most.max_events:,} events was reached: later events were not looked at. "
-        "Choose a shorter span, or have dashboard.max_query_events raised.",
-        EndReason.ROW_LIMIT: f"These are the first {end.n_rows:,} rows; there may be more. Add predicates or LIMIT, or "
-        "choose a shorter span.",
-        EndReason.MEMORY_LIMIT: f"The limit of {most.max_memory_bytes // 2**20:,} MiB of memory was reached after "
-        f"{end.n_events:,} events. Choose a shorter span, a shorter WITHIN, or predicates that keep fewer events.",
-    }
-    found = [told[end.reason]] if end.reason in told else []
-    if end.capped:
-        found.append("A limit on rows was reached (LIMIT of the query, or engine.max_rows): there are more rows.")
-    if any(not row.count_exact for row in snapshot.rows):
-        found.append("Some counts are lower bounds (at least): the work budget of the search was spent.")
-    if end.n_unfinished:
-        found.append(
-            f"{end.n_unfinished:,} searches were stopped by the work budget: matches may be missing. Constrain the "
-            "query further, or shorten its window."
-        )
-    if end.n_rejected:
-        found.append(
-            f"{end.n_rejected:,} events without an exact time were left out: this strategy, or this window, needs "
-            "exact times; skip_till_any_match within a time does not."
-        )
-    if end.n_late:
-        found.append(f"{end.n_late:,} events came out of order and were left out.")
-    if end.assumes_end and end.reason is EndReason.FINISHED:
-        found.append(
-            "The query asks that something does not happen: the end of the span counts as the end of all events, so "
-            "that rows near it may be too early."
-        )
-    return found

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from app.alerting.lifecycle import State, state_text
+from collectors.time_units import HOUR_MS
 from dashboard import links
 from dashboard.charts.axes import TimeAxis
 from dashboard.charts.cluster import SELECTION, alert_chart, heat_chart, host_chart, load_chart
@@ -29,7 +30,7 @@ from dashboard.store import AlertFilter, AlertRow, event_log, store
 from dashboard.text import inert, md
 from dashboard.times import duration, shown, span_picker, zone
 
-DEFAULT_SPAN_MS = 3_600_000
+DEFAULT_SPAN_MS = HOUR_MS
 MAX_ALERTS = 200
 MAX_BARS = 300
 MAX_METRICS = 24

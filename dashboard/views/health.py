@@ -310,7 +310,7 @@ def _send_again(keys: Mapping[str | None, Sequence[str]]) -> None:
     """Pending again, each under its Idempotency-Key: who has it already can tell. `keys` by receiver; None: all."""
     try:
         with store().transaction() as writer:
-            again = sum((writer.send_again(name, keys[name], now_ms=now_ms()) for name in keys), SentAgain(0, 0))
+            again = sum((writer.outbox.send_again(name, keys[name], now_ms=now_ms()) for name in keys), SentAgain(0, 0))
     except AppError as error:
         st.error(f"They could not be queued: {md(error, 1_000)}", icon=":material/error:")
         return

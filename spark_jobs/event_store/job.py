@@ -15,12 +15,13 @@ from rich.table import Table
 from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import parse_duration_ms, parse_size_bytes
+from collectors.time_units import HOUR_MS
 from spark_jobs.event_store import EventStore
 from spark_jobs.interruption import run_job
 from spark_jobs.progress import progress_bar
 from spark_jobs.session import SparkJobError, spark_session
 
-LEAST_AGE_MS = 3_600_000
+LEAST_AGE_MS = HOUR_MS
 """Of what is swept: no write or query should be running for so long unseen."""
 
 

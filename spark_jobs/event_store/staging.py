@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from collectors.schema import load_event_types
+from collectors.time_units import DAY_MS, MAX_TIME_MS
 from spark_jobs.event_store.commits import StoredFile
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
@@ -27,11 +28,8 @@ from spark_jobs.event_store.schema import EVENTS, NEEDED, ORDER
 STAGING = "_staging"
 DATA = "data"
 
-DAY_MS = 86_400_000
 FIRST_MS = -62_135_596_800_000
 """0001-01-01, UTC; dates have four digits."""
-LAST_MS = 253_402_300_799_999
-"""The end of 9999-12-31, UTC."""
 
 TARGET_BYTES = 128 * 2**20
 GROUP_BYTES = 32 * 2**20
@@ -246,8 +244,8 @@ def _is_bad() -> Column:
     missing = sf.lit(False)
     for name in NEEDED:
         missing = missing | sf.col(name).isNull()
-    in_range = sf.col("t_lo_ms").between(FIRST_MS, LAST_MS) & sf.col("t_hi_ms").between(
-        sf.col("t_lo_ms"), sf.lit(LAST_MS)
+    in_range = sf.col("t_lo_ms").between(FIRST_MS, MAX_TIME_MS) & sf.col("t_hi_ms").between(
+        sf.col("t_lo_ms"), sf.lit(MAX_TIME_MS)
     )
     named = sf.col("type").isin(*load_event_types().types) | sf.col("type").rlike(_TYPE_NAME)
     return missing | ~sf.coalesce(in_range & named, sf.lit(False))

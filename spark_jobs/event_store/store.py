@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.settings import Sources
+from collectors.time_units import DAY_MS
 from spark_jobs.event_store import reading
 from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog, NotCommittedError, State, StoredFile
 from spark_jobs.event_store.compaction import Bundle, bundles_of, rounds_of
@@ -36,7 +37,6 @@ from spark_jobs.event_store.file_system import StoreError, StoreFiles
 from spark_jobs.event_store.schema import COLUMNS, EVENTS
 from spark_jobs.event_store.staging import (
     BUNDLE,
-    DAY_MS,
     TARGET_BYTES,
     Staged,
     Staging,

@@ -20,10 +20,11 @@ from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
 from collectors.history.rumen_trace import RumenParser
-from collectors.lifecycle import MAX_TIME_MS, EventRows, JobFacts
+from collectors.lifecycle import EventRows, JobFacts
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
 from collectors.logs.daemon_log import DaemonLogCollector, DaemonLogOptions
 from collectors.logs.path_layout import PathLayout
+from collectors.time_units import MAX_TIME_MS
 from engine.events import EventBatch
 from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,

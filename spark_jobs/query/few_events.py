@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from engine import CompiledQuery, answer_while_compiling
 from spark_jobs.best_rows import Best
 from spark_jobs.divide import ORDER, Counted, check_divisible, type_names
-from spark_jobs.evaluate import PART, TYPE_CODE, Told, evaluate
+from spark_jobs.evaluate import PART, TYPE_CODE, PartStatistics, evaluate
 from spark_jobs.match_rows import ARROW_PLACED_ROWS
 from spark_jobs.parts import Division
-from spark_jobs.query.rows import ROW_ORDER, Asked, columns_of, columns_that_matter, task_of
+from spark_jobs.query.rows import ROW_ORDER, RequestedQuery, columns_of, columns_that_matter, task_of
 
 MOST_S = 2.0
 """About what Spark needs before it has evaluated anything, once it has started."""
@@ -38,7 +38,7 @@ class Found:
     division: Division
     counted: Counted
     best: Best
-    totals: Told
+    totals: PartStatistics
     rows: pa.Table
 
     def batches(self, *, in_order: bool) -> Iterator[pa.RecordBatch]:
@@ -52,20 +52,20 @@ class _EnoughError(Exception):
 
 
 def find(
-    events: pa.Table, asked: Asked, *, one_piece: bool = False, enough: Callable[[], bool] | None = None
+    events: pa.Table, requested: RequestedQuery, *, one_piece: bool = False, enough: Callable[[], bool] | None = None
 ) -> Found | None:
-    """The rows of a query over events (columns and types that `asked` needs, others are left out; in any order).
+    """The rows of a query over events (columns and types that `requested` needs, others are left out; in any order).
 
     None: `enough` said so before all was done; by itself it does after MOST_S. Raises SparkJobError, as `plan_rows`
     does, for a query that can be divided in no way unless it shall be evaluated in one piece.
     """
-    query = asked.compiled()
+    query = requested.compiled()
     if not one_piece:
         check_divisible(query)
     last_s = time.monotonic() + MOST_S
     is_enough = enough or (lambda: time.monotonic() > last_s)
-    task = replace(task_of(asked, query, one_piece=one_piece), least_batch=_STEP)
-    told: dict[int, Told] = {}
+    task = replace(task_of(requested, query, one_piece=one_piece), least_batch=_STEP)
+    told: dict[int, PartStatistics] = {}
     rows: list[pa.RecordBatch] = []
     chosen = _of_types(events, type_names(query))
     counted = _counted(chosen)
@@ -78,7 +78,7 @@ def find(
     except _EnoughError:
         return None
     found = pa.Table.from_batches(rows, ARROW_PLACED_ROWS)
-    return Found(query, Division({}), counted, task.best, sum(told.values(), Told()), found)
+    return Found(query, Division({}), counted, task.best, sum(told.values(), PartStatistics()), found)
 
 
 def _of_types(events: pa.Table, names: tuple[str, ...]) -> pa.Table:

@@ -27,8 +27,8 @@ from spark_jobs.progress import progress_bar
 from spark_jobs.query.few_events import MOST_S, Found, find
 from spark_jobs.query.options import QueryFormat, Request, request_of
 from spark_jobs.query.output import CsvWriter, Writer, whole_file, write_json_lines, write_table
+from spark_jobs.query.report import account, warnings_of
 from spark_jobs.query.rows import ROW_ORDER, SPARK_CONF, Planned, columns_of, plan_rows
-from spark_jobs.query.told import account, warnings_of
 from spark_jobs.session import SparkJobError, spark_session
 from spark_jobs.whole_folder import whole_folder
 
@@ -36,7 +36,7 @@ from spark_jobs.whole_folder import whole_folder
 def main(args: Sequence[str]) -> int:
     """Exit code of a query: 0 with rows, 1 without; raises AppError or QueryError for a mistake."""
     request = request_of(args)
-    query = request.asked.compiled()  # what is wrong with it is told before Spark starts
+    query = request.requested.compiled()  # what is wrong with it is told before Spark starts
     for warning in query.resolved.warnings:
         _say(f"warning: {warning}")
     found = None if _needs_spark(request) else found_here(request, query)
@@ -45,12 +45,12 @@ def main(args: Sequence[str]) -> int:
     settings = request.settings.spark
     conf = {**SPARK_CONF, **settings.conf}
     master = request.master or settings.master
-    with spark_session("clustercep query", master, conf) as spark, mistakes_told(query.name):
+    with spark_session("clustercep query", master, conf) as spark, as_job_errors(query.name):
         return _run(spark, request, query)
 
 
 @contextmanager
-def mistakes_told(name: str) -> Iterator[None]:
+def as_job_errors(name: str) -> Iterator[None]:
     """What goes wrong in Spark while the query of this name runs, as a SparkJobError without the stack."""
     try:
         yield
@@ -66,7 +66,7 @@ def _run(spark: SparkSession, request: Request, query: engine.CompiledQuery) -> 
     types = sorted(query.distribution.types)
     events = store.read(types=types, columns=columns_of(query), **span)
     with progress_bar(spark, "Counting events"):
-        planned = plan_rows(events, request.asked, one_piece=request.one_piece)
+        planned = plan_rows(events, request.requested, one_piece=request.one_piece)
     if request.explain:
         files = store.files(types=types, **span)
         print(query.explain())
@@ -95,7 +95,7 @@ def found_here(request: Request, query: engine.CompiledQuery) -> Found | None:
     if events is None:
         return None
     _prepare_kernels(len(events))
-    return find(events, request.asked, one_piece=request.one_piece)
+    return find(events, request.requested, one_piece=request.one_piece)
 
 
 def _given(found: Planned | Found, request: Request) -> int:

@@ -19,7 +19,7 @@ from app.durations import parse_duration_ms
 from app.queries import parameter_values, query_files
 from app.settings import Settings
 from collectors.schema import load_event_types
-from spark_jobs.query.rows import Asked
+from spark_jobs.query.rows import RequestedQuery
 from spark_jobs.session import SparkJobError
 
 
@@ -36,7 +36,7 @@ class QueryFormat(StrEnum):
 class Request:
     """A query over a span of a store, and what becomes of its rows."""
 
-    asked: Asked
+    requested: RequestedQuery
     settings: Settings
     store: str | None
     master: str | None
@@ -85,7 +85,7 @@ def request_of(args: Sequence[str]) -> Request:
     if from_ms is not None and to_ms is not None and from_ms > to_ms:
         raise SparkJobError(f"--from {given.from_} is after --to {given.to}; expected a span")
     return Request(
-        asked=_asked(given, settings),
+        requested=_requested(given, settings),
         settings=settings,
         store=given.store,
         master=given.master,
@@ -99,7 +99,7 @@ def request_of(args: Sequence[str]) -> Request:
     )
 
 
-def _asked(given: argparse.Namespace, settings: Settings) -> Asked:
+def _requested(given: argparse.Namespace, settings: Settings) -> RequestedQuery:
     """The query with the options that take the place of its clauses, and the queries that it may use."""
     texts: dict[str, str] = {}
     problems: list[str] = []
@@ -133,7 +133,7 @@ def _asked(given: argparse.Namespace, settings: Settings) -> Asked:
     aggregates = tuple(dict.fromkeys((*settings.queries.aggregates, *given.aggregate)))
     if wrong := register_configured(aggregates, "--aggregate"):
         raise SparkJobError("; ".join(map(str, wrong)))
-    return Asked(name, {**texts, name: text}, load_event_types(), parameters, aggregates)
+    return RequestedQuery(name, {**texts, name: text}, load_event_types(), parameters, aggregates)
 
 
 def time_ms(option: str, text: str | None) -> int | None:

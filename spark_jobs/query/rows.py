@@ -20,7 +20,7 @@ from engine import CompiledQuery
 from engine.events import SKEW, EventSchema
 from spark_jobs.best_rows import Best
 from spark_jobs.divide import Counted, Sizes, count, divide, float_names, in_parts, longest_that_counts_ms, type_names
-from spark_jobs.evaluate import Task, Told, evaluate
+from spark_jobs.evaluate import PartStatistics, Task, evaluate
 from spark_jobs.match_rows import PLACED_ROWS, Source
 from spark_jobs.parts import Division
 
@@ -43,7 +43,7 @@ SPARK_CONF = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedQuery:
     """A query with all that decides its meaning. `texts`, `parameters`: of the query and those that it may use."""
 
     name: str
@@ -66,13 +66,13 @@ class Planned:
     counted: Counted
     best: Best
     rows: DataFrame
-    told: Accumulator[Mapping[int, Told]]
+    told: Accumulator[Mapping[int, PartStatistics]]
     """By part: one that is evaluated again, for an order or after a failure, tells the same again."""
 
     @property
-    def totals(self) -> Told:
+    def totals(self) -> PartStatistics:
         """What has been done with all parts, each counted once."""
-        return sum(self.told.value.values(), Told())
+        return sum(self.told.value.values(), PartStatistics())
 
     def batches(self, *, in_order: bool) -> Iterator[pa.RecordBatch]:
         """The rows, by time or as they are found."""
@@ -82,11 +82,13 @@ class Planned:
             yield from as_they_come(self.rows)
 
 
-class _Tolds(AccumulatorParam[Mapping[int, Told]]):
-    def zero(self, value: Mapping[int, Told]) -> Mapping[int, Told]:  # noqa: ARG002  # Spark's signature
+class _StatisticsOfParts(AccumulatorParam[Mapping[int, PartStatistics]]):
+    def zero(self, value: Mapping[int, PartStatistics]) -> Mapping[int, PartStatistics]:  # noqa: ARG002  # Spark's signature
         return {}
 
-    def addInPlace(self, value1: Mapping[int, Told], value2: Mapping[int, Told]) -> Mapping[int, Told]:  # noqa: N802  # Spark's name
+    def addInPlace(  # noqa: N802  # Spark's name
+        self, value1: Mapping[int, PartStatistics], value2: Mapping[int, PartStatistics]
+    ) -> Mapping[int, PartStatistics]:
         return {**value1, **value2}
 
 
@@ -96,10 +98,15 @@ def columns_of(query: CompiledQuery) -> tuple[str, ...]:
 
 
 def plan_rows(
-    events: DataFrame, asked: Asked, sizes: Sizes | None = None, *, one_piece: bool = False, n_cores: int | None = None
+    events: DataFrame,
+    requested: RequestedQuery,
+    sizes: Sizes | None = None,
+    *,
+    one_piece: bool = False,
+    n_cores: int | None = None,
 ) -> Planned:
-    """Look at the events (columns and types that `asked` needs, others are left out) and plan; raises SparkJobError."""
-    query = asked.compiled()
+    """Look at the events (columns and types that are needed, others are left out) and plan; raises SparkJobError."""
+    query = requested.compiled()
     spark = events.sparkSession
     chosen = events.where(events["type"].isin(sorted(query.distribution.types)))
     present = [name for name in columns_of(query) if name in events.columns]
@@ -107,9 +114,9 @@ def plan_rows(
     chosen = chosen.select(*columns_that_matter(query, counted, present))
     cores = n_cores or spark.sparkContext.defaultParallelism
     division = divide(chosen, query, counted, cores, sizes or Sizes(), one_piece=one_piece)
-    task = replace(task_of(asked, query, one_piece=one_piece), ranges=division.ranges)
-    nothing: Mapping[int, Told] = {}
-    told = spark.sparkContext.accumulator(nothing, _Tolds())
+    task = replace(task_of(requested, query, one_piece=one_piece), ranges=division.ranges)
+    nothing: Mapping[int, PartStatistics] = {}
+    told = spark.sparkContext.accumulator(nothing, _StatisticsOfParts())
     evaluated = partial(evaluate, task=task, tell=told.add)
     rows = in_parts(chosen, query, counted, division).mapInArrow(evaluated, PLACED_ROWS)
     return Planned(query, division, counted, task.best, rows, told)
@@ -121,33 +128,33 @@ def columns_that_matter(query: CompiledQuery, counted: Counted, present: Sequenc
     return [name for name in present if not (is_precise and name in FOR_IMPRECISE)]
 
 
-def task_of(asked: Asked, query: CompiledQuery, *, one_piece: bool) -> Task:
+def task_of(requested: RequestedQuery, query: CompiledQuery, *, one_piece: bool) -> Task:
     """What executors are to know, but for the parts' ranges."""
     # An engine that has everything counts by itself, also by opening events, which rows do not show.
-    best, texts = (Best(), dict(asked.texts)) if one_piece else apart(asked, query)
+    best, texts = (Best(), dict(requested.texts)) if one_piece else apart(requested, query)
     return Task(
-        name=asked.name,
+        name=requested.name,
         texts=texts,
-        parameters={name: dict(given) for name, given in asked.parameters.items()},
+        parameters={name: dict(given) for name, given in requested.parameters.items()},
         type_names=type_names(query),
-        types={name: {a: kind.value for a, kind in has.items()} for name, has in asked.schema.types.items()},
+        types={name: {a: kind.value for a, kind in has.items()} for name, has in requested.schema.types.items()},
         source=Source(query.name, query.hash),
         best=best,
-        aggregates=asked.aggregates,
+        aggregates=requested.aggregates,
     )
 
 
-def apart(asked: Asked, query: CompiledQuery) -> tuple[Best, dict[str, str]]:
+def apart(requested: RequestedQuery, query: CompiledQuery) -> tuple[Best, dict[str, str]]:
     """TOP and LIMIT are about the rows of all parts: they are taken out of what a part evaluates."""
     plain = query.resolved.query
-    parsed = engine.parse(asked.texts[asked.name], asked.name)
+    parsed = engine.parse(requested.texts[requested.name], requested.name)
     is_top = plain.output is engine.ast.Output.TOP
     best = Best(top=plain.top_k if is_top else None, limit=None if is_top else plain.limit)
     if best == Best():
-        return best, dict(asked.texts)
+        return best, dict(requested.texts)
     output = engine.ast.Output.ALL if is_top else parsed.output
     text = engine.print_query(replace(parsed, output=output, top_k=None, limit=None))
-    return best, {**asked.texts, asked.name: text}
+    return best, {**requested.texts, requested.name: text}
 
 
 def as_they_come(rows: DataFrame) -> Generator[pa.RecordBatch]:
@@ -181,8 +188,8 @@ __all__ = [
     "NEEDED",
     "ROW_ORDER",
     "SPARK_CONF",
-    "Asked",
     "Planned",
+    "RequestedQuery",
     "apart",
     "as_they_come",
     "columns_of",

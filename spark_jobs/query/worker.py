@@ -28,6 +28,7 @@ from app.commands.spark_query import without_passwords
 from app.config import load_settings
 from app.errors import AppError
 from app.process.give_way import give_way
+from app.process.signals import ENDING
 from app.query_messages import (
     End,
     EndReason,
@@ -51,10 +52,10 @@ from spark_jobs.event_store.on_this_machine import read_few
 from spark_jobs.interruption import cancel_jobs
 from spark_jobs.progress import watched
 from spark_jobs.query.few_events import MOST_S, Found, find
-from spark_jobs.query.job import mistakes_told, rows_of
+from spark_jobs.query.job import as_job_errors, rows_of
 from spark_jobs.query.output import as_match_row
-from spark_jobs.query.rows import SPARK_CONF, Asked, Planned, columns_of, plan_rows
-from spark_jobs.query.told import warnings_of
+from spark_jobs.query.report import warnings_of
+from spark_jobs.query.rows import SPARK_CONF, Planned, RequestedQuery, columns_of, plan_rows
 from spark_jobs.session import spark_session
 
 GRACE_S = 20.0
@@ -119,7 +120,7 @@ def main() -> int:
     request, limits = read_history_request(sys.stdin.readline())
     give_way()
     stopping = Stopping()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, lambda _number, _frame: stopping.ask())
     threading.Thread(target=_end_with, args=(sys.stdin, stopping), daemon=True).start()
     with own_standard_output() as out:
@@ -146,20 +147,20 @@ def answer(
     """
     for problem in register_configured(settings.queries.aggregates):
         tell(Note(str(problem)))
-    asked = Asked(
+    requested = RequestedQuery(
         name=request.name,
         texts={**request.others, request.name: request.text},
         schema=load_event_types(),
         parameters={**request.others_parameters, request.name: request.parameters},
         aggregates=settings.queries.aggregates,
     )
-    run = _Run(asked.compiled(), limits, tell, stopping)
+    run = _Run(requested.compiled(), limits, tell, stopping)
     alarm = threading.Timer(limits.timeout_ms / 1000, stopping.ask, (EndReason.TIME_LIMIT,))
     alarm.daemon = True
     alarm.start()
     try:
-        with mistakes_told(request.name):
-            run.evaluate(asked, request, settings)
+        with as_job_errors(request.name):
+            run.evaluate(requested, request, settings)
     except AppError:
         if not stopping.is_asked:  # else it is of what was cancelled
             raise
@@ -185,14 +186,14 @@ class _Run:
     capped: bool = False
     """A limit left rows out."""
 
-    def evaluate(self, asked: Asked, request: QueryRequest, settings: Settings) -> None:
-        found = self.found_here(asked, request, settings)
+    def evaluate(self, requested: RequestedQuery, request: QueryRequest, settings: Settings) -> None:
+        found = self.found_here(requested, request, settings)
         if found is None and not self.stopping.is_asked:
-            self.evaluate_on_spark(asked, request, settings)
+            self.evaluate_on_spark(requested, request, settings)
         elif found is not None:
             self.give(found)
 
-    def found_here(self, asked: Asked, request: QueryRequest, settings: Settings) -> Found | None:
+    def found_here(self, requested: RequestedQuery, request: QueryRequest, settings: Settings) -> Found | None:
         """The rows without Spark, where the events are few and on this machine."""
         self.tell(Tasks("Reading"))
         events = read_few(
@@ -203,9 +204,9 @@ class _Run:
             return None
         self.prepare_kernels(len(events))
         last_s = time.monotonic() + MOST_S
-        return find(events, asked, enough=lambda: self.stopping.is_asked or time.monotonic() > last_s)
+        return find(events, requested, enough=lambda: self.stopping.is_asked or time.monotonic() > last_s)
 
-    def evaluate_on_spark(self, asked: Asked, request: QueryRequest, settings: Settings) -> None:
+    def evaluate_on_spark(self, requested: RequestedQuery, request: QueryRequest, settings: Settings) -> None:
         """The job."""
         self.tell(Tasks("Starting Spark"))
         conf = {**SPARK_CONF, **settings.spark.conf}
@@ -216,7 +217,7 @@ class _Run:
                 types=types, columns=columns_of(self.query), from_ms=request.from_ms, to_ms=request.to_ms
             )
             with self.watching(spark, "Counting events"):
-                planned = plan_rows(events, asked)
+                planned = plan_rows(events, requested)
             n_events = planned.counted.n_events
             self.prepare_kernels(n_events)
             with self.watching(spark, f"{n_events:,} events in {planned.division.n_parts:,} parts"):

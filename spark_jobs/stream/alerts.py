@@ -26,13 +26,14 @@ from app.store.api import Store
 from app.store.models import CheckpointRow, LateEventRow
 from app.store.status import ProcessStatus, Queues
 from app.store.storable import storable_values
-from app.store.writer import NewProblem, Writer
+from app.store.writing.problems import NewProblem
+from app.store.writing.writer import Writer
 from engine import MatchRow
 from engine.events import HEADER_NAMES
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream.bucket import counters_of
 from spark_jobs.stream.groups import CountedByDriver
-from spark_jobs.stream.rows import EVIDENCE, LATE, MATCH, STATUS, told_match
+from spark_jobs.stream.rows import EVIDENCE, LATE, MATCH, STATUS, match_of_row
 from spark_jobs.stream.windows import counted
 
 log = structlog.get_logger(__name__)
@@ -70,7 +71,7 @@ class Batch:
         for row in rows.to_pylist():
             kind, content = row["kind"], row["content"]
             if kind == MATCH:
-                found_matches.append(told_match(row["query"], content))
+                found_matches.append(match_of_row(row["query"], content))
                 continue
             found = json.loads(content)
             if kind == STATUS:
@@ -152,7 +153,7 @@ class AlertSink:
         started_s = time.perf_counter()
         batch, now_ms = Batch.of(rows, self._limited), self._now_ms()
         with self._store.transaction() as writer:
-            before = writer.checkpoint(PIPELINE)
+            before = writer.progress.checkpoint(PIPELINE)
             if before is not None and before.epoch == self._stream_id and before.number >= batch_id:
                 return Written(batch_id, batch, Outcome(), is_repeated=True)
             self._refuse_gap(before, batch_id)
@@ -161,7 +162,7 @@ class AlertSink:
                 recorder = Recorder(self._alerting, writer, _lookup(batch), now_ms)
                 outcome = recorder.live(batch.matches, batch.watermark_ms, batch.digests)
             problems = self._write_beside(writer, batch, now_ms)
-            writer.put_checkpoint(self._row(batch_id, now_ms))
+            writer.progress.put_checkpoint(self._row(batch_id, now_ms))
         seconds = time.perf_counter() - started_s
         if self._notifier is not None:
             self._notifier.wake()
@@ -186,17 +187,17 @@ class AlertSink:
                 )
 
     def _write_beside(self, writer: Writer, batch: Batch, now_ms: int) -> list[NewProblem]:
-        writer.add_statistics(batch.counters)
-        writer.add_late_events(_late_rows(batch.late, batch.watermark_ms or 0, now_ms))
-        status = ProcessStatus(stepped_ms=now_ms, queues=Queues(outbox=writer.n_pending()))
+        writer.progress.add_statistics(batch.counters)
+        writer.progress.add_late_events(_late_rows(batch.late, batch.watermark_ms or 0, now_ms))
+        status = ProcessStatus(stepped_ms=now_ms, queues=Queues(outbox=writer.outbox.n_pending()))
         if batch.watermark_ms is not None:
             status["watermark_ms"] = batch.watermark_ms
-            writer.put_process_status(status, now_ms)
+            writer.progress.put_process_status(status, now_ms)
         late = [
             NewProblem(source, source, "late", f"{n} events came after the watermark; they are kept but not matched")
             for source, n in Counter(event[SOURCE] for event in batch.late).items()
         ]
-        return writer.add_problems([*batch.problems, *late], now_ms)
+        return writer.problems.add([*batch.problems, *late], now_ms)
 
     def _row(self, batch_id: int, now_ms: int) -> CheckpointRow:
         return CheckpointRow(

@@ -42,7 +42,7 @@ ENGINE = "engine"
 
 
 @dataclass
-class Told:
+class BucketOutput:
     """What one call of a bucket found."""
 
     watermark_ms: int
@@ -87,14 +87,14 @@ class Bucket:
         self._panes: dict[int, EventBatch] = {}
         self._before: dict[str, engine.QueryStatistics] = {}
 
-    def step(self, tables: Iterable[pa.Table], watermark_ms: int) -> Told:
+    def step(self, tables: Iterable[pa.Table], watermark_ms: int) -> BucketOutput:
         """First what waits up to the watermark is matched, then new events are taken in.
 
         `watermark_ms` is that of the micro-batch, the same for all buckets: an event before it is late, wherever it
         goes and whatever its bucket has seen so far. Events of a table have any order.
         """
         watermark_ms = max(watermark_ms, self._order.watermark_ms)
-        told = Told(watermark_ms)
+        told = BucketOutput(watermark_ms)
         released = self._order.release(watermark_ms)
         self._expire()
         self._keep(released)
@@ -141,7 +141,7 @@ class Bucket:
 
     # -------------------------------------------------------------- internals
 
-    def _take(self, source: str, events: EventBatch, told: Told) -> None:
+    def _take(self, source: str, events: EventBatch, told: BucketOutput) -> None:
         if len(events):
             newest_ms = int(events.t_lo_ms.max())
             told.newest_ms = newest_ms if told.newest_ms is None else max(told.newest_ms, newest_ms)
@@ -159,7 +159,7 @@ class Bucket:
         route = self._group.route
         return event_type in route.counted and (event_type in route.keyed or self._counts_broadcast)
 
-    def _add_evidence(self, told: Told) -> None:
+    def _add_evidence(self, told: BucketOutput) -> None:
         alerting = [row for row in told.matches if not self._infos[row.query].is_report]
         if not alerting:
             return
@@ -195,7 +195,7 @@ class Bucket:
         keep_ms = pa.array([self._keep_ms.get(name, 0) for name in types.dictionary.to_pylist()], pa.int64())
         return int(pc.max(pc.add(pa.array(pane.t_hi_ms), keep_ms.take(types.indices))).as_py() or -FOREVER_MS)
 
-    def _complain(self, told: Told) -> None:
+    def _complain(self, told: BucketOutput) -> None:
         for name, error in self._failures:
             told.problems.append((ENGINE, f"query {name}", "query_failed", str(error)))
         self._failures.clear()
@@ -227,7 +227,7 @@ def counters_of(row: MatchRow) -> dict[tuple[str, str, str], int]:
     return {("rows", "live", row.query): 1, ("matches", "live", row.query): row.count}
 
 
-def status_content(told: Told, **more: object) -> str:
+def status_content(told: BucketOutput, **more: object) -> str:
     """Counters, problems and what else there is to say of one call, as JSON."""
     content = {
         "counters": [[*name, n] for name, n in sorted(told.counters.items())],
@@ -250,4 +250,4 @@ def _part(parts: Mapping[str, pa.Table], name: str) -> dict[str, pa.Table]:
     return {key.removeprefix(prefix): table for key, table in parts.items() if key.startswith(prefix)}
 
 
-__all__ = ["NO_SOURCE", "Bucket", "Told", "counters_of", "status_content"]
+__all__ = ["NO_SOURCE", "Bucket", "BucketOutput", "counters_of", "status_content"]

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,13 +33,14 @@ from app.console import inert
 from app.durations import parse_duration_ms
 from app.errors import AppError, StoreError
 from app.live.assembly import checked_queries, endpoints_of
-from app.process.asked import KILLED_BY_SIGNAL
 from app.process.logs import configure_logs
 from app.process.owned_store import owned_store
+from app.process.signals import ENDING, KILLED_BY_SIGNAL, handling
 from app.queries import Loaded
 from app.settings import Settings
 from app.store.api import Store
 from collectors.schema import load_event_types
+from collectors.time_units import HOUR_MS
 from engine.errors import EngineError
 from engine.events import EventSchema
 from spark_jobs.event_store.file_system import StoreFiles
@@ -62,7 +62,7 @@ from spark_jobs.stream.idle import IdleClock
 from spark_jobs.stream.kafka import KafkaInput, check_config, check_options
 from spark_jobs.stream.packs import packed
 from spark_jobs.stream.plan import stream_plan
-from spark_jobs.stream.processor import CONF, told_rows
+from spark_jobs.stream.processor import CONF, output_rows
 from spark_jobs.stream.sources import FolderInput, read_events, read_heartbeats, with_event_time
 
 log = structlog.get_logger(__name__)
@@ -70,10 +70,9 @@ log = structlog.get_logger(__name__)
 HEARTBEATS = "heartbeats"
 """Folder in the checkpoint."""
 
-RETENTION_INTERVAL_MS = 3_600_000
+RETENTION_INTERVAL_MS = HOUR_MS
 
 _LOOK_S = 1
-_ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class StreamJob:
         records = read_events(spark, self.options.source, columns)
         heartbeats = read_heartbeats(spark, self._files.full(HEARTBEATS), columns)
         events = with_event_time(records, heartbeats, self.options.lateness_ms, self.options.max_ahead_ms)
-        return told_rows(packed(events, plan.routes), plan)
+        return output_rows(packed(events, plan.routes), plan)
 
     def beat(self, is_data_waiting: bool) -> None:
         """Let the stream's time go on while it is idle; to be called again and again."""
@@ -247,7 +246,8 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
     options = _options(given, settings.spark.kafka_config)
     queries = checked_queries(settings)
     _compile_kernels()
-    with ExitStack() as opened, _stopped_by_signals() as stopped:
+    stopped = _Stopped()
+    with ExitStack() as opened:
         store = opened.enter_context(owned_store(settings, "stream", take_over=given.take_over))
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)
@@ -255,7 +255,7 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         partitions = {"spark.sql.shuffle.partitions": str(options.n_buckets)}
         conf = {**CONF, **partitions, **settings.spark.conf, **_pairs(given.conf, "--conf")}
         spark = opened.enter_context(spark_session("clustercep stream", given.master or settings.spark.master, conf))
-        stopped.take_over()
+        opened.enter_context(handling(dict.fromkeys(ENDING, stopped.stop)))  # after Spark, which has one of its own
         # It prints what the end of the query says again, and what a signal does to the micro-batch that it cuts off.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         notifier.start()
@@ -275,25 +275,10 @@ class _Stopped:
     event: threading.Event = field(default_factory=threading.Event)
     by: int = 0
 
-    def take_over(self) -> None:
-        """From Spark, which has a handler of its own for SIGINT."""
-        for number in _ASKED:
-            signal.signal(number, self._stop)
-
-    def _stop(self, number: int, _frame: object) -> None:
+    def stop(self, number: int, _frame: object) -> None:
+        """Handler of a signal."""
         self.by = number
         self.event.set()
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[_Stopped]:
-    stopped = _Stopped()
-    before = {number: signal.getsignal(number) for number in _ASKED}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _cannot_start(options: StreamOptions, error: PySparkException | Py4JJavaError) -> str:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from spark_jobs.stream.bucket import NO_SOURCE, Bucket, Told, status_content
+from spark_jobs.stream.bucket import NO_SOURCE, Bucket, BucketOutput, status_content
 from spark_jobs.stream.groups import StreamPlan, digest
 from spark_jobs.stream.packs import BUCKET, GROUP, NO_EVENTS
 from spark_jobs.stream.parts import BucketCache, Cached, Head, read_parts, state_bytes, write_parts
@@ -40,7 +40,7 @@ CONF = {
 _CACHE = BucketCache()
 
 
-def told_rows(packs: DataFrame, plan: StreamPlan) -> DataFrame:
+def output_rows(packs: DataFrame, plan: StreamPlan) -> DataFrame:
     """What the buckets tell (rows of TOLD) of a stream of packs that carries an event-time watermark."""
     return packs.groupBy(GROUP, BUCKET).transformWithState(BucketProcessor(plan), TOLD, "Append", "EventTime")
 
@@ -114,10 +114,10 @@ class BucketProcessor(StatefulProcessor):
             seconds=time.perf_counter() - started,
             pid=os.getpid(),
         )
-        yield from told_as_rows(told, group, number, status)
+        yield from output_as_rows(told, group, number, status)
 
 
-def told_as_rows(told: Told, group: str, number: int, status: str) -> Iterator[Row]:
+def output_as_rows(told: BucketOutput, group: str, number: int, status: str) -> Iterator[Row]:
     """What a call of a bucket found, as rows of TOLD."""
 
     def row(kind: str, content: str, query: str | None = None) -> Row:
@@ -141,13 +141,13 @@ def told_as_rows(told: Told, group: str, number: int, status: str) -> Iterator[R
 
 def _no_events(rows: Iterator[Row], watermark_ms: int) -> Iterator[Row]:
     """Records that are no events: told and forgotten."""
-    told = Told(watermark_ms)
+    told = BucketOutput(watermark_ms)
     for row in rows:
         found = json.loads(bytes(row.pack))
         message = f"{found['n']} records are no events: {'; '.join(found['first'])}"
         told.problems.append((NO_SOURCE, NO_SOURCE, "no_event", message))
         told.counters["rejected", NO_SOURCE, ""] += found["n"]
-    return told_as_rows(told, NO_EVENTS, 0, status_content(told))
+    return output_as_rows(told, NO_EVENTS, 0, status_content(told))
 
 
 class _Parts:
@@ -171,4 +171,4 @@ class _Parts:
         self._state.clear()
 
 
-__all__ = ["CONF", "BucketProcessor", "told_as_rows", "told_rows"]
+__all__ = ["CONF", "BucketProcessor", "output_as_rows", "output_rows"]

@@ -33,16 +33,16 @@ STATUS, MATCH, EVIDENCE, LATE = "status", "match", "evidence", "late"
 
 
 def match_content(row: MatchRow, events: str | None = None) -> str:
-    """A match as JSON; `told_match` reads it. `events`: the digest of those that a row comes without."""
+    """A match as JSON; `match_of_row` reads it. `events`: the digest of those that a row comes without."""
     return json.dumps({"events": events, **engine.row_to_json(row)}, default=_plain)
 
 
 def match_of(query: str, content: str) -> MatchRow:
     """The match that `match_content` wrote."""
-    return told_match(query, content)[0]
+    return match_of_row(query, content)[0]
 
 
-def told_match(query: str, content: str) -> tuple[MatchRow, str | None]:
+def match_of_row(query: str, content: str) -> tuple[MatchRow, str | None]:
     """The match that `match_content` wrote, and the digest of its events where it comes without them."""
     found = json.loads(content)
     return engine.row_from_json(query, found), found["events"]
@@ -67,5 +67,5 @@ __all__ = [
     "event_content",
     "match_content",
     "match_of",
-    "told_match",
+    "match_of_row",
 ]

@@ -20,8 +20,8 @@ def source(name: str, succeeded_ms: int | None, interval_ms: int = 15_000) -> So
 
 def written(store: Store, at_ms: int, sources: Sequence[SourceStatus] = (), started_ms: int = 0) -> None:
     with store.transaction() as writer:
-        writer.put_process_status({"started_ms": started_ms}, at_ms)
-        writer.put_source_status(sources)
+        writer.progress.put_process_status({"started_ms": started_ms}, at_ms)
+        writer.progress.put_source_status(sources)
 
 
 def told(store: Store) -> tuple[Watch, str | None]:
@@ -78,7 +78,7 @@ def test_the_store_of_a_recording_speaks_of_its_time_until_a_process_goes_on_wit
     ended_ms = NOW_MS - 30 * DAY_MS
     written(store, ended_ms, [source("yarn_rest", ended_ms)])
     with store.transaction() as writer:
-        writer.put_replay_status({"started_ms": 0, "ended_ms": ended_ms}, ended_ms + 15_000)
+        writer.progress.put_replay_status({"started_ms": 0, "ended_ms": ended_ms}, ended_ms + 15_000)
     watch, text = told(store)
     assert (watch.is_replay, watch.is_alive, watch.as_of_ms, text) == (True, False, ended_ms, None)
     written(store, NOW_MS - 1, [source("yarn_rest", NOW_MS - 1)])

@@ -14,7 +14,7 @@ from app.queries import load_queries
 from app.reports.tables import LIFE_TIMES, QUEUING, STRAGGLERS
 from app.settings import Settings
 from app.store.api import Store, open_store
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from collectors.schema import load_event_types
 from engine.events import EventBatch
 from tests.app.alerting_fixtures import FakeMatch
@@ -50,7 +50,7 @@ def add_alerts(store_folder: Path, settings: Settings, now_ms: int) -> dict[str,
     with open_store(f"sqlite:///{store_folder / 'clustercep.db'}") as store:
         with store.transaction() as writer:
             Recorder(AlertingOptions(infos, {}), writer, _evidence(now_ms), now_ms).live(matches, now_ms)
-            writer.add_problems(
+            writer.problems.add(
                 [NewProblem("container_log", f"/logs/{name}:1", "unreadable", f"found {name}") for name in HOSTILE],
                 now_ms,
             )
@@ -90,7 +90,7 @@ def add_events(store_folder: Path, settings: Settings, now_ms: int) -> None:
             },
         ]  # fmt: skip
     with open_store(f"sqlite:///{store_folder / 'clustercep.db'}") as store, store.transaction() as writer:
-        checkpoint = writer.checkpoint("live")
+        checkpoint = writer.progress.checkpoint("live")
         assert checkpoint is not None
         checkpoint.number += 1
         here = settings.model_copy(update={"store": settings.store.model_copy(update={"directory": store_folder})})

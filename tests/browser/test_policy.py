@@ -5,16 +5,16 @@ from __future__ import annotations
 import http.client
 import re
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.process.loopback import serving
 from dashboard.main import PAGES
 from tests.browser.conftest import OwnVisitor, Site
 from tests.browser.site import WAIT_MS, Windows
@@ -68,24 +68,13 @@ class Blank(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None: ...
 
 
-@contextmanager
-def other_server() -> Iterator[int]:
-    """Its port on this machine."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Blank) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture
 def elsewhere(windows: Windows) -> Iterator[Page]:
     """An empty page in a window of its own, on another port of this machine."""
-    with other_server() as port, closing(windows.browser.new_context()) as context:
+    with serving(Blank) as url, closing(windows.browser.new_context()) as context:
         context.set_default_timeout(WAIT_MS)
         page = context.new_page()
-        page.goto(f"http://127.0.0.1:{port}/")
+        page.goto(f"{url}/")
         yield page
 
 

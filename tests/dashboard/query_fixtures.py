@@ -75,7 +75,7 @@ class Installation:
             pipeline="live", number=1, file="none", digest="0", version=1, written_ms=0, epoch=EPOCH
         )
         with self.store() as store, store.transaction() as writer:
-            writer.put_checkpoint(checkpoint)
+            writer.progress.put_checkpoint(checkpoint)
 
 
 @pytest.fixture

@@ -2,15 +2,15 @@
 
 import gzip
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from app.process.loopback import serving
 from deploy.minicluster.cluster import Cluster
 from deploy.minicluster.errors import RecordingError
 from deploy.minicluster.faults import Truth
@@ -57,13 +57,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server_port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Handler) as url:
+        yield int(url.rpartition(":")[2])
 
 
 def cluster_at(port: int) -> Cluster:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from engine import CompiledQuery, reference_output
 from engine.errors import UnsupportedQueryError
 from engine.events import EventBatch, EventSchema
-from spark_jobs.evaluate import PART, TYPE_CODE, Task, Told, evaluate
+from spark_jobs.evaluate import PART, TYPE_CODE, PartStatistics, Task, evaluate
 from spark_jobs.match_rows import Source
-from spark_jobs.query.rows import Asked, apart
+from spark_jobs.query.rows import RequestedQuery, apart
 from tests.conformance.comparison import check_rows
 from tests.engine.runtime.dividing import Part, by_key, by_time
 from tests.engine.strategies import ANY, EVERYTHING, IMPRECISE, NEXT, PARTITION, PRECISE, SCHEMA, STRICT, Case, cases
@@ -36,12 +36,14 @@ def types_of(schema: EventSchema) -> dict[str, dict[str, str]]:
     return {name: {a: kind.value for a, kind in has.items()} for name, has in schema.types.items()}
 
 
-def task_of(asked: Asked, query: CompiledQuery, parts: Sequence[Part], least_batch: int) -> Task:
-    best, texts = apart(asked, query)
+def task_of(requested: RequestedQuery, query: CompiledQuery, parts: Sequence[Part], least_batch: int) -> Task:
+    best, texts = apart(requested, query)
     ranges = {number: (part.from_ms, part.to_ms) for number, part in enumerate(parts)}
     source = Source(query.name, query.hash)
-    types = types_of(asked.schema)
-    return Task(asked.name, texts, asked.parameters, tuple(types), types, source, best, ranges, least_batch=least_batch)
+    types = types_of(requested.schema)
+    return Task(
+        requested.name, texts, requested.parameters, tuple(types), types, source, best, ranges, least_batch=least_batch
+    )
 
 
 def batches_of(parts: Sequence[Part], n_rows: int) -> Iterator[pa.RecordBatch]:
@@ -63,9 +65,9 @@ def batches_of(parts: Sequence[Part], n_rows: int) -> Iterator[pa.RecordBatch]:
 def check(case: Case, n_buckets: int, length_ms: int, n_rows: int, least_batch: int) -> int:
     """Compare each way in which the query can be divided; returns how many there are."""
     note(f"{case}\n{n_buckets} buckets, slices of {length_ms} ms, batches of {n_rows}, steps of {least_batch}")
-    asked = Asked("q", {"q": case.query}, SCHEMA)
+    requested = RequestedQuery("q", {"q": case.query}, SCHEMA)
     try:
-        query = asked.compiled()
+        query = requested.compiled()
         expected = engine_rows(query, case.stream)
     except UnsupportedQueryError:
         return 0
@@ -78,8 +80,8 @@ def check(case: Case, n_buckets: int, length_ms: int, n_rows: int, least_batch: 
     if found.sliceable:
         ways.append(list(by_time(case.stream, found, length_ms)))
     for parts in ways:
-        told: dict[int, Told] = {}
-        task = task_of(asked, query, parts, least_batch)
+        told: dict[int, PartStatistics] = {}
+        task = task_of(requested, query, parts, least_batch)
         rows = of_columns(evaluate(batches_of(parts, n_rows), task, told.update))
         assert rows == of_engine(query, expected)
         assert sum(each.n_rows for each in told.values()) == len(rows)

@@ -16,7 +16,7 @@ from engine.events import EventBatch, EventSchema
 from spark_jobs.divide import Sizes
 from spark_jobs.query.few_events import Found, find
 from spark_jobs.query.job import rows_of
-from spark_jobs.query.rows import Asked, Planned, plan_rows
+from spark_jobs.query.rows import Planned, RequestedQuery, plan_rows
 from spark_jobs.session import SparkJobError
 from tests.engine.strategies import SCHEMA
 from tests.spark_jobs.generated_stream import stored
@@ -74,13 +74,13 @@ def shuffled_table(events: EventBatch, schema: EventSchema = CLUSTER) -> pa.Tabl
 
 @pytest.mark.parametrize("name", PREDEFINED)
 def test_predefined_queries_on_the_recording(name: str, recording: EventBatch, shuffled: DataFrame) -> None:
-    asked = Asked(name, {name: PREDEFINED[name]}, CLUSTER)
-    query = asked.compiled()
+    requested = RequestedQuery(name, {name: PREDEFINED[name]}, CLUSTER)
+    query = requested.compiled()
     expected = of_engine(query, engine_rows(query, recording.of_types(query.distribution.types)))
-    planned = plan_rows(shuffled, asked, SMALL)
+    planned = plan_rows(shuffled, requested, SMALL)
     assert found_by(planned) == expected
     assert planned.totals.n_rows == len(expected)
-    here = find(shuffled_table(recording), asked)
+    here = find(shuffled_table(recording), requested)
     assert here is not None
     assert found_by(here) == expected
     assert (here.totals.n_rows, here.counted.n_imprecise) == (len(expected), planned.counted.n_imprecise)
@@ -88,7 +88,7 @@ def test_predefined_queries_on_the_recording(name: str, recording: EventBatch, s
 
 def test_a_part_that_is_evaluated_again_counts_once(shuffled: DataFrame) -> None:
     name = "mapper-lifetimes"
-    planned = plan_rows(shuffled, Asked(name, {name: PREDEFINED[name]}, CLUSTER), SMALL)
+    planned = plan_rows(shuffled, RequestedQuery(name, {name: PREDEFINED[name]}, CLUSTER), SMALL)
     ordered = planned.rows.orderBy("last_ms", "first_ms", "match_id").toArrow()  # Spark looks for limits first
     assert planned.totals.n_rows == ordered.num_rows > 0
 
@@ -96,7 +96,7 @@ def test_a_part_that_is_evaluated_again_counts_once(shuffled: DataFrame) -> None
 def test_predefined_queries_find_something_there(recording: EventBatch) -> None:
     n_rows = 0
     for name, text in PREDEFINED.items():
-        query = Asked(name, {name: text}, CLUSTER).compiled()
+        query = RequestedQuery(name, {name: text}, CLUSTER).compiled()
         n_rows += bool(engine_rows(query, recording.of_types(query.distribution.types)))
     assert n_rows >= 6
 
@@ -109,9 +109,9 @@ def test_a_heavy_key_is_cut_by_time(spark: SparkSession) -> None:
     rows += [{"event_id": f"l{n}", "type": "L", "t_lo_ms": 40 * n + 5, "source_seq": 400 + n} for n in range(100)]
     stream = EventBatch.from_rows(rows, SCHEMA)
     text = "PATTERN SEQ(A a, L l, B b) WHERE skip_till_any_match { [k] } WITHIN 100 ms"
-    asked = Asked("q", {"q": text}, SCHEMA)
-    query = asked.compiled()
-    planned = plan_rows(frame(spark, stored(stream, SCHEMA)), asked, Sizes(100, 20, 150), n_cores=2)
+    requested = RequestedQuery("q", {"q": text}, SCHEMA)
+    query = requested.compiled()
+    planned = plan_rows(frame(spark, stored(stream, SCHEMA)), requested, Sizes(100, 20, 150), n_cores=2)
     (heavy,) = planned.division.heavy
     assert heavy.n_events == 360
     assert heavy.slices is not None
@@ -129,12 +129,12 @@ def test_limit_and_top_count_over_all_parts(spark: SparkSession, key: str, slide
     ]
     stream = EventBatch.from_rows([{**row, "k": "pqrs"[n % 4 // 2], "x": 1} for n, row in enumerate(rows)], SCHEMA)
     text = f"PATTERN SEQ(A a, B b) WHERE skip_till_any_match {{ {key} }} WITHIN 15 ms{slide}\n{clause}"
-    asked = Asked("q", {"q": text}, SCHEMA)
-    expected = of_engine(asked.compiled(), engine_rows(asked.compiled(), stream))
-    planned = plan_rows(frame(spark, stored(stream, SCHEMA)), asked, Sizes(10, 5, 1000), n_cores=3)
+    requested = RequestedQuery("q", {"q": text}, SCHEMA)
+    expected = of_engine(requested.compiled(), engine_rows(requested.compiled(), stream))
+    planned = plan_rows(frame(spark, stored(stream, SCHEMA)), requested, Sizes(10, 5, 1000), n_cores=3)
     assert planned.division.n_parts > 1
     assert found_by(planned) == expected
-    here = find(shuffled_table(stream, SCHEMA), asked)
+    here = find(shuffled_table(stream, SCHEMA), requested)
     assert here is not None
     assert found_by(here) == expected
 
@@ -144,9 +144,9 @@ def test_what_cannot_be_divided_is_refused_with_the_remedy(spark: SparkSession) 
         [{"event_id": f"e{n}", "type": "AB"[n % 2], "t_lo_ms": n, "source_seq": n} for n in range(6)], SCHEMA
     )
     text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 3 ms OUTPUT NON_OVERLAPPING"
-    asked = Asked("q", {"q": text}, SCHEMA)
+    requested = RequestedQuery("q", {"q": text}, SCHEMA)
     events = frame(spark, stored(stream, SCHEMA))
     with pytest.raises(SparkJobError, match=r"NON_OVERLAPPING a match depends on earlier ones.*--one-slice"):
-        plan_rows(events, asked)
-    planned = plan_rows(events, asked, one_piece=True)
-    assert found_by(planned) == of_engine(asked.compiled(), engine_rows(asked.compiled(), stream))
+        plan_rows(events, requested)
+    planned = plan_rows(events, requested, one_piece=True)
+    assert found_by(planned) == of_engine(requested.compiled(), engine_rows(requested.compiled(), stream))

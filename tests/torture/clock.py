@@ -26,7 +26,7 @@ from app.clock import JUMP_MS, SteadyClock
 from app.commands.check import check_all
 from app.config import load_settings
 from app.live.assembly import checked_queries, open_configured_store
-from app.process.asked import Asked
+from app.process.control_requests import ControlRequests
 from app.process.runner import Runner
 from app.process.supervisor import Supervisor
 from app.store import Store
@@ -150,7 +150,7 @@ class Simulated:
             settings, checked_queries(settings), store, Notifier(store, {}, clock), clock, durable=False,
             monotonic=machine.monotonic_s,
         )  # fmt: skip
-        self.process = Supervisor(self.runner, Notifier(store, {}, clock), Asked(), lambda: check_all(None))
+        self.process = Supervisor(self.runner, Notifier(store, {}, clock), ControlRequests(), lambda: check_all(None))
         self.process._follow()
         self._polled_s = -INTERVAL_S * 1.0
         self._n_alerts = 0

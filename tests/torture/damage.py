@@ -178,7 +178,7 @@ def _refused(
     if "--forget-position" in message and not is_database:
         with open_store(f"sqlite:///{folder / DATABASE}", durable=False) as store:
             with store.transaction() as writer:
-                writer.forget_checkpoint("live")
+                writer.progress.forget_checkpoint("live")
             CheckpointFolder(folder / "checkpoints", "live").forget()
         found = _go_on(folder, at_ms)
         # What is read again counts again: numbers of matches are larger then.

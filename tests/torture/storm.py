@@ -26,7 +26,7 @@ from app.commands.check import check_all
 from app.config import load_settings
 from app.live.assembly import checked_queries, endpoints_of, open_configured_store, store_url
 from app.live.intake import Intake
-from app.process.asked import Asked
+from app.process.control_requests import ControlRequests
 from app.process.metrics import Metrics
 from app.process.runner import Runner
 from app.process.supervisor import Supervisor
@@ -107,7 +107,7 @@ def storm(folder: Path, n_alerts: int) -> Seen:
             notifier = Notifier(store, endpoints_of(settings), clock, metrics=metrics)
             runner = Runner(settings, checked_queries(settings), store, notifier, clock, metrics=metrics)
             runner.step = timed(runner.step, seen.steps_s)  # type: ignore[method-assign]  # the steps' thread calls it
-            supervisor = Supervisor(runner, notifier, Asked(), lambda: check_all(folder / "config.yaml"))
+            supervisor = Supervisor(runner, notifier, ControlRequests(), lambda: check_all(folder / "config.yaml"))
             supervisor.start()
             try:
                 wait_for(lambda: runner.n_steps > 0)

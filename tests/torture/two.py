@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, text
 from app.config import load_settings
 from app.replay.recording import unpack
 from app.store.api import open_store
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from tests.app import postgresql
 from tests.app.process.test_runner import write_settings
 from tests.torture.campaign import Given, Verdict
@@ -154,7 +154,7 @@ def _refused(pairing: Pairing, first: Life, url: str, folder: Path, recording: P
     else:
         seen.n_refused += 1
     with open_store(url, make=False) as store, store.transaction() as writer:  # as an acknowledgement
-        writer.add_problems([NewProblem("campaign", "two", "beside", "somebody else's write")], 1)
+        writer.problems.add([NewProblem("campaign", "two", "beside", "somebody else's write")], 1)
 
 
 def _followed(pairing: Pairing, first: Life, folder: Path, recording: Path, url: str, seen: Seen) -> None:

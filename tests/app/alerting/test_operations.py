@@ -126,14 +126,14 @@ def test_only_failed_messages_are_sent_again_under_their_key(store: Store) -> No
     (message,) = store.notifications()
     key = message.idempotency_key
     with store.transaction() as writer:
-        assert writer.send_again(now_ms=5) == SentAgain(0, 0)  # it is pending
-        writer.record_attempt(key, "ops", status="failed", error="refused", next_attempt_ms=0, now_ms=5)
+        assert writer.outbox.send_again(now_ms=5) == SentAgain(0, 0)  # it is pending
+        writer.outbox.record_attempt(key, "ops", status="failed", error="refused", next_attempt_ms=0, now_ms=5)
     assert [n.idempotency_key for n in store.failed_notifications()] == [key]
     assert store.n_notifications() == {("ops", "failed"): 1}
     with store.transaction() as writer:
-        assert writer.send_again("other", now_ms=6) == SentAgain(0, 0)
-        assert writer.send_again("ops", ["no such key"], now_ms=6) == SentAgain(0, 0)
-        assert writer.send_again("ops", [key], now_ms=6) == SentAgain(1, 0)
+        assert writer.outbox.send_again("other", now_ms=6) == SentAgain(0, 0)
+        assert writer.outbox.send_again("ops", ["no such key"], now_ms=6) == SentAgain(0, 0)
+        assert writer.outbox.send_again("ops", [key], now_ms=6) == SentAgain(1, 0)
     (again,) = store.notifications("pending")
     assert (again.idempotency_key, again.n_attempts, again.finished_ms, again.next_attempt_ms) == (key, 0, None, 6)
     assert again.last_error == "refused"
@@ -149,7 +149,7 @@ def test_what_a_later_message_has_overtaken_is_not_sent_again(store: Store) -> N
         with store.transaction() as writer:
             for n in messages:
                 key = n.idempotency_key
-                writer.record_attempt(key, n.receiver, status=status, error=None, next_attempt_ms=0, now_ms=5)
+                writer.outbox.record_attempt(key, n.receiver, status=status, error=None, next_attempt_ms=0, now_ms=5)
 
     first, first_over, second, second_over = store.notifications()
     assert [n.state for n in (first, first_over, second, second_over)] == ["firing", "resolved"] * 2
@@ -164,7 +164,7 @@ def test_what_a_later_message_has_overtaken_is_not_sent_again(store: Store) -> N
     ):
         assert store.n_to_send_again(receiver, keys) == expected
     with store.transaction() as writer:
-        assert writer.send_again(now_ms=6) == SentAgain(1, 2)
+        assert writer.outbox.send_again(now_ms=6) == SentAgain(1, 2)
     # That it is over was given up, and may have come all the same: to say now that it fires would be wrong.
     left = [second.idempotency_key, first.idempotency_key]
     assert [n.idempotency_key for n in store.failed_notifications()] == left
@@ -174,7 +174,7 @@ def test_what_a_later_message_has_overtaken_is_not_sent_again(store: Store) -> N
 def test_overtaking_messages_are_looked_for_by_their_labels(tmp_path: Path) -> None:
     make_store(tmp_path / "store.db", 100)
     with open_store(f"sqlite:///{tmp_path / 'store.db'}") as large, large.transaction() as writer:
-        found = plans(large.engine, lambda: writer.send_again(now_ms=1))
+        found = plans(large.engine, lambda: writer.outbox.send_again(now_ms=1))
     looked = [plan for plan in found if "SUBQUERY" in plan]
     assert looked
     by_labels = "ix_notifications_fingerprint (receiver=? AND fingerprint=? AND status=? AND sequence>?)"
@@ -187,13 +187,15 @@ def test_what_was_delivered_to_others_or_before_overtakes_nothing(store: Store) 
     fired, over = store.notifications()
     with store.transaction() as writer:
         fields = {c.key: getattr(over, c.key) for c in NotificationRow.__table__.columns}
-        writer.add_notification({**fields, "receiver": "other", "status": "delivered"})
+        writer.outbox.add({**fields, "receiver": "other", "status": "delivered"})
         for n, status in ((fired, "delivered"), (over, "failed")):
             key = n.idempotency_key
-            writer.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=5)
+            writer.outbox.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=5)
     assert store.n_to_send_again() == SentAgain(1, 0)
     with store.transaction() as writer:
-        writer.record_attempt(fired.idempotency_key, "ops", status="failed", error=None, next_attempt_ms=0, now_ms=5)
+        writer.outbox.record_attempt(
+            fired.idempotency_key, "ops", status="failed", error=None, next_attempt_ms=0, now_ms=5
+        )
     assert store.n_to_send_again() == SentAgain(1, 1)  # the other receiver's message is no reason
 
 

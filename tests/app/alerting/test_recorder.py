@@ -156,7 +156,7 @@ def test_what_was_acknowledged_stays_so_in_the_alert_that_it_joins(store: Store)
     live(store, [FakeMatch(40, 50)], 51)
     over, going_on = sorted(store.alerts(), key=lambda a: a.start_ms)
     with store.transaction() as writer:
-        alert = writer.alert(going_on.id)
+        alert = writer.alerts.get(going_on.id)
         assert alert is not None
         Recorder(OPTIONS, writer, kept, 1_000).acknowledge(alert, "eve", "I look at it")
     live(store, [FakeMatch(15, 45)], 52)
@@ -237,7 +237,7 @@ def test_acknowledged_alert_resolves_without_further_ado(store: Store) -> None:
     live(store, [FakeMatch(10, 20)], 0)
     (alert,) = store.alerts()
     with store.transaction() as writer:
-        row = writer.alert(alert.id)
+        row = writer.alerts.get(alert.id)
         assert row is not None
         Recorder(OPTIONS, writer, kept, 1_001).acknowledge(row, "mia", "looking")
     live(store, [FakeMatch(12, 22)], 10)
@@ -249,7 +249,7 @@ def test_acknowledged_alert_resolves_without_further_ado(store: Store) -> None:
         ("resolved", "clustercep"),
     ]
     with store.transaction() as writer:
-        row = writer.alert(alert.id)
+        row = writer.alerts.get(alert.id)
         assert row is not None
         with pytest.raises(lifecycle.TransitionError, match="resolved"):
             Recorder(OPTIONS, writer, kept, 1_002).acknowledge(row, "mia", "")

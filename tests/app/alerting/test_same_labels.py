@@ -211,7 +211,7 @@ def test_what_a_receiver_believes_by_labels_is_what_holds(
         with store.transaction() as writer:
             recorder = Recorder(OPTIONS, writer, kept, now_ms)
             if what == "acknowledge" and firing:
-                found = writer.alert(firing[0].id)
+                found = writer.alerts.get(firing[0].id)
                 assert found is not None
                 recorder.acknowledge(found, "mia", "")
             if what == "silence":

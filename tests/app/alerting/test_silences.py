@@ -273,7 +273,7 @@ def test_existing_alerts_are_again_what_they_were_before_their_silence(empty_url
         assert differences(store.engine) == []
         for name, (_, changes) in HISTORIES.items():
             with store.transaction() as writer:
-                alert = writer.alert(name)
+                alert = writer.alerts.get(name)
                 rows = writer.session.scalars(select(AlertChangeRow).where(AlertChangeRow.alert_id == name))
                 found = [(c.from_state, c.to_state, c.silenced) for c in rows]
             assert alert is not None

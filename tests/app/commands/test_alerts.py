@@ -101,8 +101,8 @@ def test_numbers_and_durations_have_units(config: Path, tmp_path: Path) -> None:
 
 def test_what_still_fires_in_a_recording_has_lasted_until_the_recordings_time(config: Path, tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'store/clustercep.db'}") as store, store.transaction() as writer:
-        writer.put_process_status({}, 66_000)
-        writer.put_replay_status({}, 66_000)
+        writer.progress.put_process_status({}, 66_000)
+        writer.progress.put_replay_status({}, 66_000)
     shown = invoke("alerts", "list", "--state", "firing", "-c", config).stdout
     assert "│ 1 min  │" in shown
     assert "A recording, as of 1970-01-01 00:01:06" in shown
@@ -145,7 +145,7 @@ def test_what_was_given_up_is_sent_again(config: Path) -> None:
     with open_store(f"sqlite:///{config.parent / 'store/clustercep.db'}") as store:
         for message in store.notifications():
             with store.transaction() as writer:
-                writer.record_attempt(
+                writer.outbox.record_attempt(
                     message.idempotency_key, "ops", status="failed", error="no", next_attempt_ms=0, now_ms=1
                 )
     assert "0 message(s)" in invoke("alerts", "resend", "-c", config, "--receiver", "other").stdout
@@ -160,7 +160,7 @@ def test_what_was_overtaken_is_told(config: Path) -> None:
         for state, status in (("firing", "failed"), ("resolved", "delivered")):
             with store.transaction() as writer:
                 key = messages[state].idempotency_key
-                writer.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=1)
+                writer.outbox.record_attempt(key, "ops", status=status, error=None, next_attempt_ms=0, now_ms=1)
     told = invoke("alerts", "resend", "-c", config).stdout
     assert "0 message(s) will be sent again" in told
     assert "1 stay given up" in told

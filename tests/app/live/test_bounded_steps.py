@@ -367,7 +367,7 @@ def test_messages_of_a_batch_overtake_what_is_tried_of_their_labels(store: Store
     live(store, many(3), 0)
     (first, *_) = store.notifications()
     with store.transaction() as writer:
-        writer.record_attempt(
+        writer.outbox.record_attempt(
             first.idempotency_key, "ops", status="pending", error="x", next_attempt_ms=9_000, now_ms=1_001
         )
     live(store, [], 1_000)
@@ -417,7 +417,7 @@ def test_a_checkpoint_of_before_has_nothing_set_aside(tmp_path: Path, expected: 
         now = folder.read(row)
         state = {name: value for name, value in now.state.items() if name != UNSTORED}
         with store.transaction() as writer:
-            writer.put_checkpoint(folder.write(replace(now, state=state), 50, row.epoch))
+            writer.progress.put_checkpoint(folder.write(replace(now, state=state), 50, row.epoch))
         again = process(store, tmp_path / "cut", 60, 2)
         assert again.pipeline.unstored is None
         run(again, 60)

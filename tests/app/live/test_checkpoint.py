@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from app.alerting.episodes import ToldAlert
+from app.alerting.episodes import CreatedAlert
 from app.errors import CheckpointError
 from app.live import checkpoint as module
 from app.live.checkpoint import Checkpoint, CheckpointFolder
@@ -218,8 +218,8 @@ class dying_at:  # noqa: N801  # reads as a statement
         self._patch.undo()
 
 
-def told(*numbers: int) -> list[ToldAlert]:
-    return [ToldAlert(f"id{n}", "slow", "h1", '{"task_id":"é\\n"}', n, n + 1) for n in numbers]
+def told(*numbers: int) -> list[CreatedAlert]:
+    return [CreatedAlert(f"id{n}", "slow", "h1", '{"task_id":"é\\n"}', n, n + 1) for n in numbers]
 
 
 def test_alerts_of_a_further_transaction_are_put_behind_those_before(tmp_path: Path) -> None:
@@ -233,9 +233,9 @@ def test_alerts_of_a_further_transaction_are_put_behind_those_before(tmp_path: P
     folder.note(5, [], more=True)
     assert path.stat().st_ino == before[0]
     assert path.read_bytes().startswith(before[1])
-    assert folder.told_after(4) == told(1, 2, 3)
+    assert folder.created_after(4) == told(1, 2, 3)
     folder.note(5, told(4))
-    assert folder.told_after(4) == told(4)
+    assert folder.created_after(4) == told(4)
 
 
 def test_alerts_that_were_not_written_to_their_end_hide_no_others(tmp_path: Path) -> None:
@@ -244,13 +244,13 @@ def test_alerts_that_were_not_written_to_their_end_hide_no_others(tmp_path: Path
     folder.note(5, told(2), more=True)
     (path,) = tmp_path.glob("told-*5.json")
     path.write_bytes(path.read_bytes()[:-3])
-    assert folder.told_after(4) == told(1)
+    assert folder.created_after(4) == told(1)
     folder.note(5, told(2, 3), more=True)
-    assert folder.told_after(4) == told(1, 2, 3)
+    assert folder.created_after(4) == told(1, 2, 3)
 
 
 def test_alerts_of_before_are_read(tmp_path: Path) -> None:
     (tmp_path / "told-000000000005.json").write_text(
         '[["id1", "slow", "h1", "{}", 1, 2], ["id2", "slow", "h1", "{}", 3, 4]]'
     )
-    assert [alert.id for alert in CheckpointFolder(tmp_path, "live").told_after(4)] == ["id1", "id2"]
+    assert [alert.id for alert in CheckpointFolder(tmp_path, "live").created_after(4)] == ["id1", "id2"]

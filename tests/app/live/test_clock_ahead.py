@@ -21,7 +21,7 @@ from app.live.watermarks import Watermarks
 from app.store import Store
 from app.store.api import AlertFilter, open_store
 from app.store.models import NotificationRow
-from collectors.base import Collected, held_back
+from collectors.base import Collected, next_watermark
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import PairMatcher, Script, batch, event, start
 
@@ -58,7 +58,7 @@ class Cluster:
         """By the clock of the machine that polls."""
         there = [row for row in self._rows if row["t_lo_ms"] + 2 * SECOND_MS <= self._machine.true_ms]
         new, self._n_read = there[self._n_read :], len(there)
-        self._watermark_ms = held_back(self._watermark_ms, now_ms - LATENESS_MS, now_ms)
+        self._watermark_ms = next_watermark(self._watermark_ms, now_ms - LATENESS_MS, now_ms)
         return Collected(batch(*new), self._watermark_ms)
 
     def checkpoint(self) -> dict[str, Any]:

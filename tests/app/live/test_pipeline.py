@@ -360,7 +360,7 @@ def test_forgetting_the_position_begins_another_epoch(store: Store, tmp_path: Pa
     start(store, tmp_path, sources).run(0, 100)
     before = logged(store, tmp_path)
     with store.transaction() as writer:
-        writer.forget_checkpoint("live")
+        writer.progress.forget_checkpoint("live")
     CheckpointFolder(tmp_path, "live").forget()
     assert logged(store, tmp_path) == before == ["t-start", "t-end"]
     later = [Script("yarn_rest", [*task("t", 5, 20), *task("u", 105, 120)])]

@@ -159,7 +159,7 @@ def test_open_alerts_and_messages_are_those_of_the_store_now(run: Run, store: St
     assert family(samples, "clustercep_queue_length")["outbox",] == n_pending > 0
     first = store.notifications()[0]
     with store.transaction() as writer:
-        writer.record_attempt(
+        writer.outbox.record_attempt(
             first.idempotency_key, first.receiver, status="failed", error="x", next_attempt_ms=0, now_ms=0
         )
     samples = scrape(run.metrics)

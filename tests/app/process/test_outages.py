@@ -26,7 +26,7 @@ from app.process import outages
 from app.process.outages import MAX_RETRY_MS, Outage, outage_kind
 from app.process.runner import FAILURES_BEFORE_GIVING_UP, Runner
 from app.store import Store, open_store, schema
-from app.store.writer import Writer
+from app.store.writing.writer import Writer
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.live.test_pipeline import content, scripts, uninterrupted, without_polls
@@ -353,7 +353,7 @@ def test_a_webhook_that_is_dead_for_longer_than_the_retries(
     assert [found.receiver for found in notifier.down()] == ["ops"]
     alive.set()
     with open_store(f"sqlite:///{tmp_path / 'store.db'}") as dashboard, dashboard.transaction() as writer:
-        assert writer.send_again("ops", now_ms=5).n_pending == 1
+        assert writer.outbox.send_again("ops", now_ms=5).n_pending == 1
     assert delivered.wait(20)
     notifier.stop(20)
     (again,) = store.notifications()

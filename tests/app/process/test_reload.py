@@ -20,7 +20,7 @@ from app.config import load_settings
 from app.live.assembly import checked_queries, endpoints_of, open_configured_store
 from app.live.intake import Source
 from app.live.sources import ConfiguredSource
-from app.process.asked import Asked
+from app.process.control_requests import ControlRequests
 from app.process.reload import ReloadOutcome, changed_keys, taken_over
 from app.process.runner import Runner
 from app.process.supervisor import Supervisor
@@ -300,7 +300,7 @@ def test_the_log_follows(tmp_path: Path) -> None:
     with open_configured_store(settings) as store:
         notifier = Notifier(store, {}, clock)
         runner = Runner(settings, checked_queries(settings), store, notifier, clock)
-        supervisor = Supervisor(runner, notifier, Asked(), lambda: check_all(tmp_path / "config.yaml"))
+        supervisor = Supervisor(runner, notifier, ControlRequests(), lambda: check_all(tmp_path / "config.yaml"))
         read(tmp_path, "log: {level: error}\n")
         assert supervisor.reload().ok
         assert not structlog.get_logger("x").is_enabled_for(logging.WARNING)

@@ -21,7 +21,7 @@ from app.commands.check import check_all
 from app.config import load_settings
 from app.errors import AppError, StoreError
 from app.live.assembly import checked_queries, open_configured_store
-from app.process.asked import Asked, Reload, Stop, asked_by_signals
+from app.process.control_requests import ControlRequests, Reload, Stop, requests_from_signals
 from app.process.figures import query_figures
 from app.process.lock import only_process
 from app.process.outages import Outage
@@ -55,7 +55,7 @@ def supervised(settings: Settings, store: Store, clock: SetClock, folder: Path) 
     runner = Runner(
         settings, checked_queries(settings), store, notifier, clock, monotonic=lambda: clock.now_ms() / 1000
     )
-    asked = Asked()
+    asked = ControlRequests()
     return runner, Supervisor(runner, notifier, asked, lambda: check_all(folder / "config.yaml"))
 
 
@@ -124,7 +124,7 @@ def test_it_is_not_ready_when_no_source_was_polled_for_three_intervals(
 
 
 def test_it_runs_until_it_is_told_to_stop(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked()
+    asked = ControlRequests()
     step = Runner.step
 
     class MovingClock(SetClock):
@@ -154,13 +154,13 @@ def test_it_gives_up_with_the_reason(settings: Settings, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Runner, "step", fail)
     with pytest.raises(AppError, match="10 steps in a row failed"):
-        run(settings, SetClock(T0_MS), Asked(), lambda: check_all(tmp_path / "config.yaml"))
+        run(settings, SetClock(T0_MS), ControlRequests(), lambda: check_all(tmp_path / "config.yaml"))
 
 
 def test_a_store_that_is_not_there_at_the_start_is_an_error(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "store/clustercep.db").mkdir(parents=True)
     with pytest.raises(StoreError, match="cannot be opened"):
-        run(settings, SetClock(T0_MS), Asked(), lambda: check_all(tmp_path / "config.yaml"))
+        run(settings, SetClock(T0_MS), ControlRequests(), lambda: check_all(tmp_path / "config.yaml"))
 
 
 def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
         config = tmp_path / "config.yaml"
         config.write_text(config.read_text().replace("port: 0", f"port: {taken.getsockname()[1]}"))
         with pytest.raises(AppError, match=r"web\.port: .* taken"):
-            run(load_settings(config, {}), SetClock(T0_MS), Asked(), lambda: check_all(config))
+            run(load_settings(config, {}), SetClock(T0_MS), ControlRequests(), lambda: check_all(config))
         with only_process(tmp_path / "store"):
             pass  # nothing of the failed start is left
 
@@ -330,7 +330,7 @@ def test_signals_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr(os, "_exit", ended.append)
     before = signal.getsignal(signal.SIGHUP)
-    with asked_by_signals() as asked:
+    with requests_from_signals() as asked:
         for number in (signal.SIGHUP, signal.SIGTERM):
             signal.raise_signal(number)
         assert [asked.next(), asked.next()] == [Reload(), Stop()]

@@ -115,7 +115,9 @@ def test_messages_of_earlier_versions_are_delivered_in_order_by_their_labels(emp
         while (due := store.due_notification("ops", 100, 300_000)) is not None:
             told.append(due.idempotency_key)
             with store.transaction() as writer:
-                writer.record_attempt(told[-1], "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=100)
+                writer.outbox.record_attempt(
+                    told[-1], "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=100
+                )
         assert told == ["k3", "k4", "k5"]
         assert store.receiver_status() == []
 

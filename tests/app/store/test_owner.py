@@ -22,7 +22,7 @@ from app.clock import SetClock
 from app.commands.check import check_all
 from app.errors import AppError, OwnershipError, StoreError
 from app.live.assembly import checked_queries, open_configured_store
-from app.process.asked import Asked, Stop
+from app.process.control_requests import ControlRequests, Stop
 from app.process.lock import only_process
 from app.process.outages import outage_kind
 from app.process.owned_store import owned_store
@@ -32,7 +32,7 @@ from app.settings import Settings
 from app.store import Store, open_store, owner
 from app.store.owner import LEASE_MS, Claimant, this_process
 from app.store.schema import alembic_config, open_database
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from tests.app.alerting.test_delivery import fill_outbox
 from tests.app.alerting_fixtures import FakeMatch, receiver
 from tests.app.process.test_runner import write_settings
@@ -60,7 +60,7 @@ def renewed(store: Store, ago_ms: int) -> None:
 
 def keep(store: Store, place: str) -> None:
     with store.transaction() as writer:
-        writer.add_problems([NewProblem("test", place, "kind", "message")], 1)
+        writer.problems.add([NewProblem("test", place, "kind", "message")], 1)
 
 
 def places(store: Store) -> set[str]:
@@ -175,7 +175,7 @@ def test_a_take_over_waits_for_the_transaction_under_way(store: Store, monkeypat
     monkeypatch.setattr("app.store.schema.BUSY_TIMEOUT_MS", 20)
     with again(store) as second:
         with store.transaction() as writer:
-            writer.add_problems([NewProblem("test", "under way", "kind", "message")], 1)
+            writer.problems.add([NewProblem("test", "under way", "kind", "message")], 1)
             with pytest.raises(StoreError, match=r"locked|lock timeout"):
                 second.own(ME, take_over=True)
         second.own(ME, take_over=True)
@@ -312,11 +312,11 @@ def test_the_process_ends_with_the_reason(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Runner, "step", step_after_take_over)
     with pytest.raises(OwnershipError, match="stream' with pid 77 on host other"):
-        run(settings, SetClock(1_000_000), Asked(), lambda: check_all(tmp_path / "config.yaml"))
+        run(settings, SetClock(1_000_000), ControlRequests(), lambda: check_all(tmp_path / "config.yaml"))
 
 
 def test_the_renewal_tells_that_the_store_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, asked = write_settings(tmp_path), Asked()
+    settings, asked = write_settings(tmp_path), ControlRequests()
     monkeypatch.setattr("app.process.owned_store.RENEW_S", 0.001)
     monkeypatch.setattr("app.process.owned_store.this_process", lambda *_: replace(ME, boot="elsewhere, too"))
     with owned_store(settings, "run", on_lost=asked.stop):

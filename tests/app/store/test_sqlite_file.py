@@ -10,12 +10,12 @@ import pytest
 
 from app.errors import StoreError
 from app.store import Store, open_store
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 
 
 def keep(store: Store, place: str) -> None:
     with store.transaction() as writer:
-        writer.add_problems([NewProblem("test", place, "kind", "message")], 1)
+        writer.problems.add([NewProblem("test", place, "kind", "message")], 1)
 
 
 def places(store: Store) -> set[str]:

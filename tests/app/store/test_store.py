@@ -13,7 +13,7 @@ from app.store import Store, open_store, retention
 from app.store.api import AlertFilter
 from app.store.models import NotificationRow
 from app.store.schema import differences, open_database
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from benchmarks.store_pages import NOW_MS, make_store, plans
 from tests.app.alerting.test_recorder import live
 from tests.app.alerting_fixtures import FakeMatch
@@ -104,9 +104,9 @@ def test_password_is_not_shown(url: str) -> None:
 def test_problems_are_one_row_each(store: Store) -> None:
     problem = NewProblem("job_history", "x.jhist:3", "truncated", "cut in the middle")
     with store.transaction() as writer:
-        assert writer.add_problems([problem, problem], 10) == [problem]
+        assert writer.problems.add([problem, problem], 10) == [problem]
     with store.transaction() as writer:
-        assert writer.add_problems([problem], 20) == []
+        assert writer.problems.add([problem], 20) == []
     (row,) = store.problems()
     assert (row.n_times, row.first_ms, row.last_ms) == (3, 10, 20)
 
@@ -114,14 +114,14 @@ def test_problems_are_one_row_each(store: Store) -> None:
 def test_statistics_add_up(store: Store) -> None:
     for n in (3, 4):
         with store.transaction() as writer:
-            writer.add_statistics({("events", "yarn_rest", "Mapper"): n})
+            writer.progress.add_statistics({("events", "yarn_rest", "Mapper"): n})
     assert [(s.name, s.source, s.type, s.value) for s in store.statistics()] == [("events", "yarn_rest", "Mapper", 7)]
 
 
 def test_a_failing_transaction_leaves_nothing(store: Store) -> None:
     def fail() -> None:
         with store.transaction() as writer:
-            writer.add_statistics({("events", "s", "t"): 1})
+            writer.progress.add_statistics({("events", "s", "t"): 1})
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -168,7 +168,9 @@ def test_retention_spares_what_is_open_or_pending(store: Store) -> None:
             with store.transaction() as writer:
                 assert writer.apply_retention(retention, 2_001)["alerts"] == 0
                 key = n.idempotency_key
-                writer.record_attempt(key, "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1_500)
+                writer.outbox.record_attempt(
+                    key, "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1_500
+                )
     with store.transaction() as writer:
         removed = writer.apply_retention(retention, 2_001)
     assert [a.start_ms for a in store.alerts()] == [500]
@@ -185,7 +187,7 @@ def test_retention_keeps_pending_messages_but_drops_finished_ones(store: Store) 
         writer.apply_retention(retention, 5_000)
     (pending,) = store.notifications()
     with store.transaction() as writer:
-        writer.record_attempt(
+        writer.outbox.record_attempt(
             pending.idempotency_key, "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1_500
         )
         writer.apply_retention(retention, 5_000)

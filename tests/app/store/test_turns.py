@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.store import open_store
 from app.store.turns import Turn
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from tests.new_store import placed
 
 
@@ -30,13 +30,13 @@ def test_who_waits_comes_before_who_has_just_written(tmp_path: Path) -> None:
         def person() -> None:
             with other.transaction() as writer:
                 order.append("person")
-                writer.add_problems([NewProblem("test", "place", "kind", "message")], 1)
+                writer.problems.add([NewProblem("test", "place", "kind", "message")], 1)
 
         for number in range(20):
             waiting = threading.Thread(target=person)
             with store.transaction() as writer:
                 order.append("step")
-                writer.add_problems([NewProblem("test", f"place {number}", "kind", "message")], 1)
+                writer.problems.add([NewProblem("test", f"place {number}", "kind", "message")], 1)
                 waiting.start()
                 until_s = time.monotonic() + 20
                 while not is_taken(tmp_path / "store.db-next"):

@@ -156,3 +156,18 @@ def test_why_a_container_was_killed(tmp_path: Path, message: str, reason: str, c
 def test_the_job_of_a_container() -> None:
     assert job_of_container("container_1700000000000_0007_01_000002") == "job_1700000000000_0007"
     assert job_of_container("container_e11_1700000000000_0007_01_000002") == "job_1700000000000_0007"
+
+
+def test_files_beyond_a_polls_bytes_are_read_by_the_next_and_hold_the_watermark(tmp_path: Path) -> None:
+    master = write(tmp_path / "resourcemanager-a.log", MASTER[:4])
+    options = DaemonLogOptions(tmp_path, max_bytes_per_poll=master.stat().st_size)
+    daemons = DaemonLogCollector(options)
+    polls = [daemons.poll(NOW)]
+    for name in ("b", "c"):
+        write(tmp_path / f"resourcemanager-{name}.log", MASTER[4:])
+    options = DaemonLogOptions(tmp_path, max_bytes_per_poll=(tmp_path / "resourcemanager-b.log").stat().st_size)
+    later = DaemonLogCollector(options)
+    later.restore(daemons.checkpoint())
+    polls += [later.poll(NOW + 1_000), later.poll(NOW + 2_000)]
+    assert [polled.watermark_ms - NOW for polled in polls] == [-5_000, -5_000, -3_000]
+    assert [len(polled.events) for polled in polls] == [1, 2, 2]

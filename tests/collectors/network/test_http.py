@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from app.process.loopback import serving
 from collectors.base import OptionError, SourceUnavailableError
 from collectors.network.http import HttpOptions, HttpTransport
 from collectors.rest.yarn_rest import YarnRestCollector, YarnRestOptions
@@ -45,22 +45,15 @@ class Server:
             def log_message(self, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.handler = Handler
+        self.url = ""
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     started = Server()
-    yield started
-    started.close()
+    with serving(started.handler) as started.url:
+        yield started
 
 
 def transport(server: Server, options: HttpOptions = QUICK) -> HttpTransport:

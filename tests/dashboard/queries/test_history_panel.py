@@ -11,8 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.query_messages import End, EndReason, HistoryLimits, ResultRow, Tasks, read_history_request
 from dashboard.queries import history_panel
-from dashboard.queries.history_panel import notes, progress_of
+from dashboard.queries.history_panel import progress_of
 from dashboard.queries.history_pool import HistoryPool, HistoryRun
+from dashboard.queries.notes import notes_of_history
 from dashboard.queries.pool import Snapshot
 from dashboard.queries.shown import bound_events
 from tests.dashboard.queries.test_history_pool import OBEYS
@@ -198,7 +199,7 @@ def snapshot(**changes: object) -> Snapshot:
     ],
 )
 def test_what_a_reader_has_to_know(changes: dict[str, object], words: str) -> None:
-    (text,) = notes(HistoryLimits(timeout_ms=120_000), snapshot(**changes))
+    (text,) = notes_of_history(HistoryLimits(timeout_ms=120_000), snapshot(**changes))
     assert words in text
 
 

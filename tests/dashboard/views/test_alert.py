@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from app.alerting.evidence import KnownEvent
 from app.store.api import AlertFilter
 from app.store.models import AlertRow
-from app.store.writer import Writer
+from app.store.writing.writer import Writer
 from dashboard.alerts.words import at_least_one, matches_meaning, meaning
 from dashboard.charts.timeline import MAX_ROWS, TimedEvent, frame, rows_of, timeline
 from tests.dashboard.conftest import HOSTILE, T0_MS, Raised, match

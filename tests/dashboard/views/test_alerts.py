@@ -165,17 +165,17 @@ def test_many_alerts_are_more_than() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("after.5.ab", alert_table.Place(after=Cursor(5, "ab"))),
-        ("before.-5.ab", alert_table.Place(before=Cursor(-5, "ab"))),
-        ("", alert_table.Place()),
-        ("after.5", alert_table.Place()),
-        ("after.٣.ab", alert_table.Place()),
-        ("after.99999999999999999999.ab", alert_table.Place()),
+        ("after.5.ab", alert_table.PageStart(after=Cursor(5, "ab"))),
+        ("before.-5.ab", alert_table.PageStart(before=Cursor(-5, "ab"))),
+        ("", alert_table.PageStart()),
+        ("after.5", alert_table.PageStart()),
+        ("after.٣.ab", alert_table.PageStart()),
+        ("after.99999999999999999999.ab", alert_table.PageStart()),
     ],
 )
-def test_places_in_the_address(text: str, place: alert_table.Place) -> None:
+def test_places_in_the_address(text: str, place: alert_table.PageStart) -> None:
     with patch.object(alert_table.st, "query_params", {"at": text}):
-        assert alert_table.place_in_url("at") == place
+        assert alert_table.page_start_in_url("at") == place
 
 
 @pytest.mark.parametrize(

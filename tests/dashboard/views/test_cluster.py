@@ -34,8 +34,8 @@ def test_the_whole_page(installation: Installation) -> None:
     """Alerts, heat map with a missing cell and a lost node, load with its episode, all over one span."""
     installation.log(batch(cluster_rows() + job_rows()))
     with installation.store() as store, store.transaction() as writer:
-        writer.add_alert(alert_row("a1", summary=HOSTILE, query=HOSTILE))
-        writer.add_alert(alert_row("a2", start_ms=1, end_ms=2))
+        writer.alerts.add(alert_row("a1", summary=HOSTILE, query=HOSTILE))
+        writer.alerts.add(alert_row("a2", start_ms=1, end_ms=2))
     page = view("cluster")
     said = texts(page)
     assert "3 hosts, one row per host" in said
@@ -51,8 +51,8 @@ def test_the_whole_page(installation: Installation) -> None:
 def test_bars_of_alerts_are_the_time_in_which_their_condition_holds(installation: Installation) -> None:
     installation.log(batch(cluster_rows()))
     with installation.store() as store, store.transaction() as writer:
-        writer.add_alert(alert_row("a1", state="resolved"))
-        writer.add_alert(alert_row("a2"))
+        writer.alerts.add(alert_row("a1", state="resolved"))
+        writer.alerts.add(alert_row("a2"))
     chart = view("cluster").get("vega_lite_chart")[0].proto
     until_ms = json.loads(chart.spec)["layer"][0]["encoding"]["x"]["scale"]["domain"][1]
     rows = pa.ipc.open_stream(chart.datasets[0].data.data).read_all().to_pylist()

@@ -29,8 +29,10 @@ def truth(**changes: Any) -> dict[str, Any]:
 
 def judged(raised: Raised, **changes: Any) -> None:
     with raised.store.transaction() as writer:
-        writer.put_process_status({}, ENDED_MS)
-        writer.put_replay_status({"started_ms": T0_MS, "ended_ms": ENDED_MS, "demo": truth(**changes)}, ENDED_MS)
+        writer.progress.put_process_status({}, ENDED_MS)
+        writer.progress.put_replay_status(
+            {"started_ms": T0_MS, "ended_ms": ENDED_MS, "demo": truth(**changes)}, ENDED_MS
+        )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_the_menu_and_the_root_lead_there_only_for_the_demo(raised: Raised) -> N
     judged(raised, found=[row("slow_node", "slow")])
     assert [title.value for title in whole().title] == ["What the demo found"]
     with raised.store.transaction() as writer:  # a live process goes on with the store
-        writer.put_process_status({}, ENDED_MS + 86_400_000)
+        writer.progress.put_process_status({}, ENDED_MS + 86_400_000)
     assert [title.value for title in whole().title] == ["Alerts"]
 
 

@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 from app.query_messages import End, EndReason, QueryRequest, ResultRow, RunLimits
 from dashboard.events.details import bound_events_frame
 from dashboard.queries.check import OtherQueries, check_query
-from dashboard.queries.panel import notes, pool
+from dashboard.queries.notes import notes_of_recent
+from dashboard.queries.panel import pool
 from dashboard.queries.pool import QueryRun, Snapshot
 from dashboard.queries.results import as_csv, as_json_lines, job_id_of, result_frame
 from dashboard.views import editor
@@ -412,11 +413,11 @@ def test_what_a_reader_has_to_know(changes: dict[str, Any], words: str) -> None:
     })  # fmt: skip
     snapshot = Snapshot((), None, end, None, True, False, 1.0)
     limits = RunLimits(max_events=10, timeout_ms=120_000)
-    (text,) = notes(limits, snapshot)
+    (text,) = notes_of_recent(limits, snapshot)
     assert words in text
 
 
 def test_bounds_of_counts_are_told() -> None:
     end = End(EndReason.FINISHED, 9, 2, 0, 0, 0, False, False, 1.0)
     snapshot = Snapshot((result(count=5, count_exact=False),), None, end, None, True, False, 1.0)
-    assert ["at least" in text for text in notes(RunLimits(10, 120_000), snapshot)] == [True]
+    assert ["at least" in text for text in notes_of_recent(RunLimits(10, 120_000), snapshot)] == [True]

@@ -19,7 +19,7 @@ from app.store.models import (
     SourceStatusRow,
 )
 from app.store.status import ProcessStatus, SourceStatus
-from app.store.writer import NewProblem
+from app.store.writing.problems import NewProblem
 from app.watching import Watch
 from dashboard.health_figures import Level, Observed, engine_frame, findings, receivers_frame, size, sources_frame
 from dashboard.storage_figures import database, folder_bytes
@@ -191,18 +191,18 @@ def notification(key: str, status: str, receiver: str = "ops") -> NotificationRo
 def fill(place: Installation) -> None:
     """Everything that the page shows, with hostile texts."""
     with place.store() as store, store.transaction() as writer:
-        writer.put_process_status(
+        writer.progress.put_process_status(
             {
                 "version": HOSTILE, "pid": 7, "started_ms": 0, "n_steps": 3, "step_seconds": 0.2, "memory_bytes": 2**20,
                 "queues": {"waiting": 3}, "queries": {HOSTILE: {"seconds": 1.0}}, "reload_problems": [HOSTILE],
             },
             1_000,
         )  # fmt: skip
-        writer.put_source_status([replace(WELL, last_error=HOSTILE, n_failed_in_a_row=1)])
-        writer.add_statistics({("events", "yarn_rest", "MapEnd"): 5, ("late", "yarn_rest", "MapEnd"): 1})
-        writer.add_problems([NewProblem("job_history", HOSTILE, "rejected", HOSTILE)], 1_000)
-        writer.add_problems([NewProblem("yarn_rest", "http://rm", "http_error", "no")], 2_000)
-        writer.add_late_events(
+        writer.progress.put_source_status([replace(WELL, last_error=HOSTILE, n_failed_in_a_row=1)])
+        writer.progress.add_statistics({("events", "yarn_rest", "MapEnd"): 5, ("late", "yarn_rest", "MapEnd"): 1})
+        writer.problems.add([NewProblem("job_history", HOSTILE, "rejected", HOSTILE)], 1_000)
+        writer.problems.add([NewProblem("yarn_rest", "http://rm", "http_error", "no")], 2_000)
+        writer.progress.add_late_events(
             [
                 LateEventRow(
                     event_id="e",
@@ -217,7 +217,7 @@ def fill(place: Installation) -> None:
                 )
             ]
         )
-        writer.add_silence(
+        writer.silences.add(
             SilenceRow(query="slow", key_text=None, until_ms=2**45, created_ms=0, reason=HOSTILE, actor=HOSTILE)
         )
         writer.session.add(
@@ -309,7 +309,7 @@ def test_given_up_notifications_are_sent_again(installation: Installation) -> No
 def test_only_what_nothing_has_overtaken_is_offered(installation: Installation) -> None:
     fill(installation)
     with installation.store() as store, store.transaction() as writer:
-        writer.record_attempt("k2", "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1)
+        writer.outbox.record_attempt("k2", "ops", status="delivered", error=None, next_attempt_ms=0, now_ms=1)
         writer.session.add(notification("k4", "failed"))
         first = writer.session.get(NotificationRow, ("k1", "ops"))
         assert first is not None

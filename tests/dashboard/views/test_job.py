@@ -64,13 +64,13 @@ def test_an_alert_marks_its_attempt(installation: Installation) -> None:
     marked = {"attempt_id": f"attempt_{DONE[4:]}_m_000001_0", "task_id": f"task_{DONE[4:]}_m_000001"}
     with installation.store() as store, store.transaction() as writer:
         query = {"query": "mapper-straggler-running"}
-        writer.add_alert(alert_row("a1", job_id=DONE, values=marked, summary="<script>slow</script>", **query))
-        writer.add_alert(alert_row("a2", job_id=DONE, key={"task_id": f"task_{DONE[4:]}_m_000002"}, **query))
+        writer.alerts.add(alert_row("a1", job_id=DONE, values=marked, summary="<script>slow</script>", **query))
+        writer.alerts.add(alert_row("a2", job_id=DONE, key={"task_id": f"task_{DONE[4:]}_m_000002"}, **query))
         other = {"attempt_id": f"attempt_{DONE[4:]}_m_000000_0"}
-        writer.add_alert(alert_row("a3", job_id=DONE, values=other, query="container-killed"))
-        writer.add_alert(alert_row("a4", job_id=RUNNING_JOB, values=other, **query))
+        writer.alerts.add(alert_row("a3", job_id=DONE, values=other, query="container-killed"))
+        writer.alerts.add(alert_row("a4", job_id=RUNNING_JOB, values=other, **query))
         third = {"attempt_id": f"attempt_{DONE[4:]}_m_000003_0"}
-        writer.add_alert(alert_row("a5", job_id=DONE, values=third, query="own-straggler"))
+        writer.alerts.add(alert_row("a5", job_id=DONE, values=third, query="own-straggler"))
     page = view("job", id=DONE)
     assert sorted(page.dataframe[0].value["Summary"]) == ["<script>slow</script>", "slow", "slow", "slow"]
     assert {began.timestamp() * 1000 for began in page.dataframe[0].value["Began"]} == {T0_MS + 15_000}
@@ -87,7 +87,7 @@ def test_which_queries_are_of_stragglers_is_configured(installation: Installatio
     with installation.store() as store, store.transaction() as writer:
         for n, query in enumerate(("slow-mapper", "mapper-straggler-running")):
             values = {"attempt_id": f"attempt_{DONE[4:]}_m_00000{n}_0"}
-            writer.add_alert(alert_row(f"a{n}", job_id=DONE, values=values, query=query))
+            writer.alerts.add(alert_row(f"a{n}", job_id=DONE, values=values, query=query))
     marks = view("job", id=DONE).dataframe[1].value["Straggler"]
     assert sorted(why for why in marks if why) == ["alert slow-mapper", "by the rule"]
 

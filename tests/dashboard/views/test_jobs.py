@@ -16,9 +16,9 @@ def test_jobs_of_the_log(installation: Installation) -> None:
     """Running first; failures and alerts counted; hostile names cut and in one line."""
     installation.log(batch(job_rows() + cluster_rows()))
     with installation.store() as store, store.transaction() as writer:
-        writer.add_alert(alert_row("a1", job_id=DONE))
-        writer.add_alert(alert_row("a2", job_id=DONE))
-        writer.add_alert(alert_row("a3", job_id=DONE, merged_into="a1"))
+        writer.alerts.add(alert_row("a1", job_id=DONE))
+        writer.alerts.add(alert_row("a2", job_id=DONE))
+        writer.alerts.add(alert_row("a3", job_id=DONE, merged_into="a1"))
     page = view("jobs")
     frame = page.dataframe[0].value
     assert frame["Job"].tolist() == [RUNNING_JOB, HOSTILE_JOB, DONE]

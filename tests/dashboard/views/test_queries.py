@@ -76,8 +76,8 @@ def test_a_query_without_a_runbook_paragraph_runs_and_is_told_of(installation: I
 def test_list_with_figures(installation: Installation) -> None:
     fill(installation, alert(1), alert(2, state="firing", open=True), alert(3, merged_into="0" * 32), report(1))
     with installation.store() as store, store.transaction() as writer:
-        writer.add_statistics({("matches", "live", "slow"): 5, ("matches", "history", "slow"): 2})
-        writer.put_process_status(
+        writer.progress.add_statistics({("matches", "live", "slow"): 5, ("matches", "history", "slow"): 2})
+        writer.progress.put_process_status(
             {"queries": {"slow": {"n_events": 70, "n_rows": 5, "n_kept": 3, "n_rejected": 0, "seconds": 1.5}}}, 1
         )
     frame = view("queries").dataframe[0].value.set_index("Query")

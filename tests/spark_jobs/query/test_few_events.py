@@ -18,7 +18,7 @@ from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.schema import to_rows
 from spark_jobs.query import few_events, job
 from spark_jobs.query.few_events import find
-from spark_jobs.query.rows import Asked
+from spark_jobs.query.rows import RequestedQuery
 from spark_jobs.session import SparkJobError
 from tests.spark_jobs.reports.history import frame, history
 from tests.spark_jobs.test_parity import CLUSTER
@@ -67,10 +67,10 @@ def attempts() -> list[str]:
 def test_few_events_do_not_wait_for_the_compiler(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(few_events, "answer_while_compiling", lambda: asked.append("asked"))
+    requested: list[str] = []
+    monkeypatch.setattr(few_events, "answer_while_compiling", lambda: requested.append("asked"))
     assert job.main([*words, "--format=jsonl"]) == 0
-    assert asked == ["asked"]
+    assert requested == ["asked"]
     capsys.readouterr()
 
 
@@ -101,15 +101,15 @@ def test_what_takes_too_long_is_left_to_spark(words: list[str], monkeypatch: pyt
     monkeypatch.setattr("spark_jobs.query.few_events.MOST_S", 0.0)
     with pytest.raises(StartedError):
         job.main(words)
-    asked = Asked("slow", {"slow": TEXT}, CLUSTER)
-    assert find(to_rows(EVENTS, None), asked, enough=lambda: True) is None
+    requested = RequestedQuery("slow", {"slow": TEXT}, CLUSTER)
+    assert find(to_rows(EVENTS, None), requested, enough=lambda: True) is None
 
 
 def test_what_cannot_be_divided_is_refused_as_by_the_job() -> None:
     text = "PATTERN SEQ(JobStart a, JobEnd b) WHERE skip_till_any_match WITHIN 3 ms OUTPUT NON_OVERLAPPING"
-    asked = Asked("q", {"q": text}, CLUSTER)
+    requested = RequestedQuery("q", {"q": text}, CLUSTER)
     with pytest.raises(SparkJobError, match="--one-slice"):
-        find(to_rows(EVENTS, None), asked)
-    found = find(to_rows(EVENTS, None), asked, one_piece=True)
+        find(to_rows(EVENTS, None), requested)
+    found = find(to_rows(EVENTS, None), requested, one_piece=True)
     assert found is not None
     assert found.rows.num_rows == len(reference_output(resolve(parse(text), CLUSTER, {}), EVENTS))

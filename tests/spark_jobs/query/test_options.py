@@ -35,8 +35,8 @@ def test_a_file_with_options_that_take_the_place_of_clauses(query_file: Path) ->
         "--to=1772323200001",
     ]
     request = request_of([CONFIG, *words, str(query_file)])
-    query = request.asked.compiled()
-    assert request.asked.name == query.name == "long-jobs"
+    query = request.requested.compiled()
+    assert request.requested.name == query.name == "long-jobs"
     assert query.resolved.parameters == {"least": 7000}
     assert (query.plan.limit, query.plan.confidence) == (3, 0.5)
     assert (request.from_ms, request.to_ms) == (1_772_323_200_000, 1_772_323_200_001)
@@ -45,7 +45,7 @@ def test_a_file_with_options_that_take_the_place_of_clauses(query_file: Path) ->
 
 
 def test_a_predefined_query_by_its_name() -> None:
-    query = request_of([CONFIG, "mapper-lifetimes"]).asked.compiled()
+    query = request_of([CONFIG, "mapper-lifetimes"]).requested.compiled()
     assert query.name == "mapper-lifetimes"
     assert query.types == {"JobStart", "Mapper", "JobEnd"}
 
@@ -56,7 +56,7 @@ def test_an_aggregate_of_an_installed_module(tmp_path: Path) -> None:
         "PATTERN SEQ(JobStart a, Mapper+ b[], JobEnd c) WHERE skip_till_next_match { [job_id] } WITHIN 1 day\n"
         "RETURN median_low(b[].period_ms) AS middle_ms\n"
     )
-    query = request_of([CONFIG, "--aggregate=statistics:median_low", str(path)]).asked.compiled()
+    query = request_of([CONFIG, "--aggregate=statistics:median_low", str(path)]).requested.compiled()
     assert "median_low(b[].period_ms)" in query.explain()
     with pytest.raises(SparkJobError, match="--aggregate: found 'no_such_module:median'"):
         request_of([CONFIG, "--aggregate=no_such_module:median", str(path)])
@@ -65,7 +65,7 @@ def test_an_aggregate_of_an_installed_module(tmp_path: Path) -> None:
 def test_queries_over_matches(query_file: Path, tmp_path: Path) -> None:
     over = tmp_path / "twice.cep"
     over.write_text("PATTERN SEQ(long_jobs a, long_jobs b) WHERE skip_till_any_match WITHIN 1 day")
-    query = request_of([CONFIG, f"--with={query_file}", str(over)]).asked.compiled()
+    query = request_of([CONFIG, f"--with={query_file}", str(over)]).requested.compiled()
     assert [producer.name for producer in query.producers] == ["long-jobs"]
 
 
@@ -93,7 +93,7 @@ def test_a_query_that_is_wrong_is_told_before_spark_starts(tmp_path: Path) -> No
     path = tmp_path / "bad.cep"
     path.write_text("PATTERN SEQ(JobStart a, Nothing b) WHERE skip_till_any_match WITHIN 1 hour")
     with pytest.raises(QueryError, match="no event type and no query is called Nothing"):
-        request_of([CONFIG, str(path)]).asked.compiled()
+        request_of([CONFIG, str(path)]).requested.compiled()
 
 
 def test_times() -> None:

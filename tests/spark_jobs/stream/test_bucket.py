@@ -24,11 +24,11 @@ from engine.events import EventBatch
 from spark_jobs.event_store.schema import SOURCE
 from spark_jobs.stream import bucket as stream_bucket
 from spark_jobs.stream.alerts import Batch
-from spark_jobs.stream.bucket import Bucket, Told, status_content
+from spark_jobs.stream.bucket import Bucket, BucketOutput, status_content
 from spark_jobs.stream.groups import Group, StreamPlan
 from spark_jobs.stream.parts import BucketCache, Cached, Head, read_parts, write_parts
 from spark_jobs.stream.plan import stream_plan
-from spark_jobs.stream.processor import told_as_rows
+from spark_jobs.stream.processor import output_as_rows
 from spark_jobs.stream.rows import match_content, match_of
 from tests.spark_jobs.stream_fixtures import JOBS, LATENESS_MS, LOST, NODES
 
@@ -241,7 +241,7 @@ def test_groups_by_key_and_one_bucket_without(tmp_path: Path) -> None:
     assert (by_job.name, by_job.route.n_buckets, by_job.told) == ("job_id", 8, ("jobs", "lost"))
     assert by_job.route.keyed == {"JobStart", "Mapper", "JobEnd"}
     assert not without.route.counted & by_job.route.counted
-    told: Told = Bucket(without, plan.options, 0).step([], 0)
+    told: BucketOutput = Bucket(without, plan.options, 0).step([], 0)
     assert told.matches == []
 
 
@@ -264,7 +264,7 @@ def test_a_report_with_many_events_is_stored_as_the_live_process_stores_it(
     bucket.step([table(events())], 0)
     told = bucket.step([], 10**9)
     assert 0 < len(told.digests) < len(told.matches)
-    rows = [row.asDict() for row in told_as_rows(told, group.name, 0, status_content(told))]
+    rows = [row.asDict() for row in output_as_rows(told, group.name, 0, status_content(told))]
     batch = Batch.of(pa.Table.from_pylist(rows[::-1]))
     alerting = AlertingOptions(queries.infos, {})
     running = engine.Engine(queries.compiled, SCHEMA)

@@ -23,7 +23,7 @@ from engine.events import EventBatch
 from spark_jobs.divide import Sizes
 from spark_jobs.query.few_events import find
 from spark_jobs.query.job import rows_of
-from spark_jobs.query.rows import Asked, plan_rows
+from spark_jobs.query.rows import RequestedQuery, plan_rows
 from spark_jobs.stream.alerts import Written
 from spark_jobs.stream.plan import stream_plan
 from tests.engine.matching.pairs.test_against_oracle import TOLERANCE, comparable
@@ -81,10 +81,10 @@ def test_the_batch(spark: SparkSession, several: list[Own], live: dict[str, list
     shuffled = together.take(np.random.default_rng(3).permutation(len(together)))
     events = spark.createDataFrame(stored(shuffled, WIDE)).repartition(3).cache()
     for number, own in enumerate(several[::N_APART]):
-        asked = Asked(own.name, {own.name: own.text}, WIDE)
-        query = asked.compiled()
+        requested = RequestedQuery(own.name, {own.name: own.text}, WIDE)
+        query = requested.compiled()
         one_piece = not query.distribution.keys and not query.distribution.sliceable
-        planned = plan_rows(events, asked, Sizes(1 + number % 4, 1, 1 + number % 5), one_piece=one_piece, n_cores=2)
+        planned = plan_rows(events, requested, Sizes(1 + number % 4, 1, 1 + number % 5), one_piece=one_piece, n_cores=2)
         assert list(of_columns(rows_of(planned, in_order=False))) == of_engine(query, live[own.name]), own.text
 
 
@@ -94,7 +94,9 @@ def test_few_events_in_one_process(several: list[Own], live: dict[str, list[engi
         one_piece = not query.distribution.keys and not query.distribution.sliceable
         order = np.random.default_rng(number).permutation(len(own.stream))
         found = find(
-            stored(own.stream.take(order), WIDE), Asked(own.name, {own.name: own.text}, WIDE), one_piece=one_piece
+            stored(own.stream.take(order), WIDE),
+            RequestedQuery(own.name, {own.name: own.text}, WIDE),
+            one_piece=one_piece,
         )
         assert found is not None
         assert list(of_columns(rows_of(found, in_order=bool(number % 2)))) == of_engine(query, live[own.name]), own.text

@@ -21,7 +21,7 @@ from spark_jobs.stream.alerts import Batch
 from spark_jobs.stream.bucket import Bucket, status_content
 from spark_jobs.stream.groups import Group
 from spark_jobs.stream.plan import stream_plan
-from spark_jobs.stream.processor import told_as_rows
+from spark_jobs.stream.processor import output_as_rows
 from spark_jobs.stream.rows import TOLD
 
 SCHEMA = load_event_types()
@@ -62,7 +62,7 @@ def told(group: Group, loaded: Loaded, events: EventBatch, step_ms: int) -> Iter
             found = bucket.step([table.filter(pa.array(mine))], watermark_ms)
             saved, buckets[number] = bucket.save(), Bucket(group, options, number)
             buckets[number].restore(saved)
-            rows += [row.asDict() for row in told_as_rows(found, group.name, number, status_content(found))]
+            rows += [row.asDict() for row in output_as_rows(found, group.name, number, status_content(found))]
         yield Batch.of(pa.Table.from_pylist([{name: row[name] for name in TOLD.names} for row in rows]), limited)
 
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from types import FrameType
 
 from app.errors import AppError
+from app.process.signals import KILLED_BY_SIGNAL, handling
 
 LONGEST_SLEEP_S = 0.5
 """How soon a signal is seen that another thread has taken."""
-
-KILLED_BY_SIGNAL = 128
-"""Added to a signal's number, as shells tell it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Reload:
     """Read configuration and queries again."""
 
 
-class Asked:
+class ControlRequests:
     """What is asked of the process, by signals and by its own threads; safe in a signal handler."""
 
     def __init__(self) -> None:
@@ -54,9 +52,9 @@ class Asked:
 
 
 @contextmanager
-def asked_by_signals() -> Iterator[Asked]:
+def requests_from_signals() -> Iterator[ControlRequests]:
     """SIGINT and SIGTERM ask to stop, SIGHUP to reload. A second one of the former ends the process at once."""
-    asked = Asked()
+    requests = ControlRequests()
     n_stops = 0
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -64,15 +62,10 @@ def asked_by_signals() -> Iterator[Asked]:
         n_stops += 1
         if n_stops > 1:
             os._exit(KILLED_BY_SIGNAL + number)  # whatever hangs: nothing of it is waited for
-        asked.stop()
+        requests.stop()
 
     def reload(_number: int, _frame: FrameType | None) -> None:
-        asked.reload()
+        requests.reload()
 
-    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handling({signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: reload}):
+        yield requests

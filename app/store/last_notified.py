@@ -7,10 +7,8 @@ from collections.abc import Collection
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
+from app.store.bulk import in_chunks
 from app.store.models import NotificationRow
-
-_CHUNK = 500
-"""Databases limit the number of bound parameters."""
 
 _OF_FINGERPRINTS = NotificationRow.fingerprint.in_(bindparam("fingerprints", expanding=True))
 _LAST = (
@@ -24,7 +22,7 @@ _STATES = select(NotificationRow.sequence, NotificationRow.state).where(
 )
 
 
-class LastTold:
+class LastNotified:
     """The state that each receiver is, or will be, told last of each fingerprint, as far as it was looked up.
 
     Read once; what is written since has to be told by `put`.
@@ -43,13 +41,13 @@ class LastTold:
         texts = sorted({fingerprint for _, fingerprint in wanted})
         self._states |= dict.fromkeys(wanted)
         last: dict[int, tuple[str, str]] = {}
-        for start in range(0, len(texts), _CHUNK):
-            asked = {"receivers": names, "fingerprints": texts[start : start + _CHUNK]}
+        for chunk in in_chunks(texts):
+            asked = {"receivers": names, "fingerprints": chunk}
             for receiver, fingerprint, sequence in session.execute(_LAST, asked):
                 last[sequence] = receiver, fingerprint
         sequences = sorted(last)
-        for start in range(0, len(sequences), _CHUNK):
-            for sequence, state in session.execute(_STATES, {"sequences": sequences[start : start + _CHUNK]}):
+        for some in in_chunks(sequences):
+            for sequence, state in session.execute(_STATES, {"sequences": some}):
                 if (place := last[sequence]) in wanted:
                     self._states[place] = state
 
@@ -66,4 +64,4 @@ class LastTold:
         self._states[receiver, fingerprint] = state
 
 
-__all__ = ["LastTold"]
+__all__ = ["LastNotified"]

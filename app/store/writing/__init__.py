@@ -1,0 +1,1 @@
+"""Writing to the store, divided by what is written; `Writer` is one transaction."""
