@@ -41,7 +41,15 @@ MAIN = sys.modules["__main__"]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-LONG_GROUPS = ("spark", "demo", str(Path(__file__).parent / "app" / "live" / "test_kills.py"))
+_HERE = Path(__file__).parent
+_CAMPAIGNS = ("spark", "kills", "soak", "watchdog", "two", "postgresql", "clock")
+LONG_GROUPS = (
+    "spark",
+    "demo",
+    str(_HERE / "app/live/test_kills.py"),
+    *(str(_HERE / f"torture/test_{name}.py") for name in _CAMPAIGNS),
+    str(_HERE / "fuzz/test_costs.py"),
+)
 """Begun first, so that no worker still has minutes to go when the others have nothing left."""
 
 

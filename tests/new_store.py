@@ -16,10 +16,15 @@ def placed(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+def closed_file(path: Path) -> bytes:
+    """An SQLite store that nobody has open any more, whole in its one file."""
+    assert not path.with_name(f"{path.name}-wal").exists(), "its write-ahead log is in it"
+    return path.read_bytes()
+
+
 @cache
 def _template() -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
         open_store(f"sqlite:///{path}").close()
-        assert not path.with_name(f"{path.name}-wal").exists(), "its write-ahead log is in it"
-        return path.read_bytes()
+        return closed_file(path)

@@ -71,7 +71,11 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def any_store(store_url: str) -> Iterator[Store]:
-    """An empty store, of every kind; modules whose tests hold for all of them take it for their `store`."""
+    """An empty store, of every kind: for what the dialect, types, transactions or concurrency can change.
+
+    What alerting makes of matches and times is the same on each: its definitions, drawn at random, are held to on every
+    kind, and so is one test for each kind of row; the other examples are on `store`.
+    """
     with open_store(store_url) as opened:
         yield opened
 

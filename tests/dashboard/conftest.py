@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,10 +19,10 @@ from app.alerting.recorder import AlertingOptions, Recorder
 from app.config import load_settings
 from app.live.assembly import open_configured_store
 from app.settings import Receiver, Severity
-from app.store.api import Store
+from app.store import Store, open_store
 from tests.app.alerting_fixtures import FakeMatch
 from tests.app.conftest import compiled_kernels
-from tests.new_store import placed
+from tests.new_store import closed_file, placed
 
 __all__ = ["compiled_kernels"]  # a fixture
 
@@ -74,26 +75,47 @@ class Raised:
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Raised]:
     """Settings and a store in which nothing ever happened."""
-    st.cache_resource.clear()
-    st.cache_data.clear()
-    config = tmp_path / "config.yaml"
-    config.write_text("store: {directory: data}\n", encoding="utf-8")
-    monkeypatch.setenv("CLUSTERCEP_CONFIG", str(config))
-    monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
     placed(tmp_path / "data" / "clustercep.db")
-    with open_configured_store(load_settings(config), durable=False) as store:
-        yield Raised(tmp_path, store)
+    with _opened(tmp_path, monkeypatch) as found:
+        yield found
 
 
 @pytest.fixture
-def raised(empty: Raised) -> Raised:
+def raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised_once: bytes) -> Iterator[Raised]:
     """Three alerts that fire (two warnings, one critical) and one that is over."""
-    empty.record(match(1, 0), watermark_ms=T0_MS, now_ms=T0_MS + 1)
-    empty.record(match(2, 100_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 100_001)
-    empty.record(match(3, 101_000, confidence=0.87, count=12, count_exact=False), watermark_ms=T0_MS + 100_000,
-                 now_ms=T0_MS + 101_001)  # fmt: skip
-    empty.record(match(4, 102_000, query="stuck"), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 102_001)
-    return empty
+    database = tmp_path / "data" / "clustercep.db"
+    database.parent.mkdir()
+    database.write_bytes(raised_once)
+    with _opened(tmp_path, monkeypatch) as found:
+        yield found
+
+
+@contextmanager
+def _opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Raised]:
+    """The store in this folder, which the settings name."""
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    config = folder / "config.yaml"
+    config.write_text("store: {directory: data}\n", encoding="utf-8")
+    monkeypatch.setenv("CLUSTERCEP_CONFIG", str(config))
+    monkeypatch.delenv("CLUSTERCEP_STORE", raising=False)
+    with open_configured_store(load_settings(config), durable=False) as store:
+        yield Raised(folder, store)
+
+
+@pytest.fixture(scope="session")
+def raised_once(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of the store with these alerts: written once, by the real recorder, then copied for each test."""
+    folder = tmp_path_factory.mktemp("raised")
+    path = folder / "store.db"
+    with open_store(placed(path), durable=False) as store:
+        of_all = Raised(folder, store)
+        of_all.record(match(1, 0), watermark_ms=T0_MS, now_ms=T0_MS + 1)
+        of_all.record(match(2, 100_000), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 100_001)
+        of_all.record(match(3, 101_000, confidence=0.87, count=12, count_exact=False), watermark_ms=T0_MS + 100_000,
+                      now_ms=T0_MS + 101_001)  # fmt: skip
+        of_all.record(match(4, 102_000, query="stuck"), watermark_ms=T0_MS + 100_000, now_ms=T0_MS + 102_001)
+    return closed_file(path)
 
 
 def match(n: int, after_ms: int, **changes: Any) -> FakeMatch:

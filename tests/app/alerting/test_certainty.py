@@ -22,12 +22,6 @@ from tests.engine.strategies import SCHEMA
 OPTIONS = options(ops=receiver())
 
 
-@pytest.fixture
-def store(any_store: Store) -> Store:
-    """Every test here holds on every kind of database."""
-    return any_store
-
-
 def live(store: Store, *matches: FakeMatch) -> AlertRow:
     """One step; the only alert that there is afterwards."""
     with store.transaction() as writer:
@@ -160,8 +154,9 @@ def _events(rows: Sequence[tuple[str, str, int, int]]) -> EventBatch:
     )
 
 
-def test_from_the_engine_to_the_alert(store: Store) -> None:
+def test_from_the_engine_to_the_alert(any_store: Store) -> None:
     """Two starts at unknown times before an end: each in half of its worlds, one of them in three quarters."""
+    store = any_store
     query = compile_query("PATTERN SEQ(A a, C c) WHERE skip_till_any_match WITHIN 100", SCHEMA, name="slow")
     matcher = Engine([query], SCHEMA, limits=Limits(possibilities=True))
     rows = [*matcher.process(_events([("a1", "A", 0, 9), ("a2", "A", 0, 9), ("c", "C", 5, 5)]), 50), *matcher.finish()]

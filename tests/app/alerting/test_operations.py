@@ -18,12 +18,6 @@ from tests.app.alerting.test_recorder import live
 from tests.app.alerting_fixtures import FakeMatch
 
 
-@pytest.fixture
-def store(any_store: Store) -> Store:
-    """Every test here holds on every kind of database."""
-    return any_store
-
-
 def firing(store: Store, task: str = "t1") -> str:
     """One alert that fires and stays open at watermark 0."""
     live(store, [FakeMatch(10, 20, key=(("task_id", task),))], 0)
@@ -57,7 +51,8 @@ def test_what_is_over_cannot_be_acknowledged(store: Store) -> None:
         acknowledge(store, "ffffffff", "alice", "", 2_000)
 
 
-def test_hostile_notes_are_kept_as_text_and_cut(store: Store) -> None:
+def test_hostile_notes_are_kept_as_text_and_cut(any_store: Store) -> None:
+    store = any_store
     alert = firing(store)
     acknowledge(store, alert, "<b>\x00", "x" * 10_000, 2_000)
     change = store.alert(alert).changes[-1]
@@ -121,7 +116,8 @@ def test_only_a_silence_that_holds_can_be_ended(store: Store) -> None:
             end_silence(store, wrong, "bob", 2_500)
 
 
-def test_only_failed_messages_are_sent_again_under_their_key(store: Store) -> None:
+def test_only_failed_messages_are_sent_again_under_their_key(any_store: Store) -> None:
+    store = any_store
     firing(store)
     (message,) = store.notifications()
     key = message.idempotency_key
@@ -139,7 +135,8 @@ def test_only_failed_messages_are_sent_again_under_their_key(store: Store) -> No
     assert again.last_error == "refused"
 
 
-def test_what_a_later_message_has_overtaken_is_not_sent_again(store: Store) -> None:
+def test_what_a_later_message_has_overtaken_is_not_sent_again(any_store: Store) -> None:
+    store = any_store
     firing(store)
     live(store, [], 1_000)
     firing(store, "t2")
@@ -181,7 +178,8 @@ def test_overtaking_messages_are_looked_for_by_their_labels(tmp_path: Path) -> N
     assert all(f"notifications_1 USING INDEX {by_labels}" in plan for plan in looked)
 
 
-def test_what_was_delivered_to_others_or_before_overtakes_nothing(store: Store) -> None:
+def test_what_was_delivered_to_others_or_before_overtakes_nothing(any_store: Store) -> None:
+    store = any_store
     firing(store)
     live(store, [], 1_000)
     fired, over = store.notifications()

@@ -20,12 +20,6 @@ OPTIONS = options(ops=receiver())
 KEY = canonical_key((("task_id", "t1"),))
 
 
-@pytest.fixture
-def store(any_store: Store) -> Store:
-    """Every test here holds on every kind of database."""
-    return any_store
-
-
 def live(store: Store, matches: Sequence[FakeMatch], watermark_ms: int, now_ms: int = 1_000) -> Outcome:
     with store.transaction() as writer:
         return Recorder(OPTIONS, writer, kept, now_ms).live(matches, watermark_ms)
@@ -71,7 +65,8 @@ def test_per_tells_alerts_of_one_key_apart(store: Store) -> None:
     ]
 
 
-def test_late_match_that_extends_to_the_left_keeps_the_id(store: Store) -> None:
+def test_late_match_that_extends_to_the_left_keeps_the_id(any_store: Store) -> None:
+    store = any_store
     live(store, [FakeMatch(10, 20)], 15)
     (before,) = store.alerts()
     live(store, [FakeMatch(3, 12)], 16)
@@ -80,7 +75,8 @@ def test_late_match_that_extends_to_the_left_keeps_the_id(store: Store) -> None:
     assert states(store, after.id) == ["firing"]
 
 
-def test_a_lower_bound_stays_a_lower_bound(store: Store) -> None:
+def test_a_lower_bound_stays_a_lower_bound(any_store: Store) -> None:
+    store = any_store
     live(store, [FakeMatch(10, 20, count=7, count_exact=False)], 0)
     live(store, [FakeMatch(12, 22, count=3)], 0)
     live(store, [FakeMatch(50, 60, capped=True)], 0)
@@ -113,7 +109,8 @@ def test_late_match_of_a_resolved_episode_fires_again_only_when_it_is_not_over(s
     assert len({n.idempotency_key for n in store.notifications()}) == 4
 
 
-def test_a_match_that_bridges_two_episodes_joins_them(store: Store) -> None:
+def test_a_match_that_bridges_two_episodes_joins_them(any_store: Store) -> None:
+    store = any_store
     live(store, [FakeMatch(10, 20), FakeMatch(60, 70)], 5)
     early, late = sorted(store.alerts(), key=lambda a: a.start_ms)
     live(store, [FakeMatch(15, 65)], 6)
@@ -151,7 +148,8 @@ def test_a_match_that_bridges_what_is_over_leaves_it_over(store: Store) -> None:
     assert (joined.state, joined.end_ms, len(told(store))) == ("resolved", 50, 4)
 
 
-def test_what_was_acknowledged_stays_so_in_the_alert_that_it_joins(store: Store) -> None:
+def test_what_was_acknowledged_stays_so_in_the_alert_that_it_joins(any_store: Store) -> None:
+    store = any_store
     live(store, [FakeMatch(10, 20)], 31)
     live(store, [FakeMatch(40, 50)], 51)
     over, going_on = sorted(store.alerts(), key=lambda a: a.start_ms)
@@ -191,7 +189,8 @@ def test_evidence_is_the_last_match_unless_the_query_says_otherwise(store: Store
     assert details.alert.best_confidence == 0.9
 
 
-def test_long_evidence_keeps_both_ends(store: Store) -> None:
+def test_long_evidence_keeps_both_ends(any_store: Store) -> None:
+    store = any_store
     ids = tuple(f"e{i}" for i in range(1_000))
     live(store, [FakeMatch(10, 20, bindings={"a": ids})], 0)
     found = [e.event_id for e in store.alert(store.alerts()[0].id).evidence]
@@ -199,14 +198,16 @@ def test_long_evidence_keeps_both_ends(store: Store) -> None:
     assert (found[0], found[99], found[100], found[-1]) == ("e0", "e99", "e900", "e999")
 
 
-def test_report_rows_are_written_once(store: Store) -> None:
+def test_report_rows_are_written_once(any_store: Store) -> None:
+    store = any_store
     live(store, [FakeMatch(1, 2, query="times"), FakeMatch(1, 3, query="times", bindings={"a": ("e9",)})], 0)
     live(store, [FakeMatch(1, 2, query="times")], 5)
     assert sorted((r.end_ms, r.summary) for r in store.reports()) == [(2, "t1: 5"), (3, "t1: 5")]
     assert store.alerts() == []
 
 
-def test_history_replayed_twice_changes_nothing(store: Store) -> None:
+def test_history_replayed_twice_changes_nothing(any_store: Store) -> None:
+    store = any_store
     matches = [FakeMatch(10, 20), FakeMatch(15, 22), FakeMatch(100, 110), FakeMatch(1, 2, query="times")]
     for _ in range(2):
         with store.transaction() as writer:
@@ -255,7 +256,8 @@ def test_acknowledged_alert_resolves_without_further_ado(store: Store) -> None:
             Recorder(OPTIONS, writer, kept, 1_002).acknowledge(row, "mia", "")
 
 
-def test_silence_holds_back_messages_until_it_ends(store: Store) -> None:
+def test_silence_holds_back_messages_until_it_ends(any_store: Store) -> None:
+    store = any_store
     with store.transaction() as writer:
         assert Recorder(OPTIONS, writer, kept, 100).silence("slow", None, 500, "mia", "maintenance") == 0
     live(store, [FakeMatch(10, 20)], 0, now_ms=200)
@@ -318,7 +320,8 @@ def test_state_machine_covers_every_state() -> None:
     assert {s.value for s in State} == {"firing", "acknowledged", "resolved"}
 
 
-def test_hostile_names_are_stored_on_every_database(store: Store) -> None:
+def test_hostile_names_are_stored_on_every_database(any_store: Store) -> None:
+    store = any_store
     names = ["<script>", "\x00", "\n\u202e", "x" * 10_000, "x" * 9_999 + "y", "\ud800", "é" * 5_000]
     for name in names:
         match = FakeMatch(10, 20, key=(("job_id", name), ("host", name)), values={"user": name, "n": float("nan")})

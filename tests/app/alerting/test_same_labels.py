@@ -21,12 +21,6 @@ from tests.examples import examples
 OPTIONS = options(ops=receiver())
 
 
-@pytest.fixture
-def store(any_store: Store) -> Store:
-    """Every test here holds on every kind of database."""
-    return any_store
-
-
 class KilledError(Exception):
     """The process is gone before its transaction is committed."""
 

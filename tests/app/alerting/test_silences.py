@@ -24,12 +24,6 @@ RECEIVERS = {"ops": receiver(), "pager": receiver(send_resolved=False)}
 OPTIONS = options(**RECEIVERS)
 
 
-@pytest.fixture
-def store(any_store: Store) -> Store:
-    """Every test here holds on every kind of database."""
-    return any_store
-
-
 def step(store: Store, matches: tuple[FakeMatch, ...], watermark_ms: int, now_ms: int) -> None:
     with store.transaction() as writer:
         Recorder(OPTIONS, writer, kept, now_ms).live(matches, watermark_ms)
@@ -101,7 +95,8 @@ def test_a_silenced_alert_can_be_acknowledged_once(store: Store) -> None:
         operations.acknowledge(store, alert.id, "mia", "", 1_003)
 
 
-def test_silenced_is_a_filter_beside_the_states(store: Store) -> None:
+def test_silenced_is_a_filter_beside_the_states(any_store: Store) -> None:
+    store = any_store
     step(store, tuple(FakeMatch(10, 20, key=(("task_id", task),)) for task in "abcd"), 0, 1_000)
     alerts = {str(alert.key["task_id"]): alert.id for alert in store.alerts()}
     operations.silence(store, alerts["a"], 500, "mia", "", 1_001)

@@ -50,12 +50,6 @@ def scripts() -> list[Script]:
     ]
 
 
-@pytest.fixture
-def store(any_store: Store) -> Store:
-    """What is true of a pipeline does not depend on its database."""
-    return any_store
-
-
 def content(store: Store, folder: Path) -> dict[str, Any]:
     """Everything that a user or a receiver can see, without the clock of the run."""
     return {
@@ -174,7 +168,8 @@ def until_killed(folder: Path, name: str, after: int, from_ms: int) -> int:
     return from_ms + 10 * after
 
 
-def test_an_event_of_two_sources_enters_once_with_the_better_copy(store: Store, tmp_path: Path) -> None:
+def test_an_event_of_two_sources_enters_once_with_the_better_copy(any_store: Store, tmp_path: Path) -> None:
+    store = any_store
     rest = event("e", 50, task_id="t", status="SUCCEEDED", host="from-rest")
     history = event("e", 50, task_id="t", host="from-history", rack="r1")
     sources = [
@@ -191,7 +186,8 @@ def test_an_event_of_two_sources_enters_once_with_the_better_copy(store: Store, 
     assert sum(n for (name, _), n in counted.items() if name == "duplicates") == 2
 
 
-def test_late_events_are_kept_and_take_no_part(store: Store, tmp_path: Path) -> None:
+def test_late_events_are_kept_and_take_no_part(any_store: Store, tmp_path: Path) -> None:
+    store = any_store
     late = event("e", 10, task_id="t")
     start(store, tmp_path, [Script("yarn_rest", [(0, event("s", 5, "MapStart", task_id="t")), (90, late)])]).run(0, 100)
     assert store.alerts() == []
@@ -214,7 +210,8 @@ def test_a_refused_event_is_told_and_the_others_of_its_poll_enter(store: Store, 
     assert sum(n for (name, _, _), n in counted.items() if name == "events") == 2
 
 
-def test_a_silent_source_is_left_out_after_its_timeout(store: Store, tmp_path: Path) -> None:
+def test_a_silent_source_is_left_out_after_its_timeout(any_store: Store, tmp_path: Path) -> None:
+    store = any_store
     dead = Script("ganglia_rrd", [], failing=range(0, 10_000))
     process = start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20)), dead], timeout_ms=50)
     process.run(0, 50)
@@ -299,7 +296,8 @@ def test_changed_queries_start_again_from_kept_events(store: Store, tmp_path: Pa
     assert again.pipeline.matcher is fresh
 
 
-def test_a_store_that_refuses_leaves_the_step_undone(store: Store, tmp_path: Path) -> None:
+def test_a_store_that_refuses_leaves_the_step_undone(any_store: Store, tmp_path: Path) -> None:
+    store = any_store
     process = start(store, tmp_path, [Script("yarn_rest", task("t", 5, 20))])
     refusing = {
         "sqlite": ["CREATE TRIGGER no BEFORE INSERT ON alerts BEGIN SELECT RAISE(ABORT, 'disk full'); END"],
@@ -326,8 +324,9 @@ def test_the_boundaries_of_a_step_are_those_that_are_tested(store: Store, tmp_pa
     assert tuple(reached) == BOUNDARIES
 
 
-def test_a_person_waits_for_the_step_and_the_step_for_the_person(store: Store, tmp_path: Path) -> None:
+def test_a_person_waits_for_the_step_and_the_step_for_the_person(any_store: Store, tmp_path: Path) -> None:
     """An acknowledgement that comes while a step is about to commit: both are kept, neither fails."""
+    store = any_store
     errors: list[BaseException] = []
     people: list[threading.Thread] = []
 
@@ -355,7 +354,8 @@ def test_a_person_waits_for_the_step_and_the_step_for_the_person(store: Store, t
     assert (alert.n_matches, alert.end_ms, alert.state) == (6, 60, "resolved")
 
 
-def test_forgetting_the_position_begins_another_epoch(store: Store, tmp_path: Path) -> None:
+def test_forgetting_the_position_begins_another_epoch(any_store: Store, tmp_path: Path) -> None:
+    store = any_store
     sources = [Script("yarn_rest", task("t", 5, 20))]
     start(store, tmp_path, sources).run(0, 100)
     before = logged(store, tmp_path)
@@ -371,7 +371,8 @@ def test_forgetting_the_position_begins_another_epoch(store: Store, tmp_path: Pa
     assert len(store.event_log_positions()) == 2
 
 
-def test_how_the_sources_and_the_process_stand(store: Store, tmp_path: Path) -> None:
+def test_how_the_sources_and_the_process_stand(any_store: Store, tmp_path: Path) -> None:
+    store = any_store
     sources = [Script("yarn_rest", [], 7), Script("ganglia_rrd", [], failing=(20, 30))]
     process = start(store, tmp_path, sources)
     process.pipeline.status = lambda: {"pid": 7, "queries": {"slow": {"n_events": 3}}}

@@ -79,9 +79,9 @@ class Cluster:
         """As SIGHUP."""
         return self.runner.reload(lambda: check_all(self.folder / "config.yaml"))
 
-    def run(self, until_ms: int) -> None:
-        """Poll and step every 10 ms."""
-        for now_ms in range(self.clock.now_ms(), T0_MS + until_ms + 1, 10):
+    def run(self, until_ms: int, step_ms: int = 10) -> None:
+        """Poll and step every so many milliseconds."""
+        for now_ms in range(self.clock.now_ms(), T0_MS + until_ms + 1, step_ms):
             self.clock.advance_to(now_ms)
             for name in self.runner.live.sources:
                 self.runner.poll(name)

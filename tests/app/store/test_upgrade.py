@@ -36,6 +36,9 @@ ALERT warning '{job_id}: {period_ms} ms' GROUP_GAP 1 second
 OVER_MS = 4_000
 """When all is over."""
 
+STEP_MS = 50
+"""Two steps from one task's end to the next."""
+
 
 def mappers() -> list[tuple[int, dict[str, Any]]]:
     """A job whose tasks end every 100 ms for two seconds."""
@@ -109,11 +112,11 @@ def history(store: Store, alert: Any) -> list[str]:
 )
 def test_open_alerts_are_taken_over(cluster: Callable[..., Cluster], now: str) -> None:
     running = started(cluster, "c", pair=QUERY)
-    running.run(1_000)
+    running.run(1_000, STEP_MS)
     (before,) = running.store.alerts()
     made_old(running, QUERY)
     upgraded(running, {"pair": now})
-    running.run(OVER_MS)
+    running.run(OVER_MS, STEP_MS)
     (alert,) = running.store.alerts()
     assert (alert.state, alert.key, alert.start_ms) == ("resolved", {"job_id": "job_1_0001"}, T0_MS)
     assert alert.id != before.id  # that of the version before
@@ -152,25 +155,25 @@ def test_alerts_that_nothing_can_join_any_more_end_with_the_reason(
     cluster: Callable[..., Cluster], now: dict[str, str], reason: str
 ) -> None:
     running = started(cluster, "c", pair=QUERY)
-    running.run(1_000)
+    running.run(1_000, STEP_MS)
     made_old(running, QUERY)
     upgraded(running, now)
     running.run(1_020)
     (alert,) = (found for found in running.store.alerts() if set(found.key) == {"job_id"})
     assert (alert.state, alert.open) == ("resolved", False)
     assert history(running.store, alert) == ["first match", reason]
-    running.run(OVER_MS)
+    running.run(OVER_MS, STEP_MS)
     assert set(told(running.store).values()) == {1}
     assert len({found.key_text for found in running.store.alerts()}) == len(running.store.alerts())
 
 
 def test_a_reload_that_changes_the_severity_changes_no_label(cluster: Callable[..., Cluster]) -> None:
     running = started(cluster, "c", pair=QUERY)
-    running.run(1_000)
+    running.run(1_000, STEP_MS)
     running.configure({"pair": QUERY.replace("warning", "critical")}, RECEIVER)
     outcome = running.reload()
     assert outcome.notes == ("queries changed: pair",)
-    running.run(OVER_MS)
+    running.run(OVER_MS, STEP_MS)
     (alert,) = running.store.alerts()
     firing, resolved = (Snapshot.from_json(n.payload) for n in running.store.notifications())
     assert firing.labels == resolved.labels

@@ -63,6 +63,7 @@ def live_events(recording: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.usefixtures("shipped_expressions")
 def test_parity_with_live_collectors(spark: SparkSession, tmp_path: Path) -> None:
     recording = tmp_path / "recording"
     packing.unpack(RECORDING, recording)

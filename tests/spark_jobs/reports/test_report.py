@@ -39,6 +39,7 @@ def _session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "spark_session", session)
 
 
+@pytest.mark.usefixtures("shipped_expressions")
 def test_all_reports_are_there_for_the_dashboard(
     stored: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def run_to_end(job: StreamJob, spark: SparkSession) -> None:
     job.start(spark).awaitTermination()
 
 
+@pytest.mark.usefixtures("shipped_expressions")
 def test_predefined_queries_over_the_recorded_cluster(spark: SparkSession, tmp_path: Path) -> None:
     lateness_ms = 30_000
     recorded = recorded_events(tmp_path / "recording")
