@@ -17,7 +17,7 @@ from dashboard.queries.history_pool import HistoryPool, HistoryRun
 from dashboard.queries.list import loaded_queries
 from dashboard.queries.notes import notes_of_history
 from dashboard.queries.pool import Snapshot, TooManyRunsError
-from dashboard.queries.shown import preview, results
+from dashboard.queries.shown import account, preview, results
 from dashboard.store import AppError, settings
 from dashboard.text import md
 from dashboard.times import duration, open_span_picker, shown
@@ -243,12 +243,7 @@ def _tell_end(run: HistoryRun, snapshot: Snapshot) -> None:
         st.error("The query could not be run.", icon=":material/error:")
         st.code(without_passwords(snapshot.failure), language=None, wrap_lines=True)
     elif snapshot.end is not None:
-        for text in notes_of_history(run.limits, snapshot):
-            st.warning(text, icon=":material/info:")
-        st.caption(
-            f"{snapshot.end.n_rows:,} rows from {snapshot.end.n_events:,} events{_span(run.request)}, in "
-            f"{snapshot.end.seconds:.1f} s"
-        )
+        account(snapshot.end, notes_of_history(run.limits, snapshot), _span(run.request))
 
 
 def _span(request: QueryRequest) -> str:

@@ -10,7 +10,7 @@ from dashboard.queries.check import Checked
 from dashboard.queries.history_panel import history_panel
 from dashboard.queries.notes import notes_of_recent
 from dashboard.queries.pool import QueryPool, QueryRun, Snapshot, TooManyRunsError, memory_limit_bytes
-from dashboard.queries.shown import preview, results
+from dashboard.queries.shown import account, preview, results
 from dashboard.store import AppError, EventLogReader, event_log, now_ms, settings
 from dashboard.text import md
 from dashboard.times import duration, shown, span_picker
@@ -197,12 +197,8 @@ def _tell_end(run: QueryRun[RunLimits], snapshot: Snapshot) -> None:
     elif snapshot.is_stopped:
         st.warning(f"Stopped. {_so_far(snapshot)}", icon=":material/stop:")
     elif snapshot.end is not None:
-        for text in notes_of_recent(run.limits, snapshot):
-            st.warning(text, icon=":material/info:")
-        st.caption(
-            f"{snapshot.end.n_rows:,} rows from {snapshot.end.n_events:,} events between "
-            f"{shown(run.request.from_ms)} and {shown(run.request.to_ms)}, in {snapshot.end.seconds:.1f} s"
-        )
+        span = f" between {shown(run.request.from_ms)} and {shown(run.request.to_ms)}"
+        account(snapshot.end, notes_of_recent(run.limits, snapshot), span)
 
 
 def _so_far(snapshot: Snapshot) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.compute as pc
 import streamlit as st
 
-from app.query_messages import MAX_IDS, HistoryLimits, ResultRow, RunLimits
+from app.query_messages import MAX_IDS, End, HistoryLimits, ResultRow, RunLimits
 from dashboard.events.details import bound_events_frame
 from dashboard.queries.pool import QueryRun, Snapshot
 from dashboard.queries.results import (
@@ -43,6 +43,13 @@ def preview(rows: Sequence[ResultRow], key: str) -> None:
         n_shown = min(len(rows), PREVIEW_ROWS)
         st.caption(f"The first {n_shown:,} of {len(rows):,} rows so far")
         _table(rows[:PREVIEW_ROWS], key, choose=False)
+
+
+def account(end: End, notes: Sequence[str], span: str) -> None:
+    """How a run ended that came to its end: what has to be known of its rows, and how much was read in the `span`."""
+    for text in notes:
+        st.warning(text, icon=":material/info:")
+    st.caption(f"{end.n_rows:,} rows from {end.n_events:,} events{span}, in {end.seconds:.1f} s")
 
 
 def results(run: AnyRun, snapshot: Snapshot, *, of_log: bool = True) -> None:
@@ -141,4 +148,4 @@ def bound_events(row: ResultRow, matches: Mapping[str, str], *, of_log: bool) ->
     return bound_events_frame(asdict(row)["bindings"], found, matches, gone)
 
 
-__all__ = ["AnyRun", "bound_events", "preview", "results"]
+__all__ = ["AnyRun", "account", "bound_events", "preview", "results"]
