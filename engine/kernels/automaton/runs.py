@@ -152,6 +152,8 @@ def advance_runs(tables, store, position, previous, state, start, end, terms, ac
     position, previous: int64, under contiguity: the place of each row in the stream, and that of the event before it in
     its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
     unprocessed row is done but that found.counts[2] is 1 when it was the matches.
+
+    position, previous: int64 (n_rows,), or (0,).
     """
     unbound = state.heads.shape[0] - 1
     within, strategy = tables.scalars[WITHIN_MS], tables.scalars[STRATEGY]

@@ -119,6 +119,8 @@ def count_chains(
     are chain[offsets[p] : offsets[p + 1]], none without a match. counts stop at MOST; after OUT_OF_BUDGET they are
     lower bounds. used: bool (n_pairs, n), or (n_pairs, 0). n_work: predicates evaluated, nodes of trees and links
     looked at.
+
+    begin_ok, take_ok: bool (n_steps, n_rows), local predicates and types.
     """
     n = rows.shape[0]
     n_pairs = lasts.shape[0]

@@ -196,6 +196,8 @@ def replay_all(tables, columns, offsets, chain, kleene, programs):
 
     tables: a `postponed_state.Tables` without caps. Match k is chain[offsets[k] : offsets[k + 1]]; all but its Kleene
     events, of step `kleene`, are single.
+
+    offsets: int64 (n + 1,). chain: int64 (m,).
     """
     n_steps = tables.kleene.shape[0]
     kinds = tables.kinds

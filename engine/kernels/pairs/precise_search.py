@@ -503,7 +503,11 @@ def _search(
 @kernel
 def pair_work(pairs, of, positions, work, terms, account):
     """Pay for what pairs, int64 (n, 3), cost by the events that decide them (column `of`; those of one stand together),
-    up to the first that costs more than it is allowed; the place of its first pair, n when all are paid."""
+    up to the first that costs more than it is allowed; the place of its first pair, n when all are paid.
+
+    work: int64 (n,). positions: int64 (n_rows,), places in the stream. terms, account: int64 (3,) and (2,), see
+    `automaton.search.allowance_at`.
+    """
     n = pairs.shape[0]
     p = 0
     while p < n:

@@ -96,6 +96,8 @@ def list_shared(
     Returns (status, node_parent int32, node_row int64, node_step int32, match_node int32, match_pair int64,
     confidences float64): a match is the path to its node and then the last event of its pair, unless that is the first
     one. status: COMPLETE, OUT_OF_ROOM (of matches, at once), OUT_OF_BUDGET (for some first event) or REFUSED_SKEW.
+
+    members: int64 (m,), starts: int64 (n_groups + 1,). account: int64 (2,), free_steps: int64 (1,), written.
     """
     node_parent = np.empty(64, np.int32)
     node_row = np.empty(64, np.int64)
@@ -675,6 +677,8 @@ def spell_steps(node_parent, node_row, node_step, match_node, match_last, final)
     """The events of each match in order: offsets int64 (n + 1,), rows int64 (m,), steps int64 (m,).
 
     match_last: int64 (n,), the last event, of component `final`, -1 where the node is already it.
+
+    node_parent, node_step: int32 (n_nodes,). node_row: int64 (n_nodes,). match_node: int32 (n,).
     """
     n = match_node.shape[0]
     offsets = np.zeros(n + 1, np.int64)
@@ -704,7 +708,11 @@ def spell_steps(node_parent, node_row, node_step, match_node, match_last, final)
 
 @kernel
 def replay_steps(tables, columns, offsets, rows, steps, programs):
-    """`postponed_pairs.replay` of each match: float64 (n, n_programs)."""
+    """`postponed_pairs.replay` of each match: float64 (n, n_programs).
+
+    columns: float64 (n_columns, n_rows). offsets, rows, steps: int64 (n + 1,), (m,), (m,), as of `spell_steps`.
+    programs: int64 (n_programs,).
+    """
     stack = np.empty(MAX_STACK, np.float64)
     values = np.empty((offsets.shape[0] - 1, programs.shape[0]), np.float64)
     for k in range(values.shape[0]):
