@@ -257,6 +257,9 @@ def list_intruders(tables, store, events, match_rows, match_edges, negation, cou
 
     What goes on after a complete one is left out where the order of events is that of their times: it is in its place
     only where the shorter one is, too.
+
+    candidates: int64 (n,), rows. match_rows, match_edges: int64 (m,), the events of the match and the edges that took
+    them.
     """
     n, m = match_rows.shape[0], candidates.shape[0]
     chain = new_chain(tables, n + m + 2)

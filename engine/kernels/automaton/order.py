@@ -315,6 +315,8 @@ def listing_order(tables, rows, edges, offsets, ranks):
     """The numbers of matches by last event, first event and bindings, of equal ones the first alone: int64 (k,).
 
     rows, edges: int64 (m,), the events of match k are those of offsets[k] : offsets[k + 1].
+
+    offsets: int64 (n + 1,).
     """
     n = offsets.shape[0] - 1
     keys, starts = np.empty(64, np.int64), np.zeros(n + 1, np.int64)

@@ -3,7 +3,7 @@
 Runs of a partition are a linked list; what a run has selected is a path of nodes that share their beginnings. The list
 of no partition holds the runs that broadcast events alone have made: a new partition starts with a copy of them.
 
-What one event may cost is paid from an account that each event of the stream adds to (`automaton_search`). Where that
+What one event may cost is paid from an account that each event of the stream adds to (`automaton.search`). Where that
 does not suffice the runs that the event has not been offered to are given up.
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engine.kernels.automaton.edges import end_in, first_since, follow, is_free, passes_having, put
 from engine.kernels.automaton.found import emit, partition_of_match, with_more_events
-from engine.kernels.automaton.search import STEPS_PER_EVENT, allowance_at, settle
+from engine.automaton.search import STEPS_PER_EVENT, allowance_at, settle
 from engine.kernels.automaton.tables import BLOCKS, STRATEGY, TARGET, VARIABLE, WITHIN_MS, longer_chain, new_chain
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.programs.strategies import PARTITION_CONTIGUITY, SKIP_TILL_NEXT_MATCH, STRICT_CONTIGUITY
@@ -147,11 +147,13 @@ def _n_offers(state, partition, unbound):
 def advance_runs(tables, store, position, previous, state, start, end, terms, account, was_cut, found):
     """Offer rows start..end-1 to the runs; returns the first row not processed (end when all are), and the matches.
 
-    terms, account: see `automaton_search.list_matches`. was_cut: bool (n_rows,), written: runs have been given up.
+    terms, account: see `automaton.search.list_matches`. was_cut: bool (n_rows,), written: runs have been given up.
 
     position, previous: int64, under contiguity: the place of each row in the stream, and that of the event before it in
     its partition. It stops early when runs, nodes or matches might not hold what the next row needs; nothing of an
     unprocessed row is done but that found.counts[2] is 1 when it was the matches.
+
+    position, previous: int64 (n_rows,), or (0,).
     """
     unbound = state.heads.shape[0] - 1
     within, strategy = tables.scalars[WITHIN_MS], tables.scalars[STRATEGY]

@@ -315,6 +315,8 @@ def list_matches(tables, store, position, ranks, lasts, first_last, most, terms,
     partition. terms, account: see `allowance_at`. was_cut: bool (n_lasts,), written: not all matches of a last event
     are there. Returns (status, number of the last event, the matches): with NEEDS_RANKS it is to be asked again from
     that one on, with ranks.
+
+    lasts: int64 (n_lasts,).
     """
     n_partitions = store.starts.shape[0] - 2
     candidates = np.empty(256, np.int64)
@@ -373,6 +375,9 @@ def free_after(tables, store, position, partition, exit, offsets, rows, edges, t
     All events up to first + WITHIN are in the store, and the matches are in the order of their first events. Their
     events: rows, edges at offsets[k] : offsets[k + 1]. terms, account: see `allowance_at`; a match is paid for at the
     place of its first event. was_cut: bool (n,), written: that was not enough, and it is not known.
+
+    position: int64 (n_rows,), places in the stream. partition, exit: int64 (n,), of the matches, and the edges by which
+    they end. offsets: int64 (n + 1,); rows, edges: int64 (m,).
     """
     n = partition.shape[0]
     free = np.zeros(n, np.bool_)

@@ -35,6 +35,8 @@ def search_windows(
     (d,): for each event of the match at hand the next thing to try, 2 * offer + (0: go on to the next step, 1: take).
     depth_rows int64 (d, r), depth_aggregates float64 (d, n_slots): registers and aggregates at each depth. d is as
     large as the longest window. chain int64 (d + 1, 2).
+
+    t_ms int64 (c,), begin, take bool (n, c): of the store.
     """
     n_steps = edges.shape[0]
     last = n_steps - 1

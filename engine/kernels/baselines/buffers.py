@@ -107,7 +107,10 @@ def _waiting(mode, within, t_ms, previous_row, newest, offered, offers, row, q, 
 
 @leaf
 def relink_rows(n_rows, partition_of, begin, take, previous_row, newest, latest):
-    """Make previous_row, newest and latest anew for the rows that a store has kept."""
+    """Make previous_row, newest and latest anew for the rows that a store has kept.
+
+    previous_row, newest, latest, partition_of, begin, take: see `schedule_offers`.
+    """
     newest[:] = -1
     latest[:, :] = -1
     for row in range(n_rows):

@@ -19,6 +19,10 @@ def construct_results(
     negations int64 (m, 3): the step after which a negated component stands (-1: before the first), and its programs
     [first, last). negated bool (m, c): events that may be it. returns int64: programs. having: a program or -1.
     match_...: see `engine.matching.output.listed.ListedMatches`. n_rows: rows of the store.
+
+    code, bounds, constants, columns, slots: see `engine.kernels.baselines.edges`. kept bool (n,), values float64
+    (n, n_returns): written. match_partition int64 (n,), match_offsets int64 (n + 1,),
+    match_rows, match_components int64 (cells,). returns int64 (n_returns,).
     """
     rows = np.empty(2 * n_steps + 1, np.int64)
     aggregates = np.empty(slots.shape[0], np.float64)

@@ -83,6 +83,8 @@ def match_runs(
 
     It stops early when runs or matches might not hold what the next offer needs (NEEDED_... say what that is); nothing
     of that offer is done.
+
+    t_ms int64 (c,): of the store. counters int64 (N_COUNTERS,).
     """
     n_steps = edges.shape[0]
     last = n_steps - 1
@@ -255,7 +257,10 @@ def _record(chain, n_chain, partition, match_partition, match_offsets, match_cel
 
 @leaf
 def drop_expired_runs(t_ms, within, watermark_ms, runs, free, list_head, list_length, counters):
-    """Free the runs whose window the watermark has passed."""
+    """Free the runs whose window the watermark has passed.
+
+    t_ms int64 (c,): of the store. counters int64 (N_COUNTERS,).
+    """
     for partition in range(list_head.shape[0]):
         kept = -1
         n_kept = 0

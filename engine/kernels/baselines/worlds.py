@@ -40,6 +40,8 @@ def search_worlds(
     `engine.matching.output.listed.ListedMatches`. at_each_extension: Algorithm 1, the confidence of each partial match
     is enumerated and one below the threshold goes no further; otherwise that of complete matches alone. spent int64
     (N_SPENT,) is added to; the search is given up when N_POINTS or N_CREATED passes most_points.
+
+    partition int64 (n_rows,), members int64 (m,): rows grouped by partition, group_starts int64 (n_groups + 1,).
     """
     n_steps = edges.shape[0]
     final = n_steps - 1

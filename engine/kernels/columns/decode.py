@@ -9,7 +9,10 @@ from engine.kernels.compile.ways import leaf
 
 @leaf
 def widen(values, doubles):
-    """Write int64 (n,) as float64 (n,); returns the least and the greatest of them and 0."""
+    """Write int64 (n,) as float64 (n,); returns the least and the greatest of them and 0.
+
+    values: int64 (n,). doubles: float64 (n,), written.
+    """
     low = np.int64(0)
     high = np.int64(0)
     for k in range(values.shape[0]):
@@ -22,7 +25,10 @@ def widen(values, doubles):
 
 @leaf
 def is_repeated(offsets, text):
-    """Whether strings are all the same: offsets int32 (n + 1,) into text, uint8."""
+    """Whether strings are all the same: offsets int32 (n + 1,) into text, uint8.
+
+    text: uint8 (n_bytes,).
+    """
     first = offsets[0]
     length = offsets[1] - first
     for k in range(1, offsets.shape[0] - 1):
@@ -40,6 +46,8 @@ def widen_given(values, bits, start, doubles):
     """As `widen`, but NaN where bit `start` + k, the lowest of each byte first, is 0; what stands there does not count.
 
     bits: uint8.
+
+    values: int64 (n,). bits: uint8 (at least (start + n) / 8,). doubles: float64 (n,), written.
     """
     low = np.int64(0)
     high = np.int64(0)

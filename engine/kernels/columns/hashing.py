@@ -1,4 +1,4 @@
-"""Hashes of labels and classes for the open tables of `postponed_labels`: 31 bits, equal with and without the JIT."""
+"""Hashes of labels and classes for the open tables of `pairs.labels`: 31 bits, equal with and without the JIT."""
 
 from __future__ import annotations
 

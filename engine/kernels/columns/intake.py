@@ -48,6 +48,9 @@ def take_in(
     capacity); all written from cursor[N_STORED] on.
 
     It stops before a block for which rows or keys may not suffice; it is through when cursor[AT] is the number of rows.
+
+    bounds: int32 (n_programs + 1,). source_seq: int64 (.,). rows, firsts: int64 (.,). type_places: int64
+    (n_type_codes,), broadcast: bool (n_types,), key_places: int64 (width,). cursor: int64 (.,), written.
     """
     n_roles = roles.shape[0]
     width = key_places.shape[0]

@@ -49,7 +49,11 @@ def number_keys(values, slots, keys, n_known, numbers, start):
 
 @leaf
 def number_known_keys(values, may_add, slots, keys, n_known, numbers, start, absent):
-    """As `number_keys`, but only where may_add (bool (n,)) is a new key numbered; elsewhere it gets `absent`."""
+    """As `number_keys`, but only where may_add (bool (n,)) is a new key numbered; elsewhere it gets `absent`.
+
+    values: int64 (width, n). slots: int64 (a power of two,). keys: int64 (width, capacity). numbers: int64 (n,),
+    written.
+    """
     width, n = values.shape
     mask = slots.shape[0] - 1
     for at in range(start, n):
@@ -80,7 +84,10 @@ def number_known_keys(values, may_add, slots, keys, n_known, numbers, start, abs
 
 @leaf
 def fill_slots(keys, n_known, slots):
-    """Enter the first `n_known` keys into empty slots."""
+    """Enter the first `n_known` keys into empty slots.
+
+    slots: int64 (a power of two,). keys: int64 (width, capacity).
+    """
     mask = slots.shape[0] - 1
     slots[:] = EMPTY
     columns = keys.T
@@ -96,6 +103,8 @@ def whole_range(values):
     """The least and the greatest of some doubles as int64, NaN left out, and whether all are whole numbers below 2**53.
 
     Of no doubles the least is greater than the greatest.
+
+    values: float64 (n,).
     """
     low, high = np.int64(2**62), np.int64(-(2**62))
     for k in range(values.shape[0]):
@@ -116,7 +125,9 @@ def number_whole_keys(values, low, places, keys, n_known, numbers):
     """As `number_keys` for one column of whole numbers, -1 for NaN; returns how many keys are known then.
 
     values: float64 (n,), each NaN or from `low` on. places: int32, by value - low the number of its key + 1, 0 for
-    none. keys: float64, with room for n more. `max(., 0)`: see `engine.kernels.runs.nfa`.
+    none. keys: float64, with room for n more. `max(., 0)`: see `engine.kernels.runs.single_run`.
+
+    places: int32 (range of the values,). keys: float64 (capacity,). numbers: int64 (n,), written.
     """
     for at in range(values.shape[0]):
         value = values[at]
@@ -135,7 +146,10 @@ def number_whole_keys(values, low, places, keys, n_known, numbers):
 
 @leaf
 def find_whole_keys(values, low, places, numbers, absent):
-    """The numbers of keys known to `number_whole_keys`, `absent` for others."""
+    """The numbers of keys known to `number_whole_keys`, `absent` for others.
+
+    values: float64 (n,). places: int32 (range of the values known,). numbers: int64 (n,), written.
+    """
     for at in range(values.shape[0]):
         value = values[at]
         number = absent

@@ -15,6 +15,8 @@ def number_rows(rows, low, number_of, codes, distinct, n_distinct):
 
     rows: int64 (m,), each >= low. number_of: int32 (span,), -1 where row low + k has none yet; codes: int32 (m,),
     filled with the numbers of the rows; distinct: int64, filled from n_distinct on.
+
+    distinct: int64 (k,).
     """
     for k in range(rows.shape[0]):
         at = rows[k] - low
@@ -75,6 +77,8 @@ def split_by_step(bounds, steps, codes, offsets, starts, place, split):
     """The codes of the events, component by component: split int32 (m,), those of a component from starts[step] on.
 
     codes: int32 (m,); offsets as `count_by_step` fills it; place: int64 (n_steps,), scratch.
+
+    bounds: int64 (n + 1,). steps: int64 (m,). starts: int64 (n_steps,).
     """
     n_steps = starts.shape[0]
     for k in range(bounds.shape[0] - 1):

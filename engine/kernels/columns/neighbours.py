@@ -16,6 +16,8 @@ def precede(kind, partition, first_position, last, last_broadcast, previous):
     kind: int8 (n,), KEYED, IN_EVERY (in every partition) or IN_NONE. partition: int64, of the keyed events one after
     the other. Positions count from `first_position`. last: int64, the newest position by partition, brought up to date.
     Returns the newest position of a broadcast event.
+
+    partition: int64 (n_keyed,). last: int64 (n_partitions,).
     """
     at = 0
     for row in range(kind.shape[0]):

@@ -52,6 +52,8 @@ def unconsumed(owners, matches, offsets, events, ends_ms, consumed):
     In listing order. owners: int64 (n,), numbers; matches: int64 (n,), what each binds is at offsets[matches[k]] :
     offsets[matches[k] + 1] of events and ends_ms, int64: numbers of events, and when these end. consumed: int64
     (m, 3), owner, event, end of what was consumed before, each once; what entries that are accepted bind is added.
+
+    offsets: int64 (n_matches + 1,). events, ends_ms: int64 (m,).
     """
     n, n_rows = owners.shape[0], consumed.shape[0]
     accepted = np.zeros(n, np.bool_)
@@ -101,6 +103,8 @@ def order_of_sequences(numbers, offsets):
     """int64 (n,): the order of n sequences of numbers as tuples compare, equal ones as they come.
 
     Sequence k is numbers[offsets[k] : offsets[k + 1]], int64.
+
+    offsets: int64 (n + 1,).
     """
     n = offsets.shape[0] - 1
     order, other = np.arange(n), np.empty(n, np.int64)

@@ -23,6 +23,8 @@ def rows_of_shard(keys, number, n_shards, t_ms, rows, times, own):
     they are. t_ms, rows, times: int64 (n,); own: float64 (width, n). Returns how many rows there are, and the bits
     of the greatest absolute value in `keys`, those of a NaN where there is one. A key has the same shard in every batch
     and process. Products are taken modulo 2**64, of which Python warns where this is not compiled.
+
+    keys: float64 or int64 (width, n).
     """
     width, n = keys.shape
     block = np.empty(BLOCK, np.float64)
@@ -80,6 +82,8 @@ def number_texts(offsets, base, words, masks, rows, slots, firsts, counts, numbe
     one word more than there are. masks: uint64 (9,), the first 0 to 8 bytes of a word. rows: int64 (m,), empty: all of
     them. slots: int64 (a power of two,), all -1; firsts, counts: int64, at most half as many, for each number the first
     of its rows, and how many there are. numbers: int32 (m,).
+
+    firsts, counts: int64 (capacity,), written.
     """
     mask = slots.shape[0] - 1
     starts = np.empty(firsts.shape[0], np.uint64)
@@ -129,7 +133,10 @@ def _word(words, at):
 
 @leaf
 def widen_rows(values, rows, doubles):
-    """Write some of the numbers, int64, as float64 (m,); returns the least and the greatest of them and 0."""
+    """Write some of the numbers, int64, as float64 (m,); returns the least and the greatest of them and 0.
+
+    values: int64 (n,). rows: int64 (m,). doubles: float64 (m,), written.
+    """
     low = np.int64(0)
     high = np.int64(0)
     for k in range(rows.shape[0]):

@@ -101,6 +101,8 @@ def search_order(events, candidates):
     Returns (rows, blocks, least_lo_ms), each int64 (n,): the rows by latest time; the number of each one's block; and
     the earliest possible time of any row in this or a later block. No row of a later block may precede one of an
     earlier block; precise events, disjoint intervals and events of one clock give blocks of one row.
+
+    candidates: int64 (n,), rows.
     """
     n = candidates.shape[0]
     rows = candidates[np.argsort(events.hi_ms[candidates], kind="mergesort")]

@@ -43,7 +43,7 @@ Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 NOT_THIS_FORM = 5
-"""Some events of b have an open order, or the window is not certain: `postponed_labels` decides."""
+"""Some events of b have an open order, or the window is not certain: `kernels.pairs.labels` decides."""
 
 ALL_AT_ONCE = -1
 """The pass for all b[1] that certainly come after the first event."""
@@ -119,6 +119,8 @@ def count_chains(
     are chain[offsets[p] : offsets[p + 1]], none without a match. counts stop at MOST; after OUT_OF_BUDGET they are
     lower bounds. used: bool (n_pairs, n), or (n_pairs, 0). n_work: predicates evaluated, nodes of trees and links
     looked at.
+
+    begin_ok, take_ok: bool (n_steps, n_rows), local predicates and types.
     """
     n = rows.shape[0]
     n_pairs = lasts.shape[0]

@@ -7,7 +7,7 @@ the single event after (c[g], g >= q). So there are (p + 1) * (n - q + 1) confid
 selections as the others between can be chosen freely.
 
 What does not lie apart, orders within one clock that are no matter of time, and offsets of clocks are left to
-`postponed_labels` (status OTHER_FORM).
+`kernels.pairs.labels` (status OTHER_FORM).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernels.automaton.search import allowance_at, settle
+from engine.automaton.search import allowance_at, settle
 from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import both_precise, may_precede, one_clock, separated, ties_ordered
@@ -35,7 +35,7 @@ _ROWS_PER_STEP = 16
 """Steps of the work budget in the time of a pair and of a confidence; events that are looked at in that of one."""
 _STEPS_PER_CANDIDATE = 64
 """Choices of single events and candidates looked at for one pair, for each of its candidates, before it is left to
-`postponed_labels`, whose work is polynomial."""
+`kernels.pairs.labels`, whose work is polynomial."""
 
 
 class EnclosedTables(NamedTuple):
@@ -92,7 +92,7 @@ def count_enclosed(
     inner_starts: int64 (n_steps - 2, n_groups + 1), see `postponed_context.Groups.stacked`. longest_ms: of any
     interval. most: pairs with matches that are looked for. with_candidates: find whether every combination in order of
     the events in matches is one. positions: int64 (n_rows,), places in the stream: the pairs of a last event may take
-    what `account` allows at its place (`automaton_search.allowance_at`, with `terms`), a step being `times` of its
+    what `account` allows at its place (`automaton.search.allowance_at`, with `terms`), a step being `times` of its
     steps; when that is spent its other pairs are left out, and what was counted last is a lower bound.
 
     Returns (n_cut, status int8 (n,), counts int64 (n,), complete bool (n,), confidences float64 (n,), exact bool (n,),

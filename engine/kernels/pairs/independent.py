@@ -194,8 +194,10 @@ def completions(tables, own_last, roles_last, mask_last, start, end, roles, mask
 def replay_all(tables, columns, offsets, chain, kleene, programs):
     """The values of `programs` for complete matches: float64 (n, n_programs).
 
-    tables: a `postponed_state.Tables` without caps. Match k is chain[offsets[k] : offsets[k + 1]]; all but its Kleene
+    tables: a `state.Tables` without caps. Match k is chain[offsets[k] : offsets[k + 1]]; all but its Kleene
     events, of step `kleene`, are single.
+
+    offsets: int64 (n + 1,). chain: int64 (m,).
     """
     n_steps = tables.kleene.shape[0]
     kinds = tables.kinds

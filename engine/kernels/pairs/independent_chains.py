@@ -120,7 +120,10 @@ def find_pairs(t_ms, partition, begin_ok, take_ok, before, kleene, within_ms, st
 
 @leaf
 def longest_path(before, pairs):
-    """The most members that any of the pairs may have, and two."""
+    """The most members that any of the pairs may have, and two.
+
+    pairs: int64 (n_pairs, 3). before: int64 (n_kinds, n_rows), see `members_between`.
+    """
     longest = 0
     last = -1
     for p in range(pairs.shape[0]):  # the first pair of a last event has the earliest first one

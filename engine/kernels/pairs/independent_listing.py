@@ -173,6 +173,8 @@ def spell_out(node_parent, node_row, match_node, match_last, offsets, rows):
     """The events of each match, in order: offsets int64 (n + 1,), and rows when it is not empty.
 
     match_last: int64 (n,), the last event, -1 where the node is already it.
+
+    node_parent: int32 (n_nodes,). node_row: int64 (n_nodes,). match_node: int32 (n,). rows: int64 (m,).
     """
     offsets[0] = 0
     for k in range(match_node.shape[0]):

@@ -67,6 +67,8 @@ def by_first(pairs, n_rows, n_partitions):
     """Pairs, int64 (n, 3), ascending by last event, in the order of first event, partition, last event.
 
     n_rows: above all rows; n_partitions: above all partitions.
+
+    pairs: int64 (n, 3).
     """
     ordered = pairs
     for column in (2, 0):
@@ -134,7 +136,10 @@ def _all_between(events, inner, inner_starts, key, first, last, longest_ms):
 
 @kernel
 def around(events, members, starts, key, first, last, longest_ms, before_ms, after_ms):
-    """The rows of a group and of BROADCAST that may lie in [first - before_ms, last + after_ms], without the two."""
+    """The rows of a group and of BROADCAST that may lie in [first - before_ms, last + after_ms], without the two.
+
+    members: int64 (m,). starts: int64 (n_groups + 1,).
+    """
     earliest = events.lo_ms[first] - before_ms
     latest = events.hi_ms[last] + after_ms
     found = np.empty(16, np.int64)

@@ -65,6 +65,8 @@ def count_possible(
     rows int64): of pair k the longest of the most confident matches has rows[bounds[k, 0] : bounds[k, 1]] between its
     ends, and its candidates, without the ends, are rows[bounds[k, 2] : bounds[k, 3]] and rows[bounds[k, 4] :
     bounds[k, 5]]. Pairs share what they have in common. A count that is not complete is a lower bound.
+
+    account: int64 (2,), free_steps: int64 (1,), written.
     """
     n_pairs = pairs.shape[0]
     status = np.full(n_pairs, NO_MATCH, np.int8)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.kernels.automaton.search import allowance_at, settle
+from engine.automaton.search import allowance_at, settle
 from engine.kernels.compile.ways import inlined, kernel, leaf
 from engine.kernels.pairs.labels import copy_from, copy_to
 from engine.kernels.pairs.pairs import first_from
@@ -77,7 +77,7 @@ def list_precise(
     come in the order of their events' ranks, component by component. positions: int64 (n_rows,), places in the stream.
 
     by_first: an event decides the pairs that begin, else those that end with it. apart: the search for each deciding
-    event has what `account` allows at its position (`automaton_search.allowance_at`, with `terms`); pairs of one stand
+    event has what `account` allows at its position (`automaton.search.allowance_at`, with `terms`); pairs of one stand
     together. Else `budget` bounds what is done, and `account` is left alone.
     longest_only: of each last event and partition the first pair that has matches, its first event after ends_ms,
     int64 by partition, where the end is noted; the longest match of that pair, at a tie the first.
@@ -503,7 +503,11 @@ def _search(
 @kernel
 def pair_work(pairs, of, positions, work, terms, account):
     """Pay for what pairs, int64 (n, 3), cost by the events that decide them (column `of`; those of one stand together),
-    up to the first that costs more than it is allowed; the place of its first pair, n when all are paid."""
+    up to the first that costs more than it is allowed; the place of its first pair, n when all are paid.
+
+    work: int64 (n,). positions: int64 (n_rows,), places in the stream. terms, account: int64 (3,) and (2,), see
+    `automaton.search.allowance_at`.
+    """
     n = pairs.shape[0]
     p = 0
     while p < n:

@@ -51,6 +51,9 @@ def fill_lists(
     node_code: int32 (n_nodes,), last_code: int32 (n_pairs,). kleene: its position; n_after: the components behind it.
     path, codes: int32 (longest + 2,), scratch: the nodes of the match before and what they stand for, by depth.
     Others as `list_lengths` has them.
+
+    node_parent, depth: int32 (n_nodes,). match_node, match_pair: int32 (n,). ends_apart: bool (n,). offsets: int64 (n +
+    1,).
     """
     n_known = 0  # nodes of `path` that are one another's parents
     for k in range(match_node.shape[0]):

@@ -1,6 +1,6 @@
 """Depth first construction of the matches that begin with one event, whatever event they end in.
 
-`postponed_search` goes through one pair of a first and a last event; here all last events of a first one share the
+`kernels.pairs.search` goes through one pair of a first and a last event; here all last events of a first one share the
 prefixes, their registers, aggregates and confidence (SASE++ 5.1, "result construction", and 5.3: pruned below the
 threshold). The confidence grows event by event (`confidence.extend_chain`); where clocks have skew each prefix is
 evaluated as a whole. Matches are written as paths of a trie.
@@ -85,7 +85,7 @@ def list_shared(
 ):  # fmt: skip
     """The matches of the pairs, int64 (n, 3): first, last, partition, those of one first event and partition together.
 
-    tables: `postponed_state.Tables` without negations. begin_ok, take_ok: bool (n_steps, n_rows), local predicates and
+    tables: `state.Tables` without negations. begin_ok, take_ok: bool (n_steps, n_rows), local predicates and
     types. members, starts: rows that may stand between, grouped by partition, each group in stream order. ranks: int64
     (n_rows,), matches of a pair come in the order of their events' ranks, component by component. longest_ms: of any
     interval. threshold: matches have confidence > 0 and at least this. per_pair: conditions on a prefix read the last
@@ -96,6 +96,8 @@ def list_shared(
     Returns (status, node_parent int32, node_row int64, node_step int32, match_node int32, match_pair int64,
     confidences float64): a match is the path to its node and then the last event of its pair, unless that is the first
     one. status: COMPLETE, OUT_OF_ROOM (of matches, at once), OUT_OF_BUDGET (for some first event) or REFUSED_SKEW.
+
+    members: int64 (m,), starts: int64 (n_groups + 1,). account: int64 (2,), free_steps: int64 (1,), written.
     """
     node_parent = np.empty(64, np.int32)
     node_row = np.empty(64, np.int64)
@@ -675,6 +677,8 @@ def spell_steps(node_parent, node_row, node_step, match_node, match_last, final)
     """The events of each match in order: offsets int64 (n + 1,), rows int64 (m,), steps int64 (m,).
 
     match_last: int64 (n,), the last event, of component `final`, -1 where the node is already it.
+
+    node_parent, node_step: int32 (n_nodes,). node_row: int64 (n_nodes,). match_node: int32 (n,).
     """
     n = match_node.shape[0]
     offsets = np.zeros(n + 1, np.int64)
@@ -704,7 +708,11 @@ def spell_steps(node_parent, node_row, node_step, match_node, match_last, final)
 
 @kernel
 def replay_steps(tables, columns, offsets, rows, steps, programs):
-    """`postponed_pairs.replay` of each match: float64 (n, n_programs)."""
+    """`postponed_pairs.replay` of each match: float64 (n, n_programs).
+
+    columns: float64 (n_columns, n_rows). offsets, rows, steps: int64 (n + 1,), (m,), (m,), as of `spell_steps`.
+    programs: int64 (n_programs,).
+    """
     stack = np.empty(MAX_STACK, np.float64)
     values = np.empty((offsets.shape[0] - 1, programs.shape[0]), np.float64)
     for k in range(values.shape[0]):

@@ -52,6 +52,8 @@ def select_where(code, bounds, first, last, constants, columns, selected):
     The programs read the event itself alone, whatever its register. columns: float64 (n_columns, n_rows). selected:
     int64 (n,), overwritten: its first entries are the result, in order. Programs that come later see only what the
     earlier ones have left.
+
+    bounds: int32 (n_programs + 1,).
     """
     depth = stack_depth(code, bounds, first, last)
     stack = np.empty((depth, BLOCK), np.float64)

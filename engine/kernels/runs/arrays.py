@@ -1,56 +1,26 @@
-"""The arrays of the run-based runtime: a plan, a batch, the store, runs, nodes and matches, and what they mean.
+"""The arrays of the run-based runtime, as records: a plan, a batch, the store, partitions, runs and matches.
 
-n steps, m negations, k programs, r registers, p partitions, c capacity, b events in a batch, o of them offered:
+n steps, m negations, k programs, r registers, p partitions, c capacity, b events in a batch, o of them offered. Beside
+the records there are:
 
-- code, bounds, constants: programs, see `engine.plan.programs`.
-- slots int32 (n_slots, 4): running aggregates by SLOT_KIND, SLOT_COMPONENT, SLOT_COLUMN, SLOT_BASE.
-- steps int64 (n, 10): IS_KLEENE, then for each of BEGIN, TAKE, PROCEED first, last, last_loop: programs [first, last)
-  are those that are not local, [last, last_loop) are evaluated for each event of an earlier component.
-- loops int64 (k, 2): the component over whose events a program runs, -1 for none; and over which
-  of them, `opcodes.OVER_ALL` and so on.
-- negations int64 (m, 4): AFTER, DECIDED_AT, FIRST_ABSENT, LAST_ABSENT (programs that are not local).
-- returns int64: program numbers. scalars int64 (9,): HAVING (a program or -1), N_REGISTERS, WITHIN, STRICT_TIES,
-  STRATEGY, HAS_BROADCAST, MERGES, CAPACITY and RATE of the account (`engine.matching.work_account`).
-- live int64 (., 3): what later predicates read of a run: LIVE_KIND (VALUE of a register's event, SLOT, PLACE of a
-  register's event), LIVE_OF (register or slot), LIVE_COLUMN. live_states int64 (n, 3): FIRST_LIVE, LAST_LIVE into it
-  for a run whose last event is of that component, and whether such runs are MERGEABLE.
-- batch_t int64 (b,); batch_previous int64 (b,): position of the event before in the partition (empty unless the
-  strategy needs it); batch_columns float64 (., b). Of the events that are offered, ascending: batch_rows int64 (o,);
-  batch_partition int64 (o,): NOWHERE for those that no edge accepts, BROADCAST for those of every partition;
-  batch_roles bool (2 n + m, o): what begin edges, take edges and negations accept.
-- t_ms, partition_of, position, source int64 (c,): the store: the events that runs have selected, and negated ones, in
-  stream order; position in the stream, source: the row in the batch. columns float64 (., c). negated bool (m, c);
-  negated_before int64 (m, c): the row of the negated event before it in its partition.
-- chains int64 (p + 1, 2): CHAIN_HEAD, the oldest run of each partition, and CHAIN_LENGTH; the last entry is of the runs
-  that started with broadcast events and belong to every partition not known yet. seen int64 (p, 3): IS_KNOWN (an event
-  was offered to it), LAST_POSITION, LAST_T of its newest event (kept with broadcast types only).
-- newest_negated int64 (m, p + 1): the newest row of each negation by partition; the last entry: broadcast.
-- runs int64 (c, 4 + r): HEAD (node), PARTITION, STATE, NEXT (run), registers. run_aggregates float64 (c, n_slots).
-  free int64 (c,): stack of unused runs. changed int64 (c,): scratch. table int64 (a power of two, 3): scratch.
 - nodes int64 (c, 4): what runs have selected, newest last: ROW, PARENT (-1 at the start), COMPONENT, BRANCH: the
   nearest node below it that is a union, or else the first. A union (COMPONENT UNION) has two ways down: PARENT is the
   history of the run that started last, ROW the node of the other one's, BRANCH the row with which that one started.
-- match_fields int64 (c, 4): HEAD, PARTITION, FIRST_ROW (of the history that started last), LAST_ROW; match_rows,
-  match_aggregates (wide only if matches wait for the watermark), match_values: completed matches.
 - counters int64 (12,): N_FREE, N_NODES, N_MATCHES, N_LIVE, N_STORED, N_BEGUN, N_MERGED, STAMP, N_OFFERED; the account:
   BALANCE, AT_POSITION up to which it has been paid in, N_CUT: events whose runs were given up since it was empty.
+
+A leaf reads a record at no cost; a kernel would count references at each access to one of its arrays.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.kernels.compile.types import Float64Array, Int64Array
+from engine.kernels.compile.types import BoolArray, Float64Array, Int32Array, Int64Array
 
 BEGIN = 0
 TAKE = 1
 PROCEED = 2
-
-# Columns of slots.
-SLOT_KIND = 0
-SLOT_COMPONENT = 1
-SLOT_COLUMN = 2
-SLOT_BASE = 3
 
 # Columns of steps.
 IS_KLEENE = 0
@@ -126,6 +96,118 @@ BALANCE = 9
 AT_POSITION = 10
 N_CUT = 11
 N_COUNTERS = 12
+
+
+class PlanArrays(NamedTuple):
+    """A plan.
+
+    - code int32 (., 3), bounds int32 (k + 1,), constants float64 (.,): programs, see `engine.plan.programs`.
+    - kinds, owners, slot_columns, bases int32 (n_slots,): running aggregates, see `engine.plan.programs.Slot`.
+    - steps int64 (n, 10): IS_KLEENE, then for each of BEGIN, TAKE, PROCEED first, last, last_loop: programs
+      [first, last) are those that are not local, [last, last_loop) are evaluated for each event of an earlier
+      component. only_takes bool (n,): an event that the component may take by itself asks nothing else on its way: no
+      predicate on the take edge, and after the last component none over events selected one by one.
+    - loops int64 (k, 2): the component over whose events a program runs, -1 for none; and over which of them,
+      `opcodes.OVER_ALL` and so on.
+    - negations int64 (m, 4): AFTER, DECIDED_AT, FIRST_ABSENT, LAST_ABSENT (programs that are not local).
+    - returns int64 (n_returns,): program numbers.
+    - live int64 (., 3): what later predicates read of a run: LIVE_KIND (VALUE of a register's event, SLOT, PLACE of a
+      register's event), LIVE_OF (register or slot), LIVE_COLUMN. live_states int64 (n, 3): FIRST_LIVE, LAST_LIVE into
+      it for a run whose last event is of that component, and whether such runs are MERGEABLE.
+    - scalars int64 (9,): HAVING (a program or -1), N_REGISTERS, WITHIN, STRICT_TIES, STRATEGY, HAS_BROADCAST, MERGES,
+      CAPACITY and RATE of the account (`engine.matching.work_account`).
+    """
+
+    code: Int32Array
+    bounds: Int32Array
+    constants: Float64Array
+    kinds: Int32Array
+    owners: Int32Array
+    slot_columns: Int32Array
+    bases: Int32Array
+    steps: Int64Array
+    only_takes: BoolArray
+    loops: Int64Array
+    negations: Int64Array
+    returns: Int64Array
+    live: Int64Array
+    live_states: Int64Array
+    scalars: Int64Array
+
+
+class BatchArrays(NamedTuple):
+    """A batch, and which of its events are offered to the runs.
+
+    - t_ms int64 (b,); columns float64 (., b); previous int64 (b,): position of the event before in the partition
+      (empty unless the strategy needs it).
+    - rows int64 (o,), ascending; partition int64 (o,): NOWHERE for those that no edge accepts, BROADCAST for those of
+      every partition; roles bool (2 n + m, o): what begin edges, take edges and negations accept.
+    """
+
+    t_ms: Int64Array
+    rows: Int64Array
+    partition: Int64Array
+    previous: Int64Array
+    roles: BoolArray
+    columns: Float64Array
+
+
+class StoreArrays(NamedTuple):
+    """The events that runs have selected, and negated ones, in stream order.
+
+    t_ms, partition, position (in the stream), source (the row in the batch) int64 (c,). columns float64 (., c). negated
+    bool (m, c); negated_before int64 (m, c): the row of the negated event before it in its partition.
+    """
+
+    t_ms: Int64Array
+    partition: Int64Array
+    position: Int64Array
+    source: Int64Array
+    columns: Float64Array
+    negated: BoolArray
+    negated_before: Int64Array
+
+
+class PartitionArrays(NamedTuple):
+    """What there is of each partition.
+
+    - chains int64 (p + 1, 2): CHAIN_HEAD, the oldest run, and CHAIN_LENGTH; the last entry is of the runs that started
+      with broadcast events and belong to every partition not known yet.
+    - seen int64 (p, 3): IS_KNOWN (an event was offered to it), LAST_POSITION, LAST_T of its newest event (kept with
+      broadcast types only).
+    - newest_negated int64 (m, p + 1): the newest row of each negation; the last entry: broadcast.
+    """
+
+    chains: Int64Array
+    seen: Int64Array
+    newest_negated: Int64Array
+
+
+class RunArrays(NamedTuple):
+    """Runs, and scratch of their number.
+
+    fields int64 (c, 4 + r): HEAD (node), PARTITION, STATE, NEXT (run), registers. aggregates float64 (c, n_slots). free
+    int64 (c,): stack of unused runs. changed int64 (c,), table int64 (a power of two, 3): scratch.
+    """
+
+    fields: Int64Array
+    aggregates: Float64Array
+    free: Int64Array
+    changed: Int64Array
+    table: Int64Array
+
+
+class Scratch(NamedTuple):
+    """The run at hand, unpacked: rows int64 (r,), aggregates float64 (n_slots,); and what evaluating takes.
+
+    stack float64 (MAX_STACK,); number float64 (1,), bits int64 (1,): the same memory.
+    """
+
+    rows: Int64Array
+    aggregates: Float64Array
+    stack: Float64Array
+    number: Float64Array
+    bits: Int64Array
 
 
 class MatchArrays(NamedTuple):

@@ -41,35 +41,32 @@ MERGED_AWAY = -1
 
 
 @leaf
-def merge_equivalent(
-    runs, run_aggregates, columns, nodes, live, live_states, changed, n_changed, table, counters, number, bits
-):  # fmt: skip
-    """Merge those of the runs changed[:n_changed] that are equivalent; each has selected the event at hand last.
+def merge_equivalent(plan, columns, runs, nodes, n_changed, counters, scratch):
+    """Merge those of runs.changed[:n_changed] that are equivalent; each has selected the event at hand last.
 
-    number: float64 (1,), bits: the same memory as int64. Returns how many runs have become MERGED_AWAY.
+    Records of arrays: see `engine.kernels.runs.arrays`; columns: of the store. Returns how many runs have become
+    MERGED_AWAY.
     """
+    table = runs.table
     counters[STAMP] += 1
     mask = 3  # of so much of the table as leaves half of it free
     while mask < 2 * n_changed:
         mask = 2 * mask + 1
     n_merged = 0
     for at in range(n_changed):
-        run = changed[at]
-        state = runs[run, STATE]
-        if live_states[state, MERGEABLE] == 0:
+        run = runs.changed[at]
+        if plan.live_states[runs.fields[run, STATE], MERGEABLE] == 0:
             continue
-        code = _hash(runs, run_aggregates, columns, live, live_states, run, number, bits)
+        code = _hash(plan, columns, runs, run, scratch)
         entry = code & mask
         while table[entry, ENTRY_STAMP] == counters[STAMP]:
             other = table[entry, ENTRY_RUN]
-            if table[entry, ENTRY_HASH] == code and _are_equivalent(
-                runs, run_aggregates, columns, live, live_states, other, run
-            ):
-                _merge(runs, run_aggregates, nodes, counters, other, run)
+            if table[entry, ENTRY_HASH] == code and _are_equivalent(plan, columns, runs, other, run):
+                _merge(runs, nodes, counters, other, run)
                 n_merged += 1
                 break
             entry = (entry + 1) & mask
-        if runs[run, STATE] != MERGED_AWAY:
+        if runs.fields[run, STATE] != MERGED_AWAY:
             table[entry, ENTRY_STAMP] = counters[STAMP]
             table[entry, ENTRY_HASH] = code
             table[entry, ENTRY_RUN] = run
@@ -78,60 +75,62 @@ def merge_equivalent(
 
 
 @leaf
-def _read(runs, run_aggregates, columns, live, at, run):
+def _read(plan, columns, runs, at, run):
     """What entry `at` of `live` stands for in a run, as a double; NaN for NULL."""
-    of = live[at, LIVE_OF]
-    kind = live[at, LIVE_KIND]
+    of = plan.live[at, LIVE_OF]
+    kind = plan.live[at, LIVE_KIND]
     if kind == VALUE:
-        row = runs[run, FIRST_REGISTER + of]
-        return columns[live[at, LIVE_COLUMN], row] if row >= 0 else np.nan
+        row = runs.fields[run, FIRST_REGISTER + of]
+        return columns[plan.live[at, LIVE_COLUMN], row] if row >= 0 else np.nan
     if kind == PLACE:
-        return float(runs[run, FIRST_REGISTER + of])
-    return run_aggregates[run, of]
+        return float(runs.fields[run, FIRST_REGISTER + of])
+    return runs.aggregates[run, of]
 
 
 @leaf
-def _hash(runs, run_aggregates, columns, live, live_states, run, number, bits):
-    state = runs[run, STATE]
+def _hash(plan, columns, runs, run, scratch):
+    state = runs.fields[run, STATE]
     code = mix(np.int64(0x1357924), state)
-    for at in range(live_states[state, FIRST_LIVE], live_states[state, LAST_LIVE]):
-        value = _read(runs, run_aggregates, columns, live, at, run)
-        number[0] = value + 0.0 if value == value else 0.5  # noqa: PLR0124  # NaN differs from itself; -0.0 is 0.0
-        code = mix(code, bits[0])
+    for at in range(plan.live_states[state, FIRST_LIVE], plan.live_states[state, LAST_LIVE]):
+        value = _read(plan, columns, runs, at, run)
+        # NaN differs from itself; -0.0 is 0.0
+        scratch.number[0] = value + 0.0 if value == value else 0.5  # noqa: PLR0124
+        code = mix(code, scratch.bits[0])
     return code
 
 
 @leaf
-def _are_equivalent(runs, run_aggregates, columns, live, live_states, one, other):
-    state = runs[one, STATE]
-    if runs[other, STATE] != state:
+def _are_equivalent(plan, columns, runs, one, other):
+    state = runs.fields[one, STATE]
+    if runs.fields[other, STATE] != state:
         return False
-    for at in range(live_states[state, FIRST_LIVE], live_states[state, LAST_LIVE]):
-        a = _read(runs, run_aggregates, columns, live, at, one)
-        b = _read(runs, run_aggregates, columns, live, at, other)
+    for at in range(plan.live_states[state, FIRST_LIVE], plan.live_states[state, LAST_LIVE]):
+        a = _read(plan, columns, runs, at, one)
+        b = _read(plan, columns, runs, at, other)
         if not (a == b or (a != a and b != b)):  # noqa: PLR0124  # NULL and NULL are the same to every predicate
             return False
     return True
 
 
 @leaf
-def _merge(runs, run_aggregates, nodes, counters, kept, merged):
+def _merge(runs, nodes, counters, kept, merged):
     """`kept` goes on with both histories, and otherwise as the one of the two that started last."""
-    kept_is_younger = runs[kept, FIRST_REGISTER] >= runs[merged, FIRST_REGISTER]
+    fields = runs.fields
+    kept_is_younger = fields[kept, FIRST_REGISTER] >= fields[merged, FIRST_REGISTER]
     younger, older = (kept, merged) if kept_is_younger else (merged, kept)
     node = counters[N_NODES]
     counters[N_NODES] += 1
-    nodes[node, PARENT] = runs[younger, HEAD]
-    nodes[node, ROW] = runs[older, HEAD]
+    nodes[node, PARENT] = fields[younger, HEAD]
+    nodes[node, ROW] = fields[older, HEAD]
     nodes[node, COMPONENT] = UNION
-    nodes[node, BRANCH] = runs[older, FIRST_REGISTER]
+    nodes[node, BRANCH] = fields[older, FIRST_REGISTER]
     if not kept_is_younger:
-        for k in range(FIRST_REGISTER, runs.shape[1]):
-            runs[kept, k] = runs[merged, k]
-        for k in range(run_aggregates.shape[1]):
-            run_aggregates[kept, k] = run_aggregates[merged, k]
-    runs[kept, HEAD] = node
-    runs[merged, STATE] = MERGED_AWAY
+        for k in range(FIRST_REGISTER, fields.shape[1]):
+            fields[kept, k] = fields[merged, k]
+        for k in range(runs.aggregates.shape[1]):
+            runs.aggregates[kept, k] = runs.aggregates[merged, k]
+    fields[kept, HEAD] = node
+    fields[merged, STATE] = MERGED_AWAY
 
 
 __all__ = ["MERGED_AWAY", "merge_equivalent"]

@@ -1,4 +1,8 @@
-"""From the nodes of completed runs to matches: the histories that a merged run stands for, and their events."""
+"""From the nodes of completed runs to matches: the histories that a merged run stands for, and their events.
+
+nodes, t_ms: see `engine.kernels.runs.arrays`; heads int64 (n,): the last nodes of runs, earliest_ms int64 (n,): no
+history of the run that begins earlier counts, counts int64 (n,).
+"""
 
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ def live_rows(rows, starts, partition, lo_ms, hi_ms, within_ms, last_ms, shared_
     row, -1 for all partitions. last_ms: int64 (n_partitions,), for each the latest end of a start in it, NEVER_MS
     without one; shared_ms: int64 (2,), the same for starts of all partitions, and for any start. Both are brought up to
     date.
+
+    rows: int64 (n,). starts: int64 (n_starts,). partition, lo_ms, hi_ms: int64 (n_rows,).
     """
     found = np.empty(rows.shape[0], np.int64)
     n_found = 0
@@ -44,6 +46,8 @@ def link_rows(rows, every, partition, lo_ms, hi_ms, n_partitions):
     """The precise ones of `rows` (int64, ascending), or of all, linked by partition (int64 per row, -1 for none).
 
     Returns int64 (n_partitions,), the first row of each partition, and int64 (n,), the one that follows each; -1: none.
+
+    rows: int64 (n,). partition, lo_ms, hi_ms: int64 (n_rows,).
     """
     first = np.full(n_partitions, -1, np.int64)
     following = np.full(partition.shape[0], -1, np.int64)
@@ -61,6 +65,8 @@ def claim_partitions(rows, partition, own, absent, claimed):
     """The partitions of `rows` that have no number of their own yet, in order of arrival: int64.
 
     own: int64 (n_partitions,), their numbers, `absent` without one; it is set to `claimed` for those that are returned.
+
+    rows: int64 (n,). partition: int64 (n_rows,).
     """
     found = np.empty(min(rows.shape[0], own.shape[0]), np.int64)
     n_found = 0
@@ -79,6 +85,8 @@ def runs_reach(own, chains, runs, stored_ms, within_ms):
 
     own: int64 (n,), their numbers among `chains`, negative without one. chains, runs: see `engine.kernels.runs.arrays`;
     stored_ms: the times of the rows that runs have selected.
+
+    stored_ms: int64 (capacity,).
     """
     until_ms = np.full(own.shape[0], NEVER_MS, np.int64)
     for of in range(own.shape[0]):
@@ -98,6 +106,8 @@ def near_starts(starts, others, partition, first, following, t_ms, within_ms, un
     following: see `link_rows`. until_ms: see `runs_reach`. own: int64 per partition.
     Returns int64 (k,), the rows, ascending, and their partitions by `own`. The work is in proportion to what is
     returned, but for a look at all marks, eight at a time.
+
+    t_ms: int64 (n_rows,). own, until_ms: int64 (n_partitions,).
     """
     marks = np.zeros((t_ms.shape[0] + 7) // 8 * 8, np.uint8)
     n_marked = 0
@@ -146,6 +156,8 @@ def live_among(marks, n_marked, partition, lo_ms, hi_ms, within_ms, until_ms, ow
 
     marks: uint8, a multiple of eight, 1 for a row that some edge accepts, 2 for a start, 3 for one that needs none.
     until_ms is brought up to date.
+
+    marks: uint8 (8 k,). partition, lo_ms, hi_ms: int64 (n_rows,). own, until_ms: int64 (n_partitions,).
     """
     rows, partitions = np.empty(n_marked, np.int64), np.empty(n_marked, np.int64)
     eights = marks.view(np.int64)
@@ -168,7 +180,10 @@ def live_among(marks, n_marked, partition, lo_ms, hi_ms, within_ms, until_ms, ow
 
 @leaf
 def mark_found(rows, found, marks):
-    """Set marks, bool (k,), of those of `rows`, int64 (k,), that are among `found`; both ascend."""
+    """Set marks, bool (k,), of those of `rows`, int64 (k,), that are among `found`; both ascend.
+
+    found: int64 (m,).
+    """
     at = 0
     for k in range(rows.shape[0]):
         while at < found.shape[0] and found[at] < rows[k]:

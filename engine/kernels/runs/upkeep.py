@@ -1,4 +1,7 @@
-"""Upkeep of the run-based runtime: expiry, what is still reachable, renumbering, the order of runs."""
+"""Upkeep of the run-based runtime: expiry, what is still reachable, renumbering, the order of runs.
+
+runs, chains, free, nodes, counters: see `engine.kernels.runs.arrays`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ from engine.kernels.runs.arrays import (
 
 @leaf
 def expire(t_ms, within_ms, runs, free, chains, counters, watermark_ms):
-    """Remove every run that no event at or after the watermark can extend within the window."""
+    """Remove every run that no event at or after the watermark can extend within the window.
+
+    t_ms: int64 (c,), of the store.
+    """
     for chain in range(chains.shape[0]):
         before = -1
         run = chains[chain, CHAIN_HEAD]
@@ -45,7 +51,10 @@ def expire(t_ms, within_ms, runs, free, chains, counters, watermark_ms):
 
 @leaf
 def mark_rows(numbers, marked):
-    """Mark in `marked` (bool, per row) every row number of a matrix that is not -1."""
+    """Mark in `marked` (bool, per row) every row number of a matrix that is not -1.
+
+    numbers: int64 (n, m). marked: bool (n_rows,), written.
+    """
     for i in range(numbers.shape[0]):
         for k in range(numbers.shape[1]):
             if numbers[i, k] >= 0:
@@ -58,6 +67,8 @@ def reach(nodes, n_nodes, t_ms, earliest_ms, heads, replaced, reachable, rows):
 
     A union whose other side started before earliest_ms leads one way only: replaced int64 (n_nodes,) says which node
     stands for each from now on. reachable: bool (n_nodes,); rows: bool, per row. Nodes stand after those below them.
+
+    t_ms: int64 (c,), of the store. heads: int64 (n,).
     """
     for node in range(n_nodes):
         replaced[node] = node
@@ -81,7 +92,10 @@ def reach(nodes, n_nodes, t_ms, earliest_ms, heads, replaced, reachable, rows):
 @leaf
 def renumber_nodes(nodes, n_nodes, replaced, reachable, new_row, kept, new_node):
     """Copy the reachable nodes to `kept`, with rows and nodes under their new numbers; new_node: int64 (n_nodes + 1,),
-    -1 for those dropped and at the end."""
+    -1 for those dropped and at the end.
+
+    replaced: int64 (n_nodes,). new_row: int64 (n_rows,). kept: int64 (n_kept, 4), written.
+    """
     n = 0
     new_node[n_nodes] = -1
     for node in range(n_nodes):
@@ -137,7 +151,11 @@ def link_runs(runs, unbound, n_runs, chains):
 
 @leaf
 def link_negated(partition_of, n_rows, negated, negated_before, newest_negated):
-    """Chain the first `n_rows` rows by negation and partition; newest_negated: all -1 before."""
+    """Chain the first `n_rows` rows by negation and partition; newest_negated: all -1 before.
+
+    partition_of: int64 (c,). negated: bool (m, c). negated_before: int64 (m, c) and newest_negated: int64 (m, p + 1),
+    written.
+    """
     for negation in range(negated.shape[0]):
         for row in range(n_rows):
             if negated[negation, row]:

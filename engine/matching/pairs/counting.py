@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.events import BoolArray, Int64Array
 from engine.kernels.confidence.ordering import order_is_certain
-from engine.kernels.pairs.labels import MOST, count
+from engine.kernels.pairs.labels import MOST, EdgeMasks, PairEvents, count
 from engine.kernels.pairs.search import search
 from engine.kernels.pairs.status import COMPLETE, NEEDS_SEARCH, OUT_OF_BUDGET, REFUSED, REFUSED_SKEW
 from engine.matching.pairs.chains import STEPS_PER_BUDGET, ChainCount, CountedChains
@@ -325,9 +325,9 @@ class Counting:
         budget = self._polynomial_budget(near) if context.compiled.polynomial else self.work_budget
         masks = context.masks
         status, n, work, confidence, chain, steps, used, used_exact = count(
-            context.compiled.tables, context.events, masks.begin, masks.take, masks.negated, near.candidates,
-            near.blocks, near.negated, near.first, near.last, self.threshold, budget, near.precise,
-            self.with_candidates,
+            context.compiled.tables, context.events, EdgeMasks(masks.begin, masks.take, masks.negated),
+            PairEvents(near.first, near.last, near.candidates, near.blocks, near.negated), self.threshold, budget,
+            near.precise, self.with_candidates,
         )  # fmt: skip
         self._n_work += work
         self._n_compared += len(near.candidates) * (len(near.candidates) + len(near.negated) // _NEGATED_PER_STEP)
@@ -370,9 +370,9 @@ class Counting:
         mask[n_steps - 1, near.last] = True
         try:
             status, n_orders, n_work, *_ = count(
-                context.compiled.sequence_only, context.events, mask, mask, context.masks.negated, near.candidates,
-                near.blocks, np.empty(0, np.int64), near.first, near.last, 0.0, self._polynomial_budget(near),
-                near.precise, False,
+                context.compiled.sequence_only, context.events, EdgeMasks(mask, mask, context.masks.negated),
+                PairEvents(near.first, near.last, near.candidates, near.blocks, np.empty(0, np.int64)), 0.0,
+                self._polynomial_budget(near), near.precise, False,
             )  # fmt: skip
         finally:
             mask[:, near.candidates] = False

@@ -57,6 +57,16 @@ class RunMemory:
         """Nodes, reachable or not."""
         return self.count(na.N_NODES)
 
+    @property
+    def run_arrays(self) -> na.RunArrays:
+        """Runs, as the kernel takes them."""
+        return na.RunArrays(self.runs, self.run_aggregates, self.free, self.changed, self.table)
+
+    @property
+    def partition_arrays(self) -> na.PartitionArrays:
+        """Partitions, as the kernel takes them."""
+        return na.PartitionArrays(self.chains, self.seen, self.newest_negated)
+
     def no_matches(self, n: int = 0) -> na.MatchArrays:
         """Arrays for n matches."""
         n_registers, n_slots, n_values = self._widths

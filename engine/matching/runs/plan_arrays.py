@@ -1,14 +1,13 @@
-"""A plan as the arrays of the run-based kernel."""
+"""A plan as the arrays of the run-based kernel, and the scratch that it takes to follow it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from engine.events import Float64Array, Int64Array
-from engine.kernels.compile.types import Int32Array
+from engine.events import BoolArray, Int64Array
+from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.runs import arrays as nfa_arrays
+from engine.kernels.runs.arrays import EDGES, IS_KLEENE, PROCEED, TAKE, PlanArrays, Scratch
 from engine.language import ast
 from engine.matching.work_account import WorkAccount
 from engine.plan.model import EdgePredicates
@@ -16,22 +15,6 @@ from engine.plan.programs import strategy_number
 from engine.plan.sequence.live_variables import LiveVariables, live_variables
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
-
-
-class PlanArrays(NamedTuple):
-    """In the order in which the kernel takes them; see `engine.kernels.runs.arrays`."""
-
-    code: Int32Array
-    bounds: Int32Array
-    constants: Float64Array
-    slots: Int32Array
-    steps: Int64Array
-    loops: Int64Array
-    negations: Int64Array
-    returns: Int64Array
-    live_variables: Int64Array
-    live_states: Int64Array
-    scalars: Int64Array
 
 
 def plan_arrays(plan: SequencePlan, interner: Interner, work: WorkAccount, *, merges: bool) -> PlanArrays:
@@ -46,16 +29,22 @@ def plan_arrays(plan: SequencePlan, interner: Interner, work: WorkAccount, *, me
     having = -1 if plan.having is None else plan.having
     ties = int(plan.ties is ast.Ties.STRICT)
     entries, states = _live_arrays(live_variables(plan))
+    kinds, owners, slot_columns, bases = programs.slot_arrays()
+    steps = np.array([[int(s.kleene), *_edge(s.begin), *_edge(s.take), *_edge(s.proceed)] for s in plan.steps])
     return PlanArrays(
         code=programs.code,
         bounds=programs.bounds,
         constants=programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants}),
-        slots=np.stack(programs.slot_arrays(), axis=1),
-        steps=np.array([[int(s.kleene), *_edge(s.begin), *_edge(s.take), *_edge(s.proceed)] for s in plan.steps]),
+        kinds=kinds,
+        owners=owners,
+        slot_columns=slot_columns,
+        bases=bases,
+        steps=steps,
+        only_takes=_only_takes(steps),
         loops=loops,
         negations=np.array(negations, np.int64).reshape(-1, 4),
         returns=np.array([r.program for r in plan.returns], np.int64),
-        live_variables=entries,
+        live=entries,
         live_states=states,
         scalars=np.array(
             [
@@ -71,6 +60,25 @@ def plan_arrays(plan: SequencePlan, interner: Interner, work: WorkAccount, *, me
             np.int64,
         ),
     )
+
+
+def new_scratch(arrays: PlanArrays) -> Scratch:
+    """Scratch for one runtime of a plan."""
+    number = np.empty(1, np.float64)
+    return Scratch(
+        rows=np.empty(arrays.scalars[nfa_arrays.N_REGISTERS], np.int64),
+        aggregates=np.empty(len(arrays.kinds), np.float64),
+        stack=np.empty(MAX_STACK, np.float64),
+        number=number,
+        bits=number.view(np.int64),
+    )
+
+
+def _only_takes(steps: Int64Array) -> BoolArray:
+    take, leave = EDGES + 3 * TAKE, EDGES + 3 * PROCEED
+    plain: BoolArray = (steps[:, IS_KLEENE] != 0) & (steps[:, take] == steps[:, take + 2])
+    plain[-1] &= steps[-1, leave + 1] == steps[-1, leave + 2]
+    return plain
 
 
 def _edge(edge: EdgePredicates) -> tuple[int, int, int]:

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from engine.errors import StateError
 from engine.events import BoolArray, Int64Array
-from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.runs import arrays as na
 from engine.kernels.runs import edges as nfa_edges
 from engine.kernels.runs import nfa
@@ -29,7 +28,7 @@ from engine.matching.protocol import Limits
 from engine.matching.runs.histories import Histories
 from engine.matching.runs.memory import RunMemory, joined, keys_of, where
 from engine.matching.runs.partitions import RunPartitions
-from engine.matching.runs.plan_arrays import plan_arrays
+from engine.matching.runs.plan_arrays import new_scratch, plan_arrays
 from engine.matching.runs.rows import RunRows
 from engine.plan.implied_key import implied_key
 from engine.plan.sequence.model import SequencePlan
@@ -69,6 +68,7 @@ class NfaRuntime:
         """Pays for what is negated at the end of the pattern."""
         self._spelled = SpelledMatches(limits)
         self._arrays = plan_arrays(plan, interner, work, merges=limits.merge_runs)
+        self._scratch = new_scratch(self._arrays)
         self._waits = plan.is_trailing
         self._memory = RunMemory(
             plan.programs.n_registers,
@@ -159,7 +159,9 @@ class NfaRuntime:
         n = len(offered.rows)
         if n == 0:
             return []
-        columns = self._filter.columns(stream)
+        batch = na.BatchArrays(
+            stream.t_lo_ms, offered.rows, offered.partition, previous, offered.roles, self._filter.columns(stream)
+        )
         memory.know_partitions(store.n_partitions)
         memory.reserve(n, self._n_usual)
         n_nodes, n_stored = memory.n_nodes, memory.count(na.N_STORED)
@@ -168,16 +170,9 @@ class NfaRuntime:
         n_completed, most = 0, self._n_told
         start = 0
         while start < n:
-            matches = memory.matches
             start = nfa.advance(
-                *self._arrays,
-                stream.t_lo_ms, offered.rows, offered.partition, previous, offered.roles, columns,
-                store.t_lo_ms, store.partition, store.position, store.source, store.columns,
-                store.negated, store.negated_before,
-                memory.chains, memory.seen, memory.newest_negated,
-                memory.runs, memory.run_aggregates, memory.free, memory.changed, memory.table,
-                memory.nodes, matches.fields, matches.rows, matches.aggregates, matches.values,
-                memory.counters, first_position, start,
+                self._arrays, batch, self._store_arrays, memory.partition_arrays, memory.run_arrays, memory.nodes,
+                memory.matches, memory.counters, self._scratch, first_position, start,
             )  # fmt: skip
             matches = memory.take_matches()
             n_completed += len(matches.fields)
@@ -193,24 +188,31 @@ class NfaRuntime:
         store.complete(stream, memory.count(na.N_STORED))
         return completed
 
+    @property
+    def _store_arrays(self) -> na.StoreArrays:
+        store = self.store
+        return na.StoreArrays(
+            store.t_lo_ms, store.partition, store.position, store.source, store.columns, store.negated,
+            store.negated_before,
+        )  # fmt: skip
+
     # ---------------------------------------------------------------- results
 
     def _decided(self, matches: na.MatchArrays, watermark_ms: int) -> na.MatchArrays:
         """The matches that nothing can change any more; the others wait in `_pending`."""
         if not self._waits:
             return matches
-        a, store, memory = self._arrays, self.store, self._memory
+        store, memory = self.store, self._memory
         due = store.t_lo_ms[matches.fields[:, na.FIRST_ROW]] + self.plan.within_ms < watermark_ms
         self._pending = where(matches, ~due)
         matches = where(matches, due)
         stands, was_cut = np.empty((2, len(matches.fields)), np.bool_)
         first, last = matches.fields[:, na.FIRST_ROW], matches.fields[:, na.LAST_ROW]
         nfa_edges.undisturbed(
-            a.code, a.bounds, a.constants, store.columns, a.negations, a.scalars, store.t_lo_ms, store.negated_before,
-            memory.newest_negated, self.plan.n_steps, np.ascontiguousarray(matches.fields[:, na.PARTITION]),
-            len(store), matches.rows, matches.aggregates, np.lexsort((last, first)), np.ascontiguousarray(first),
-            store.position, self._after.terms, self._after.account, np.zeros(na.N_COUNTERS, np.int64),
-            np.empty(MAX_STACK, np.float64), stands, was_cut,
+            self._arrays, self._store_arrays, memory.newest_negated,
+            np.ascontiguousarray(matches.fields[:, na.PARTITION]), len(store), matches, np.lexsort((last, first)),
+            np.ascontiguousarray(first), self._after.terms, self._after.account, self._scratch,
+            np.zeros(na.N_COUNTERS, np.int64), stands, was_cut,
         )  # fmt: skip
         memory.counters[na.N_CUT] += len(np.unique(last[was_cut]))
         return where(matches, stands)

@@ -1,6 +1,6 @@
 """Queries whose matches are chains: SEQ([a,] b+ [, c]) where of the events of b only neighbours are compared.
 
-Then `kernels.postponed_chains` counts them without listing, whatever order their events come in.
+Then `kernels.pairs.chains` counts them without listing, whatever order their events come in.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The pattern is SEQ(S, ..., S, K, S, ..., S): one Kleene component K, at least one single component S on either side of
 it. Once the single events are chosen, any selection of at least so many of K's candidates is a match; only its first
 and its last event stand next to single ones. So all matches of one choice are counted by these two, without listing
-them and whatever their confidence (`kernels.enclosed_pairs`).
+them and whatever their confidence (`kernels.pairs.enclosed`).
 """
 
 from __future__ import annotations
