@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from engine.kernels.compile.needed import Kernel
 
 _MAX_PROCESSES = 4
-"""Each needs some 400 MB, and brings the functions that kernels share into form by itself."""
+"""Each needs up to 1 GB, and brings the functions that kernels share into form by itself."""
 
 
 _BEFORE_ALL, _AFTER_ALL = -(2**62), 1
