@@ -16,18 +16,22 @@ $(STAMP): $(LOCKED) pyproject.toml deploy/setup/system-packages.sh
 	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/build.txt
 	$(PY) -m pip install -q --disable-pip-version-check --require-hashes --no-build-isolation -r requirements/runtime.txt -r requirements/dev.txt
 	$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(VENV)/bin/clustercep warm
 	@touch $(STAMP)
 
 .PHONY: setup
 setup: $(STAMP) ## create .venv with the pinned requirements (and the system packages they need)
+
+# Not part of the set-up: what is not compiled yet runs as Python at first (demo, match), or compiles before it begins.
+.PHONY: warm
+warm: setup ## compile the matching kernels, minutes once per machine and version
+	@$(VENV)/bin/clustercep warm
 
 .PHONY: demo
 demo: setup ## replay the recorded cluster through the whole pipeline (DEMO_ARGS=--once exits at the end)
 	@$(VENV)/bin/clustercep demo $(DEMO_ARGS)
 
 .PHONY: test
-test: setup ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium, on PostgreSQL and against rrdtool where these can be installed
+test: warm ## run the tests (TEST_ARGS= is passed to pytest), also in Chromium, on PostgreSQL and against rrdtool where these can be installed
 	@deploy/setup/for-tests.sh
 	@# One worker more than cores: some wait for a JVM, a browser or another process much of the time.
 	@$(PY) -m pytest -n $$(($$(nproc) + 1)) --dist loadgroup --no-loadscope-reorder $(TEST_ARGS)
@@ -40,11 +44,11 @@ define beside_cluster
 endef
 
 .PHONY: live
-live: setup ## clustercep beside the mini cluster: are its faults found while they happen? (7 minutes on 2 cores)
+live: warm ## clustercep beside the mini cluster: are its faults found while they happen? (7 minutes on 2 cores)
 	$(call beside_cluster,tests/live/test_live.py)
 
 .PHONY: live-spark
-live-spark: setup ## the jobs on Spark with the mini cluster's HDFS and YARN, with Kafka, and ended in the middle
+live-spark: warm ## the jobs on Spark with the mini cluster's HDFS and YARN, with Kafka, and ended in the middle
 	@deploy/kafka/install.sh </dev/null
 	@# Kafka's jars are on the class path of a JVM that is started with them: a process of its own.
 	$(call beside_cluster,tests/live/test_stream_from_kafka.py)
@@ -65,22 +69,22 @@ format: setup ## let ruff mend what it can
 
 MINUTES ?= 2
 .PHONY: fuzz
-fuzz: setup ## search for wrong answers of the engine with fresh cases, MINUTES=2 (FUZZ_ARGS="--seed 1 --only groups")
+fuzz: warm ## search for wrong answers of the engine with fresh cases, MINUTES=2 (FUZZ_ARGS="--seed 1 --only groups")
 	@$(PY) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_ARGS)
 
 .PHONY: fuzz-costs
-fuzz-costs: setup ## search for queries that cost too much over hostile streams, MINUTES=2 (FUZZ_ARGS=)
+fuzz-costs: warm ## search for queries that cost too much over hostile streams, MINUTES=2 (FUZZ_ARGS=)
 	@$(PY) -m tests.fuzz --costs --minutes $(MINUTES) $(FUZZ_ARGS)
 
 TORTURE_MINUTES ?= 20
 .PHONY: torture
-torture: setup ## one campaign against the running program (CAMPAIGN=kills, without one: the list), TORTURE_MINUTES=20
+torture: warm ## one campaign against the running program (CAMPAIGN=kills, without one: the list), TORTURE_MINUTES=20
 	@deploy/setup/for-tests.sh
 	@$(if $(filter spark,$(CAMPAIGN)),deploy/minicluster/install.sh </dev/null,:)
 	@$(PY) -m tests.torture $(CAMPAIGN) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
 
 .PHONY: bench
-bench: setup ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/benchmarks
+bench: warm ## run the benchmarks (BENCH=name for one); tables on screen, JSON in build/benchmarks
 	@$(PY) -m benchmarks $(BENCH)
 
 .PHONY: cluster

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.compiled.fitting import fitting_events
     from engine.compiled.query import CompiledQuery, compile_query
     from engine.kernels.compile.cache import kernels_are_compiled
+    from engine.kernels.compile.processes import CompiledKernels
     from engine.language import ast
     from engine.language.parser import parse
     from engine.language.printer import print_query
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from engine.reference import ReferenceMatch, ReferenceRow, reference_matches, reference_output
     from engine.reference.composition import reference_cascade
     from engine.runtime.cascade import match_id, match_id_of_json
-    from engine.runtime.cold import answer_while_compiling
+    from engine.runtime.cold import answer_while_compiling, compile_in_background
+    from engine.runtime.compiling import compiling_beside
     from engine.runtime.composition import compile_queries, query_hashes, resolve_queries, with_consumed
     from engine.runtime.engine import Engine, QueryStatistics
     from engine.runtime.row_quota import PartQuota, confidence_rank, output_order
@@ -45,6 +47,7 @@ _HOMES = {
     "admit": "engine.admission",
     "AtLeastOne": "engine.uncertainty.existence",
     "BaselineKind": "engine.baselines",
+    "CompiledKernels": "engine.kernels.compile.processes",
     "CompiledQuery": "engine.compiled.query",
     "Distribution": "engine.plan.distribution",
     "Engine": "engine.runtime.engine",
@@ -76,8 +79,10 @@ _HOMES = {
     "answer_while_compiling": "engine.runtime.cold",
     "at_least_one": "engine.uncertainty.existence",
     "ast": "engine.language.ast",
+    "compile_in_background": "engine.runtime.cold",
     "compile_queries": "engine.runtime.composition",
     "compile_query": "engine.compiled.query",
+    "compiling_beside": "engine.runtime.compiling",
     "kernels_are_compiled": "engine.kernels.compile.cache",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
@@ -102,6 +107,7 @@ __all__ = [
     "AtLeastOne",
     "BaselineKind",
     "Binding",
+    "CompiledKernels",
     "CompiledQuery",
     "Distribution",
     "Engine",
@@ -129,8 +135,10 @@ __all__ = [
     "binding_json",
     "bindings_digest",
     "brief_rows",
+    "compile_in_background",
     "compile_queries",
     "compile_query",
+    "compiling_beside",
     "confidence_rank",
     "fitting_events",
     "flat_ids",

@@ -166,13 +166,21 @@ def run_query_tests(
         raise typer.Exit(EXIT_FAILED)
 
 
+@friendly
 def warm() -> None:
     """Compile the matching kernels now, so that nothing has to wait for them: minutes, once per machine and version."""
     import engine
 
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        typer.echo("NUMBA_DISABLE_JIT is set: the kernels run as Python, and none is compiled.")
+        return
     if not engine.kernels_are_compiled():
+        from app.commands.warming import warm_telling
+
         typer.echo("Compiling the matching kernels: some minutes, once per machine and version.")
-        engine.warm_kernels()
+        warm_telling()
+        if not engine.kernels_are_compiled():
+            raise AppError("the compiled kernels are not kept: their folder (CLUSTERCEP_CACHE) cannot be written to")
     typer.echo("The matching kernels are compiled.")
 
 

@@ -221,6 +221,6 @@ def run(
 def _compile() -> None:
     """Have the kernels ready before the first events: an alert must not wait for the compiler."""
     if not engine.kernels_are_compiled():
-        log.info("compiling the matching kernels: about a minute, once per machine and version")
+        log.info("compiling the matching kernels: some minutes, once per machine and version")
     engine.warm_kernels()
     rarely_collect()

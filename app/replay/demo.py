@@ -18,7 +18,6 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-import engine
 from app.alerting.report_rows import HISTORY, LIVE
 from app.alerting.text import iso
 from app.commands.dashboard import check_port, free_port, place_of, run_dashboard
@@ -26,6 +25,7 @@ from app.errors import AppError, OwnershipError, RecordingError, StoreError
 from app.live.assembly import open_configured_store
 from app.process.lock import only_process
 from app.process.owned_store import owned_store
+from app.replay.compiling import kernels_beside
 from app.replay.demo_report import print_summary
 from app.replay.ground_truth import SeenAlert, Verdict, judge
 from app.replay.recording import Fault, Recording
@@ -192,17 +192,15 @@ def _replay_with_progress(recording: Recording, settings: Settings, spool: Path,
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
     )
-    console = Console(file=sys.stderr)
-    if not engine.kernels_are_compiled():
-        console.print("Compiling the matching kernels on the way: about a minute, once per machine and version.")
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
         manifest = recording.manifest
         task = bar.add_task("replaying the cluster", total=max(1, manifest.ended_ms - manifest.started_ms))
 
         def watch(progress: ReplayProgress) -> None:
             bar.update(task, completed=progress.now_ms - progress.started_ms)
 
-        replay(recording, settings, spool, command="demo", speed=speed, watch=watch)
+        with kernels_beside(bar):
+            replay(recording, settings, spool, command="demo", speed=speed, watch=watch)
 
 
 def _fault(fault: Fault) -> dict[str, Any]:

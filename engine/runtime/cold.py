@@ -12,6 +12,7 @@ from engine.kernels.compile.uncompiled import run_uncompiled_until
 from engine.runtime.warm import warm_kernels
 
 _NICENESS = 10
+"""Of the process that compiles what a query waits for, as Python meanwhile."""
 
 
 def answer_while_compiling() -> bool:
@@ -28,7 +29,7 @@ def answer_while_compiling() -> bool:
     return True
 
 
-def compile_in_background() -> None:
+def compile_in_background(niceness: int = _NICENESS) -> None:
     """Start a process of low priority that compiles all kernels, unless one does already; errors end it silently."""
     with sole_compiler() as alone:
         if not alone:
@@ -36,7 +37,7 @@ def compile_in_background() -> None:
     sources = str(Path(__file__).parents[2])
     paths = [sources, *filter(None, [os.environ.get("PYTHONPATH")])]
     subprocess.Popen(  # noqa: S603  # this interpreter and this module
-        [sys.executable, "-m", __spec__.name],
+        [sys.executable, "-m", __spec__.name, str(niceness)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -49,7 +50,7 @@ def main() -> None:
     """What that process does."""
     with sole_compiler() as alone:
         if alone and not kernels_are_compiled():
-            os.nice(_NICENESS)
+            os.nice(int(sys.argv[1]))
             warm_kernels()
 
 

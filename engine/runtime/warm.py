@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.compiled.query import compile_query
 from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
-from engine.kernels.compile.cache import mark_compiled
+from engine.kernels.compile.cache import kernels_are_compiled, mark_compiled
+from engine.kernels.compile.processes import CompiledKernels
 from engine.kernels.compile.uncompiled import run_compiled
 from engine.matching.output.rows import MatchRow, RowBlock
+from engine.runtime.compiling import compiling_beside
 from engine.runtime.engine import Engine
 
 _SCHEMA = EventSchema.of(
@@ -59,12 +61,24 @@ _N_COMPACTED = 5_000
 """Events after which runs that are over are dropped."""
 
 
-def warm_kernels() -> None:
+def warm_kernels(watch: Callable[[CompiledKernels], object] | None = None) -> list[str]:
     """Run small queries of every kind over a few events: what was never compiled on this machine is compiled now.
 
-    Takes a second once it is compiled; minutes the first time (see `kernels_are_compiled`).
+    Takes a second once it is compiled; minutes the first time (see `kernels_are_compiled`), by a process for each core;
+    `watch` is told how far they are. What they failed to compile is compiled here; returns what went wrong with it.
     """
+    failures: list[str] = []
+    if not kernels_are_compiled():
+        with compiling_beside(watch) as processes:
+            _call_kernels()
+            failures = processes.finish()
     run_compiled()
+    _call_kernels()
+    mark_compiled()
+    return failures
+
+
+def _call_kernels() -> None:
     for queries, n_events, width_ms, skew_ms in (
         (_ANY, 40, 0, 0),
         (_ANY, 40, 4, 0),
@@ -81,7 +95,6 @@ def warm_kernels() -> None:
     for width_ms in (0, 4):  # keys as they are stored, and decoded ones
         shared = Engine([compile_query(_OF_THREADS, _SCHEMA)], _SCHEMA, threads=2)
         _read(shared.process(_events(40, width_ms), FOREVER_MS))
-    mark_compiled()
 
 
 def _read(rows: Sequence[MatchRow]) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from engine.kernels.automaton.edges import end_in, first_since, follow, is_free, passes_having, put
 from engine.kernels.automaton.found import emit, partition_of_match, with_more_events
-from engine.automaton.search import STEPS_PER_EVENT, allowance_at, settle
+from engine.kernels.automaton.search import STEPS_PER_EVENT, allowance_at, settle
 from engine.kernels.automaton.tables import BLOCKS, STRATEGY, TARGET, VARIABLE, WITHIN_MS, longer_chain, new_chain
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.programs.strategies import PARTITION_CONTIGUITY, SKIP_TILL_NEXT_MATCH, STRICT_CONTIGUITY

@@ -2,7 +2,7 @@
 
 Numba's own cache key is one file's time stamp: it misses edits in the other files that a kernel calls. So the folder's
 name carries a hash of all kernel sources, the versions and the CPU. Where the sources lie does not matter: another copy
-of them on this machine, or in a container on another one, finds the same code (`KernelLocator`).
+of them on this machine, or in a container on another one, finds the same code (`numba_private.KernelLocator`).
 """
 
 from __future__ import annotations
@@ -11,44 +11,19 @@ import fcntl
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import llvmlite.binding
 import numba
 import numpy as np
-from numba.core.caching import CacheImpl, UserProvidedCacheLocator
+
+from engine.kernels.compile import PRIVATE
 
 _SOURCES = Path(__file__).resolve().parents[1]
 _COMPLETE = "complete"
 """File that says that all kernels are there, not only those that some query has needed."""
-
-
-class KernelLocator(UserProvidedCacheLocator):
-    """As Numba's own for a given folder, but the name below it does not tell where the sources lie.
-
-    The folder that `configure` chooses tells their content already. Other functions are left to Numba's own locators.
-    """
-
-    @classmethod
-    def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """The sources' folder within the kernels' own: files of one name in two of them do not collide."""
-        return str(Path(py_file).resolve().parent.relative_to(_SOURCES.parent))
-
-    @classmethod
-    def from_function(cls, py_func: Callable[..., object], py_file: str) -> KernelLocator | None:
-        """None where the function is no kernel."""
-        if not Path(py_file).resolve().is_relative_to(_SOURCES):
-            return None
-        return cast("KernelLocator | None", super().from_function(py_func, py_file))  # type: ignore[no-untyped-call]
-
-
-_LOCATORS = (
-    f"{KernelLocator.__module__}.{KernelLocator.__name__}",
-    *(cls.__name__ for cls in CacheImpl._locator_classes),
-)
 
 
 def configure(folder: Path) -> Path:
@@ -62,7 +37,8 @@ def configure(folder: Path) -> Path:
     except OSError:
         return used
     numba.config.CACHE_DIR = str(used)  # type: ignore[attr-defined]
-    numba.config.CACHE_LOCATOR_CLASSES = ",".join(_LOCATORS)  # type: ignore[attr-defined]
+    if PRIVATE is not None:
+        PRIVATE.use_locator()
     return used
 
 
@@ -72,7 +48,8 @@ def fingerprint(sources: Path = _SOURCES) -> str:
     for source in sorted(sources.rglob("*.py")):
         digest.update(source.relative_to(sources).as_posix().encode() + b"\0" + source.read_bytes())
     versions = (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version())
-    digest.update(repr((versions, llvmlite.binding.get_host_cpu_name())).encode())
+    way = () if PRIVATE is not None else ("public",)
+    digest.update(repr((versions, llvmlite.binding.get_host_cpu_name(), *way)).encode())
     return digest.hexdigest()
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.automaton.search import allowance_at, settle
+from engine.kernels.automaton.search import allowance_at, settle
 from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.compile.ways import kernel, leaf
 from engine.kernels.confidence.ordering import both_precise, may_precede, one_clock, separated, ties_ordered

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.automaton.search import allowance_at, settle
+from engine.kernels.automaton.search import allowance_at, settle
 from engine.kernels.compile.ways import inlined, kernel, leaf
 from engine.kernels.pairs.labels import copy_from, copy_to
 from engine.kernels.pairs.pairs import first_from

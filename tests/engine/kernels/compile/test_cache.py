@@ -13,7 +13,8 @@ import pytest
 
 import engine.kernels
 from engine.kernels.columns.decode import widen
-from engine.kernels.compile.cache import KernelLocator, fingerprint
+from engine.kernels.compile.cache import fingerprint
+from engine.kernels.compile.numba_private import KernelLocator
 
 ANOTHER_COPY = """
 import numpy as np

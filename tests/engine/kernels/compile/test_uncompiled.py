@@ -74,7 +74,7 @@ def test_a_process_in_the_background_compiles_unless_they_are_compiled(monkeypat
     assert not started
     monkeypatch.setattr(cold, "kernels_are_compiled", lambda: False)
     assert cold.answer_while_compiling()
-    assert started == [[sys.executable, "-m", "engine.runtime.cold"]]
+    assert started == [[sys.executable, "-m", "engine.runtime.cold", "10"]]
     assert awaited == [cold.kernels_are_compiled]
     with cold.sole_compiler():
         cold.compile_in_background()
