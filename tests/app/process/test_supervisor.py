@@ -178,11 +178,11 @@ def test_a_reload_is_done_between(settings: Settings, opened: Store, tmp_path: P
     _, supervisor = supervised(settings, opened, SetClock(T0_MS), tmp_path)
     seen: list[str] = []
     supervisor.reload = lambda: seen.append("reload")  # type: ignore[assignment,method-assign,return-value]
-    supervisor._asked.reload()
-    supervisor._asked.stop()
+    supervisor._requests.reload()
+    supervisor._requests.stop()
     supervisor.wait()
     assert seen == ["reload"]
-    supervisor._asked.stop(AppError("no more"))
+    supervisor._requests.stop(AppError("no more"))
     with pytest.raises(AppError, match="no more"):
         supervisor.wait()
 
