@@ -59,21 +59,33 @@ _KINDS = {
 
 
 class PairMethod(Enum):
-    """The ways to make the matches of pairs of a first and a last event, each with the pairs that it is for."""
+    """The ways to make the matches of pairs of a first and a last event."""
 
-    INDEPENDENT = "while all kept events are precise"
-    POSSIBLE = "while an imprecise one is kept, where the orders of events can be told apart"
-    ENCLOSED = "where the orders of events can be told apart"
-    CHAINS = "pairs whose events fit into one pass"
-    CLASSES = "pairs whose events have independent times, or one certain order"
-    SEARCH = "any other pair"
-    PRECISE_LISTING = "while all kept events are precise "
-    LISTING = "while an imprecise one is kept"
+    INDEPENDENT = "independent"
+    POSSIBLE = "possible"
+    ENCLOSED = "enclosed"
+    CHAINS = "chains"
+    CLASSES = "classes"
+    SEARCH = "search"
+    PRECISE_LISTING = "precise listing"
+    LISTING = "listing"
 
     @property
     def takes(self) -> str:
-        """Which pairs it is for."""
-        return self.value.strip()
+        """Which pairs it is for; it leaves the others to the next one."""
+        return _TAKES[self]
+
+
+_TAKES = {
+    PairMethod.INDEPENDENT: "while all kept events are precise",
+    PairMethod.POSSIBLE: "while an imprecise one is kept, where the orders of events can be told apart",
+    PairMethod.ENCLOSED: "where the orders of events can be told apart",
+    PairMethod.CHAINS: "pairs whose events fit into one pass",
+    PairMethod.CLASSES: "pairs whose events have independent times, or one certain order",
+    PairMethod.SEARCH: "any other pair",
+    PairMethod.PRECISE_LISTING: "while all kept events are precise",
+    PairMethod.LISTING: "while an imprecise one is kept",
+}
 
 
 @dataclass(frozen=True)

@@ -163,10 +163,10 @@ class Engine:
         }
         self._workers.begin(at_once, stream, watermark_ms, self._clock)
         rows = self._cascade(self._in_order, stream, watermark_ms, self._advance)
-        told = [rows[query.name] for query in self.queries if not query.is_silent]
+        returned = [rows[query.name] for query in self.queries if not query.is_silent]
         if self._sink is None:
-            return joined_rows(told)
-        for part in told:
+            return joined_rows(returned)
+        for part in returned:
             self._sink.hand_over(part)
         return joined_rows([])
 
@@ -290,7 +290,7 @@ class Engine:
             again,
             StreamColumns(passed, self._interner),
             self.watermark_ms,
-            lambda query, stream, step_ms: self._told(
+            lambda query, stream, step_ms: self._within_quota(
                 query, self._rows(query, self._fitting(query, stream)[0], step_ms)[0], stream, step_ms
             ),
         )
@@ -366,7 +366,7 @@ class Engine:
         quota = self._quotas.get(name)
         return own_ms if quota is None else min(own_ms, quota.buffered_from_ms(own_ms))
 
-    def _told(
+    def _within_quota(
         self, query: CompiledQuery, rows: Sequence[MatchRow], stream: StreamColumns, watermark_ms: int
     ) -> Sequence[MatchRow]:
         """Those of the rows of all steps that LIMIT or TOP lets be told now."""
@@ -421,7 +421,7 @@ class Engine:
         n_before = 0 if self._sink is None else self._sink.n_rows
         fitting, refused = self._fitting(query, stream)
         rows, seconds_before = self._rows(query, fitting, watermark_ms)
-        rows = self._told(query, rows, stream, watermark_ms)
+        rows = self._within_quota(query, rows, stream, watermark_ms)
         n_sunk = 0 if self._sink is None else self._sink.n_rows - n_before
         counted = self._counted[query.name]
         counted.n_events += stream.n_of_types(query.types)

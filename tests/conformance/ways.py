@@ -128,7 +128,7 @@ def prepared(way: Way) -> Iterator[None]:
                 for runtime in ("runs.runtime", "automaton.runtime")
                 for name in ("_LEAST_ROWS", "_LEAST_SAVED")
             )
-            for name in (*of_runs, "placed._LEAST_ROWS", "partial_keys._LEAST_PARTITIONS"):
+            for name in (*of_runs, "positioned._LEAST_ROWS", "partial_keys._LEAST_PARTITIONS"):
                 stack.enter_context(patch(f"engine.matching.{name}", 0))
             stack.enter_context(patch("engine.stream.interner.Interner.is_to_be_looked_at", True))
         if way.threads > 1:
