@@ -24,7 +24,6 @@ from engine.language import ast
 from engine.language.parser import parse
 from engine.language.printer import print_query
 from engine.matching.brake import Brake
-from engine.matching.union import is_trailing
 from tests.conformance.ways import AUTOMATON, AUTOMATON_CUT, COMPILED, CUT, Outcome, Way, outcome_by
 from tests.fuzz.case import FuzzCase, load
 from tests.fuzz.checking import Finding, Plans, shown
@@ -118,7 +117,7 @@ def difference(budgeted: Budgeted) -> Finding | None:
         # A partition is shown what came before it was known, which the step pays for in which it becomes known.
         has_partial_keys = any(branch.has_partial_keys for query in queries for branch in query.branches)
         # Matches of some branches wait for a window: the form pays for them in another step than for the others.
-        is_mixed = any(len(set(map(is_trailing, query.branches))) > 1 for query in queries)
+        is_mixed = any(len({branch.is_trailing for branch in query.branches}) > 1 for query in queries)
         finding = (
             (
                 None
