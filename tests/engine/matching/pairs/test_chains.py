@@ -303,7 +303,9 @@ def test_explain_says_how_matches_are_counted(conditions: tuple[str, ...], cost:
         if line.startswith("selection")
     ]
     assert "counted as chains of neighbours" in line
-    assert line.endswith(cost)
+    how, _, which_pairs = line.partition("   [")
+    assert how.endswith(cost)
+    assert which_pairs == "pairs whose events fit into one pass]"
 
 
 def test_explain_says_when_matches_are_listed() -> None:
