@@ -152,7 +152,8 @@ class BranchEvaluation:
     def explain(self) -> list[str]:
         """For people, one fact per line."""
         lines = [f"runtime    {self.runtime.summary}", f"cost       {self.runtime.cost}"]
-        return lines if self.pairs is None else [*lines, *self.pairs.explain()]
+        pairs = self.pairs if self.inner is None else self.inner.pairs
+        return lines if pairs is None else [*lines, *pairs.explain()]
 
 
 class QueryRuntime(Enum):

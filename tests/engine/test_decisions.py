@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import engine
@@ -88,3 +89,12 @@ def test_what_runtimes_can_do_beyond_advancing() -> None:
 
     assert able("skip_till_any_match") == [True, True, True]
     assert able("skip_till_next_match") == [False, False, False]
+
+
+def test_a_plan_with_parts_of_the_key_is_explained_by_what_runs_in_each_partition() -> None:
+    plan = compile_query("PATTERN SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9", SCHEMA).plan
+    alone = branch_evaluation(plan, takes_matches=True)
+    spread = branch_evaluation(replace(plan, has_partial_keys=True), takes_matches=True)
+    assert spread.inner is not None
+    assert spread.explain() == alone.explain()
+    assert any(line.startswith("selection") for line in spread.explain())
