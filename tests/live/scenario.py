@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import signal
 import socket
 import tempfile
@@ -102,6 +103,8 @@ class Observed:
     log: str = ""
     n_attempts: Counter[str] = field(default_factory=Counter)
     """How many attempts of each type (MAP, REDUCE) have run, as the JobHistoryServer says."""
+    killed_containers: set[str] = field(default_factory=set)
+    """Whose NodeManager says in its log that it is killed."""
     kept: Kept | None = None
 
     def ended_ms(self, job_id: str | None) -> int:
@@ -159,6 +162,15 @@ def n_events(store: Store, event_type: str) -> int:
     return sum(row.value for row in store.statistics("events") if row.type == event_type)
 
 
+def killed_containers(logs: Path) -> set[str]:
+    """Containers that NodeManagers have killed."""
+    return {
+        found[1]
+        for path in logs.glob("nodemanager-*.log")
+        for found in re.finditer(r"Container (\S+) transitioned from \w+ to KILLING", path.read_text(encoding="utf-8"))
+    }
+
+
 class Scenario:
     """The steps of one run."""
 
@@ -188,6 +200,7 @@ class Scenario:
             self._settle(store)
             self._stop()
             self.observed.kept = self._read(store)
+        self.observed.killed_containers = killed_containers(self._cluster.settings.work_dir / "logs")
         self.observed.log = self._clustercep.log.read_text(encoding="utf-8")
         self.observed.deliveries = list(self._deliveries.received)
         return self.observed

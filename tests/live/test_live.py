@@ -110,6 +110,11 @@ def test_every_job_and_attempt_is_counted_once(observed: Observed, kept: Kept) -
     assert {name: kept.n_events(name) for name in expected} == expected
 
 
+def test_every_container_that_was_killed_is_told(observed: Observed, kept: Kept) -> None:
+    assert observed.killed_containers
+    assert kept.n_events("ContainerKilled") == len(observed.killed_containers)
+
+
 def test_nothing_came_too_late(kept: Kept) -> None:
     assert [(row.source, row.type) for row in kept.late_events] == []
 
