@@ -169,7 +169,8 @@ def test_an_installation_with_them_compiles_nothing(tmp_path: Path) -> None:
     assert called(tmp_path, "native")[:2] == [result, "True True"]
     assert called(tmp_path, "damaged")[:2] == ["compiles widen", result]
 
-    (sources / "columns" / "decode.py").open("a").write("# edited\n")
+    edited = sources / "columns" / "decode.py"
+    edited.write_text(edited.read_text() + "# edited\n")
     assert called(tmp_path, "edited")[:3] == ["compiles widen", result, "True True"], "as without them"
 
 
