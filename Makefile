@@ -97,6 +97,11 @@ record: setup ## as cluster, and save the run as a recording in build/recording 
 	@deploy/minicluster/install.sh
 	@$(PY) -m deploy.minicluster record --out build/recording $(RECORD_ARGS)
 
+LEVEL ?= x86-64-v3
+.PHONY: wheel
+wheel: warm ## a wheel with compiled kernels in build/wheel, and the proof that it needs no compiler (LEVEL=x86-64-v3)
+	@$(PY) -m deploy.wheel --level $(LEVEL)
+
 .PHONY: lock
 lock: ## renew the pinned requirements from requirements/*.in
 	@for part in build runtime dev; do \

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.compiled.fitting import fitting_events
     from engine.compiled.query import CompiledQuery, compile_query
     from engine.kernels.compile.cache import kernels_are_compiled
+    from engine.kernels.compile.portable import portable_kernels
     from engine.kernels.compile.processes import CompiledKernels
     from engine.language import ast
     from engine.language.parser import parse
@@ -86,6 +87,7 @@ _HOMES = {
     "kernels_are_compiled": "engine.kernels.compile.cache",
     "match_id": "engine.runtime.cascade",
     "match_id_of_json": "engine.runtime.cascade",
+    "portable_kernels": "engine.kernels.compile.portable",
     "placeholder_of": "engine.language.templates",
     "parse": "engine.language.parser",
     "print_query": "engine.language.printer",
@@ -149,6 +151,7 @@ __all__ = [
     "output_order",
     "parse",
     "placeholder_of",
+    "portable_kernels",
     "print_query",
     "query_hashes",
     "reference_cascade",

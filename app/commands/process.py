@@ -174,9 +174,9 @@ def warm() -> None:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         typer.echo("NUMBA_DISABLE_JIT is set: the kernels run as Python, and none is compiled.")
         return
-    if not engine.kernels_are_compiled():
-        from app.commands.warming import warm_telling
+    from app.commands.warming import tell_portable_kernels, warm_telling
 
+    if not tell_portable_kernels() and not engine.kernels_are_compiled():
         typer.echo("Compiling the matching kernels: some minutes, once per machine and version.")
         warm_telling()
         if not engine.kernels_are_compiled():

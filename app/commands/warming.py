@@ -16,6 +16,9 @@ from app.console import inert
 LINE_EVERY = 10
 """Kernels; where no terminal shows a bar."""
 
+MAX_NAMED = 5
+"""Damaged kernels."""
+
 
 def warm_telling() -> None:
     """Compile the kernels, and show how many there are: as a bar, or as lines where standard error is no terminal."""
@@ -23,6 +26,22 @@ def warm_telling() -> None:
         failures = engine.warm_kernels(watch)
     for failure in failures:
         typer.echo(inert(f"warning: {failure} (compiled without another process then)"), err=True)
+
+
+def tell_portable_kernels() -> bool:
+    """Whether compiled kernels came with the installation and fit; what became of them is told."""
+    kernels, obstacle = engine.portable_kernels()
+    if obstacle is not None:
+        typer.echo(inert(f"The compiled kernels that came with the installation are not used: {obstacle}."))
+    if kernels is None:
+        return False
+    typer.echo(f"Kernels compiled for {kernels.level} came with the installation.")
+    damaged = kernels.damaged()
+    if damaged:
+        named = ", ".join(name.partition("(")[0] for name in damaged[:MAX_NAMED])
+        typer.echo(inert(f"warning: {len(damaged)} of them are damaged, and compiled here: {named}"), err=True)
+        engine.warm_kernels()
+    return True
 
 
 @contextmanager
@@ -49,4 +68,4 @@ class _Lines:
             typer.echo(f"{found.n_compiled} of {found.n_asked} kernels are compiled.", err=True)
 
 
-__all__ = ["warm_telling"]
+__all__ = ["tell_portable_kernels", "warm_telling"]

@@ -3,6 +3,7 @@
 Numba's own cache key is one file's time stamp: it misses edits in the other files that a kernel calls. So the folder's
 name carries a hash of all kernel sources, the versions and the CPU. Where the sources lie does not matter: another copy
 of them on this machine, or in a container on another one, finds the same code (`numba_private.KernelLocator`).
+Kernels that came compiled with the installation (`portable`) stand in for what is not in the folder.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ import llvmlite.binding
 import numba
 import numpy as np
 
-from engine.kernels.compile import PRIVATE
+from engine.kernels.compile import PRIVATE, portable
 
-_SOURCES = Path(__file__).resolve().parents[1]
 _COMPLETE = "complete"
 """File that says that all kernels are there, not only those that some query has needed."""
 
@@ -31,7 +31,10 @@ def configure(folder: Path) -> Path:
 
     Returns the folder in use. When it cannot be made, kernels are compiled anew by each process.
     """
-    used = folder / fingerprint()
+    sources = portable.sources_hash()
+    if PRIVATE is not None:
+        portable.use(portable.look(sources))
+    used = folder / fingerprint(sources)
     try:
         used.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
@@ -42,28 +45,41 @@ def configure(folder: Path) -> Path:
     return used
 
 
-def fingerprint(sources: Path = _SOURCES) -> str:
-    """What compiled code depends on: the kernels' sources, the versions of the libraries, the processor."""
-    digest = hashlib.blake2b(digest_size=12)
-    for source in sorted(sources.rglob("*.py")):
-        digest.update(source.relative_to(sources).as_posix().encode() + b"\0" + source.read_bytes())
+def fingerprint(sources: str) -> str:
+    """What compiled code depends on: the kernels' sources (`portable.sources_hash`), the versions of the libraries, the
+    processor, or the level of processors that Numba's environment variables name."""
     versions = (numba.__version__, llvmlite.__version__, np.__version__, platform.python_version())
     way = () if PRIVATE is not None else ("public",)
-    digest.update(repr((versions, llvmlite.binding.get_host_cpu_name(), *way)).encode())
+    digest = hashlib.blake2b(repr((sources, versions, *_processor(), *way)).encode(), digest_size=12)
     return digest.hexdigest()
 
 
+def _processor() -> tuple[str, ...]:
+    config = numba.config
+    name, features = config.CPU_NAME, config.CPU_FEATURES  # type: ignore[attr-defined]
+    return tuple(filter(None, (name or llvmlite.binding.get_host_cpu_name(), features)))
+
+
 def kernels_are_compiled() -> bool:
-    """False until `warm_kernels` has run with these kernels on this machine: compiling them takes minutes, once."""
+    """Whether they came with the installation, or `warm_kernels` has run with these kernels on this machine.
+
+    Compiling them takes minutes, once.
+    """
+    return portable.portable_kernels().kernels is not None or native_kernels_are_compiled()
+
+
+def native_kernels_are_compiled() -> bool:
+    """False until `warm_kernels` has run with these kernels on this machine, without those that came along."""
     folder = _used_folder()
     return folder is not None and (folder / _COMPLETE).is_file()
 
 
 def mark_compiled() -> None:
-    """From now on `kernels_are_compiled` is true for every process with these kernels."""
+    """From now on kernels are compiled for every process with them; those that came along make nothing complete."""
     folder = _used_folder()
-    if folder is not None and not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        (folder / _COMPLETE).touch(mode=0o600)
+    if folder is None or portable.portable_kernels().kernels is not None or numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return
+    (folder / _COMPLETE).touch(mode=0o600)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -30,6 +31,8 @@ from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering, NopythonTypeInference
 from numba.core.types import Buffer, unliteral  # type: ignore[attr-defined]
+
+from engine.kernels.compile import portable
 
 _KERNELS = Path(__file__).resolve().parents[1]
 _njit: Any = njit  # its declared type does not know all options
@@ -62,8 +65,31 @@ class _SharedCache(FunctionCache):
     """As Numba's own, for several processes that compile at once.
 
     Numba reads a function's index, adds to it and writes it anew: of two processes that do so for different types, the
-    later one's index would lead to the earlier one's code.
+    later one's index would lead to the earlier one's code. What is not kept is looked for in what came along.
     """
+
+    def holds(self, types: tuple[Any, ...], target_context: Any) -> bool:
+        """Whether there is code for arguments of these types."""
+        key = self._index_key(types, target_context.codegen())  # type: ignore[no-untyped-call]
+        return key in self._cache_file._load_index() or self._read_portable(types) is not None  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function; None where there is none."""
+        kept = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        return self._portable(sig, target_context) if kept is None else kept
+
+    def _portable(self, types: tuple[Any, ...], target_context: Any) -> Any:
+        data = self._read_portable(types)
+        if data is None:
+            return None
+        found = self._impl.rebuild(target_context, pickle.loads(data))  # noqa: S301  # lies as safe as the sources (`portable.look`)
+        return found if found.signature.args == types else None
+
+    def _read_portable(self, types: tuple[Any, ...]) -> bytes | None:
+        kernels, function = portable.portable_kernels().kernels, self._py_func
+        if kernels is None:
+            return None
+        return kernels.read(portable.kernel_name(function.__module__, function.__qualname__, types))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keeps the code; where the folder cannot be written to, the next process compiles it again."""
@@ -111,10 +137,8 @@ def argument_types(dispatcher: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def is_kept(dispatcher: Any, types: tuple[Any, ...]) -> bool:
-    """Whether code for these types is in the cache folder."""
-    cache = dispatcher._cache
-    key = cache._index_key(types, dispatcher.targetctx.codegen())
-    return key in cache._cache_file._load_index()
+    """Whether code for these types is in the cache folder, or came along."""
+    return bool(dispatcher._cache.holds(types, dispatcher.targetctx))
 
 
 # ---- how functions become machine code

@@ -58,3 +58,49 @@ def test_without_a_compiler_there_is_nothing_to_do(is_compiled: list[bool], monk
         0,
         "NUMBA_DISABLE_JIT is set: the kernels run as Python, and none is compiled.\n",
     )
+
+
+class Came:
+    """Kernels that came with the installation."""
+
+    level = "x86-64-v3"
+
+    def __init__(self, damaged: list[str]) -> None:
+        self._damaged = damaged
+
+    def damaged(self) -> list[str]:
+        return self._damaged
+
+
+def test_kernels_that_came_along_are_told_and_nothing_is_compiled(
+    is_compiled: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "portable_kernels", lambda: (Came([]), None))
+    monkeypatch.setattr(engine, "warm_kernels", lambda *_: pytest.fail("compiles"))
+    told = CliRunner().invoke(cli, ["warm"])
+    assert told.exit_code == 0
+    assert told.stdout.splitlines() == [
+        "Kernels compiled for x86-64-v3 came with the installation.",
+        "The matching kernels are compiled.",
+    ]
+
+
+def test_damaged_ones_are_named_and_compiled(is_compiled: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(engine, "portable_kernels", lambda: (Came([f"a.f{n}(int64)" for n in range(7)]), None))
+    monkeypatch.setattr(engine, "warm_kernels", lambda *_: compiled.append("all"))
+    told = CliRunner().invoke(cli, ["warm"])
+    assert (told.exit_code, compiled) == (0, ["all"])
+    assert told.stderr == "warning: 7 of them are damaged, and compiled here: a.f0, a.f1, a.f2, a.f3, a.f4\n"
+
+
+def test_why_those_that_came_along_are_not_used_is_told(
+    is_compiled: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_compiled[0] = True
+    monkeypatch.setattr(engine, "portable_kernels", lambda: (None, "numpy: compiled for 2.4.6, found 2.5.0"))
+    told = CliRunner().invoke(cli, ["warm"])
+    assert told.stdout.splitlines() == [
+        "The compiled kernels that came with the installation are not used: numpy: compiled for 2.4.6, found 2.5.0.",
+        "The matching kernels are compiled.",
+    ]

@@ -13,8 +13,8 @@ import pytest
 
 import engine.kernels
 from engine.kernels.columns.decode import widen
-from engine.kernels.compile.cache import fingerprint
 from engine.kernels.compile.numba_private import KernelLocator
+from engine.kernels.compile.portable import sources_hash
 
 ANOTHER_COPY = """
 import numpy as np
@@ -50,15 +50,15 @@ def test_functions_that_are_no_kernels_are_not_looked_for_among_them(tmp_path: P
     )
 
 
-def test_an_edit_in_any_folder_of_the_kernels_is_another_fingerprint(tmp_path: Path) -> None:
+def test_an_edit_in_any_folder_of_the_kernels_is_another_hash(tmp_path: Path) -> None:
     (tmp_path / "pairs").mkdir()
     for name in ("keys.py", "pairs/keys.py"):
         (tmp_path / name).write_text("")
-    before = fingerprint(tmp_path)
+    before = sources_hash(tmp_path)
     (tmp_path / "pairs" / "keys.py").write_text("1")
-    below = fingerprint(tmp_path)
+    below = sources_hash(tmp_path)
     (tmp_path / "pairs" / "keys.py").rename(tmp_path / "pairs" / "other.py")
-    assert len({before, below, fingerprint(tmp_path)}) == 3
+    assert len({before, below, sources_hash(tmp_path)}) == 3
 
 
 def test_files_of_one_name_in_two_folders_are_kept_apart() -> None:
