@@ -11,7 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.alerting.operations import acknowledge, end_silence, silence
+from app.alerting.operations import MAX_NOTE_CHARS, acknowledge, end_silence, silence
 from app.chosen_store import STORE_VARIABLE, in_chosen_store
 from app.clock import SystemClock
 from app.config import CONFIG_VARIABLE, DEFAULT_FILE, load_settings
@@ -111,6 +111,7 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 __all__ = [
+    "MAX_NOTE_CHARS",
     "AlertChangeRow",
     "AlertDetails",
     "AlertFilter",

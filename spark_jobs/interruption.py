@@ -168,4 +168,4 @@ def _is_in_call(frame: FrameType | None) -> bool:
     return False
 
 
-__all__ = ["EXIT_MISTAKE", "Interrupted", "Interruption", "cancel_jobs", "end_jvm", "run_job"]
+__all__ = ["EXIT_MISTAKE", "GRACE_S", "Interrupted", "Interruption", "cancel_jobs", "end_jvm", "run_job"]

@@ -9,7 +9,17 @@ import streamlit as st
 
 from collectors.time_units import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard import login, times
-from dashboard.store import AlertRow, AppError, SilenceRow, acknowledge, end_silence, now_ms, silence, store
+from dashboard.store import (
+    MAX_NOTE_CHARS,
+    AlertRow,
+    AppError,
+    SilenceRow,
+    acknowledge,
+    end_silence,
+    now_ms,
+    silence,
+    store,
+)
 from dashboard.text import inert, md
 
 DURATIONS_MS = {
@@ -21,7 +31,6 @@ DURATIONS_MS = {
     "3 days": 3 * DAY_MS,
     "1 week": 7 * DAY_MS,
 }
-MAX_NOTE_CHARS = 500
 MAX_SILENCES = 100
 
 _TOLD = "alert-actions-told"

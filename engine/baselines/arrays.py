@@ -8,8 +8,6 @@ import numpy as np
 
 from engine.events import Float64Array, Int64Array
 from engine.kernels.compile.types import Int32Array
-from engine.language import ast
-from engine.plan.model import EdgePredicates
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.interner import Interner
 
@@ -36,23 +34,13 @@ class ConstructionArrays(NamedTuple):
 def matching_arrays(plan: SequencePlan, interner: Interner, *, local: bool) -> MatchingArrays:
     """The arrays of a plan; `local`: with the predicates on one event alone, which early filters decide otherwise."""
     programs = plan.programs
-    loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))
-    for step in plan.steps:
-        for edge in (step.begin, step.take, step.proceed):
-            for loop in edge.loops:
-                loops[loop.program] = loop.over, loop.over_which
-
-    def bounds_of(edge: EdgePredicates) -> tuple[int, int, int]:
-        return edge.first if local else edge.rest, edge.last, edge.last + len(edge.loops)
-
-    edges = [[int(s.kleene), *bounds_of(s.begin), *bounds_of(s.take), *bounds_of(s.proceed)] for s in plan.steps]
     return MatchingArrays(
         code=programs.code,
         bounds=programs.bounds,
-        constants=programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants}),
+        constants=programs.with_strings(interner.constant),
         slots=np.stack(programs.slot_arrays(), axis=1),
-        loops=loops,
-        edges=np.array(edges, np.int64),
+        loops=plan.loops,
+        edges=plan.edges(local=local),
     )
 
 
@@ -61,14 +49,9 @@ def construction_arrays(plan: SequencePlan) -> ConstructionArrays:
     negations = [[n.after, n.edge.rest, n.edge.last] for n in plan.negations]
     return ConstructionArrays(
         negations=np.array(negations, np.int64).reshape(-1, 3),
-        returns=np.array([r.program for r in plan.returns], np.int64),
-        having=-1 if plan.having is None else plan.having,
+        returns=plan.return_programs,
+        having=plan.having_program,
     )
 
 
-def strict_ties(plan: SequencePlan) -> int:
-    """1 when equal timestamps are not ordered."""
-    return int(plan.ties is ast.Ties.STRICT)
-
-
-__all__ = ["ConstructionArrays", "MatchingArrays", "construction_arrays", "matching_arrays", "strict_ties"]
+__all__ = ["ConstructionArrays", "MatchingArrays", "construction_arrays", "matching_arrays"]

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.baselines.arrays import strict_ties
 from engine.baselines.base import Baseline
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.baselines.backtracking import search_windows
@@ -59,7 +58,7 @@ class Backtracking(Baseline):
             with self.timed("pattern matching"):
                 done = bool(
                     search_windows(
-                        code, bounds, constants, self.store.columns, slots, loops, edges, strict_ties(self.plan),
+                        code, bounds, constants, self.store.columns, slots, loops, edges, int(self.plan.strict_ties),
                         self.store.t_lo_ms, self.masks.begin, self.masks.take, offers, len(offers), place, cursor,
                         depth_rows, depth_aggregates, chain,
                         self.found.partition, self.found.offsets, self.found.cells, self.counters,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from engine.baselines.arrays import construction_arrays, matching_arrays, strict_ties
+from engine.baselines.arrays import construction_arrays, matching_arrays
 from engine.baselines.buffers import MatchArrays, widened
 from engine.baselines.rows import rows_of
 from engine.errors import StateError, UnsupportedQueryError
@@ -252,7 +252,7 @@ class Baseline(ABC):
         values = np.empty((matches.n_matches, len(construction.returns)), np.float64)
         construct_results(
             arrays.code, arrays.bounds, arrays.constants, store.columns, arrays.slots, construction.negations,
-            construction.returns, construction.having, plan.n_steps, plan.within_ms, strict_ties(plan),
+            construction.returns, construction.having, plan.n_steps, plan.within_ms, int(plan.strict_ties),
             store.t_lo_ms, store.partition, self.masks.negated, len(store),
             matches.partition, matches.offsets, matches.rows, matches.components, kept, values,
         )  # fmt: skip

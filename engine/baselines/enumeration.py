@@ -19,7 +19,6 @@ from engine.kernels.baselines.buffers import AT_ONCE
 from engine.kernels.baselines.worlds import GAVE_UP, LONGEST, N_CREATED, N_POINTS, N_SPENT, search_worlds
 from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.confidence.ordering import Events
-from engine.language import ast
 from engine.matching.output.listed import ListedMatches
 from engine.matching.protocol import Limits
 from engine.plan.sequence.model import SequencePlan
@@ -131,7 +130,7 @@ class Enumeration(Baseline):
         )
 
     def _events(self) -> Events:
-        return events_of(self.store, strict=self.plan.ties is ast.Ties.STRICT)
+        return events_of(self.store, strict=self.plan.strict_ties)
 
     def _refuse_skew(self) -> None:
         if len(self.store.skew_ms):

@@ -12,7 +12,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from engine.baselines.arrays import strict_ties
 from engine.baselines.base import MOST_LIVE_RUNS, Baseline
 from engine.baselines.buffers import widened
 from engine.errors import UnsupportedQueryError
@@ -96,7 +95,7 @@ class Runs(Baseline):
         return int(
             match_runs(
                 code, bounds, constants, store.columns, slots, loops, edges, self.plan.within_ms,
-                strict_ties(self.plan), store.t_lo_ms, masks.begin, masks.take, offers, started, done, len(offers),
+                int(self.plan.strict_ties), store.t_lo_ms, masks.begin, masks.take, offers, started, done, len(offers),
                 self._runs, self._aggregates, self._free, self._list_head, self._list_length, self._chain,
                 found.partition, found.offsets, found.cells, self.counters,
             )

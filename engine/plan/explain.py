@@ -117,7 +117,7 @@ def _edge(name: str, edge: EdgePredicates) -> list[str]:
 
 
 def _ties(plan: Plan) -> str:
-    if plan.ties is ast.Ties.STRICT:
+    if plan.strict_ties:
         return "STRICT: equal timestamps are not ordered"
     return "SOURCE: equal timestamps of precise events are ordered by source"
 

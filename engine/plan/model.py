@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from engine.events import AttributeType
+import numpy as np
+
+from engine.events import AttributeType, Int64Array
 from engine.kernels.programs.opcodes import OVER_ALL
 from engine.language import ast
 from engine.plan.programs import Programs
@@ -58,6 +60,13 @@ class EdgePredicates:
     rest: int
     last: int
     loops: tuple[PlacedPredicate, ...] = ()
+
+    def bounds(self, *, local: bool) -> tuple[int, int, int]:
+        """(first, end, end of loops): programs [first, end) are asked of the event, [end, end of loops) loop.
+
+        `local`: with those that an early filter decides otherwise.
+        """
+        return self.first if local else self.rest, self.last, self.last + len(self.loops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +277,21 @@ class Plan(ABC):
     def is_counted(self) -> bool:
         """Whether a row stands for all matches of one first and one last event."""
         return self.output in COUNTED_OUTPUTS
+
+    @property
+    def strict_ties(self) -> bool:
+        """Whether events of one millisecond are in no order: TIES STRICT."""
+        return self.ties is ast.Ties.STRICT
+
+    @property
+    def having_program(self) -> int:
+        """The program of HAVING; -1 where there is none."""
+        return -1 if self.having is None else self.having
+
+    @property
+    def return_programs(self) -> Int64Array:
+        """The programs of RETURN: int64 (n_returns,)."""
+        return np.array([value.program for value in self.returns], np.int64)
 
     @property
     def lists_all(self) -> bool:

@@ -7,7 +7,7 @@ v[i], or an event of a negated component.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,7 +52,7 @@ class Programs:
     """All programs of one query as arrays.
 
     code: int32 (n, 3); bounds: int32 (n_programs + 1,); constants: float64 (k,) where string literals are NaN until
-    `with_strings` puts the engine's codes in; columns: attribute names by column number; n_registers.
+    `with_strings` puts the codes of an engine in; columns: attribute names by column number; n_registers.
     """
 
     code: Int32Array
@@ -68,11 +68,11 @@ class Programs:
         """The number of the CURRENT register."""
         return self.n_registers - 1
 
-    def with_strings(self, codes: Mapping[str, int]) -> Float64Array:
+    def with_strings(self, code_of: Callable[[str], int]) -> Float64Array:
         """The constants with each string literal replaced by its code."""
         constants = self.constants.copy()
         for position, text in self.string_constants:
-            constants[position] = codes[text]
+            constants[position] = code_of(text)
         return constants
 
     def upkeep_of(self, slot: int) -> frozenset[int]:

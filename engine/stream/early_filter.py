@@ -129,8 +129,7 @@ class EarlyFilter:
         """`live` False: `select` takes rows whether a match may be under way or not."""
         self._plan = plan
         programs = plan.programs
-        codes = {text: interner.constant(text) for _, text in programs.string_constants}
-        self._constants = programs.with_strings(codes)
+        self._constants = programs.with_strings(interner.constant)
         self._begin = [_role(step.event_type, step.begin) for step in plan.steps]
         self._take = [_role(step.event_type, step.take) if step.kleene else None for step in plan.steps]
         self._negated = [_role(negation.event_type, negation.edge) for negation in plan.negations]

@@ -49,7 +49,7 @@ from collectors.schema import load_event_types
 from engine.errors import EngineError
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.on_this_machine import read_few
-from spark_jobs.interruption import cancel_jobs
+from spark_jobs.interruption import GRACE_S, cancel_jobs
 from spark_jobs.progress import watched
 from spark_jobs.query.few_events import MOST_S, Found, find
 from spark_jobs.query.job import as_job_errors, rows_of
@@ -57,9 +57,6 @@ from spark_jobs.query.output import as_match_row
 from spark_jobs.query.report import warnings_of
 from spark_jobs.query.rows import SPARK_CONF, Planned, RequestedQuery, columns_of, plan_rows
 from spark_jobs.session import spark_session
-
-GRACE_S = 20.0
-"""How long the end may take once nobody listens."""
 
 
 class Teller:

@@ -22,7 +22,6 @@ from engine.kernels.automaton.imprecise import list_arrangements
 from engine.kernels.automaton.tables import STRICT_TIES, Tables
 from engine.kernels.columns.partitions import BROADCAST
 from engine.kernels.confidence.ordering import Events, search_order
-from engine.language import ast
 from engine.matching.automaton.arrangement import Arrangements
 from engine.matching.automaton.confidence import Confidences
 from engine.matching.automaton.memory import Pending, empty_matches, taken
@@ -84,7 +83,7 @@ class ImpreciseMatching:
         self._tables = tables._replace(scalars=scalars)
         self._precise = precise
         self._rows = rows = precise.rows()
-        self._events: Events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
+        self._events: Events = events_of(store, strict=plan.strict_ties)
         self._arrangements = arrangements
         self._work = work
         self._after = after

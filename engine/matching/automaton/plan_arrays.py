@@ -90,7 +90,7 @@ def tables(plan: AutomatonPlan, interner: Interner) -> at.Tables:
     return at.Tables(
         code=programs.code,
         bounds=programs.bounds,
-        constants=programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants}),
+        constants=programs.with_strings(interner.constant),
         edges=_table(edges, 13),
         state_edges=_starts([edge.source for edge in automaton.edges], automaton.n_states),
         exits=_table(exits, 7),
@@ -114,7 +114,7 @@ def tables(plan: AutomatonPlan, interner: Interner) -> at.Tables:
         negations=_negations(plan),
         beside=_table([pair for negation in automaton.negations for pair in negation.beside], 2),
         parallel=_parallel(plan),
-        returns=np.array([value.program for value in plan.returns], np.int64),
+        returns=plan.return_programs,
         naming=_naming(plan),
         scalars=_scalars(plan),
     )
@@ -188,9 +188,9 @@ def _scalars(plan: AutomatonPlan) -> npt.NDArray[np.int64]:
     values[at.N_POSITIVE] = automaton.n_positive
     values[at.N_COUNTERS] = automaton.n_counters
     values[at.N_DEPTH] = depth
-    values[at.HAVING] = -1 if plan.having is None else plan.having
+    values[at.HAVING] = plan.having_program
     values[at.WITHIN_MS] = plan.within_ms
-    strict = plan.ties is ast.Ties.STRICT
+    strict = plan.strict_ties
     values[at.STRICT_TIES] = int(strict)
     values[at.MUST_BE_KEYED] = int(bool(plan.broadcast))
     counted = plan.query.within_events is not None

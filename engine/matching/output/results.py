@@ -405,7 +405,7 @@ def _collapsing(
         n_components=len(variables),
         kleene=frozenset(at for at, variable in enumerate(variables) if variable.kleene or variable.path),
         shapes=[tuple(range(len(variables)))] if shapes is None else shapes,
-        strict_ties=plan.ties is ast.Ties.STRICT,
+        strict_ties=plan.strict_ties,
     )
 
 

@@ -143,9 +143,7 @@ class Opening:
         names = self._programs.columns
         columns = [stream.column(name, self._kind(name)) for name in names]
         table = np.stack(columns) if columns else np.empty((0, len(stream)), np.float64)
-        constants = self._programs.with_strings(
-            {text: self._interner.constant(text) for _, text in self._programs.string_constants}
-        )
+        constants = self._programs.with_strings(self._interner.constant)
         n = select_where(self._programs.code, self._programs.bounds, 0, 1, constants, table, rows)
         return rows[:n]
 

@@ -10,7 +10,6 @@ from engine.events import Int64Array
 from engine.kernels.pairs.chains import MOST, NOT_THIS_FORM, count_chains
 from engine.kernels.pairs.links import LinkTables
 from engine.kernels.pairs.status import COMPLETE
-from engine.language import ast
 from engine.matching.pairs.context import Context, Neighbourhood
 from engine.plan.sequence.chain_form import ChainForm
 
@@ -142,7 +141,7 @@ class CountedChains:
     @property
     def is_ordered(self) -> bool:
         """Whether candidates of a pair that is of this form have one certain order."""
-        return self.context.plan.ties is not ast.Ties.STRICT
+        return not self.context.plan.strict_ties
 
 
 __all__ = ["STEPS_PER_BUDGET", "ChainCount", "CountedChains"]

@@ -13,7 +13,6 @@ from engine.kernels.confidence.ordering import search_order
 from engine.kernels.confidence.skew import MAX_EVALUATIONS
 from engine.kernels.pairs.pairs import around, inside, replay
 from engine.kernels.programs.opcodes import MAX_STACK
-from engine.language import ast
 from engine.matching.pairs.plan_arrays import PostponedTables
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.early_filter import Masks
@@ -89,7 +88,7 @@ class Context:
         self.n_rows = len(store)
         n = self.n_rows
         self.longest_ms = int((store.t_hi_ms[:n] - store.t_lo_ms[:n]).max()) if n else 0
-        self.events = events_of(store, strict=plan.ties is ast.Ties.STRICT)
+        self.events = events_of(store, strict=plan.strict_ties)
         self.has_skew = bool(store.skew_ms[:n].any())
         """Whether times depend on each other, by the offsets of clocks: only search judges such matches."""
         self.members = Groups.of(masks.middle(n), store)
@@ -99,7 +98,7 @@ class Context:
         self._looks_back = any(negation.after < 0 for negation in plan.negations)
         self._looks_ahead = any(negation.after == len(plan.steps) - 1 for negation in plan.negations)
         self._ids: dict[int, str] = {}
-        self._programs = np.array([value.program for value in plan.returns], np.int64)
+        self._programs = plan.return_programs
 
     def neighbourhood(self, first: int, last: int, partition: int) -> Neighbourhood:
         """Everything that a match of this pair could contain or must not have around it."""

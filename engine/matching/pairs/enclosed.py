@@ -173,7 +173,7 @@ class EnclosedPairs:
         """Write what RETURN says of the match that is shown for each pair of `order`."""
         if not self.plan.returns or not len(order):
             return
-        programs = np.array([value.program for value in self.plan.returns], np.int64)
+        programs = self.plan.return_programs
         chains = [columns.longest(k) for k in order.tolist()]
         offsets = np.append(0, np.cumsum([len(rows) for rows, _ in chains]))
         columns.values[order] = replay_steps(

@@ -134,7 +134,7 @@ class IndependentPairs:
         self.form = form
         self._tables = independent_tables(plan, form, compiled)
         self._replay = compiled.tables._replace(caps=np.full_like(compiled.tables.caps, np.inf))
-        self._programs = np.array([value.program for value in plan.returns], np.int64)
+        self._programs = plan.return_programs
         self.is_cut = False
 
     def counted(self, intake: Intake, start: int, most_events: int | None = None) -> Iterator[IndependentBlock]:

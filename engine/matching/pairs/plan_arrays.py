@@ -52,9 +52,7 @@ class _Compiler:
         self.plan = plan
         self.chains = chains
         self.programs = plan.programs
-        self.constants = self.programs.with_strings(
-            {text: interner.constant(text) for _, text in self.programs.string_constants}
-        )
+        self.constants = self.programs.with_strings(interner.constant)
         self.reads = PlanReads(plan)
 
     def compile(self) -> PostponedTables:

@@ -182,7 +182,7 @@ class PossiblePairs:
     def _values(self, context: Context, columns: PossibleColumns, order: Int64Array) -> Float64Array:
         values = np.full((len(columns.pairs), len(self.plan.returns)), np.nan)
         if len(self.plan.returns) and len(order):
-            programs = np.array([value.program for value in self.plan.returns], np.int64)
+            programs = self.plan.return_programs
             chains = [columns.longest(k) for k in order.tolist()]
             offsets = np.append(0, np.cumsum([len(chain) for chain in chains]))
             values[order] = replay_all(

@@ -96,7 +96,7 @@ class ListedBlock(OneByOne):
         """The same with the values of RETURN."""
         if not self.plan.returns:
             return self
-        programs = np.array([value.program for value in self.plan.returns], np.int64)
+        programs = self.plan.return_programs
         return replace(self, values=replay_steps(tables, columns, *self.chains, programs))
 
     @property

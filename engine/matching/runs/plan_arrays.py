@@ -8,9 +8,7 @@ from engine.events import BoolArray, Int64Array
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.runs import arrays as nfa_arrays
 from engine.kernels.runs.arrays import EDGES, IS_KLEENE, PROCEED, TAKE, PlanArrays, Scratch
-from engine.language import ast
 from engine.matching.work_account import WorkAccount
-from engine.plan.model import EdgePredicates
 from engine.plan.programs import strategy_number
 from engine.plan.sequence.live_variables import LiveVariables, live_variables
 from engine.plan.sequence.model import SequencePlan
@@ -20,38 +18,31 @@ from engine.stream.interner import Interner
 def plan_arrays(plan: SequencePlan, interner: Interner, work: WorkAccount, *, merges: bool) -> PlanArrays:
     """The arrays of `plan` with strings coded as `interner` does; `merges`: equivalent runs are merged."""
     programs = plan.programs
-    loops = np.tile(np.array([-1, 0], np.int64), (len(programs.bounds) - 1, 1))
-    for step in plan.steps:
-        for edge in (step.begin, step.take, step.proceed):
-            for loop in edge.loops:
-                loops[loop.program] = loop.over, loop.over_which
     negations = [[n.after, n.decided_at, n.edge.rest, n.edge.last] for n in plan.negations]
-    having = -1 if plan.having is None else plan.having
-    ties = int(plan.ties is ast.Ties.STRICT)
     entries, states = _live_arrays(live_variables(plan))
     kinds, owners, slot_columns, bases = programs.slot_arrays()
-    steps = np.array([[int(s.kleene), *_edge(s.begin), *_edge(s.take), *_edge(s.proceed)] for s in plan.steps])
+    steps = plan.edges(local=False)  # the early filter decides the others
     return PlanArrays(
         code=programs.code,
         bounds=programs.bounds,
-        constants=programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants}),
+        constants=programs.with_strings(interner.constant),
         kinds=kinds,
         owners=owners,
         slot_columns=slot_columns,
         bases=bases,
         steps=steps,
         only_takes=_only_takes(steps),
-        loops=loops,
+        loops=plan.loops,
         negations=np.array(negations, np.int64).reshape(-1, 4),
-        returns=np.array([r.program for r in plan.returns], np.int64),
+        returns=plan.return_programs,
         live=entries,
         live_states=states,
         scalars=np.array(
             [
-                having,
+                plan.having_program,
                 programs.n_registers,
                 plan.within_ms,
-                ties,
+                plan.strict_ties,
                 strategy_number(plan.strategy),
                 bool(plan.broadcast),
                 merges,
@@ -79,11 +70,6 @@ def _only_takes(steps: Int64Array) -> BoolArray:
     plain: BoolArray = (steps[:, IS_KLEENE] != 0) & (steps[:, take] == steps[:, take + 2])
     plain[-1] &= steps[-1, leave + 1] == steps[-1, leave + 2]
     return plain
-
-
-def _edge(edge: EdgePredicates) -> tuple[int, int, int]:
-    """Local predicates are not among them: the early filter has evaluated them."""
-    return edge.rest, edge.last, edge.last + len(edge.loops)
 
 
 def _live_arrays(states: tuple[LiveVariables, ...]) -> tuple[Int64Array, Int64Array]:

@@ -146,7 +146,7 @@ class Analysis:
         kleene = self._only_kleene()
         if kleene.position > 1 or plan.n_steps - kleene.position > 2:
             raise NotIndependentError("more than one single component before or after the Kleene component")
-        if plan.ties is ast.Ties.STRICT:
+        if plan.strict_ties:
             raise NotIndependentError("equal timestamps are not ordered (TIES STRICT)")
         if plan.steps[-1].event_type in plan.broadcast:
             raise NotIndependentError("the last event is of every partition")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from engine.events import Int64Array
 from engine.plan.model import BoundVariable, Plan, PlanForm
 
 
@@ -30,6 +33,28 @@ class SequencePlan(Plan):
     def shape(self) -> tuple[str, ...]:
         """See `Plan`."""
         return self.variables
+
+    @property
+    def loops(self) -> Int64Array:
+        """For each program, the earlier Kleene component over whose events it loops, -1 where over none, and which of
+        them (`PlacedPredicate.over_which`): int64 (n_programs, 2)."""
+        loops = np.tile(np.array([-1, 0], np.int64), (len(self.programs.bounds) - 1, 1))
+        for step in self.steps:
+            for edge in (step.begin, step.take, step.proceed):
+                for loop in edge.loops:
+                    loops[loop.program] = loop.over, loop.over_which
+        return loops
+
+    def edges(self, *, local: bool) -> Int64Array:
+        """For each step whether it is a Kleene component, and `EdgePredicates.bounds` of BEGIN, TAKE and PROCEED:
+        int64 (n_steps, 10)."""
+        return np.array(
+            [
+                [int(s.kleene), *(bound for edge in (s.begin, s.take, s.proceed) for bound in edge.bounds(local=local))]
+                for s in self.steps
+            ],
+            np.int64,
+        )
 
     @property
     def is_trailing(self) -> bool:
