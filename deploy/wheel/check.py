@@ -45,7 +45,7 @@ QUERIES = {
     "collapsed": f"PATTERN {_RISING} WITHIN 60 OUTPUT COLLAPSED",
     "counted": f"PATTERN {_RISING} WITHIN 90 OUTPUT COUNT",
     "top": f"PATTERN {_RISING} WITHIN 40 OUTPUT TOP 2 BY CONFIDENCE",
-    "negated": "PATTERN SEQ(A a, !B n, C c) WHERE skip_till_any_match { [k] } WITHIN 60 RETURN a.x, c.x",
+    "negated": "PATTERN SEQ(A a, !B n, C c) WHERE skip_till_any_match { [k] } WITHIN 60 RETURN a.x AS p, c.x AS q",
     "next": "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match { [k] AND avg(b[].x) > 1.5 } WITHIN 90",
     "contiguous": "PATTERN SEQ(A a, B+ b[]) WHERE partition_contiguity { [k] } WITHIN 90",
     "nested": "PATTERN (SEQ(A a, !B n, C c))+ WHERE skip_till_next_match { [k] AND a.x > 0 AND c.x <= a.x } WITHIN 60",
@@ -69,11 +69,11 @@ def check(wheel: Path) -> None:
         here = {**clean_environment(), "PYTHONPATH": str(ROOT), "CLUSTERCEP_KERNELS": "native"}
         n_rows = 0
         for width in (0, 4):
-            events = _events(folder / f"events-{width}.jsonl", width)
+            file = events(folder / f"events-{width}.jsonl", width)
             for name, text in QUERIES.items():
                 query = folder / f"{name}.cep"
                 query.write_text(text)
-                arguments = ["match", str(query), str(events)]
+                arguments = ["match", str(query), str(file)]
                 found = _matched([command, *arguments], environment, folder)
                 wanted = _matched([sys.executable, "-m", "app.cli", *arguments], here, folder)
                 if found != wanted:
@@ -100,11 +100,11 @@ def _install(wheel: Path, environment: Path) -> Path:
     return programs
 
 
-def _events(file: Path, width_ms: int) -> Path:
+def events(file: Path, width_ms: int, n_events: int = N_EVENTS) -> Path:
     """Events of three types and eight keys, every 3 ms on average; every second one may have happened later."""
     drawn = random.Random(width_ms)  # noqa: S311  # the same events in each build
     time_ms, lines = 0, []
-    for n in range(N_EVENTS):
+    for n in range(n_events):
         time_ms += drawn.randrange(1, 6)
         event: dict[str, object] = {"event_id": f"e{n}", "type": drawn.choice("ABBC")}
         event |= {"t_lo_ms": time_ms, "t_hi_ms": time_ms + (width_ms if n % 2 else 0)}
@@ -121,4 +121,4 @@ def _matched(command: list[str], environment: dict[str, str], folder: Path) -> s
     return done.stdout
 
 
-__all__ = ["check"]
+__all__ = ["QUERIES", "check", "events"]

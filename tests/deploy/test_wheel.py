@@ -7,8 +7,11 @@ import pickle
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli import cli
 from deploy.wheel.build import clean_environment
+from deploy.wheel.check import QUERIES, events
 from deploy.wheel.errors import WheelError
 from deploy.wheel.kernels import pack
 from deploy.wheel.levels import LEVELS, numba_environment
@@ -68,3 +71,12 @@ def test_the_caller_s_settings_do_not_change_what_is_built(monkeypatch: pytest.M
 
 def test_each_level_has_what_the_one_below_has() -> None:
     assert set(LEVELS["x86-64-v2"]) < set(LEVELS["x86-64-v3"])
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_each_query_of_the_proof_has_matches(name: str, tmp_path: Path) -> None:
+    query = tmp_path / f"{name}.cep"
+    query.write_text(QUERIES[name])
+    found = CliRunner().invoke(cli, ["match", str(query), str(events(tmp_path / "events.jsonl", 0, 300))])
+    assert found.exit_code == 0, found.output
+    assert found.stdout.count("\n") > 1
