@@ -50,6 +50,9 @@ QUERIES = {
     "contiguous": "PATTERN SEQ(A a, B+ b[]) WHERE partition_contiguity { [k] } WITHIN 90",
     "nested": "PATTERN (SEQ(A a, !B n, C c))+ WHERE skip_till_next_match { [k] AND a.x > 0 AND c.x <= a.x } WITHIN 60",
 }
+_PRECISE = frozenset({"next", "contiguous", "nested"})
+"""Those that ask which event comes next, which is defined over precise events alone."""
+
 N_EVENTS = 6_000
 """More than are matched as Python where nothing is compiled."""
 
@@ -67,10 +70,12 @@ def check(wheel: Path) -> None:
         command = str(installed / "clustercep")
         print(run([command, "warm"], environment, folder=folder, read=True).strip())
         here = {**clean_environment(), "PYTHONPATH": str(ROOT), "CLUSTERCEP_KERNELS": "native"}
-        n_rows = 0
+        n_runs, n_rows = 0, 0
         for width in (0, 4):
             file = events(folder / f"events-{width}.jsonl", width)
             for name, text in QUERIES.items():
+                if width and name in _PRECISE:
+                    continue
                 query = folder / f"{name}.cep"
                 query.write_text(text)
                 arguments = ["match", str(query), str(file)]
@@ -78,12 +83,12 @@ def check(wheel: Path) -> None:
                 wanted = _matched([sys.executable, "-m", "app.cli", *arguments], here, folder)
                 if found != wanted:
                     raise WheelError(f"{name}, intervals of {width} ms: other rows than kernels compiled here give")
-                n_rows += len(found.splitlines())
+                n_runs, n_rows = n_runs + 1, n_rows + len(found.splitlines())
         kept = [path.name for path in cache.rglob("*.nb?")]
         if kept:
             raise WheelError(f"the installed wheel has compiled {', '.join(kept)}")
         print(
-            f"{wheel.name}: {2 * len(QUERIES)} queries without a compiler over {N_EVENTS:,} events, {n_rows:,} rows, "
+            f"{wheel.name}: {n_runs} queries without a compiler over {N_EVENTS:,} events, {n_rows:,} rows, "
             "each as kernels compiled for this processor give it."
         )
 
