@@ -16,7 +16,10 @@ from engine.kernels.compile.portable import FOLDER, SOURCES
 
 ROOT = Path(__file__).parents[2]
 _OUT = ROOT / "build" / "wheel"
-"""Where wheels are made; what was compiled for one is kept in `kernels` for the next."""
+"""Where wheels are made."""
+
+KERNELS = _OUT / "kernels"
+"""What was compiled for a wheel, for the next one."""
 
 _PARTS = ("app", "collectors", "dashboard", "engine", "spark_jobs", "requirements", "pyproject.toml", "README.md")
 _TAGS = ("--python-tag", f"cp3{sys.version_info.minor}", "--abi-tag", f"cp3{sys.version_info.minor}")
@@ -31,7 +34,7 @@ def build(level: str, out: Path = _OUT) -> Path:
     tree = out / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     _copy_sources(tree)
-    kept = _compile(tree, out / "kernels", level)
+    kept = _compile(tree, KERNELS, level)
     portable = tree / FOLDER.relative_to(ROOT)
     n_kernels = pack(kept, tree / SOURCES.relative_to(ROOT), level, portable)
     size = sum(file.stat().st_size for file in portable.iterdir())
@@ -94,4 +97,4 @@ def run(
     return done.stdout or ""
 
 
-__all__ = ["ROOT", "build", "clean_environment", "run"]
+__all__ = ["KERNELS", "ROOT", "build", "clean_environment", "run"]
