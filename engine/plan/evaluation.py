@@ -138,14 +138,12 @@ class PairEvaluators:
 class BranchEvaluation:
     """How one plan is evaluated, alone or as a branch of a union.
 
-    `plan`: as the runtime gets it. `takes_matches`: its matches are handed on, and rows are made from those of all
-    branches. `pairs`: of a postponed plan. `inner`: of the plan within a partition by the whole key, where some types
-    have a part of it; its matches are what rows are made from.
+    `plan`: as the runtime gets it. `pairs`: of a postponed plan. `inner`: of the plan within a partition by the whole
+    key, where some types have a part of it; its matches are what rows are made from.
     """
 
     plan: Plan
     runtime: RuntimeKind
-    takes_matches: bool = False
     pairs: PairEvaluators | None = None
     inner: BranchEvaluation | None = None
 
@@ -224,13 +222,13 @@ def evaluation_of(resolved: ResolvedQuery, plan: Plan, branches: Sequence[Plan])
 
 
 def branch_evaluation(plan: Plan, *, takes_matches: bool = False) -> BranchEvaluation:
-    """How one plan is evaluated; `takes_matches`: what the query's clauses ask of rows is asked of all branches' then,
-    not of these."""
+    """How one plan is evaluated; `takes_matches`: its matches are handed on, rows are made from those of all branches,
+    and what the query's clauses ask of rows is asked of these then."""
     alone = listed_plan(plan) if takes_matches else plan
     if not plan.has_partial_keys:
         return within_partition(alone, takes_matches=takes_matches)
     inner = within_partition(listed_plan(keyed_by(plan, plan.match_key)), takes_matches=True)
-    return BranchEvaluation(alone, inner.runtime, takes_matches=takes_matches, inner=inner)
+    return BranchEvaluation(alone, inner.runtime, inner=inner)
 
 
 def within_partition(plan: Plan, *, takes_matches: bool) -> BranchEvaluation:
@@ -239,7 +237,7 @@ def within_partition(plan: Plan, *, takes_matches: bool) -> BranchEvaluation:
     pairs = None
     if kind is RuntimeKind.POSTPONED and isinstance(plan, SequencePlan):
         pairs = pair_evaluators(plan, takes_matches=takes_matches)
-    return BranchEvaluation(plan, kind, takes_matches, pairs)
+    return BranchEvaluation(plan, kind, pairs)
 
 
 def listed_plan(plan: Plan) -> Plan:
@@ -248,7 +246,7 @@ def listed_plan(plan: Plan) -> Plan:
 
 
 def pair_evaluators(plan: SequencePlan, *, takes_matches: bool = False) -> PairEvaluators:
-    """How the matches of the pairs of a postponed plan are made; `takes_matches`: see `BranchEvaluation`."""
+    """How the matches of the pairs of a postponed plan are made; `takes_matches`: see `branch_evaluation`."""
     makes_rows = not (takes_matches or plan.forms_from_listed)
     return PairEvaluators(_evaluators(plan, makes_rows=makes_rows), makes_rows)
 
