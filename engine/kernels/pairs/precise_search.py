@@ -17,6 +17,7 @@ from engine.kernels.automaton.search import allowance_at, settle
 from engine.kernels.compile.ways import inlined, kernel, leaf
 from engine.kernels.pairs.labels import copy_from, copy_to
 from engine.kernels.pairs.pairs import first_from
+from engine.kernels.pairs.paths import add_match, filled, has_room, new_paths, wider_paths
 from engine.kernels.pairs.precise_around import (
     BLOCK,
     around,
@@ -29,7 +30,7 @@ from engine.kernels.pairs.precise_around import (
     reach_of,
     rows_by_rank,
 )
-from engine.kernels.pairs.state import BEGIN, PROCEED, TAKE, begins, completes, leaves, loops_hold, takes
+from engine.kernels.pairs.state import BEGIN, PROCEED, begins, completes, free_edges, leaves, loops_hold, takes
 from engine.kernels.pairs.status import COMPLETE, OUT_OF_BUDGET, OUT_OF_ROOM
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.programs.predicates import all_hold
@@ -83,22 +84,17 @@ def list_precise(
     int64 by partition, where the end is noted; the longest match of that pair, at a tie the first.
     per_match, per_event: what a match costs beside its search. capacity: matches at most.
 
-    Returns (status, node_parent int32, node_row int64, node_step int32, match_node int32, match_pair int64, work int64
-    (n,), cut bool (n,)): a match is the path to its node and then the last event of its pair, unless that is the first
-    one. work: by pair, so that the sum over those of one event is what it costs. cut: apart, the search for the
-    deciding event ended early. status: COMPLETE, OUT_OF_ROOM (of matches, at once), OUT_OF_BUDGET (at once).
+    Returns (status, the matches as `paths.Paths`, work int64 (n,), cut bool (n,)). work: by pair, so that the sum over
+    those of one event is what it costs. cut: apart, the search for the deciding event ended early. status: COMPLETE,
+    OUT_OF_ROOM (of matches, at once), OUT_OF_BUDGET (at once).
     """
-    node_parent = np.empty(64, np.int32)
-    node_row = np.empty(64, np.int64)
-    node_step = np.empty(64, np.int32)
-    match_node = np.empty(64, np.int32)
-    match_pair = np.empty(64, np.int64)
+    paths = new_paths()
     n_steps = tables.kleene.shape[0]
     n_registers = 2 * n_steps + 1
     n_slots = tables.kinds.shape[0]
     n_negations = tables.negations.shape[0]
     stack = np.empty(MAX_STACK, np.float64)
-    free = _free_edges(tables)
+    free = free_edges(tables)
     work = np.zeros(pairs.shape[0], np.int64)
     state = np.zeros(_N_STATE, np.int64)
     state[_UNIT], state[_UNIT_KEY] = -1, -2
@@ -140,8 +136,7 @@ def list_precise(
             tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
             per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward,
             choices, edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node,
-            scratch, scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node,
-            match_pair, work, cut, state,
+            scratch, scratch_aggregates, stack, own_work, shared_work, paths, work, cut, state,
         )  # fmt: skip
         begin, end = state[_BEGIN], state[_END]
         if status == _NEEDS_AROUND:
@@ -175,30 +170,13 @@ def list_precise(
                 following = np.empty(depth_limit, np.int64)
                 node = np.empty(depth_limit, np.int64)
         elif status == _NEEDS_ROOM:
-            if state[_N_NODES] + depth_limit > node_row.shape[0]:
-                extra = max(node_row.shape[0], depth_limit)
-                node_parent = np.concatenate((node_parent, np.empty(extra, np.int32)))
-                node_row = np.concatenate((node_row, np.empty(extra, np.int64)))
-                node_step = np.concatenate((node_step, np.empty(extra, np.int32)))
-            if state[_N_MATCHES] == match_node.shape[0]:
-                match_node = np.concatenate((match_node, np.empty_like(match_node)))
-                match_pair = np.concatenate((match_pair, np.empty_like(match_pair)))
+            paths = wider_paths(paths, state[_N_NODES], state[_N_MATCHES], depth_limit)
         else:
             break
     if apart and state[_UNIT] >= 0:
         settle(account, state[_SPENT])
         cut[state[_UNIT_FROM] : state[_END]] = state[_IS_CUT] != 0
-    n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
-    return (
-        status,
-        node_parent[:n_nodes],
-        node_row[:n_nodes],
-        node_step[:n_nodes],
-        match_node[:n_matches],
-        match_pair[:n_matches],
-        work,
-        cut,
-    )
+    return status, filled(paths, state[_N_NODES], state[_N_MATCHES]), work, cut
 
 
 @leaf
@@ -206,7 +184,7 @@ def _search_each(
     tables, events, begin_ok, pairs, positions, alone, by_first, longest_only, ends_ms, apart, terms, account,
     per_match, per_event, capacity, gaps, gap_starts, free, n_lasts, rows, after, ordinal, reach, onward, choices,
     edges, latest, in_order, registers, aggregates, chain, steps, point, looks_for, following, node, scratch,
-    scratch_aggregates, stack, own_work, shared_work, node_parent, node_row, node_step, match_node, match_pair, work,
+    scratch_aggregates, stack, own_work, shared_work, paths, work,
     cut, state,
 ):  # fmt: skip
     """Go on with the search for one first event after the other, where `state` says.
@@ -296,7 +274,7 @@ def _search_each(
                 tables, events, gaps, gap_starts, free, first, end, base, n_lasts, longest_only, per_match, per_event,
                 capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain,
                 steps, point, looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work,
-                node_parent, node_row, node_step, match_node, match_pair, state,
+                paths, state,
             )  # fmt: skip
             if status == _NEEDS_ROOM:
                 return status
@@ -325,8 +303,7 @@ def _search_each(
 def _search(
     tables, events, gaps, gap_starts, free, first, stop_pair, base, n_lasts, longest_only, per_match, per_event,
     capacity, rows, after, ordinal, reach, choices, edges, latest, in_order, registers, aggregates, chain, steps, point,
-    looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work, node_parent, node_row,
-    node_step, match_node, match_pair, state,
+    looks_for, following, node, scratch, scratch_aggregates, stack, own_work, shared_work, paths, state,
 ):  # fmt: skip
     """Go on with the search for one first event, or several last ones of it, where `state` says.
 
@@ -344,7 +321,7 @@ def _search(
     n_nodes, n_matches = state[_N_NODES], state[_N_MATCHES]
     most, n_before, single, after_first = state[_MOST], state[_N_BEFORE], state[_SINGLE], state[_FIRST_AFTER]
     while depth >= 0:
-        if n_nodes + depth + 2 > node_row.shape[0] or n_matches == match_node.shape[0]:
+        if not has_room(paths, n_nodes, n_matches, depth + 2):
             status = _NEEDS_ROOM
             break
         step = steps[depth]
@@ -377,13 +354,7 @@ def _search(
                             if n_matches == capacity:
                                 status = OUT_OF_ROOM
                                 break
-                            node_parent[n_nodes] = -1
-                            node_row[n_nodes] = first
-                            node_step[n_nodes] = 0
-                            node[0] = n_nodes
-                            n_nodes += 1
-                            match_node[n_matches] = node[0]
-                            match_pair[n_matches] = single
+                            n_nodes = add_match(paths, chain, steps, node, 0, single, n_nodes, n_matches)
                             n_matches += 1
                             longest = 1
                             cost += per_match + per_event
@@ -470,19 +441,9 @@ def _search(
                     if n_matches == capacity and not replaces:
                         status = OUT_OF_ROOM
                         break
-                    d = depth
-                    while d >= 0 and node[d] < 0:
-                        d -= 1
-                    while d < depth:
-                        d += 1
-                        node_parent[n_nodes] = node[d - 1] if d > 0 else -1
-                        node_row[n_nodes] = chain[d]
-                        node_step[n_nodes] = steps[d]
-                        node[d] = n_nodes
-                        n_nodes += 1
                     n_matches = n_matches - 1 if replaces else n_matches
-                    match_node[n_matches] = node[depth]
-                    match_pair[n_matches] = stop_pair - (n_lasts - ordinal[here])
+                    pair = stop_pair - (n_lasts - ordinal[here])
+                    n_nodes = add_match(paths, chain, steps, node, depth, pair, n_nodes, n_matches)
                     n_matches += 1
             spent += cost
             own_work[ordinal[here]] += cost
@@ -522,24 +483,6 @@ def pair_work(pairs, of, positions, work, terms, account):
             return begin
         settle(account, cost)
     return n
-
-
-@kernel
-def _free_edges(tables):
-    """For each 2 * step (begin) and 2 * step + 1 (take) whether binding an event asks for nothing: bool."""
-    n_steps = tables.kleene.shape[0]
-    free = np.zeros(2 * n_steps, np.bool_)
-    for step in range(n_steps):
-        for edge in (BEGIN, TAKE):
-            asks = tables.edges[step, edge, 0] != tables.edges[step, edge, 1] or tables.kinds.shape[0] > 0
-            for k in range(tables.hoisted.shape[0]):
-                asks = asks or tables.hoisted[k, 0] == step
-            for k in range(tables.falling.shape[0]):
-                asks = asks or tables.falling[k, 0] == step
-            for k in range(tables.loops.shape[0]):
-                asks = asks or (tables.loops[k, 0] == step and tables.loops[k, 1] == edge)
-            free[2 * step + edge] = not asks
-    return free
 
 
 @leaf

@@ -330,6 +330,24 @@ def _may_still_hold(tables, events, step, rows, aggregates, stack):
     return True
 
 
+@kernel
+def free_edges(tables):
+    """For each 2 * step (begin) and 2 * step + 1 (take) whether binding an event asks for nothing: bool."""
+    n_steps = tables.kleene.shape[0]
+    free = np.zeros(2 * n_steps, np.bool_)
+    for step in range(n_steps):
+        for edge in (BEGIN, TAKE):
+            asks = tables.edges[step, edge, 0] != tables.edges[step, edge, 1] or tables.kinds.shape[0] > 0
+            for k in range(tables.hoisted.shape[0]):
+                asks = asks or tables.hoisted[k, 0] == step
+            for k in range(tables.falling.shape[0]):
+                asks = asks or tables.falling[k, 0] == step
+            for k in range(tables.loops.shape[0]):
+                asks = asks or (tables.loops[k, 0] == step and tables.loops[k, 1] == edge)
+            free[2 * step + edge] = not asks
+    return free
+
+
 __all__ = [
     "ABSENT",
     "BEGIN",
@@ -341,6 +359,7 @@ __all__ = [
     "begins",
     "completes",
     "count_in",
+    "free_edges",
     "leaves",
     "loops_hold",
     "n_negated_at",

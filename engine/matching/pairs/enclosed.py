@@ -13,8 +13,8 @@ import numpy as np
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.pairs.enclosed import EnclosedTables, count_enclosed
 from engine.kernels.pairs.independent import MOST
+from engine.kernels.pairs.paths import replay_steps
 from engine.kernels.pairs.possible import COUNTED, OTHER_FORM
-from engine.kernels.pairs.shared_search import replay_steps
 from engine.matching.output.arrow import ranges, with_ends
 from engine.matching.output.rows import Binding
 from engine.matching.pairs.context import Context, Groups

@@ -13,16 +13,17 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
 from engine.events import BoolArray, Int64Array
 from engine.kernels.columns.partitions import BROADCAST
+from engine.kernels.compile.types import Int32Array
+from engine.kernels.pairs.paths import Paths
 from engine.kernels.pairs.precise_search import WORK_PER_PAIR, list_precise, pair_work
 from engine.kernels.pairs.status import COMPLETE, OUT_OF_ROOM
 from engine.matching.output.listed import Cut
 from engine.matching.pairs.context import Context, Groups
-from engine.matching.pairs.shared_listing import Int32Array, ListedBlock, ranks_of
+from engine.matching.pairs.shared_listing import ListedBlock, matches_of, ranks_of
 from engine.matching.work_account import WorkAccount
 
 _PAIRS_TOGETHER = 262_144
@@ -62,25 +63,21 @@ class Deciding:
 
 
 class _Found(NamedTuple):
-    """See `precise_search.list_precise`; pairs: those of `match_pair`, cut: bool, by pair."""
+    """See `precise_search.list_precise`; pairs: those of the paths, cut: bool, by pair."""
 
     pairs: Int64Array
     cut: BoolArray
-    node_parent: Int32Array
-    node_row: Int64Array
-    node_step: Int32Array
-    match_node: Int32Array
-    match_pair: Int64Array
+    paths: Paths
 
     def of_pairs(self, kept: BoolArray) -> _Found:
         """The matches of the pairs whose mask is True."""
-        chosen = kept[self.match_pair]
-        return self._replace(match_node=self.match_node[chosen], match_pair=self.match_pair[chosen])
+        return self._replace(paths=matches_of(self.paths, kept[self.paths.match_pair]))
 
     def compact(self) -> _Found:
         """The same without the pairs that have no match."""
-        used, place = np.unique(self.match_pair, return_inverse=True)
-        return self._replace(pairs=self.pairs[used], cut=self.cut[used], match_pair=place.astype(np.int64))
+        used, pair = np.unique(self.paths.match_pair, return_inverse=True)
+        paths = self.paths._replace(match_pair=pair.astype(np.int64))
+        return _Found(self.pairs[used], self.cut[used], paths)
 
 
 @dataclass
@@ -124,7 +121,7 @@ class PreciseListing:
                 ranks = self._all_ranks if stop - start < n_rows else ranks_of(self.context.store, pairs, 0)
                 for some in self._of_pairs(pairs, ranks, most, deciding.by_first):
                     found.append(some.compact())
-                    most -= len(some.match_node)
+                    most -= len(some.paths.match_node)
             start = self._paid_from(deciding, stop)
         return self._block(_joined(found))
 
@@ -185,7 +182,7 @@ class PreciseListing:
                 if n_paid == len(pairs):
                     return [some]
                 found = [some.of_pairs(shared[:, 1] < pairs[n_paid, 1])]
-                most -= len(found[0].match_node)
+                most -= len(found[0].paths.match_node)
                 pairs = pairs[n_paid:]
         status, some, _ = self._search(
             pairs, ranks, most, 0, by_first=by_first, alone=reads_last or not by_first, apart=True
@@ -203,7 +200,7 @@ class PreciseListing:
             for partition, end_ms in self.ends_ms.items():
                 ends_ms[partition] = end_ms
         denied, denied_starts = context.denied
-        status, node_parent, node_row, node_step, match_node, match_pair, work, cut = list_precise(
+        status, paths, work, cut = list_precise(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take,
             context.members.rows, context.members.starts, denied, denied_starts, pairs, self._positions, ranks,
             alone, by_first, self.longest_only, ends_ms, apart, self.work.terms, self.work.account, budget,
@@ -212,7 +209,7 @@ class PreciseListing:
         if self.longest_only:
             chosen = np.flatnonzero(ends_ms > -(2**62)).tolist()
             self.ends_ms.update({partition: int(ends_ms[partition]) for partition in chosen})
-        return status, _Found(pairs, cut, node_parent, node_row, node_step, match_node, match_pair), work
+        return status, _Found(pairs, cut, paths), work
 
     @cached_property
     def _per_event(self) -> int:
@@ -226,7 +223,7 @@ class PreciseListing:
 
     def _block(self, found: _Found) -> ListedBlock:
         context, store, pairs = self.context, self.context.store, found.pairs
-        own = pairs[found.match_pair]
+        own = pairs[found.paths.match_pair]
         order = np.lexsort((own[:, 2], own[:, 0], own[:, 1]))
         if len(order) > self.max_matches:
             self.is_full = True
@@ -238,11 +235,7 @@ class PreciseListing:
             first_lo_ms=store.t_lo_ms[pairs[:, 0]],
             last_lo_ms=store.t_lo_ms[pairs[:, 1]],
             last_hi_ms=store.t_hi_ms[pairs[:, 1]],
-            node_parent=found.node_parent,
-            node_row=found.node_row,
-            node_step=found.node_step,
-            match_node=found.match_node[order],
-            match_pair=found.match_pair[order],
+            paths=matches_of(found.paths, order),
             confidence=np.ones(len(order)),
             values=np.empty((len(order), 0)),
             is_cut=found.cut,
@@ -266,20 +259,23 @@ def _joined(parts: list[_Found]) -> _Found:
     if len(parts) == 1:
         return parts[0]
     nothing, numbers = np.empty(0, np.int64), np.empty(0, np.int32)
-    n_nodes = np.cumsum([0, *(len(part.node_row) for part in parts)])
+    paths = [part.paths for part in parts]
+    n_nodes = np.cumsum([0, *(len(part.node_row) for part in paths)])
     n_pairs = np.cumsum([0, *(len(part.pairs) for part in parts)])
 
-    def shifted(of: npt.NDArray[np.int32], by: int) -> Int32Array:
+    def shifted(of: Int32Array, by: int) -> Int32Array:
         return np.where(of >= 0, of + by, -1).astype(np.int32)
 
     return _Found(
         np.concatenate([np.empty((0, 3), np.int64), *(part.pairs for part in parts)]),
         np.concatenate([np.empty(0, np.bool_), *(part.cut for part in parts)]),
-        np.concatenate([numbers, *(shifted(part.node_parent, n) for part, n in zip(parts, n_nodes, strict=False))]),
-        np.concatenate([nothing, *(part.node_row for part in parts)]),
-        np.concatenate([numbers, *(part.node_step for part in parts)]),
-        np.concatenate([numbers, *(shifted(part.match_node, n) for part, n in zip(parts, n_nodes, strict=False))]),
-        np.concatenate([nothing, *(part.match_pair + n for part, n in zip(parts, n_pairs, strict=False))]),
+        Paths(
+            np.concatenate([numbers, *(shifted(part.node_parent, n) for part, n in zip(paths, n_nodes, strict=False))]),
+            np.concatenate([nothing, *(part.node_row for part in paths)]),
+            np.concatenate([numbers, *(part.node_step for part in paths)]),
+            np.concatenate([numbers, *(shifted(part.match_node, n) for part, n in zip(paths, n_nodes, strict=False))]),
+            np.concatenate([nothing, *(part.match_pair + n for part, n in zip(paths, n_pairs, strict=False))]),
+        ),
     )
 
 

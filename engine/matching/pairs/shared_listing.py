@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.pairs.pairs import by_first
-from engine.kernels.pairs.shared_search import list_shared, replay_steps, spell_steps
+from engine.kernels.pairs.paths import Paths, replay_steps, spell_steps
+from engine.kernels.pairs.shared_search import list_shared
 from engine.kernels.pairs.state import Tables
 from engine.kernels.pairs.status import OUT_OF_BUDGET, OUT_OF_ROOM, REFUSED_SKEW
 from engine.matching.output.arrow import coded, lists_by_step
@@ -41,12 +41,10 @@ listing order than those before it."""
 _MOST_ROUNDS = 64
 """Searches for the most confident matches, each with a higher threshold."""
 
-Int32Array = npt.NDArray[np.int32]
-
 
 @dataclass(frozen=True, eq=False)
 class ListedBlock(OneByOne):
-    """Matches as paths of a trie, see `shared_search.list_shared`, in listing order.
+    """Matches as paths of a trie, in listing order.
 
     pairs: int64 (n_pairs, 3); first_lo_ms, last_lo_ms, last_hi_ms: int64 (n_pairs,), their times. values: float64
     (n, n_returns), NaN for NULL, strings as codes. is_cut: bool (n_pairs,), of such a pair matches may be missing;
@@ -59,27 +57,27 @@ class ListedBlock(OneByOne):
     first_lo_ms: Int64Array
     last_lo_ms: Int64Array
     last_hi_ms: Int64Array
-    node_parent: Int32Array
-    node_row: Int64Array
-    node_step: Int32Array
-    match_node: Int32Array
-    match_pair: Int64Array
+    paths: Paths
     confidence: Float64Array
     values: Float64Array
     is_cut: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
 
     def __len__(self) -> int:
-        return len(self.match_node)
+        return len(self.paths.match_node)
 
     def chosen(self, numbers: slice | Int64Array) -> ListedBlock:
         """See `OneByOne`."""
         return replace(
             self,
-            match_node=self.match_node[numbers],
-            match_pair=self.match_pair[numbers],
+            paths=matches_of(self.paths, numbers),
             confidence=self.confidence[numbers],
             values=self.values[numbers],
         )
+
+    @property
+    def match_pair(self) -> Int64Array:
+        """The pair of each match, int64 (n,)."""
+        return self.paths.match_pair
 
     @cached_property
     def chains(self) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -87,8 +85,8 @@ class ListedBlock(OneByOne):
         those of offsets[k] : offsets[k + 1]."""
         first, last = self.pairs[self.match_pair, 0], self.pairs[self.match_pair, 1]
         offsets, rows, steps = spell_steps(
-            self.node_parent, self.node_row, self.node_step, self.match_node, np.where(first == last, -1, last),
-            self.plan.n_steps - 1,
+            self.paths.node_parent, self.paths.node_row, self.paths.node_step, self.paths.match_node,
+            np.where(first == last, -1, last), self.plan.n_steps - 1,
         )  # fmt: skip
         return offsets, rows, steps
 
@@ -127,10 +125,11 @@ class ListedBlock(OneByOne):
         bound: list[list[str]] = [[] for _ in self.plan.steps]
         if last != first:
             bound[-1].append(texts[last])
-        node = int(self.match_node[k])
+        paths = self.paths
+        node = int(paths.match_node[k])
         while node >= 0:
-            bound[self.node_step[node]].append(texts[int(self.node_row[node])])
-            node = int(self.node_parent[node])
+            bound[paths.node_step[node]].append(texts[int(paths.node_row[node])])
+            node = int(paths.node_parent[node])
         lo_ms, hi_ms = int(self.last_lo_ms[pair]), int(self.last_hi_ms[pair])
         return MatchRow(
             query=self.plan.name,
@@ -147,7 +146,12 @@ class ListedBlock(OneByOne):
     @cached_property
     def _texts(self) -> dict[int, str]:
         """The ids of all events of the block."""
-        return self.source.texts(np.concatenate((self.node_row, self.pairs[np.unique(self.match_pair), 1])))
+        return self.source.texts(np.concatenate((self.paths.node_row, self.pairs[np.unique(self.match_pair), 1])))
+
+
+def matches_of(paths: Paths, numbers: slice | Int64Array | BoolArray) -> Paths:
+    """Some of the matches, among the same nodes."""
+    return paths._replace(match_node=paths.match_node[numbers], match_pair=paths.match_pair[numbers])
 
 
 class Ranks:
@@ -284,7 +288,7 @@ class SharedListing:
         context, store = self.context, self.context.store
         self._pay_for(len(pairs))
         ordered = by_first(pairs, len(store), store.n_partitions)
-        status, node_parent, node_row, node_step, match_node, match_pair, confidence = list_shared(
+        status, paths, confidence = list_shared(
             context.compiled.tables, context.events, context.masks.begin, context.masks.take, context.members.rows,
             context.members.starts, ordered, ranks, context.longest_ms, threshold, context.compiled.reads_last,
             self.work.terms[0], self.work.account, self.free_steps, self.per_match, capacity,
@@ -292,7 +296,8 @@ class SharedListing:
         if status == REFUSED_SKEW:
             raise refused_skew(context.plan)
         self.unfinished |= status == OUT_OF_BUDGET
-        used, match_pair = np.unique(match_pair, return_inverse=True)
+        used, match_pair = np.unique(paths.match_pair, return_inverse=True)
+        paths = paths._replace(match_pair=match_pair)
         ordered = ordered[used]
         own = ordered[match_pair]
         order = np.lexsort((own[:, 2], own[:, 0], own[:, 1]))
@@ -303,11 +308,7 @@ class SharedListing:
             first_lo_ms=store.t_lo_ms[ordered[:, 0]],
             last_lo_ms=store.t_lo_ms[ordered[:, 1]],
             last_hi_ms=store.t_hi_ms[ordered[:, 1]],
-            node_parent=node_parent,
-            node_row=node_row,
-            node_step=node_step,
-            match_node=match_node[order],
-            match_pair=match_pair[order],
+            paths=matches_of(paths, order),
             confidence=confidence[order],
             values=np.empty((len(order), 0)),
         )
@@ -342,4 +343,4 @@ def _rows_around(store: EventStore, pairs: Int64Array, longest_ms: int) -> Int64
     return np.flatnonzero(np.cumsum(changes)[:n])
 
 
-__all__ = ["Int32Array", "ListedBlock", "Parts", "Ranks", "SharedListing", "ranks_of"]
+__all__ = ["ListedBlock", "Parts", "Ranks", "SharedListing", "matches_of", "ranks_of"]

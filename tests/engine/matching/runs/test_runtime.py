@@ -13,6 +13,7 @@ from engine.matching.output.rows import Binding, MatchRow
 from engine.matching.protocol import Limits
 from engine.matching.runs.rows import RunRows
 from engine.matching.runs.runtime import NfaRuntime
+from engine.runtime.factory import make_runtime
 from engine.stream.interner import Interner
 from tests.engine.matching.feeding import advance
 
@@ -264,15 +265,16 @@ def test_partitions_that_rest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("pattern", ["SEQ(A a, B b)", "SEQ(A a, (SEQ(B b, A c))+, B d)"])
 def test_what_is_not_needed_any_more_is_not_saved(pattern: str) -> None:
     """However long ago it was last given back: checkpoints of a steady stream are of one size."""
-    stream = Stream(f"PATTERN {pattern} WHERE skip_till_next_match {{ [k] }} WITHIN 50")
+    query = compile_query(f"PATTERN {pattern} WHERE skip_till_next_match {{ [k] }} WITHIN 50", SCHEMA)
+    runtime = make_runtime(query, Interner(), Limits())
     saved = []
     for start in range(0, 3_000, 100):
         rows = [
             {"event_id": str(t), "type": "AB"[t % 2], "t_lo_ms": t, "k": f"k{t // 7 % 3}", "x": 1}
             for t in range(start, start + 100)
         ]
-        stream.advance(EventBatch.from_rows(rows, SCHEMA), start + 100)
-        saved.append(stream.runtime.save()["store"].num_rows)
+        advance(runtime, EventBatch.from_rows(rows, SCHEMA), start + 100)
+        saved.append(runtime.save()["store"].num_rows)
     assert max(saved) < 256 + 100
     assert min(saved) > 0
 
