@@ -48,12 +48,15 @@ live: warm ## clustercep beside the mini cluster: are its faults found while the
 	$(call beside_cluster,tests/live/test_live.py)
 
 .PHONY: live-spark
-live-spark: warm ## the jobs on Spark with the mini cluster's HDFS and YARN, with Kafka, and ended in the middle
+live-spark: live-stream ## the jobs on Spark with the mini cluster's HDFS and YARN, with Kafka, and ended in the middle
+	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_spark_on_yarn.py)
+
+.PHONY: live-stream
+live-stream: warm ## the part of live-spark that needs no YARN: with Kafka, and ended in the middle
 	@deploy/kafka/install.sh </dev/null
 	@# Kafka's jars are on the class path of a JVM that is started with them: a process of its own.
 	$(call beside_cluster,tests/live/test_stream_from_kafka.py)
 	$(call beside_cluster,tests/live/test_ended_jobs.py tests/live/test_interrupted_stream.py)
-	$(call beside_cluster,tests/live/test_event_store_on_hdfs.py tests/live/test_spark_on_yarn.py)
 
 .PHONY: lint
 lint: setup ## ruff, mypy --strict and the layers
