@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.errors import QueryTypeError
+from engine.errors import QueryTypeError, UnsupportedQueryError
 from engine.language import ast
 from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
@@ -29,6 +29,12 @@ def plan_branches(resolved: ResolvedQuery, *, as_automata: bool = False) -> tupl
 
     Raises UnsupportedQueryError for what no runtime of this version evaluates.
     """
+    if resolved.is_trend:
+        raise UnsupportedQueryError(
+            "trend queries are not evaluated by this version",
+            resolved.query.span,
+            remedy="write a match query: aggregate the events of each match with brackets, as in avg(b[].x)",
+        )
     patterns = [rewritten(pattern) for pattern in expanded(rewritten(resolved.query.pattern))]
     queries = [for_pattern(resolved, pattern) for pattern in dict.fromkeys(patterns)]
     planned = [query for query in queries if query is not None]
