@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.errors import QueryTypeError, UnsupportedQueryError
+from engine.errors import QueryTypeError
 from engine.language import ast
 from engine.language.reading import Reading, Start
 from engine.language.resolver import ResolvedQuery
@@ -20,6 +20,7 @@ from engine.plan.rewrites.absent import for_pattern
 from engine.plan.rewrites.bounded import bounds_as_predicates
 from engine.plan.rewrites.negated_closure import as_single
 from engine.plan.sequence.planner import plan
+from engine.plan.trends.planner import trend_plan
 
 _ALIKE = "for other alternatives bind the same variables in another way"
 
@@ -30,11 +31,7 @@ def plan_branches(resolved: ResolvedQuery, *, as_automata: bool = False) -> tupl
     Raises UnsupportedQueryError for what no runtime of this version evaluates.
     """
     if resolved.is_trend:
-        raise UnsupportedQueryError(
-            "trend queries are not evaluated by this version",
-            resolved.query.span,
-            remedy="write a match query: aggregate the events of each match with brackets, as in avg(b[].x)",
-        )
+        return (trend_plan(resolved),)
     patterns = [rewritten(pattern) for pattern in expanded(rewritten(resolved.query.pattern))]
     queries = [for_pattern(resolved, pattern) for pattern in dict.fromkeys(patterns)]
     planned = [query for query in queries if query is not None]
