@@ -107,7 +107,7 @@ class TrendIntake:
         order = t_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
         found = Candidates(t_ms, order, columns, self._evaluated(plan.derived, columns), key, states)
-        is_read = states.any(axis=0)
+        is_read: BoolArray = np.any(states, axis=0)
         return found if is_read.all() else found.where(is_read)
 
     def _column(self, stream: StreamColumns, name: str, rows: Int64Array, *, is_all: bool) -> Float64Array:
@@ -172,7 +172,7 @@ class TrendIntake:
             partitions.append(of_partition[fresh])
             states.append(everything.states[number][own[of_event[fresh]]])
         partial = [number for number, is_whole in enumerate(self._whole) if not is_whole]
-        self._waiting = everything.where((everything.states[partial] != 0).any(axis=0))
+        self._waiting = everything.where(np.any(everything.states[partial], axis=0))
         return self._batch(everything, np.concatenate(rows), np.concatenate(partitions), np.concatenate(states))
 
     def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> ta.Batch:

@@ -63,8 +63,9 @@ class TrendMemory:
         room = len(self.sums.order)
         if n > room:
             grown = self._new_sums(max(n, 2 * room, 16))
-            for old, new in zip(self.sums, grown, strict=True):
-                new[: len(old)] = old
+            for name in ta.Sums._fields:
+                before = getattr(self.sums, name)
+                getattr(grown, name)[: len(before)] = before
             self.sums = grown
             regions = np.zeros((3, len(grown.order) * self._n_stored), np.int64)
             regions[:, : self._regions.shape[1]] = self._regions
@@ -171,9 +172,9 @@ class TrendMemory:
     def _new_indexes(self, room: int) -> ta.Indexes:
         whole = np.zeros(room * self.width, np.int64)
         n_windows = self.width // self._n_numbers
+        none = np.zeros(0, np.int64)
         return ta.Indexes(
-            *(np.zeros(0, np.int64) for _ in range(4)),
-            np.zeros(room), np.full(room * n_windows, ta.NEVER),
+            none, none, none, none, np.zeros(room), np.full(room * n_windows, ta.NEVER),
             whole, whole.view(np.float64), np.zeros(room * self.width, np.int32),
         )  # fmt: skip
 
@@ -220,9 +221,10 @@ class TrendMemory:
             live = np.flatnonzero(old.size)
             grown = self._new_indexes(2 * (int(old.size.sum()) + n))
             at, n_windows = 0, self.width // self._n_numbers
+            sizes = (("keys", 1), ("window", n_windows), ("whole", self.width), ("scale", self.width))
             for entry in live.tolist():
                 begin, size = int(old.start[entry]), int(old.size[entry])
-                for name, per_entry in (("keys", 1), ("window", n_windows), ("whole", self.width), ("scale", self.width)):
+                for name, per_entry in sizes:
                     part = getattr(old, name)[begin * per_entry : (begin + size) * per_entry]
                     getattr(grown, name)[at * per_entry : (at + size) * per_entry] = part
                 old.start[entry] = at
@@ -252,8 +254,7 @@ class TrendMemory:
             "finished": self._table(_GRAPHS, n * self._n_graphs),
         }
         start, length, _ = self._regions[:, : n * self._n_stored]
-        rows = np.concatenate([np.arange(s, s + k) for s, k in zip(start.tolist(), length.tolist(), strict=True)] or [[]])
-        rows = rows.astype(np.int64)
+        rows = np.repeat(start - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
         kept = self.vertices
         numbers = (rows[:, None] * self.width + np.arange(self.width)).reshape(-1)
         parts["regions"] = pa.table({"length": length})

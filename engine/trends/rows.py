@@ -50,7 +50,7 @@ class TrendRows:
 
     def add(self, results: ta.Results, keys: KeyTable) -> None:
         """Take the windows of partitions; those of one group are put together."""
-        n_rows, n_numbers = int(results.count[0]), len(self._kinds)
+        n_rows, n_numbers = int(results.n_rows[0]), len(self._kinds)
         groups = keys.values(results.partition[:n_rows])[:, list(self._plan.groups)].tolist()
         whole, real, scale = (part[: n_rows * n_numbers].tolist() for part in results[3:6])
         for row, window in enumerate(results.window[:n_rows].tolist()):
@@ -131,13 +131,13 @@ class _RowValues:
         self._key = key
         self._numbers = numbers
 
-    def value(self, node: ast.Expression) -> _Value:  # noqa: PLR0911 - a case for each kind of node
+    def value(self, node: ast.Expression) -> _Value:
         match node:
             case ast.Literal(value=constant):
                 return constant
             case ast.Attribute(name=name):
-                value = self._key[name]
-                return None if isinstance(value, float) and math.isnan(value) else value
+                own = self._key[name]
+                return None if isinstance(own, float) and math.isnan(own) else own
             case ast.TrendAggregate():
                 return self._aggregate(node)
             case ast.Negative(operand=operand):

@@ -92,9 +92,9 @@ class TrendRuntime:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        if self._results.count[0]:
+        if self._results.n_rows[0]:
             self._rows.add(self._results, self._intake.keys)
-            self._results.count[0] = 0
+            self._results.n_rows[0] = 0
 
     def _forget_partitions(self) -> None:
         """Partitions without an open window begin anew when an event of theirs comes."""

@@ -87,8 +87,8 @@ class _Builder:
         for state in range(n):
             start_cuts.add(sorted(self.positive.starts.get(state, ())))
         contributions, rows = _Lists(), list[tuple[int, ...]]()
-        for state in self.positive.states:
-            own = self._contributions(state.variable)
+        for each in self.positive.states:
+            own = self._contributions(each.variable)
             contributions.add(range(len(rows), len(rows) + len(own)))
             rows += own
         keeps_columns = bool(self.programs)
@@ -218,13 +218,13 @@ class _Builder:
                 for key in keys:
                     own.setdefault(key, len(found.channels) + len(own))
                 read.append([own[key] for key in keys])
-            for state, variable in enumerate(each.variable for each in template.states):
+            for number_of_state, variable in enumerate(each.variable for each in template.states):
                 found.states.append(variable)
                 found.graph_of.append(number)
-                found.starts.append(int(state in template.starts))
-                found.ends.append(int(state in template.ends))
-                fed_by.add(read[state])
-                feeds.add(channel for (sources, _), channel in own.items() if first + state in sources)
+                found.starts.append(int(number_of_state in template.starts))
+                found.ends.append(int(number_of_state in template.ends))
+                fed_by.add(read[number_of_state])
+                feeds.add(channel for (sources, _), channel in own.items() if first + number_of_state in sources)
             for _, cuts in own:
                 found.killed_by.add(sorted(cuts))
             found.channels += own.values()

@@ -169,9 +169,9 @@ class Indexes(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Closed windows: partition, window and numbers; `count` (1,): how many there are."""
+    """Closed windows: partition, window and numbers; `n_rows` (1,): how many there are."""
 
-    count: Int64Array
+    n_rows: Int64Array
     partition: Int64Array
     window: Int64Array
     whole: Int64Array

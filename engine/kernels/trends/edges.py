@@ -1,12 +1,14 @@
 """Transitions whose edges depend on the events: earlier events one by one, or summed up by value in an index.
 
 One inequality between a value of the earlier and a value of the later event admits a range of values from one end; an
-index of prefix aggregates answers for it in O(log n) per window (a Fenwick tree over the sorted values: sums of any size
-are added, never subtracted). It is made with all the values that a batch brings, so that it never meets one that it
-does not know; what comes in small batches waits behind it and is looked at one by one, until it is made anew.
+index of prefix aggregates answers for it in O(log n) per window (a Fenwick tree over the sorted values: sums of any
+size are added, never subtracted). It is made with all the values that a batch brings, so that it never meets one that
+it does not know; what comes in small batches waits behind it and is looked at one by one, until it is made anew.
 """
 
 from __future__ import annotations
+
+import math
 
 from engine.kernels.compile.ways import leaf
 from engine.kernels.programs.opcodes import EQ, GE, GT, LE, LT, NE
@@ -104,7 +106,7 @@ def _compare(template, vertices, batch, first, last, other, row):
         elif how == EQ:
             holds = left == right
         else:
-            holds = how == NE and left == left and right == right and left != right
+            holds = how == NE and not math.isnan(left) and not math.isnan(right) and left != right
         if not holds:
             return False
     return True
@@ -187,11 +189,11 @@ def _add_indexed(template, batch, indexes, scratch, scan, entry, at, first_windo
     compared = template.scans[scan, FIRST_COMPARED]
     how = template.compared[compared, HOW]
     value = batch.derived[template.compared[compared, RIGHT], batch.rows[at]]
-    if value != value:
+    if math.isnan(value):
         return
-    if how == GT or how == GE:
+    if how in (GT, GE):
         value = -value  # keys are negated then, so that a prefix is admitted
-    node = _n_admitted(indexes, entry, value, how == LE or how == GE)
+    node = _n_admitted(indexes, entry, value, how in (LE, GE))
     while node > 0:
         place = indexes.start[entry] + node - 1
         for window in range(first_window, last_window + 1):

@@ -10,6 +10,8 @@ start, in every window and for that transition alone; GRETA's Example 5 deletes 
 
 from __future__ import annotations
 
+import math
+
 from engine.kernels.compile.ways import leaf
 from engine.kernels.trends.arrays import (
     COLUMN,
@@ -52,7 +54,7 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
         if last_window < first_window:
             continue  # between two windows
         partition = batch.partition[at]
-        if results.count[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
+        if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
             return at
         if batch.order[at] > sums.order[partition]:
             _end_order(template, sums, partition)
@@ -71,7 +73,7 @@ def close_windows(template, sums, vertices, results, n_partitions, last_window, 
     for partition in range(first, n_partitions):
         if sums.first_open[partition] > sums.last_open[partition]:
             continue
-        if results.count[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
+        if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
             return partition
         if sums.first_open[partition] <= last_window:
             _end_order(template, sums, partition)
@@ -141,10 +143,10 @@ def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_
 @leaf
 def _is_reached(template, scratch, n_windows):
     """Whether the event is in some trend."""
+    found = False
     for window in range(n_windows):
-        if scratch.whole[window * template.sizes[N_NUMBERS]] != 0:
-            return True
-    return False
+        found = found or scratch.whole[window * template.sizes[N_NUMBERS]] != 0
+    return found
 
 
 @leaf
@@ -158,7 +160,7 @@ def _contribute(template, batch, scratch, state, at, n_windows):
         value = 1.0
         if kind != OF_EVENTS:
             value = batch.columns[template.contributions[entry, COLUMN], batch.rows[at]]
-            if value != value:  # NULL
+            if math.isnan(value):  # NULL
                 continue
         for window in range(n_windows):
             count = window * n_numbers
@@ -166,7 +168,7 @@ def _contribute(template, batch, scratch, state, at, n_windows):
                 continue
             if kind == OF_EXTREMES:
                 enter_extreme(template.ways[number], scratch.real, scratch.scale, count + number, value)
-            elif kind == OF_EVENTS or kind == OF_KNOWN:
+            elif kind in (OF_EVENTS, OF_KNOWN):
                 put_together(
                     template.ways[number], scratch.whole, scratch.real, scratch.scale, count + number,
                     scratch.whole, scratch.real, scratch.scale, count,
@@ -305,10 +307,10 @@ def _end_order_of_graphs(template, sums, partition):
 @leaf
 def _is_finished(sums, first_graph, graphs, first, last):
     """Whether a trend of one of these negated patterns has ended in the latest order."""
+    found = False
     for entry in range(first, last):
-        if sums.late_finished[first_graph + graphs[entry]] != NEVER:
-            return True
-    return False
+        found = found or sums.late_finished[first_graph + graphs[entry]] != NEVER
+    return found
 
 
 @leaf
@@ -318,7 +320,7 @@ def _close(template, sums, vertices, results, partition, last_window):
     n_numbers = template.sizes[N_NUMBERS]
     n_channels = template.sizes[N_CHANNELS]
     for window in range(sums.first_open[partition], min(last_window, sums.last_open[partition]) + 1):
-        row = results.count[0]
+        row = results.n_rows[0]
         for number in range(n_numbers):
             results.whole[row * n_numbers + number] = 0
             results.scale[row * n_numbers + number] = 0
@@ -336,7 +338,7 @@ def _close(template, sums, vertices, results, partition, last_window):
         if results.whole[row * n_numbers] != 0:
             results.partition[row] = partition
             results.window[row] = window
-            results.count[0] = row + 1
+            results.n_rows[0] = row + 1
         for channel in range(partition * n_channels, (partition + 1) * n_channels):
             source = (channel * n_windows + window % n_windows) * n_numbers
             for number in range(n_numbers):

@@ -3,7 +3,7 @@
 A thousand events have 2^1000 trends. A number is three values at one index of three arrays: `whole` int64 and `real`
 float64, which share their memory, and `scale` int32. With scale 0 it is the whole number; with scale k >= 1 it is
 real * 2^(BLOCK * (k - 1)). So nothing is rounded while it fits, nothing wraps around, and nothing becomes infinite that
-was not. What is scaled has a relative error of 2^-52 for each addition on the way to it, at most, relative to the sum of
+was not. What is scaled has a relative error of at most 2^-52 for each addition on the way to it, relative to the sum of
 the magnitudes of what was added.
 
 A least or greatest value stands in `real`; its scale is 0 where there is none, else 1. All zeros mean nothing: no

@@ -23,8 +23,7 @@ def forget_closed(template, sums, vertices, indexes, states, capacity, n_partiti
             if sums.first_open[partition] > sums.last_open[partition]:
                 dropped = vertices.length[region]
             while (
-                dropped < vertices.length[region]
-                and vertices.last_window[start + dropped] < sums.first_open[partition]
+                dropped < vertices.length[region] and vertices.last_window[start + dropped] < sums.first_open[partition]
             ):
                 dropped += 1
             if dropped == 0:

@@ -113,9 +113,7 @@ class _Builder:
         )
 
     @staticmethod
-    def _least(
-        found: Iterable[tuple[int, int, Cuts]], pattern: ast.Pattern
-    ) -> dict[tuple[int, int], Cuts]:
+    def _least(found: Iterable[tuple[int, int, Cuts]], pattern: ast.Pattern) -> dict[tuple[int, int], Cuts]:
         """Of several ways between two states that which asks for least: a trend needs one of them."""
         ways: dict[tuple[int, int], Cuts] = {}
         for one, other, cuts in found:
@@ -280,7 +278,7 @@ def _deterministic(template: Template, pattern: ast.Pattern, is_told_apart: Call
         numbers[positions] = len(numbers)
         if len(numbers) > MAX_STATES:
             raise UnsupportedQueryError(
-                f"a trend can be read in several ways; made deterministic the pattern has more than {MAX_STATES} states",
+                f"a trend can be read in several ways; made deterministic the pattern has over {MAX_STATES} states",
                 pattern.span,
                 remedy="leave out some of the repetitions",
             )
