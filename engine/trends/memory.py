@@ -16,6 +16,9 @@ from engine.trends.template_arrays import TrendTables
 LEAST_INDEXED = 256
 """Vertices of a partition and state from which on an index is made; fewer are looked at one by one."""
 
+WAITING_PER_ROOT = 4.0
+"""So many times the square root of all vertices may wait behind an index: making it anew costs all of them."""
+
 _EVERY = 2**62
 _SUMS = ("whole", "scale", "late_whole", "late_scale")
 _GRAPH_SUMS = ("started", "started_ms", "late_started", "late_started_ms")
@@ -188,7 +191,7 @@ class TrendMemory:
             limit = self.indexes.limit[index : n * self._n_indexes : self._n_indexes]
             length = self._regions[1, stored : n * self._n_stored : self._n_stored]
             waiting = length - np.minimum(limit, length) + new[:, stored]
-            usual = np.maximum(LEAST_INDEXED, 4 * np.sqrt(length + new[:, stored]))
+            usual = np.maximum(LEAST_INDEXED, WAITING_PER_ROOT * np.sqrt(length + new[:, stored]))
             for partition in np.flatnonzero(waiting > usual).tolist():
                 self._index(partition, index, stored, derived, sign, batch)
 
@@ -308,4 +311,4 @@ class TrendMemory:
         self._bind()
 
 
-__all__ = ["LEAST_INDEXED", "TrendMemory"]
+__all__ = ["LEAST_INDEXED", "WAITING_PER_ROOT", "TrendMemory"]

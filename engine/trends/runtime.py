@@ -20,7 +20,7 @@ from engine.trends.memory import TrendMemory
 from engine.trends.rows import TrendRows
 from engine.trends.template_arrays import trend_tables
 
-_LEAST_FORGOTTEN = 1024
+LEAST_FORGOTTEN = 1024
 """Partitions without an open window after which they are forgotten."""
 
 _RESULTS = 1024
@@ -101,7 +101,7 @@ class TrendRuntime:
         memory = self._memory
         live = memory.is_live
         n_dead = len(live) - int(np.count_nonzero(live))
-        if n_dead > max(_LEAST_FORGOTTEN, len(live) // 2):
+        if n_dead > max(LEAST_FORGOTTEN, len(live) // 2):
             kept = np.flatnonzero(live)
             memory.keep_partitions(kept)
             self._intake.keys.keep(kept)
@@ -149,4 +149,4 @@ def _new_results(n: int, n_numbers: int) -> ta.Results:
     )  # fmt: skip
 
 
-__all__ = ["TrendRuntime"]
+__all__ = ["LEAST_FORGOTTEN", "TrendRuntime"]

@@ -13,6 +13,7 @@ from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.output.rows import MatchRow
 from engine.reference import reference_output
 from engine.runtime.engine import Engine
+from engine.trends import memory, runtime
 from tests.engine.trend_cases import GOLDEN, stream
 from tests.engine.trend_cases import SCHEMA as GOLDEN_SCHEMA
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase, trend_cases
@@ -57,6 +58,22 @@ def test_rows_are_those_of_the_definitions(case: TrendCase) -> None:
     query = _planned(case)
     expected = reference_output(query.resolved, case.stream)
     assert shown(evaluated(query, case.stream, SCHEMA)) == shown(expected)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(trend_cases())
+def test_indexes_and_forgotten_partitions_change_no_row(case: TrendCase) -> None:
+    """As where there are very many events and partitions: an index for each, and partitions that begin anew."""
+    query = _planned(case)
+    expected = reference_output(query.resolved, case.stream)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "LEAST_INDEXED", 0)
+        patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
+        patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
+        assert shown(evaluated(query, case.stream, SCHEMA)) == shown(expected)
+        assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == shown(expected)
+        patch.setattr(memory, "WAITING_PER_ROOT", 1.0)  # some events wait behind an index
+        assert shown(evaluated(query, case.stream, SCHEMA, case.cuts)) == shown(expected)
 
 
 @settings(max_examples=examples(150), deadline=None)
