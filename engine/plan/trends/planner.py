@@ -116,6 +116,12 @@ class _Planner:
                 "skip_till_any_match",
                 "leave the strategy out",
             )
+        if query.notice is not None:
+            raise UnsupportedQueryError(
+                "alerts and reports about trends are not evaluated by this version",
+                query.clause_span("ALERT or REPORT"),
+                remedy="leave ALERT or REPORT out, and evaluate the query with clustercep match",
+            )
         if query.exact:
             raise UnsupportedQueryError(
                 "EXACT is not evaluated by this version",
