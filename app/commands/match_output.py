@@ -32,6 +32,8 @@ class OutputFormat(StrEnum):
 
 def as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
     """A match as DESIGN 3 prints it, with what a row of several matches has besides."""
+    if row.window is not None and not row.bindings:
+        return _of_trends(row, row.window)
     printed: dict[str, Any] = {
         "bindings": {variable: list(ids) for variable, ids in row.bindings.items()},
         "confidence": float(row.confidence),
@@ -48,6 +50,17 @@ def as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
     if row.capped:
         printed["capped"] = True
     return printed
+
+
+def _of_trends(row: engine.MatchRow | ReferenceRow, window: tuple[int, int]) -> dict[str, Any]:
+    """A row about all trends of a window and group, which binds no events."""
+    printed: dict[str, Any] = {
+        "window_start": window[0],
+        "window_end": window[1],
+        "group": {name: printable(value) for name, value in row.key},
+        "values": {name: printable(value) for name, value in row.values.items()},
+    }
+    return printed if row.exact else printed | {"exact": False}
 
 
 def _at_least_one(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
@@ -116,6 +129,9 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
+    if not any(row.bindings for row in rows):
+        _print_trends(rows)
+        return
     variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))
     names = list(dict.fromkeys(name for row in rows for name in row.values))
     has_counts = any(row.count != 1 or row.candidates is not None for row in rows)
@@ -136,6 +152,26 @@ def print_table(
         cells += ["" if row.values.get(name) is None else str(value_text(name, row.values[name])) for name in names]
         cells += [f"{'' if row.count_exact else 'at least '}{row.count}"] if has_counts else []
         cells += [_short(result, float(row.confidence))] if any(sure) else []
+        table.add_row(*[Text(shown_plain(cell)) for cell in cells])
+    Console(highlight=False).print(table)
+
+
+def _print_trends(rows: Sequence[engine.MatchRow | ReferenceRow]) -> None:
+    """Rows about all trends of a window and group: what is not exact says so."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    groups = [name for name, _ in rows[0].key if name not in rows[0].values]
+    names = list(rows[0].values)
+    table = Table()
+    for name in ("window_start", "window_end", *groups, *names):
+        table.add_column(Text(shown_plain(name)))
+    for row in rows:
+        told = {**dict(row.key), **row.values}
+        cells = [format_time(bound_ms) for bound_ms in row.window or ()]
+        cells += ["" if told[name] is None else str(value_text(name, told[name])) for name in (*groups, *names)]
+        cells[-1] += "" if row.exact else " (rounded)"
         table.add_row(*[Text(shown_plain(cell)) for cell in cells])
     Console(highlight=False).print(table)
 

@@ -88,6 +88,7 @@ class Index(Enum):
     CURRENT = "[i]"
     PREVIOUS = "[i-1]"
     LAST = "[v.len]"  # printed with the variable's own name
+    NEXT = "NEXT(v)"  # of trends: the event after that of the predicate's other variable (GRETA, Definition 2)
 
 
 class Range(Enum):
@@ -116,7 +117,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """`a.x`, `b[1].x`, `b[i].x`, `b[i-1].x`, `b[b.len].x`; in OPEN ON a bare `x`, whose variable is ""."""
+    """`a.x`, `b[1].x`, `b[i].x`, `b[i-1].x`, `b[b.len].x`, `NEXT(b).x`; a bare `x`, whose variable is "", in OPEN ON
+    and where it names an attribute of GROUP BY."""
 
     variable: str
     index: Index
@@ -132,6 +134,17 @@ class Aggregate:
     variable: str
     range: Range
     name: str | None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TrendAggregate:
+    """`COUNT(*)`, `COUNT(v)`, `SUM(v.x)` and so on, over all trends of a window and group (GRETA, Definition 2);
+    `function` in lower case. `variable` is None for `COUNT(*)` alone, `name` for both counts."""
+
+    function: str
+    variable: str | None = None
+    name: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -197,7 +210,18 @@ class Not:
 
 
 Expression = (
-    Literal | Parameter | Attribute | Aggregate | Negative | Arithmetic | Comparison | Membership | AllOf | OneOf | Not
+    Literal
+    | Parameter
+    | Attribute
+    | Aggregate
+    | TrendAggregate
+    | Negative
+    | Arithmetic
+    | Comparison
+    | Membership
+    | AllOf
+    | OneOf
+    | Not
 )
 
 
@@ -322,6 +346,7 @@ class Query:
     """A whole query as written; the resolver checks it against a schema and fills in parameters.
 
     `open_on` looks at one event of any type: its attributes stand without a variable, `type` is its type's name.
+    In RETURN and HAVING of a trend query the attributes of `group_by` stand so.
     """
 
     pattern: Pattern
@@ -349,12 +374,20 @@ class Query:
     select_first: bool = False
     consume: tuple[str, ...] = ()
     weight: float | None = None
+    group_by: tuple[str, ...] = ()
+    exact: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     clause_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
 
     def clause_span(self, keyword: str) -> Span | None:
         """The place of a clause by its keyword (`"OPEN ON"`); that of the query when it has none."""
         return dict(self.clause_spans).get(keyword, self.span)
+
+    @property
+    def is_trend(self) -> bool:
+        """Whether it aggregates trends: RETURN or HAVING has an aggregate over all of them (DESIGN 3)."""
+        asked = (*(item.expression for item in self.returns), self.having)
+        return any(isinstance(node, TrendAggregate) for part in asked for node in walk(part))
 
 
 Node = Pattern | Expression | Equivalence | ReturnItem | Default | Notice | Shown | NamedHost | Query

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
-from engine.errors import QueryError, Span
+from engine.errors import QuerySyntaxError, Span
 from engine.language.ast import (
     Aggregate,
     AllOf,
@@ -25,13 +25,17 @@ from engine.language.ast import (
     Parameter,
     Range,
     Strategy,
+    TrendAggregate,
 )
 from engine.language.source import Branch, Source, did_you_mean, span_of
 
 AGGREGATES = ("avg", "count", "first", "last", "max", "min", "stddev", "sum")
 """The aggregates that every engine has; others are registered."""
 
-TREND_REMEDY = "aggregate the events of one match with brackets, as in avg(b[].x) or count(b[])"
+TREND_ARGUMENTS = ("all_trends", "trend_variable", "trend_attribute")
+"""Rules for what stands between the parentheses of an aggregate over trends."""
+
+_OVER_TRENDS = frozenset({"avg", "count", "max", "min", "sum"})
 
 _STRATEGIES = frozenset(strategy.value for strategy in Strategy)
 _COMPARISONS = {"==": "=", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="}
@@ -175,7 +179,7 @@ def _parameter(tree: Branch, source: Source) -> Expression:  # noqa: ARG001 - th
 
 def _bare_name(tree: Branch, source: Source) -> Expression:
     (name,) = _tokens(tree)
-    if source.one_event:
+    if source.one_event or source.one_group:
         return Attribute("", Index.SINGLE, str(name), span_of(tree))
     if name.lower() in _STRATEGIES:
         raise source.syntax_error(
@@ -265,8 +269,8 @@ def _call(tree: Branch, source: Source) -> Expression:
     _refuse_variable(tree, source)
     (function,) = _tokens(tree)
     (argument,) = _branches(tree)
-    if argument.data == "refused_argument":
-        raise _without_brackets(tree, str(function), source)
+    if argument.data in TREND_ARGUMENTS:
+        return _over_trends(tree, str(function), argument, source)
     variable, *name = (str(token) for token in _tokens(argument))
     covered = _index(_branches(argument)[0], variable, argument, source)
     if isinstance(covered, Index):
@@ -283,31 +287,59 @@ def _call(tree: Branch, source: Source) -> Expression:
     return Aggregate(function.lower(), variable, covered, name[0] if name else None, span_of(tree))
 
 
-def _without_brackets(tree: Branch, function: str, source: Source) -> QueryError:
-    """`f(v.x)`: of an aggregate it belongs to trends; other functions there are none."""
-    if function.lower() in AGGREGATES:
-        return source.unsupported(
+def _over_trends(tree: Branch, function: str, argument: Branch, source: Source) -> Expression:
+    """`COUNT(*)`, `COUNT(v)`, `f(v.x)`: of an aggregate they are about all trends; other functions there are none."""
+    if function.lower() not in AGGREGATES:
+        raise source.syntax_error(
             tree,
-            f"{function}(...) without brackets aggregates trends, and trend queries are not evaluated by this version",
-            TREND_REMEDY,
+            f"no function of one value is called {function}",
+            f"an aggregate over several events: {', '.join(AGGREGATES)} or a registered one",
+            did_you_mean(function, AGGREGATES) or f"write {function}(b[].x) for all events of b",
         )
-    return source.syntax_error(
-        tree,
-        f"no function of one value is called {function}",
-        f"an aggregate over several events: {', '.join(AGGREGATES)} or a registered one",
-        did_you_mean(function, AGGREGATES) or f"write {function}(b[].x) for all events of b",
-    )
-
-
-def _refused_call(tree: Branch, source: Source) -> Expression:
-    function = _tokens(tree)[0]
-    if function.lower() == "next":
+    if not source.one_group:
+        raise source.syntax_error(
+            tree,
+            f"{function}(...) without brackets aggregates all trends, of which there are none yet here",
+            "such aggregates in RETURN and HAVING alone",
+            "aggregate the events of one match with brackets, as in avg(b[].x) or count(b[])",
+        )
+    names = [str(token) for token in _tokens(argument)]
+    if function.lower() not in _OVER_TRENDS:
         raise source.unsupported(
             tree,
-            "NEXT(...) belongs to trend queries, which are not evaluated by this version",
-            "compare b[i].x to b[i-1].x",
+            f"{function}(...) is no aggregate over trends",
+            f"take {', '.join(sorted(_OVER_TRENDS))} over trends; {function}(b[].x) is over the events of a match",
         )
-    raise source.syntax_error(
+    if function.lower() == "count":
+        if len(names) == 2:
+            owner, counted = names
+            raise source.syntax_error(
+                tree,
+                f"{function}({owner}.{counted}) counts values; trends and their events are counted",
+                f"{function}(*) for trends or {function}({owner}) for the events of {owner} in them",
+            )
+    elif len(names) != 2:
+        raise source.syntax_error(tree, f"{function} needs an attribute", f"{function}(variable.attribute)")
+    variable, attribute = (*names, None, None)[:2]
+    return TrendAggregate(function.lower(), variable, attribute, span_of(tree))
+
+
+def _next_attribute(tree: Branch, source: Source) -> Expression:
+    """`NEXT(v).x`."""
+    _refuse_variable(tree, source)
+    function, name = _tokens(tree)
+    (argument,) = _branches(tree)
+    if function.lower() != "next":
+        raise _not_next(tree, str(function), source)
+    if argument.data != "trend_variable":
+        raise source.syntax_error(
+            tree, f"an argument of {function} that is no variable", f"{function}(variable).{name}"
+        )
+    return Attribute(str(_tokens(argument)[0]), Index.NEXT, str(name), span_of(tree))
+
+
+def _not_next(tree: Branch, function: str, source: Source) -> QuerySyntaxError:
+    return source.syntax_error(
         tree,
         f"an attribute of {function}(...)",
         f"the attribute inside the parentheses, as in {function}(b[].x)",
@@ -332,6 +364,6 @@ _BUILDERS: dict[str, Callable[[Branch, Source], Expression]] = {
     "attribute": _attribute,
     "indexed_attribute": _indexed_attribute,
     "call": _call,
-    "refused_call": _refused_call,
+    "next_attribute": _next_attribute,
     "equivalences": _nested_equivalence,
 }

@@ -28,8 +28,15 @@ from engine.language.ast import (
     Shown,
     Strategy,
     Ties,
+    TrendAggregate,
 )
-from engine.language.build_expression import build_expression, build_where, string_value
+from engine.language.build_expression import (
+    AGGREGATES,
+    TREND_ARGUMENTS,
+    build_expression,
+    build_where,
+    string_value,
+)
 from engine.language.build_pattern import build_pattern
 from engine.language.source import Branch, Source, did_you_mean, span_of
 
@@ -43,8 +50,8 @@ def build_query(tree: Branch, source: Source) -> Query:
     """The query whose clauses are the children of `tree`."""
     fields: Fields = {}
     seen: dict[str, Branch] = {}
-    # Refused clauses first: a trend query is told what it is, not what its RETURN lacks as a match query.
-    for clause in sorted(_branches(tree), key=lambda branch: not branch.data.startswith("refused")):
+    source = replace(source, aggregates_trends=_aggregates_trends(tree))
+    for clause in _branches(tree):
         keyword, builder = _CLAUSES[clause.data]
         if keyword in seen:
             raise source.syntax_error(
@@ -70,10 +77,27 @@ def default_name(expression: Expression) -> str | None:
             return name
         case Aggregate(function=function, name=None, range=Range.ALL, variable=variable):
             return f"{function}_{variable}"
-        case Aggregate(function=function, name=str(name)):
+        case Aggregate(function=function, name=str(name)) | TrendAggregate(function=function, name=str(name)):
             return f"{function}_{name}"
+        case TrendAggregate(function=function, variable=variable):
+            return function if variable is None else f"{function}_{variable}"
         case _:
             return None
+
+
+def _aggregates_trends(tree: Branch) -> bool:
+    """Whether RETURN or HAVING has an aggregate without brackets: bare names there are attributes of GROUP BY."""
+    asked = (clause for clause in tree.children if not isinstance(clause, Token))
+    calls = (
+        call
+        for clause in asked
+        if clause.data in ("return_clause", "having_clause")
+        for call in clause.iter_subtrees()
+        if call.data == "call"
+    )
+    return any(
+        str(_tokens(call)[0]).lower() in AGGREGATES and _branches(call)[0].data in TREND_ARGUMENTS for call in calls
+    )
 
 
 def _branches(tree: Branch) -> list[Branch]:
@@ -142,7 +166,7 @@ def _bound(tree: Branch, source: Source) -> float | Parameter:
 
 
 def _having(clause: Branch, source: Source) -> Fields:
-    return {"having": build_expression(_branches(clause)[0], source)}
+    return {"having": build_expression(_branches(clause)[0], _of_rows(source))}
 
 
 def _ties(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
@@ -163,7 +187,13 @@ def _returns(clause: Branch, source: Source) -> Fields:
     return {"returns": tuple(items)}
 
 
+def _of_rows(source: Source) -> Source:
+    """Where the values of a row are looked at, of a trend query those of its group."""
+    return replace(source, one_group=source.aggregates_trends)
+
+
 def _return_items(branch: Branch, source: Source) -> list[ReturnItem]:
+    source = _of_rows(source)
     if branch.data == "return_attributes":
         variable, *names = _tokens(branch)
         span = span_of(branch)
@@ -311,12 +341,17 @@ def _weight(clause: Branch, source: Source) -> Fields:
     return {"weight": float(weight.value)}
 
 
-def _refused_trend(clause: Branch, source: Source) -> Fields:
-    raise source.unsupported(
-        clause,
-        "GROUP BY and EXACT belong to trend queries, which are not evaluated by this version",
-        "write a match query: PATTERN, WHERE with a strategy, WITHIN, RETURN with aggregates such as avg(b[].x)",
-    )
+def _group_by(clause: Branch, source: Source) -> Fields:
+    names: dict[str, None] = {}
+    for name in _tokens(clause):
+        if name in names:
+            raise source.syntax_error(name, f"GROUP BY names {name} twice", "each attribute once")
+        names[str(name)] = None
+    return {"group_by": tuple(names)}
+
+
+def _exact(clause: Branch, source: Source) -> Fields:  # noqa: ARG001 - the signature of all clauses
+    return {"exact": True}
 
 
 _CLAUSES: dict[str, tuple[str, Callable[[Branch, Source], Fields]]] = {
@@ -344,5 +379,6 @@ _CLAUSES: dict[str, tuple[str, Callable[[Branch, Source], Fields]]] = {
     "select_clause": ("SELECT FIRST", _select_first),
     "consume_clause": ("CONSUME", _consume),
     "weight_clause": ("WEIGHT", _weight),
-    "refused_trend_clause": ("GROUP BY or EXACT", _refused_trend),
+    "group_by_clause": ("GROUP BY", _group_by),
+    "exact_clause": ("EXACT", _exact),
 }

@@ -30,7 +30,7 @@ def parse(text: str, name: str = "query") -> Query:
     """The syntax tree of a query.
 
     `name` (a file or query name) is what errors call the text. Raises QuerySyntaxError, with the place and the
-    remedy, for text that is not of the language, and UnsupportedQueryError for trend queries.
+    remedy, for text that is not of the language, and UnsupportedQueryError for aggregates that trends do not have.
     """
     return _parse(text, name, "start", build_query)
 

@@ -37,6 +37,7 @@ from engine.language.ast import (
     Sequence,
     Severity,
     Shown,
+    TrendAggregate,
 )
 from engine.language.build_query import default_name
 from engine.language.source import duration_text
@@ -58,6 +59,8 @@ def print_query(query: Query) -> str:
         lines.append(f"SLIDE {f':{slide.name}' if isinstance(slide, Parameter) else duration_text(slide)}")
     if query.open_on is not None:
         lines.append(f"OPEN ON {print_expression(query.open_on)}")
+    if query.group_by:
+        lines.append(f"GROUP BY {', '.join(query.group_by)}")
     if query.having is not None:
         lines.append(f"HAVING {print_expression(query.having)}")
     if query.output is Output.TOP:
@@ -76,6 +79,8 @@ def print_query(query: Query) -> str:
         lines.append(f"CONSUME {', '.join(query.consume)}")
     if query.weight is not None:
         lines.append(f"WEIGHT {query.weight!r}")
+    if query.exact:
+        lines.append("EXACT")
     if query.ties is not None:
         lines.append(f"TIES {query.ties.value}")
     if query.returns:
@@ -207,11 +212,16 @@ def _print(expression: Expression) -> tuple[str, int]:
             return f":{name}", _ATOM
         case Attribute(variable="", name=name):
             return name, _ATOM
+        case Attribute(variable=variable, index=Index.NEXT, name=name):
+            return f"NEXT({variable}).{name}", _ATOM
         case Attribute(variable=variable, index=index, name=name):
             return f"{variable}{_index(index, variable)}.{name}", _ATOM
         case Aggregate(function=function, variable=variable, range=covered, name=name):
             argument = f"{variable}{_index(covered, variable)}" + (f".{name}" if name else "")
             return f"{function}({argument})", _ATOM
+        case TrendAggregate(function=function, variable=variable, name=name):
+            argument = "*" if variable is None else variable if name is None else f"{variable}.{name}"
+            return f"{function.upper()}({argument})", _ATOM
         case Negative(operand=operand):
             # An atom after the sign: two signs in a row would begin a comment, and a number would swallow the sign.
             return f"-{_at(operand, _ATOM)}", _UNARY

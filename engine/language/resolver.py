@@ -16,6 +16,14 @@ from engine.language.reading import Reading, read_conjuncts
 from engine.language.satisfiability.unsatisfiable import unsatisfiable_predicates
 from engine.language.scopes import Checked, Scope, Variable, pattern_scope
 from engine.language.source import did_you_mean
+from engine.language.trend_checks import (
+    TrendChecker,
+    check_trend_clauses,
+    check_trend_pattern,
+    group_kinds,
+    refuse_trend_clauses,
+    with_trend_defaults,
+)
 from engine.language.types import Kind, TypeChecker
 
 _NO_PARAMETERS: Mapping[str, Value] = MappingProxyType({})
@@ -29,8 +37,8 @@ class ResolvedQuery:
     `query` has literals in place of parameters, and plain values for WITHIN and CONFIDENCE. `key` are the attributes
     of the partition key: those of all `[x]` without a variable, in textual order. `keyed` gives for each variable the
     key attributes that its type has, in key order; () for a broadcast variable. `reading` stands beside
-    `query.predicates`; `return_types` beside `query.returns`. `warnings` says of each predicate that no match can
-    satisfy why that is so.
+    `query.predicates` (empty for trends); `return_types` beside `query.returns`. `warnings` says of each predicate that
+    no match can satisfy why that is so.
     """
 
     name: str
@@ -74,6 +82,11 @@ class ResolvedQuery:
         return self.query.certain_above
 
     @property
+    def is_trend(self) -> bool:
+        """Whether it aggregates trends instead of returning matches."""
+        return self.query.is_trend
+
+    @property
     def select_first(self) -> bool:
         """Whether only the first of the matches that end in one event counts."""
         return self.query.select_first
@@ -107,8 +120,11 @@ def resolve(
     checked = Checked(text, name)
     values = parameter_values(query, parameters, checked)
     scope = pattern_scope(query.pattern, schema, checked)
+    if query.is_trend:
+        return _resolve_trends(query, values, scope, schema, checked)
     check_pattern(query.pattern, checked)
     plain = _plain(query, values, checked)
+    refuse_trend_clauses(plain, checked)
     predicates = TypeChecker(scope, schema, checked, per_match=False, registered=aggregates)
     for predicate in plain.predicates:
         predicates.condition(predicate)
@@ -126,6 +142,30 @@ def resolve(
         reading=reading,
         return_types=_check_results(plain, scope, TypeChecker(scope, schema, checked, True, aggregates)),
         warnings=unsatisfiable_predicates(plain, scope, schema, reading, checked, tuple(aggregates)),
+    )
+
+
+def _resolve_trends(
+    query: Query, values: Mapping[str, Value], scope: Scope, schema: EventSchema, checked: Checked
+) -> ResolvedQuery:
+    check_trend_pattern(query.pattern, checked)
+    plain = with_trend_defaults(_plain(query, values, checked))
+    check_trend_clauses(plain, scope, schema, checked)
+    predicates = TrendChecker(scope, schema, checked, per_match=False)
+    for predicate in plain.predicates:
+        predicates.predicate(predicate)
+    key, keyed = _key(plain, scope, schema, checked)
+    results = TrendChecker(scope, schema, checked, per_match=True, groups=group_kinds(plain, scope, schema))
+    return ResolvedQuery(
+        name=checked.name,
+        query=plain,
+        schema=schema,
+        keyed=keyed,
+        key=key,
+        parameters=values,
+        variables=scope,
+        reading=(),
+        return_types=_check_results(plain, scope, results),
     )
 
 

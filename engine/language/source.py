@@ -71,11 +71,15 @@ class Source:
     """The text being parsed and its name, for errors.
 
     `one_event`: the expression is one of OPEN ON, where a name alone is an attribute of the event at hand.
+    `aggregates_trends`: the query is about trends. `one_group`: the expression is one of their RETURN or HAVING, where
+    a name alone is an attribute of GROUP BY.
     """
 
     text: str
     name: str
     one_event: bool = False
+    aggregates_trends: bool = False
+    one_group: bool = False
 
     def syntax_error(
         self, node: Branch | Token | Span | None, message: str, expected: str | None = None, remedy: str | None = None

@@ -35,9 +35,10 @@ CLAUSES = frozenset(
         "SHOW",
         "HOSTS",
         "ONSET",
+        "GROUP_BY",
+        "EXACT",
     }
 )
-_REFUSED_CLAUSES = frozenset({"GROUP_BY", "EXACT"})
 
 _WORDS = {
     "NAME": "a name",
@@ -120,7 +121,7 @@ def _expected(possible: frozenset[str]) -> str | None:
     words = [text for name, text in _WORDS.items() if name in possible - _OPERATORS]
     if possible & _OPERATORS:
         words.append(_WORDS["COMPARE"] if possible & _OPERATORS == {"COMPARE"} else "an operator")
-    words += sorted(possible - set(_WORDS) - _OPERATORS - CLAUSES - _REFUSED_CLAUSES)
+    words += sorted(possible - set(_WORDS) - _OPERATORS - CLAUSES)
     clauses = sorted(possible & CLAUSES)
     words += clauses if len(clauses) == 1 else ["a clause (PATTERN, WHERE, WITHIN, RETURN, ...)"] if clauses else []
     return " or ".join(words) or None
@@ -131,7 +132,7 @@ def _remedy(word: str, possible: frozenset[str]) -> str | None:
         return _SLIPS[word]
     if not re.fullmatch(r"[A-Za-z_]\w*", word):
         return None
-    if word.upper() in CLAUSES | _REFUSED_CLAUSES | _RESERVED and word.upper() not in possible:
+    if word.upper() in CLAUSES | _RESERVED and word.upper() not in possible:
         is_name = "NAME" in possible or possible <= {"COMMA", "RPAR"}
         return f"{word} is a word of the language; choose another name" if is_name else None
     return did_you_mean(word, possible & CLAUSES)

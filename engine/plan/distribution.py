@@ -129,7 +129,14 @@ def needs_all(query: ast.Query) -> Obstacle | None:
 # ------------------------------------------------------------------- by key
 
 
+_OF_TRENDS = Obstacle(
+    "aggregates over trends are evaluated in one piece by this version", "evaluate the query in one process"
+)
+
+
 def _key(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ...] | Obstacle:
+    if resolved.is_trend:
+        return _OF_TRENDS
     if _counts_per_opener(resolved.query):
         return _PER_OPENER
     if resolved.query.strategy is ast.Strategy.STRICT_CONTIGUITY:
@@ -170,6 +177,8 @@ def _implied(resolved: ResolvedQuery, branches: Sequence[Plan]) -> tuple[str, ..
 
 
 def _slice_obstacle(query: ast.Query) -> Obstacle | None:
+    if query.is_trend:
+        return _OF_TRENDS
     if query.within_events is not None:
         return Obstacle("WITHIN n EVENTS says nothing about time", "use a window in time, as in WITHIN 10 minutes")
     if _counts_per_opener(query):

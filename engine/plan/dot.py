@@ -9,6 +9,7 @@ from engine.language.printer import print_expression
 from engine.plan.automaton.explain import edge_kind, edge_label, formulas
 from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.model import EdgePredicates, Plan
+from engine.plan.trends.model import TrendPlan
 
 
 def dot(branches: Sequence[Plan], name: str) -> str:
@@ -22,10 +23,31 @@ def dot(branches: Sequence[Plan], name: str) -> str:
     for number, branch in enumerate(branches):
         lines.append(f"  subgraph cluster_{number} {{")
         lines.append(f"    label={quoted(f'{number + 1}: {branch.strategy.value}')};")
-        drawn = _automaton(branch, number) if isinstance(branch, AutomatonPlan) else _sequence(branch, number)
+        drawn = _drawn(branch, number)
         lines += [f"    {line}" for line in drawn]
         lines.append("  }")
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _drawn(branch: Plan, number: int) -> Iterator[str]:
+    if isinstance(branch, AutomatonPlan):
+        return _automaton(branch, number)
+    return _template(branch, number) if isinstance(branch, TrendPlan) else _sequence(branch, number)
+
+
+def _template(branch: TrendPlan, number: int) -> Iterator[str]:
+    """The positive template of trends, as in GRETA's Figure 5, and the negated ones beside it."""
+    for part, template in enumerate((branch.templates.positive, *branch.templates.negated)):
+        for at, state in enumerate(template.states):
+            label = state.variable if state.variable == state.event_type else f"{state.variable}: {state.event_type}"
+            shown = f"absent {part - 1}: {label}" if part else label
+            yield _node(number, f"{part}_{at}", shown, accepts=at in template.ends)
+        for (one, other), cuts in template.transitions.items():
+            texts = [f"without absent {cut}" for cut in sorted(cuts)]
+            if not part:
+                texts += map(print_expression, branch.join(one, other).predicates)
+            label = f" [label={quoted(chr(10).join(texts))}]" if texts else ""
+            yield f"s{number}_{part}_{one} -> s{number}_{part}_{other}{label};"
 
 
 def quoted(text: str) -> str:

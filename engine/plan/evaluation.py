@@ -44,6 +44,11 @@ class RuntimeKind(Enum):
         "linear in events times live runs of their partition; conditions linear in the events of a run",
     )
 
+    TRENDS = (
+        "graph of events with propagated aggregates, shared by all windows (GRETA), precise events only",
+        "per event and window what its dearest transition costs; a row when a window closes",
+    )
+
     def __init__(self, summary: str, cost: str) -> None:
         self.summary = summary
         self.cost = cost
@@ -54,6 +59,7 @@ _KINDS = {
     (PlanForm.SEQUENCE, False): RuntimeKind.RUNS,
     (PlanForm.AUTOMATON, True): RuntimeKind.AUTOMATON_SEARCH,
     (PlanForm.AUTOMATON, False): RuntimeKind.AUTOMATON_RUNS,
+    (PlanForm.TREND, True): RuntimeKind.TRENDS,
 }
 """By the form of a plan and whether every selection of events is a match."""
 
@@ -159,6 +165,7 @@ class QueryRuntime(Enum):
 
     ONE_PLAN = "the runtime of its only plan"
     UNION = "a union of the runtimes of its plans"
+    TRENDS = "the graph of its trends"
     COUNT_WINDOWS = "windows of events, with a runtime for each plan and key"
 
 
@@ -203,6 +210,9 @@ def evaluation_of(resolved: ResolvedQuery, plan: Plan, branches: Sequence[Plan])
     if resolved.query.within_events is not None:
         runtime = QueryRuntime.COUNT_WINDOWS
         own = [branch_evaluation(each, takes_matches=True) for each in branches]
+    elif plan.form is PlanForm.TREND:
+        runtime = QueryRuntime.TRENDS
+        own = [branch_evaluation(plan)]
     elif len(branches) > 1 or branches[0].variables != variables:
         runtime = QueryRuntime.UNION
         merges_rows = _merges_rows(plan, branches)

@@ -17,6 +17,12 @@ class ExactTimes(NamedTuple):
 
 def exact_times(query: ast.Query) -> ExactTimes | None:
     """None for a query that imprecise events may take part in."""
+    if query.is_trend:
+        return ExactTimes(
+            "an aggregate over trends",
+            "a trend is a sequence of events in one order",
+            "match the events in question, as in OUTPUT COUNT, where every match has a confidence",
+        )
     if query.strategy is not None and query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
         return ExactTimes(
             query.strategy.value,

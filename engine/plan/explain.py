@@ -13,6 +13,8 @@ from engine.plan.automaton.model import AutomatonPlan
 from engine.plan.evaluation import BranchEvaluation, QueryEvaluation
 from engine.plan.exact_times import exact_times
 from engine.plan.model import Consistency, EdgePredicates, Plan
+from engine.plan.trends.explain import explain_trends
+from engine.plan.trends.model import TrendPlan
 
 _IGNORE = {
     ast.Strategy.SKIP_TILL_ANY_MATCH: "always",
@@ -31,6 +33,8 @@ _WHEN = {
 
 def explain(evaluation: QueryEvaluation, resolved: ResolvedQuery, producers: Sequence[str] = ()) -> str:
     """How a query is evaluated, for people; one fact per line. `producers`: the queries whose matches it uses."""
+    if isinstance(evaluation.plan, TrendPlan):
+        return "\n".join([*_of_trends(evaluation.plan, evaluation, resolved)]) + "\n"
     head, branches = evaluation.plan, evaluation.branches
     lines = [
         f"query      {resolved.name}",
@@ -52,9 +56,24 @@ def explain(evaluation: QueryEvaluation, resolved: ResolvedQuery, producers: Seq
     readings = [r.sentence for r in resolved.reading if r.start is not Start.PER_MATCH or r.context]
     lines += ["readings", *(f"  {sentence}" for sentence in readings)] if readings else []
     if resolved.parameters:
-        given = ", ".join(f"{name} = {value}" for name, value in sorted(resolved.parameters.items()))
-        lines.append(f"parameters {given}")
+        lines.append(f"parameters {_parameters(resolved)}")
     return "\n".join(lines) + "\n"
+
+
+def _of_trends(plan: TrendPlan, evaluation: QueryEvaluation, resolved: ResolvedQuery) -> Iterator[str]:
+    yield f"query      {resolved.name}"
+    yield f"strategy   {plan.strategy.value}"
+    yield f"ties       {_ties(plan)}"
+    yield f"times      {_times(resolved.query)}"
+    yield f"runtime    {evaluation.branches[0].runtime.summary}"
+    yield from explain_trends(plan)
+    yield f"threads    {evaluation.explain_threads()}"
+    if resolved.parameters:
+        yield f"parameters {_parameters(resolved)}"
+
+
+def _parameters(resolved: ResolvedQuery) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sorted(resolved.parameters.items()))
 
 
 def _times(query: ast.Query) -> str:

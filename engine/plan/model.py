@@ -159,6 +159,7 @@ class PlanForm(Enum):
 
     SEQUENCE = "sequence"
     AUTOMATON = "automaton"
+    TREND = "template"
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,8 @@ class ProgramBuilder:
                 numbers = [self._constant(o.value) for o in node.options if isinstance(o, ast.Literal)]
                 self._code.append((op.MEMBER, numbers[0], len(numbers)))
                 return depth
+            case ast.TrendAggregate():
+                raise AssertionError("aggregates over trends are no values of a match")
             case ast.Parameter():
                 raise QueryTypeError(f"parameter :{node.name} has no value", node.span)
 
@@ -201,6 +203,8 @@ class ProgramBuilder:
                 return 2 * len(self.positions)
             case ast.Index.PREVIOUS | ast.Index.LAST:
                 return last_register(component)
+            case ast.Index.NEXT:
+                raise AssertionError("neighbours in a trend have programs of their own")
 
     def _emit_aggregate(self, node: ast.Aggregate) -> int:
         component = self.positions[node.variable]

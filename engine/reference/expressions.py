@@ -71,6 +71,8 @@ def evaluate(expression: ast.Expression, binding: Binding, i: int, aggregates: A
             return _any([truth_of(part) for part in operands])
         case ast.Not(operand=operand):
             return _not(truth_of(operand))
+        case ast.TrendAggregate():
+            raise AssertionError("aggregates over trends have their values in engine.reference.trends")
         case ast.Parameter(name=name):
             raise UnsupportedQueryError(f"parameter :{name} has no value", expression.span)
 
@@ -84,7 +86,7 @@ def _event(attribute: ast.Attribute, binding: Binding, i: int) -> ObservedEvent:
             return events[i - 1]
         case ast.Index.PREVIOUS:
             return events[i - 2]
-        case ast.Index.LAST:
+        case ast.Index.LAST | ast.Index.NEXT:
             return events[-1]
 
 

@@ -25,6 +25,7 @@ from engine.reference.observed import ObservedEvent, observe
 from engine.reference.places import Nested
 from engine.reference.returned import returned_values
 from engine.reference.selection import selected
+from engine.reference.trends import TrendRow, trend_rows
 from engine.reference.windows import Window, windows_of
 
 ROUNDING = Fraction(1, 10**12)
@@ -74,11 +75,26 @@ def rows_with_ends(
     resolved: ResolvedQuery, events: Sequence[ObservedEvent], aggregates: Aggregates = NO_AGGREGATES
 ) -> list[tuple[ReferenceRow, ObservedEvent]]:
     """As `reference_output` from events in stream order, each row with the last event of its match."""
+    if resolved.is_trend:
+        return [(_trend_row(resolved, row), row.last) for row in trend_rows(resolved, events)]
     outcomes = reference_outcomes(resolved, events, aggregates)
     return [
         (replace(_row(resolved, outcome, window, aggregates, events), capped=is_capped), outcome.match.sequence[-1])
         for window, outcome, is_capped in _first(outcomes, resolved.query.limit)
     ]
+
+
+def _trend_row(resolved: ResolvedQuery, row: TrendRow) -> ReferenceRow:
+    return ReferenceRow(
+        query=resolved.name,
+        key=row.group,
+        first_lo_ms=row.start_ms,
+        last_hi_ms=row.end_ms,
+        bindings={},
+        confidence=Fraction(1),
+        values=row.values,
+        window=(row.start_ms, row.end_ms),
+    )
 
 
 def _first(

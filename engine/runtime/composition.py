@@ -198,6 +198,15 @@ def _with_matches(
     """The schema with the types of the producers' matches."""
     types = dict(schema.types)
     for producer in producers:
+        if producer.is_trend:
+            raise QueryTypeError(
+                f"{producer.name} aggregates trends: its rows are of windows, and are no events",
+                query.pattern.span,
+                "a query whose matches are events",
+                "compare the aggregates to thresholds in HAVING of that query",
+                text,
+                name,
+            )
         own = match_type(producer.name)
         types[own] = match_attributes(producer)
         try:

@@ -12,7 +12,9 @@ from engine.matching.protocol import Limits, Runtime
 from engine.matching.union import UnionRuntime
 from engine.plan.evaluation import QueryRuntime
 from engine.plan.sequence.model import SequencePlan
+from engine.plan.trends.model import TrendPlan
 from engine.stream.interner import Interner
+from engine.trends.runtime import TrendRuntime
 
 if TYPE_CHECKING:
     from engine.baselines import BaselineKind
@@ -44,6 +46,9 @@ def _planned(query: CompiledQuery, interner: Interner, limits: Limits) -> Runtim
             return CountWindowRuntime(evaluation, query.resolved, interner, limits)
         case QueryRuntime.UNION:
             return UnionRuntime(evaluation, interner, limits)
+        case QueryRuntime.TRENDS:
+            assert isinstance(evaluation.plan, TrendPlan)
+            return TrendRuntime(evaluation.plan, interner)
         case QueryRuntime.ONE_PLAN:
             return branch_runtime(evaluation.branches[0], interner, limits)
 

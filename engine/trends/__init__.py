@@ -1,1 +1,1 @@
-"""Trends over events (GRETA): aggregates over all matches without listing them. Nothing here yet."""
+"""Aggregates over trends without building one (GRETA): run state, windows, rows."""

@@ -160,6 +160,8 @@ def evaluate(expression: ast.Expression, match: Bound, i: int) -> _Value:
             return _not(_any([_not(evaluate(operand, match, i)) for operand in operands]))
         case ast.Not(operand=operand):
             return _not(evaluate(operand, match, i))
+        case ast.TrendAggregate():
+            raise AssertionError("aggregates over trends are no values of a match")
         case ast.Parameter():
             raise AssertionError(f"parameter :{expression.name} has been filled in by the resolver")
 

@@ -14,6 +14,7 @@ from engine.language import ast
 from engine.language.resolver import ResolvedQuery
 from engine.matching.output.arrow import IDS
 from engine.matching.output.rows import Binding, MatchRows, RowBlock
+from engine.matching.output.trend_tables import trend_schema, trend_table
 
 _ROWS_AT_ONCE = 65_536
 _OF_SEVERAL = frozenset({ast.Output.COLLAPSED, ast.Output.COUNT, ast.Output.SETS})
@@ -60,8 +61,10 @@ def rows_schema(resolved: ResolvedQuery) -> pa.Schema:
     struct of RETURN. capped: there were more rows. What rows that stand for several matches have besides: count,
     count_exact, at_least_one_low and _high (NULL where `confidence` says it already), and candidates, exact for OUTPUT
     COLLAPSED; of a query with windows of its own window_start_ms and window_end_ms. Structs without a field are left
-    out, as Parquet has none.
+    out, as Parquet has none. Rows about trends: see `engine.matching.output.trend_tables`.
     """
+    if resolved.is_trend:
+        return trend_schema(resolved)
     asked = resolved.query
     key = [(name, resolved.schema.attributes[name].arrow) for name in resolved.key]
     bound = [(v.name, _lists(len(v.list_path))) for v in resolved.variables.values() if not v.negated]
@@ -93,6 +96,10 @@ def rows_tables(resolved: ResolvedQuery, rows: Sequence[Row], at_least_one: Sure
     at_least_one: between which bounds it is how sure that one of the matches behind a row happened; None where the
     row's confidence says that.
     """
+    if resolved.is_trend:
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            yield trend_table(resolved, rows[start : start + _ROWS_AT_ONCE])
+        return
     schema = rows_schema(resolved)
     if isinstance(rows, MatchRows):
         for part in rows.parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
+from engine.errors import QueryError, QuerySyntaxError, Span
 from engine.language.ast import (
     Aggregate,
     AllOf,
@@ -218,26 +218,6 @@ def test_control_characters_reach_no_terminal_and_move_no_line() -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         parse("PATTERN A a -- \x1b[31m\u2028\x0c\nALERT '\x1b[0m\r' x", "q.cep")
     assert str(caught.value).splitlines()[:2] == ["q.cep:2:7: found \"'?[0m?'\"", "  | ALERT ' [0m ' x"]
-
-
-@pytest.mark.parametrize(
-    "clauses",
-    [
-        "GROUP BY mapper",
-        "GROUP BY mapper WITHIN 1 minute SLIDE 30 seconds",
-        "GROUP-BY mapper",
-        "EXACT",
-        "RETURN COUNT(*)",
-        "RETURN COUNT(M)",
-        "RETURN SUM(M.cpu)",
-        "RETURN mapper, SUM(M.cpu) GROUP BY mapper",
-        "HAVING avg(m.load) > 3",
-        "WHERE m.load < NEXT(m).load",
-    ],
-)
-def test_trend_queries_are_refused_as_such(clauses: str) -> None:
-    with pytest.raises(UnsupportedQueryError, match=r"trend queries.* not evaluated by this version"):
-        parse(f"PATTERN SEQ(Start s, Measurement m+) {clauses}")
 
 
 def test_open_on_reads_bare_names_as_attributes_of_the_event() -> None:

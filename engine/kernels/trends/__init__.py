@@ -1,0 +1,1 @@
+"""Aggregates over trends, propagated along the graph of events (GRETA, sections 4 to 7)."""

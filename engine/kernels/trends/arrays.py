@@ -1,0 +1,234 @@
+"""The arrays of trend queries, as records.
+
+s states: those of the positive pattern first, then those of negated ones. n numbers: the aggregates that are
+propagated, COUNT(*) first. w windows at one time at most. p partitions. A list per state is two arrays: entries
+[ends[s - 1], ends[s]) of `items` belong to state s.
+
+A channel is a running sum: what all events so far that were read by one of some states have passed on. It serves the
+transitions whose edges are not looked at one by one. A graph is a negated pattern; of it only the latest start of its
+finished trends is known (GRETA, Definition 5): that decides which earlier events are cut off.
+
+Order: the time of an event, or with TIES SOURCE its place in the stream; events of equal order are not ordered.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.kernels.compile.types import Float64Array, Int32Array, Int64Array
+
+NEVER = -(2**62)
+"""Before all times and places."""
+
+# Columns of `scans`: transitions whose edges are looked at; first and last entries of lists.
+SOURCE = 0
+FIRST_COMPARED = 1
+LAST_COMPARED = 2
+FIRST_PROGRAM = 3
+LAST_PROGRAM = 4
+FIRST_CUT = 5
+LAST_CUT = 6
+INDEX = 7
+
+# Columns of `compared`: a value of the earlier event, how, a value of the later one.
+LEFT = 0
+HOW = 1
+RIGHT = 2
+
+# Columns of `contributions`: what an event adds to a number by itself.
+NUMBER = 0
+KIND = 1
+COLUMN = 2
+
+OF_EVENTS = 0
+OF_KNOWN = 1
+OF_WHOLE_VALUES = 2
+OF_REAL_VALUES = 3
+OF_EXTREMES = 4
+
+# Entries of `sizes`.
+N_POSITIVE = 0
+N_STATES = 1
+N_NUMBERS = 2
+N_WINDOWS = 3
+N_CHANNELS = 4
+N_GRAPHS = 5
+N_GRAPH_CHANNELS = 6
+WITHIN_MS = 7
+SLIDE_MS = 8
+N_STORED = 9
+N_INDEXES = 10
+N_COLUMNS = 11
+N_DERIVED = 12
+
+
+class Template(NamedTuple):
+    """The plan. Lists of channels (`fed_by`: that a state reads; `feeds`: that it adds to; `killed_by`: graphs that
+    empty a channel), of scans, cuts (graphs) and so on."""
+
+    sizes: Int64Array
+    ways: Int64Array
+    is_start: Int64Array
+    start_cut_ends: Int64Array
+    start_cuts: Int64Array
+    fed_by_ends: Int64Array
+    fed_by: Int64Array
+    feeds_ends: Int64Array
+    feeds: Int64Array
+    scan_ends: Int64Array
+    scans: Int64Array
+    compared: Int64Array
+    programs: Int64Array
+    cuts: Int64Array
+    contribution_ends: Int64Array
+    contributions: Int64Array
+    stored: Int64Array
+    killed_by_ends: Int64Array
+    killed_by: Int64Array
+    end_channels: Int64Array
+    end_scans: Int64Array
+    graph_of: Int64Array
+    ends_graph: Int64Array
+    graph_killed_by_ends: Int64Array
+    graph_killed_by: Int64Array
+    code: Int32Array
+    bounds: Int32Array
+    constants: Float64Array
+
+
+class Batch(NamedTuple):
+    """Events by partition, each partition's in order: row among the columns, partition, time, order, a bit for each
+    state that reads it; `ranks` (n_indexes, n): its place in an index that was made with it, -1 where there is none.
+    columns (n_columns, rows), derived (n_derived, rows)."""
+
+    rows: Int64Array
+    partition: Int64Array
+    t_ms: Int64Array
+    order: Int64Array
+    states: Int64Array
+    ranks: Int64Array
+    columns: Float64Array
+    derived: Float64Array
+
+
+class Sums(NamedTuple):
+    """Per partition: channels (p, n_channels, w, n) as numbers, those of events of the latest order apart (`late`);
+    windows that are open, the latest order, and of graphs the latest starts."""
+
+    whole: Int64Array
+    real: Float64Array
+    scale: Int32Array
+    late_whole: Int64Array
+    late_real: Float64Array
+    late_scale: Int32Array
+    first_open: Int64Array
+    last_open: Int64Array
+    order: Int64Array
+    started: Int64Array
+    started_ms: Int64Array
+    late_started: Int64Array
+    late_started_ms: Int64Array
+    finished: Int64Array
+    finished_ms: Int64Array
+    late_finished: Int64Array
+    late_finished_ms: Int64Array
+
+
+class Vertices(NamedTuple):
+    """Events of states whose edges are looked at, in regions by partition and stored state: start and length int64
+    (p, n_stored); order, first and last window of each, its numbers (w, n), values that are compared (n_derived, c) and
+    columns (n_columns, c); `ranks` (n_indexes, c)."""
+
+    start: Int64Array
+    length: Int64Array
+    order: Int64Array
+    first_window: Int64Array
+    last_window: Int64Array
+    whole: Int64Array
+    real: Float64Array
+    scale: Int32Array
+    derived: Float64Array
+    columns: Float64Array
+    ranks: Int64Array
+
+
+class Indexes(NamedTuple):
+    """Prefix aggregates by value, of indexes by partition (p, n_indexes): where its entries start, how many there are;
+    vertices of the region below `limit` are in it, of these the first `done` have been entered. A Fenwick tree: `keys`
+    sorted, numbers (c, w, n), and for which window each holds."""
+
+    start: Int64Array
+    size: Int64Array
+    limit: Int64Array
+    done: Int64Array
+    keys: Float64Array
+    window: Int64Array
+    whole: Int64Array
+    real: Float64Array
+    scale: Int32Array
+
+
+class Results(NamedTuple):
+    """Closed windows: partition, window and numbers; `n_rows` (1,): how many there are."""
+
+    n_rows: Int64Array
+    partition: Int64Array
+    window: Int64Array
+    whole: Int64Array
+    real: Float64Array
+    scale: Int32Array
+
+
+class Scratch(NamedTuple):
+    """Numbers of the event at hand (w, n); registers and stack of programs."""
+
+    whole: Int64Array
+    real: Float64Array
+    scale: Int32Array
+    registers: Int64Array
+    aggregates: Float64Array
+    stack: Float64Array
+
+
+__all__ = [
+    "COLUMN",
+    "FIRST_COMPARED",
+    "FIRST_CUT",
+    "FIRST_PROGRAM",
+    "HOW",
+    "INDEX",
+    "KIND",
+    "LAST_COMPARED",
+    "LAST_CUT",
+    "LAST_PROGRAM",
+    "LEFT",
+    "NEVER",
+    "NUMBER",
+    "N_CHANNELS",
+    "N_COLUMNS",
+    "N_DERIVED",
+    "N_GRAPHS",
+    "N_GRAPH_CHANNELS",
+    "N_INDEXES",
+    "N_NUMBERS",
+    "N_POSITIVE",
+    "N_STATES",
+    "N_STORED",
+    "N_WINDOWS",
+    "OF_EVENTS",
+    "OF_EXTREMES",
+    "OF_KNOWN",
+    "OF_REAL_VALUES",
+    "OF_WHOLE_VALUES",
+    "RIGHT",
+    "SLIDE_MS",
+    "SOURCE",
+    "WITHIN_MS",
+    "Batch",
+    "Indexes",
+    "Results",
+    "Scratch",
+    "Sums",
+    "Template",
+    "Vertices",
+]

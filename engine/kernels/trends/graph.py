@@ -1,0 +1,370 @@
+"""The graph of events with propagated aggregates, shared by all windows (GRETA, Algorithm 2, sections 5 to 7).
+
+Edges are not stored: an event gets what the events before it pass on, and passes on what it has. Where a transition has
+no edge predicate, one running sum per window stands for all earlier events; else those are looked at one by one, or
+through an index. Events of one order do not see each other, so what they pass on is held back until a later one comes:
+what the paper's scheduler does with transactions (section 7). A negated pattern keeps of its finished trends the latest
+start (Definition 5): by the definitions an event is cut off from what comes after such a trend if it lies before its
+start, in every window and for that transition alone; GRETA's Example 5 deletes it as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+
+from engine.kernels.compile.ways import leaf
+from engine.kernels.trends.arrays import (
+    COLUMN,
+    KIND,
+    N_CHANNELS,
+    N_COLUMNS,
+    N_DERIVED,
+    N_GRAPH_CHANNELS,
+    N_GRAPHS,
+    N_INDEXES,
+    N_NUMBERS,
+    N_POSITIVE,
+    N_STATES,
+    N_STORED,
+    N_WINDOWS,
+    NEVER,
+    NUMBER,
+    OF_EVENTS,
+    OF_EXTREMES,
+    OF_KNOWN,
+    OF_WHOLE_VALUES,
+    SLIDE_MS,
+    SOURCE,
+    WITHIN_MS,
+)
+from engine.kernels.trends.edges import add_scanned, first_in_reach
+from engine.kernels.trends.numbers import add_product, enter_extreme, put_together
+
+
+@leaf
+def advance(template, batch, sums, vertices, indexes, results, scratch, first):
+    """Take in events from number `first` on; returns the number of the next one, fewer than all where there was no room
+    for the results of windows that it closes."""
+    slide_ms = template.sizes[SLIDE_MS]
+    within_ms = template.sizes[WITHIN_MS]
+    for at in range(first, batch.rows.shape[0]):
+        t_ms = batch.t_ms[at]
+        last_window = (t_ms - 1) // slide_ms
+        first_window = -((within_ms - t_ms) // slide_ms)
+        if last_window < first_window:
+            continue  # between two windows
+        partition = batch.partition[at]
+        if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
+            return at
+        if batch.order[at] > sums.order[partition]:
+            _end_order(template, sums, partition)
+            _close(template, sums, vertices, results, partition, first_window - 1)
+            sums.order[partition] = batch.order[at]
+            sums.first_open[partition] = first_window
+            sums.last_open[partition] = last_window
+        _read(template, batch, sums, vertices, indexes, scratch, at, first_window, last_window)
+    return batch.rows.shape[0]
+
+
+@leaf
+def close_windows(template, sums, vertices, results, n_partitions, last_window, first):
+    """Close the windows up to a number in all partitions from number `first` on, when no event of them can come any
+    more; returns the number of the next partition, fewer than all where there was no room for results."""
+    for partition in range(first, n_partitions):
+        if sums.first_open[partition] > sums.last_open[partition]:
+            continue
+        if results.n_rows[0] + template.sizes[N_WINDOWS] > results.window.shape[0]:
+            return partition
+        if sums.first_open[partition] <= last_window:
+            _end_order(template, sums, partition)
+            _close(template, sums, vertices, results, partition, last_window)
+            sums.first_open[partition] = last_window + 1
+    return n_partitions
+
+
+@leaf
+def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, last_window):
+    """The event becomes a vertex of each state that reads it."""
+    n_states = template.sizes[N_STATES]
+    n_positive = template.sizes[N_POSITIVE]
+    states = batch.states[at]
+    for state in range(n_states):
+        if (states >> state) & 1 == 0:
+            continue
+        if state >= n_positive:
+            _read_negated(template, batch, sums, state, at)
+            continue
+        _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window)
+        if not _is_reached(template, scratch, last_window - first_window + 1):
+            continue
+        _contribute(template, batch, scratch, state, at, last_window - first_window + 1)
+        _pass_on(template, sums, scratch, state, batch.partition[at], first_window, last_window)
+        if template.stored[state] >= 0:
+            _store(template, batch, vertices, scratch, state, at, first_window, last_window)
+
+
+@leaf
+def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window):
+    """What the event gets: a trend that it begins, in windows where nothing forbids it, and those that it goes on."""
+    n_windows = template.sizes[N_WINDOWS]
+    n_numbers = template.sizes[N_NUMBERS]
+    n_channels = template.sizes[N_CHANNELS]
+    n_graphs = template.sizes[N_GRAPHS]
+    slide_ms = template.sizes[SLIDE_MS]
+    partition = batch.partition[at]
+    for place in range((last_window - first_window + 1) * n_numbers):
+        scratch.whole[place] = 0
+        scratch.scale[place] = 0
+    if template.is_start[state]:
+        begin = template.start_cut_ends[state - 1] if state > 0 else 0
+        cut_ms = NEVER
+        for cut in range(begin, template.start_cut_ends[state]):
+            cut_ms = max(cut_ms, sums.finished_ms[partition * n_graphs + template.start_cuts[cut]])
+        for window in range(first_window, last_window + 1):
+            if cut_ms <= window * slide_ms:
+                scratch.whole[(window - first_window) * n_numbers] = 1
+    begin = template.fed_by_ends[state - 1] if state > 0 else 0
+    for entry in range(begin, template.fed_by_ends[state]):
+        channel = partition * n_channels + template.fed_by[entry]
+        for window in range(first_window, last_window + 1):
+            source = (channel * n_windows + window % n_windows) * n_numbers
+            target = (window - first_window) * n_numbers
+            if sums.whole[source] != 0:  # some trends
+                for number in range(n_numbers):
+                    put_together(
+                        template.ways[number], scratch.whole, scratch.real, scratch.scale, target + number,
+                        sums.whole, sums.real, sums.scale, source + number,
+                    )  # fmt: skip
+    begin = template.scan_ends[state - 1] if state > 0 else 0
+    for entry in range(begin, template.scan_ends[state]):
+        add_scanned(template, batch, sums, vertices, indexes, scratch, entry, at, first_window, last_window)
+
+
+@leaf
+def _is_reached(template, scratch, n_windows):
+    """Whether the event is in some trend."""
+    found = False
+    for window in range(n_windows):
+        found = found or scratch.whole[window * template.sizes[N_NUMBERS]] != 0
+    return found
+
+
+@leaf
+def _contribute(template, batch, scratch, state, at, n_windows):
+    """What the event adds by itself, once for each trend that it is the last event of so far (GRETA, Theorem 9.1)."""
+    n_numbers = template.sizes[N_NUMBERS]
+    begin = template.contribution_ends[state - 1] if state > 0 else 0
+    for entry in range(begin, template.contribution_ends[state]):
+        number = template.contributions[entry, NUMBER]
+        kind = template.contributions[entry, KIND]
+        value = 1.0
+        if kind != OF_EVENTS:
+            value = batch.columns[template.contributions[entry, COLUMN], batch.rows[at]]
+            if math.isnan(value):  # NULL
+                continue
+        for window in range(n_windows):
+            count = window * n_numbers
+            if scratch.whole[count] == 0:
+                continue
+            if kind == OF_EXTREMES:
+                enter_extreme(template.ways[number], scratch.real, scratch.scale, count + number, value)
+            elif kind in (OF_EVENTS, OF_KNOWN):
+                put_together(
+                    template.ways[number], scratch.whole, scratch.real, scratch.scale, count + number,
+                    scratch.whole, scratch.real, scratch.scale, count,
+                )  # fmt: skip
+            else:
+                add_product(
+                    scratch.whole, scratch.real, scratch.scale, count + number, value, kind == OF_WHOLE_VALUES,
+                    scratch.whole, scratch.real, scratch.scale, count,
+                )  # fmt: skip
+
+
+@leaf
+def _pass_on(template, sums, scratch, state, partition, first_window, last_window):
+    """Into the channels of the state, for events of a later order."""
+    n_windows = template.sizes[N_WINDOWS]
+    n_numbers = template.sizes[N_NUMBERS]
+    n_channels = template.sizes[N_CHANNELS]
+    begin = template.feeds_ends[state - 1] if state > 0 else 0
+    for entry in range(begin, template.feeds_ends[state]):
+        channel = partition * n_channels + template.feeds[entry]
+        for window in range(first_window, last_window + 1):
+            source = (window - first_window) * n_numbers
+            target = (channel * n_windows + window % n_windows) * n_numbers
+            if scratch.whole[source] != 0:
+                for number in range(n_numbers):
+                    put_together(
+                        template.ways[number], sums.late_whole, sums.late_real, sums.late_scale, target + number,
+                        scratch.whole, scratch.real, scratch.scale, source + number,
+                    )  # fmt: skip
+
+
+@leaf
+def _store(template, batch, vertices, scratch, state, at, first_window, last_window):
+    """Append the event to its region, which has room."""
+    n_windows = template.sizes[N_WINDOWS]
+    n_numbers = template.sizes[N_NUMBERS]
+    region = batch.partition[at] * template.sizes[N_STORED] + template.stored[state]
+    place = vertices.start[region] + vertices.length[region]
+    vertices.length[region] += 1
+    vertices.order[place] = batch.order[at]
+    vertices.first_window[place] = first_window
+    vertices.last_window[place] = last_window
+    for entry in range((last_window - first_window + 1) * n_numbers):
+        vertices.whole[place * n_windows * n_numbers + entry] = scratch.whole[entry]
+        vertices.scale[place * n_windows * n_numbers + entry] = scratch.scale[entry]
+    for column in range(template.sizes[N_DERIVED]):
+        vertices.derived[column, place] = batch.derived[column, batch.rows[at]]
+    for column in range(template.sizes[N_COLUMNS]):
+        vertices.columns[column, place] = batch.columns[column, batch.rows[at]]
+    for index in range(template.sizes[N_INDEXES]):
+        vertices.ranks[index, place] = batch.ranks[index, at]
+
+
+@leaf
+def _read_negated(template, batch, sums, state, at):
+    """An event of a negated pattern: of the trends that end in it the one that starts last counts."""
+    n_channels = template.sizes[N_GRAPH_CHANNELS]
+    partition = batch.partition[at]
+    started = NEVER
+    started_ms = NEVER
+    if template.is_start[state]:
+        started = batch.order[at]
+        started_ms = batch.t_ms[at]
+    begin = template.fed_by_ends[state - 1]
+    for entry in range(begin, template.fed_by_ends[state]):
+        channel = partition * n_channels + template.fed_by[entry]
+        if sums.started[channel] > started:
+            started = sums.started[channel]
+            started_ms = sums.started_ms[channel]
+    if started == NEVER:
+        return
+    graph = partition * template.sizes[N_GRAPHS] + template.graph_of[state]
+    if template.ends_graph[state] and started > sums.late_finished[graph]:
+        sums.late_finished[graph] = started
+        sums.late_finished_ms[graph] = started_ms
+    for entry in range(template.feeds_ends[state - 1], template.feeds_ends[state]):
+        channel = partition * n_channels + template.feeds[entry]
+        if started > sums.late_started[channel]:
+            sums.late_started[channel] = started
+            sums.late_started_ms[channel] = started_ms
+
+
+@leaf
+def _end_order(template, sums, partition):
+    """No event of the latest order comes any more: what was held back is passed on, after what is cut off is gone."""
+    n_windows = template.sizes[N_WINDOWS]
+    n_numbers = template.sizes[N_NUMBERS]
+    n_channels = template.sizes[N_CHANNELS]
+    n_graphs = template.sizes[N_GRAPHS]
+    first_open = sums.first_open[partition]
+    last_open = sums.last_open[partition]
+    for channel in range(n_channels):
+        begin = template.killed_by_ends[channel - 1] if channel > 0 else 0
+        is_killed = _is_finished(
+            sums, partition * n_graphs, template.killed_by, begin, template.killed_by_ends[channel]
+        )
+        for window in range(first_open, last_open + 1):
+            source = ((partition * n_channels + channel) * n_windows + window % n_windows) * n_numbers
+            if is_killed:
+                for number in range(n_numbers):
+                    sums.whole[source + number] = 0
+                    sums.scale[source + number] = 0
+            if sums.late_whole[source] != 0:
+                for number in range(n_numbers):
+                    put_together(
+                        template.ways[number], sums.whole, sums.real, sums.scale, source + number,
+                        sums.late_whole, sums.late_real, sums.late_scale, source + number,
+                    )  # fmt: skip
+                    sums.late_whole[source + number] = 0
+                    sums.late_scale[source + number] = 0
+    _end_order_of_graphs(template, sums, partition)
+
+
+@leaf
+def _end_order_of_graphs(template, sums, partition):
+    n_graphs = template.sizes[N_GRAPHS]
+    n_channels = template.sizes[N_GRAPH_CHANNELS]
+    for channel in range(n_channels):
+        at = partition * n_channels + channel
+        begin = template.graph_killed_by_ends[channel - 1] if channel > 0 else 0
+        if _is_finished(
+            sums, partition * n_graphs, template.graph_killed_by, begin, template.graph_killed_by_ends[channel]
+        ):
+            sums.started[at] = NEVER
+        if sums.late_started[at] > sums.started[at]:
+            sums.started[at] = sums.late_started[at]
+            sums.started_ms[at] = sums.late_started_ms[at]
+        sums.late_started[at] = NEVER
+    for graph in range(partition * n_graphs, (partition + 1) * n_graphs):
+        if sums.late_finished[graph] > sums.finished[graph]:
+            sums.finished[graph] = sums.late_finished[graph]
+            sums.finished_ms[graph] = sums.late_finished_ms[graph]
+        sums.late_finished[graph] = NEVER
+
+
+@leaf
+def _is_finished(sums, first_graph, graphs, first, last):
+    """Whether a trend of one of these negated patterns has ended in the latest order."""
+    found = False
+    for entry in range(first, last):
+        found = found or sums.late_finished[first_graph + graphs[entry]] != NEVER
+    return found
+
+
+@leaf
+def _close(template, sums, vertices, results, partition, last_window):
+    """Tell the open windows of a partition up to a number, and make room for those that come in their place."""
+    n_windows = template.sizes[N_WINDOWS]
+    n_numbers = template.sizes[N_NUMBERS]
+    n_channels = template.sizes[N_CHANNELS]
+    for window in range(sums.first_open[partition], min(last_window, sums.last_open[partition]) + 1):
+        row = results.n_rows[0]
+        for number in range(n_numbers):
+            results.whole[row * n_numbers + number] = 0
+            results.scale[row * n_numbers + number] = 0
+        for entry in range(template.end_channels.shape[0]):
+            channel = partition * n_channels + template.end_channels[entry]
+            source = (channel * n_windows + window % n_windows) * n_numbers
+            if sums.whole[source] != 0:
+                for number in range(n_numbers):
+                    put_together(
+                        template.ways[number], results.whole, results.real, results.scale, row * n_numbers + number,
+                        sums.whole, sums.real, sums.scale, source + number,
+                    )  # fmt: skip
+        for entry in range(template.end_scans.shape[0]):
+            _add_ends(template, sums, vertices, results, partition, entry, window, row)
+        if results.whole[row * n_numbers] != 0:
+            results.partition[row] = partition
+            results.window[row] = window
+            results.n_rows[0] = row + 1
+        for channel in range(partition * n_channels, (partition + 1) * n_channels):
+            source = (channel * n_windows + window % n_windows) * n_numbers
+            for number in range(n_numbers):
+                sums.whole[source + number] = 0
+                sums.scale[source + number] = 0
+
+
+@leaf
+def _add_ends(template, sums, vertices, results, partition, entry, window, row):
+    """What the last events of trends have that no trend of a negated pattern follows, one by one."""
+    n_windows = template.sizes[N_WINDOWS]
+    n_numbers = template.sizes[N_NUMBERS]
+    scan = template.end_scans[entry]
+    state = template.scans[scan, SOURCE]
+    region = partition * template.sizes[N_STORED] + template.stored[state]
+    end = vertices.start[region] + vertices.length[region]
+    for place in range(first_in_reach(template, sums, vertices, partition, scan, window), end):
+        if vertices.first_window[place] > window:
+            return
+        source = (place * n_windows + window - vertices.first_window[place]) * n_numbers
+        if vertices.whole[source] != 0:
+            for number in range(n_numbers):
+                put_together(
+                    template.ways[number], results.whole, results.real, results.scale, row * n_numbers + number,
+                    vertices.whole, vertices.real, vertices.scale, source + number,
+                )  # fmt: skip
+
+
+__all__ = ["advance", "close_windows"]

@@ -1,0 +1,108 @@
+"""Numbers of any size: whole ones in 64 bits while they fit, then a double with an exponent.
+
+A thousand events have 2^1000 trends. A number is three values at one index of three arrays: `whole` int64 and `real`
+float64, which share their memory, and `scale` int32. With scale 0 it is the whole number; with scale k >= 1 it is
+real * 2^(BLOCK * (k - 1)). So nothing is rounded while it fits, nothing wraps around, and nothing becomes infinite that
+was not. What is scaled has a relative error of at most 2^-52 for each addition on the way to it, relative to the sum of
+the magnitudes of what was added.
+
+A least or greatest value stands in `real`; its scale is 0 where there is none, else 1. All zeros mean nothing: no
+trends, a sum of none, no least value.
+"""
+
+from __future__ import annotations
+
+import math
+
+from engine.kernels.compile.ways import inlined, leaf
+
+BLOCK = 256
+"""Bits by which scales differ: two reals below 2^BLOCK have a product and a sum within the range of doubles."""
+
+_LARGE = 2.0**BLOCK
+_SMALL = 2.0**-BLOCK
+_MOST_WHOLE = 2.0**62
+
+# How two numbers become one.
+ADDED = 0
+LEAST = 1
+GREATEST = 2
+
+
+@leaf
+def put_together(way, whole, real, scale, at, other_whole, other_real, other_scale, place):
+    """Take a number of other arrays into the one at an index."""
+    if way == ADDED:
+        _add(whole, real, scale, at, other_whole[place], other_real[place], other_scale[place])
+    elif other_scale[place] != 0:
+        enter_extreme(way, real, scale, at, other_real[place])
+
+
+@inlined
+def enter_extreme(way, real, scale, at, value):
+    """Take a value into the least or greatest one at an index."""
+    if scale[at] == 0 or (way == LEAST and value < real[at]) or (way == GREATEST and value > real[at]):
+        real[at] = value
+        scale[at] = 1
+
+
+@leaf
+def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_real, count_scale, place):
+    """Add factor times a count, which is a number of other arrays; `is_whole`: the factor is a whole number."""
+    if count_scale[place] == 0:
+        count = float(count_whole[place])
+        if is_whole and abs(factor) * count < _MOST_WHOLE:
+            _add(whole, real, scale, at, int(factor) * count_whole[place], 0.0, 0)
+            return
+        product_scale = 1
+    else:
+        count = count_real[place]
+        product_scale = count_scale[place]
+    value = factor
+    while abs(value) >= _LARGE and not math.isinf(value):
+        value *= _SMALL
+        product_scale += 1
+    _add(whole, real, scale, at, 0, value * count, product_scale)
+
+
+@leaf
+def _add(whole, real, scale, at, other_whole, other_real, other_scale):
+    """Add a number to the one at an index."""
+    own_scale = scale[at]
+    if own_scale == 0 and other_scale == 0:
+        own = whole[at]
+        total = own + other_whole
+        if not ((own ^ total) & (other_whole ^ total)) < 0:
+            whole[at] = total
+            return
+        real[at] = float(own) + float(other_whole)
+        scale[at] = 1
+        return
+    value = real[at]
+    if own_scale == 0:
+        value = float(whole[at])
+        own_scale = 1 if value != 0.0 else other_scale
+    addend = other_real
+    if other_scale == 0:
+        addend = float(other_whole)
+        other_scale = 1
+    if own_scale == other_scale:
+        value += addend
+    elif addend != 0.0:
+        if own_scale < other_scale:
+            smaller, by = value, other_scale - own_scale
+            value, own_scale = addend, other_scale
+        else:
+            smaller, by = addend, own_scale - other_scale
+        if by == 1:
+            value += smaller * _SMALL
+        elif by == 2:
+            value += smaller * _SMALL * _SMALL
+    while abs(value) >= _LARGE and not math.isinf(value):
+        value *= _SMALL
+        own_scale += 1
+    real[at] = value
+    scale[at] = own_scale
+
+
+__all__ = ["ADDED", "BLOCK", "GREATEST", "LEAST", "add_product", "enter_extreme", "put_together"]

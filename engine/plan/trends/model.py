@@ -1,0 +1,158 @@
+"""The plan of a trend query: its templates, how transitions are followed, and what is propagated along them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.language import ast
+from engine.plan.model import BoundVariable, Plan, PlanForm
+from engine.plan.trends.template import Cuts, Templates
+
+
+class JoinWay(Enum):
+    """How an event finds what the events before it pass on (GRETA, Algorithm 2, line 4), and what that costs it."""
+
+    SUM = ("a running sum", "O(1)")
+    INDEX = ("an index of prefix aggregates by value", "O(log n)")
+    SCAN = ("earlier events one by one", "O(n)")
+
+    def __init__(self, summary: str, cost: str) -> None:
+        self.summary = summary
+        self.cost = cost
+
+
+class NumberKind(Enum):
+    """What is propagated beside the number of trends."""
+
+    EVENTS = "count"
+    KNOWN = "values that are not NULL"
+    SUM = "sum"
+    LEAST = "min"
+    GREATEST = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyComponent:
+    """An attribute in which the events of some variables agree."""
+
+    attribute: str
+    variables: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An aggregate that is propagated; `attribute` is None for EVENTS."""
+
+    kind: NumberKind
+    variable: str
+    attribute: str | None = None
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A value of the earlier event compared with one of the later event: numbers of `TrendPlan.derived`."""
+
+    op: str
+    earlier: int
+    later: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A transition with the predicates of its edges: comparisons of two values, and `programs` on both events; `cuts`:
+    the negated templates that must have no trend between them."""
+
+    source: int
+    target: int
+    way: JoinWay
+    compared: tuple[Compared, ...] = ()
+    programs: tuple[int, ...] = ()
+    cuts: Cuts = frozenset()
+    predicates: tuple[ast.Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VariableReads:
+    """When a variable reads an event: local predicates as programs, and the key components (their numbers) that its
+    events have."""
+
+    variable: str
+    event_type: str
+    programs: tuple[int, ...]
+    components: frozenset[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrendPlan(Plan):
+    """`joins`: of the positive template; `end_way`: how the last events are summed up that nothing negated follows.
+    `instant`: negated templates whose trends' latest start is their end. `groups`: the key components of GROUP BY.
+    `derived`: programs of values that are compared, each of one event."""
+
+    templates: Templates
+    slide_ms: int
+    components: tuple[KeyComponent, ...]
+    groups: tuple[int, ...]
+    reads: tuple[VariableReads, ...]
+    numbers: tuple[Number, ...]
+    joins: tuple[Join, ...]
+    end_way: JoinWay
+    instant: frozenset[int]
+    derived: tuple[int, ...]
+
+    @property
+    def form(self) -> PlanForm:
+        """A template."""
+        return PlanForm.TREND
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """See `Plan`."""
+        return tuple(self.templates.positive.starts)
+
+    @property
+    def bound_variables(self) -> tuple[BoundVariable, ...]:
+        """See `Plan`: rows of trends bind none."""
+        return ()
+
+    @property
+    def shape(self) -> tuple[str, ...] | None:
+        """See `Plan`."""
+        return None
+
+    @property
+    def is_trailing(self) -> bool:
+        """See `Plan`: the watermark closes windows."""
+        return True
+
+    @property
+    def looks_back(self) -> bool:
+        """See `Plan`."""
+        return any(self.templates.positive.starts.values())
+
+    @property
+    def ties_by_partition(self) -> bool:
+        """See `Plan`."""
+        return False
+
+    @property
+    def n_windows(self) -> int:
+        """Windows that an event is in, at most."""
+        return -(-self.within_ms // self.slide_ms)
+
+    def join(self, source: int, target: int) -> Join:
+        """The transition between two states."""
+        return next(each for each in self.joins if (each.source, each.target) == (source, target))
+
+
+__all__ = [
+    "Compared",
+    "Join",
+    "JoinWay",
+    "KeyComponent",
+    "Number",
+    "NumberKind",
+    "TrendPlan",
+    "VariableReads",
+]

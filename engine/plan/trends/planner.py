@@ -1,0 +1,293 @@
+"""Checked trend query -> plan: predicates on the vertices and edges of the template (GRETA, section 6), what is
+propagated for RETURN and HAVING (Theorem 9.1), and how each transition is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.errors import QueryTypeError, UnsupportedQueryError
+from engine.events import TIME_ATTRIBUTE, AttributeType
+from engine.language import ast
+from engine.language.printer import print_expression
+from engine.language.resolver import ResolvedQuery
+from engine.language.trend_checks import trend_aggregates, variables_of
+from engine.plan.programs import ProgramBuilder
+from engine.plan.trends.model import (
+    Compared,
+    Join,
+    JoinWay,
+    KeyComponent,
+    Number,
+    NumberKind,
+    TrendPlan,
+    VariableReads,
+)
+from engine.plan.trends.template import Cuts, Template, Templates, templates_of
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+_INEQUALITIES = frozenset({"<", "<=", ">", ">="})
+_KINDS = {
+    "sum": (NumberKind.SUM, NumberKind.KNOWN),
+    "avg": (NumberKind.SUM, NumberKind.KNOWN),
+    "min": (NumberKind.LEAST,),
+    "max": (NumberKind.GREATEST,),
+}
+
+
+class _EdgePrograms(ProgramBuilder):
+    """Programs on one event, or on two neighbours: register 0 is the earlier one, register 1 the later one."""
+
+    def _register(self, node: ast.Attribute) -> int:
+        return 1 if node.index is ast.Index.NEXT else 0
+
+
+def trend_plan(resolved: ResolvedQuery) -> TrendPlan:
+    """The plan of a trend query; raises QueryError for what is not evaluated over trends."""
+    return _Planner(resolved).plan()
+
+
+class _Planner:
+    def __init__(self, resolved: ResolvedQuery) -> None:
+        self.resolved = resolved
+        self.query = resolved.query
+        self.builder = _EdgePrograms({"": 0}, frozenset(), frozenset())
+        self.components = self._components()
+        self.derived: dict[str, int] = {}
+
+    def plan(self) -> TrendPlan:
+        query, resolved = self.query, self.resolved
+        self._check_clauses()
+        templates = templates_of(query.pattern, self._is_told_apart)
+        self._check_edges(templates)
+        self._check_keys(templates.positive)
+        instant = frozenset(
+            number for number, each in enumerate(templates.negated) if set(each.ends) <= set(each.starts)
+        )
+        self._check_negated(templates, instant)
+        reads = tuple(self._reads(name) for name in resolved.variables)
+        joins = tuple(
+            self._join(templates.positive, source, target, cuts, instant)
+            for (source, target), cuts in templates.positive.transitions.items()
+        )
+        numbers = self._numbers()
+        end_cuts = frozenset[int]().union(*templates.positive.ends.values())
+        assert query.strategy is not None
+        assert query.ties is not None
+        assert isinstance(query.slide_ms, int)
+        assert isinstance(query.within_ms, int)
+        return TrendPlan(
+            name=resolved.name,
+            query=query,
+            strategy=query.strategy,
+            steps=(),
+            negations=(),
+            programs=self.builder.build(),
+            key=(),
+            broadcast=frozenset(),
+            within_ms=query.within_ms,
+            confidence=None,
+            output=query.output,
+            limit=None,
+            ties=query.ties,
+            returns=(),
+            having=None,
+            types=frozenset(variable.event_type for variable in resolved.variables.values()),
+            keyed_types=frozenset(),
+            attribute_types={**resolved.schema.attributes, TIME_ATTRIBUTE: AttributeType.INT},
+            templates=templates,
+            slide_ms=query.slide_ms,
+            components=self.components,
+            groups=tuple(self._component_of(name) for name in query.group_by),
+            reads=reads,
+            numbers=numbers,
+            joins=joins,
+            end_way=JoinWay.SUM if end_cuts <= instant else JoinWay.SCAN,
+            instant=instant,
+            derived=tuple(self.derived.values()),
+        )
+
+    def _check_clauses(self) -> None:
+        query = self.query
+        if query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+            assert query.strategy is not None
+            raise UnsupportedQueryError(
+                f"trends under {query.strategy.value} are not evaluated by this version",
+                query.clause_span("WHERE"),
+                "skip_till_any_match",
+                "leave the strategy out",
+            )
+        if query.notice is not None:
+            raise UnsupportedQueryError(
+                "alerts and reports about trends are not evaluated by this version",
+                query.clause_span("ALERT or REPORT"),
+                remedy="leave ALERT or REPORT out, and evaluate the query with clustercep match",
+            )
+        if query.exact:
+            raise UnsupportedQueryError(
+                "EXACT is not evaluated by this version",
+                query.clause_span("EXACT"),
+                remedy="leave it out: counts are exact up to 2^63, beyond that they have 15 digits and say so",
+            )
+
+    # ------------------------------------------------------------------- keys
+
+    def _components(self) -> tuple[KeyComponent, ...]:
+        types = self.resolved.schema.types
+        found: dict[KeyComponent, None] = {}
+        named = [(each.attribute, each.variable) for each in self.query.equivalences]
+        for name, only in (*named, *((name, None) for name in self.query.group_by)):
+            having = (v.name for v in self.resolved.variables.values() if name in types[v.event_type])
+            found[KeyComponent(name, frozenset(having if only is None else (only,)))] = None
+        return tuple(found)
+
+    def _component_of(self, name: str) -> int:
+        types = self.resolved.schema.types
+        having = {v.name for v in self.resolved.variables.values() if name in types[v.event_type]}
+        return self.components.index(KeyComponent(name, frozenset(having)))
+
+    def _check_keys(self, template: Template) -> None:
+        """Every trend must say of which partition it is: one of its events has all of the key."""
+        whole = {
+            number
+            for number, state in enumerate(template.states)
+            if all(state.variable in component.variables for component in self.components)
+        }
+        seen = {state for state in template.starts if state not in whole}
+        todo = list(seen)
+        while todo:
+            one = todo.pop()
+            if one in template.ends:
+                names = ", ".join(component.attribute for component in self.components)
+                raise UnsupportedQueryError(
+                    f"a trend may be without an event that has all of its key ({names})",
+                    self.query.pattern.span,
+                    "a component in every trend whose type has all attributes of [x] and GROUP BY",
+                    "leave attributes out of the key, or split the query",
+                )
+            after = {b for a, b in template.transitions if a == one and b not in whole and b not in seen}
+            seen |= after
+            todo += after
+
+    # ------------------------------------------------------------- predicates
+
+    def _reads(self, variable: str) -> VariableReads:
+        programs = tuple(
+            self.builder.add(predicate)
+            for predicate in self.query.predicates
+            if variables_of(predicate) in (((variable,), ()), ((), ()))
+        )
+        components = frozenset(
+            number for number, component in enumerate(self.components) if variable in component.variables
+        )
+        return VariableReads(variable, self.resolved.variables[variable].event_type, programs, components)
+
+    def _edge_predicates(self, one: str, other: str) -> tuple[ast.Expression, ...]:
+        return tuple(p for p in self.query.predicates if variables_of(p) == ((one,), (other,)))
+
+    def _join(self, template: Template, source: int, target: int, cuts: Cuts, instant: frozenset[int]) -> Join:
+        predicates = self._edge_predicates(template.states[source].variable, template.states[target].variable)
+        compared: list[Compared] = []
+        programs: list[int] = []
+        for predicate in predicates:
+            found = self._compared(predicate)
+            if found is None:
+                programs.append(self.builder.add(predicate))
+            else:
+                compared.append(found)
+        if not predicates and cuts <= instant:
+            way = JoinWay.SUM
+        elif len(compared) == 1 and not programs and not cuts and compared[0].op in _INEQUALITIES:
+            way = JoinWay.INDEX
+        else:
+            way = JoinWay.SCAN
+        return Join(source, target, way, tuple(compared), tuple(programs), cuts, predicates)
+
+    def _compared(self, predicate: ast.Expression) -> Compared | None:
+        """A comparison of a value of the earlier event with one of the later event, each known by itself."""
+        if not isinstance(predicate, ast.Comparison):
+            return None
+        left, right = variables_of(predicate.left), variables_of(predicate.right)
+        if left[0] and not left[1] and right[1] and not right[0]:
+            return Compared(predicate.op, self._derived(predicate.left), self._derived(predicate.right))
+        if left[1] and not left[0] and right[0] and not right[1]:
+            op = _MIRRORED[predicate.op]
+            return Compared(op, self._derived(predicate.right), self._derived(predicate.left))
+        return None
+
+    def _derived(self, expression: ast.Expression) -> int:
+        """The number of a value among `derived`, one for each expression."""
+        text = print_expression(expression)
+        if text not in self.derived:
+            self.derived[text] = self.builder.add(expression)
+        return list(self.derived).index(text)
+
+    def _check_edges(self, templates: Templates) -> None:
+        """Every edge predicate must be about two variables that can be adjacent."""
+        adjacent = {
+            (template.states[one].variable, template.states[other].variable)
+            for template in (templates.positive, *templates.negated)
+            for one, other in template.transitions
+        }
+        for predicate in self.query.predicates:
+            here, following = variables_of(predicate)
+            if following and (here[0], following[0]) not in adjacent:
+                known = ", ".join(f"{one} before {other}" for one, other in sorted(adjacent)) or "none"
+                raise QueryTypeError(
+                    f"no event of {following[0]} comes right after one of {here[0]} in a trend, so "
+                    f"{print_expression(predicate)} would never be asked",
+                    predicate.span,
+                    f"neighbours: {known}",
+                    "exchange the two, or name the variables that are neighbours",
+                )
+
+    def _check_negated(self, templates: Templates, instant: frozenset[int]) -> None:
+        for template in templates.negated:
+            for one, other in template.transitions:
+                edges = self._edge_predicates(template.states[one].variable, template.states[other].variable)
+                if edges:
+                    raise UnsupportedQueryError(
+                        "predicates on neighbours inside a negated pattern are not evaluated by this version",
+                        edges[0].span,
+                        "predicates on single events there",
+                    )
+            if not template.cuts <= instant:
+                raise UnsupportedQueryError(
+                    "inside a negated pattern only the absence of single events is evaluated by this version",
+                    self.query.pattern.span,
+                    "NOT E of one type there",
+                )
+
+    # -------------------------------------------------------------- aggregates
+
+    @property
+    def _aggregates(self) -> tuple[ast.TrendAggregate, ...]:
+        asked: Iterable[object] = (*(item.expression for item in self.query.returns), self.query.having)
+        return trend_aggregates(asked)
+
+    def _is_told_apart(self, variable: str) -> bool:
+        """Whether the query asks anything of the events of one variable alone."""
+        if any(each.variable == variable for each in self._aggregates):
+            return True
+        if any(each.variable == variable for each in self.query.equivalences):
+            return True
+        return any(variable in {*here, *following} for here, following in map(variables_of, self.query.predicates))
+
+    def _numbers(self) -> tuple[Number, ...]:
+        found: dict[Number, None] = {}
+        for each in self._aggregates:
+            if each.variable is None:
+                continue
+            if each.name is None:
+                found[Number(NumberKind.EVENTS, each.variable)] = None
+                continue
+            kind = self.resolved.schema.types[self.resolved.variables[each.variable].event_type].get(
+                each.name, AttributeType.INT
+            )
+            self.builder.column(each.name)
+            for number in _KINDS[each.function]:
+                is_sum = number is NumberKind.SUM
+                found[Number(number, each.variable, each.name, is_sum and kind is AttributeType.INT)] = None
+        return tuple(found)
+
+
+__all__ = ["trend_plan"]

@@ -1,0 +1,314 @@
+"""Templates: patterns as automata over event types (GRETA, Algorithm 1), with negated parts split off (Algorithm 3).
+
+A template has a position for each component, and a transition where two may be adjacent in a trend. Alternatives,
+optional parts and bounds are part of it; a repeated part with bounds has a position for each repetition that must be
+told apart. A negated part is a template of its own, and stands at the transitions that lead across it.
+
+A trend counts once, however many ways the pattern reads it (Theorem 4.2): where two paths read the same types, the
+template is made deterministic, its states are sets of positions then. That is refused where the query tells the
+positions of a set apart, and where negations depend on the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from engine.errors import UnsupportedQueryError
+from engine.language import ast
+from engine.language.trend_checks import flat_parts
+
+MAX_STATES = 62
+"""States of a template with those of its negated parts: a bit for each in 64."""
+
+Cuts = frozenset[int]
+"""Numbers of negated parts."""
+
+_NONE: Cuts = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Reads events for a variable."""
+
+    variable: str
+    event_type: str
+
+
+@dataclass(frozen=True)
+class Template:
+    """`starts`, `ends`: states that read the first or last event of a trend, with the negated parts that must be absent
+    before or after it; `transitions`: those that must be absent between two adjacent events."""
+
+    states: tuple[State, ...]
+    starts: dict[int, Cuts]
+    ends: dict[int, Cuts]
+    transitions: dict[tuple[int, int], Cuts]
+
+    @property
+    def cuts(self) -> Cuts:
+        """All negated parts that it depends on."""
+        return frozenset().union(*self.starts.values(), *self.ends.values(), *self.transitions.values())
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The positive one and the negated ones, those that others depend on later."""
+
+    positive: Template
+    negated: tuple[Template, ...]
+
+
+def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Templates:
+    """The templates of a pattern; `is_told_apart`: whether the query asks anything of the events of one variable alone.
+
+    Raises UnsupportedQueryError for AND and ANY, for a trend that can be read in ways that are told apart, and for
+    templates that are too large.
+    """
+    builder = _Builder()
+    positive = builder.template(pattern)
+    negated: list[Template] = []
+    while len(negated) < len(builder.negated):
+        inner = builder.template(builder.negated[len(negated)])
+        negated.append(inner)  # what it depends on comes after it
+    size = sum(len(each.states) for each in (positive, *negated))
+    if size > MAX_STATES:
+        raise UnsupportedQueryError(
+            f"a template of {size} states",
+            pattern.span,
+            f"at most {MAX_STATES}",
+            "lower the bounds of {n,m}, or split the query",
+        )
+    return Templates(_unambiguous(positive, pattern, is_told_apart), tuple(negated))
+
+
+# ------------------------------------------------------------------- building
+
+
+@dataclass(frozen=True)
+class _Fragment:
+    """A part of a template: `empty` are the cuts of the way through it without any event, None where there is none."""
+
+    firsts: tuple[tuple[int, Cuts], ...]
+    lasts: tuple[tuple[int, Cuts], ...]
+    empty: Cuts | None
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.negated: list[ast.Pattern] = []
+        self._states: list[State] = []
+        self._transitions: list[tuple[int, int, Cuts]] = []
+
+    def template(self, pattern: ast.Pattern) -> Template:
+        """The template of one pattern; negated parts are added to `negated`."""
+        self._states, self._transitions = [], []
+        whole = self._fragment(pattern)
+        joined = {(one, other): cuts for (one, other), cuts in self._least(self._transitions, pattern).items()}
+        return Template(
+            tuple(self._states),
+            {state: cuts for (state, _), cuts in self._least(((s, s, c) for s, c in whole.firsts), pattern).items()},
+            {state: cuts for (state, _), cuts in self._least(((s, s, c) for s, c in whole.lasts), pattern).items()},
+            joined,
+        )
+
+    @staticmethod
+    def _least(found: Iterable[tuple[int, int, Cuts]], pattern: ast.Pattern) -> dict[tuple[int, int], Cuts]:
+        """Of several ways between two states that which asks for least: a trend needs one of them."""
+        ways: dict[tuple[int, int], Cuts] = {}
+        for one, other, cuts in found:
+            known = ways.setdefault((one, other), cuts)
+            if cuts <= known:
+                ways[one, other] = cuts
+            elif not known <= cuts:
+                raise UnsupportedQueryError(
+                    "two events may be adjacent in two ways that ask for the absence of different patterns",
+                    pattern.span,
+                    "one way from each component to the next",
+                    "split the query, or write the alternatives with components of their own",
+                )
+        return ways
+
+    def _fragment(self, pattern: ast.Pattern) -> _Fragment:
+        match pattern:
+            case ast.Component(kleene=True):
+                return self._repeated(ast.Component(pattern.event_type, pattern.variable), 1, None)
+            case ast.Component(event_type=event_type, variable=variable):
+                self._states.append(State(variable, event_type))
+                own = ((len(self._states) - 1, _NONE),)
+                return _Fragment(own, own, None)
+            case ast.Sequence():
+                return self._sequence(flat_parts(pattern))
+            case ast.Repeat(pattern=inner, at_least=at_least, at_most=at_most):
+                return self._repeated(inner, at_least, at_most)
+            case ast.Alternative(parts=parts):
+                found = [self._fragment(part) for part in parts]
+                empties = [each.empty for each in found if each.empty is not None]
+                if any(empties):
+                    raise UnsupportedQueryError(
+                        "a part that may be absent as a whole has a negation",
+                        pattern.span,
+                        remedy="write the alternatives as queries of their own",
+                    )
+                return _Fragment(
+                    tuple(entry for each in found for entry in each.firsts),
+                    tuple(entry for each in found for entry in each.lasts),
+                    _NONE if empties else None,
+                )
+            case ast.Conjunction() | ast.AnyOf():
+                raise UnsupportedQueryError(
+                    f"trends of {'AND' if isinstance(pattern, ast.Conjunction) else 'ANY'} are not evaluated by this "
+                    "version",
+                    pattern.span,
+                    "SEQ, OR, NOT, +, *, ?, {n,m}",
+                    "write a query for each order of the parts",
+                )
+            case ast.Negation():
+                raise AssertionError("negations are parts of sequences")
+
+    def _sequence(self, parts: Iterable[ast.Pattern]) -> _Fragment:
+        firsts: list[tuple[int, Cuts]] = []
+        lasts: list[tuple[int, Cuts]] = []
+        empty: Cuts | None = _NONE
+        for part in parts:
+            if isinstance(part, ast.Negation):
+                self.negated.append(part.pattern)
+                cut = {len(self.negated) - 1}
+                lasts = [(state, cuts | cut) for state, cuts in lasts]
+                empty = None if empty is None else empty | cut
+                continue
+            inner = self._fragment(part)
+            self._join(lasts, inner.firsts)
+            if empty is not None:
+                firsts += [(state, cuts | empty) for state, cuts in inner.firsts]
+            if inner.empty is None:
+                lasts, empty = list(inner.lasts), None
+            else:
+                lasts = [*inner.lasts, *((state, cuts | inner.empty) for state, cuts in lasts)]
+                empty = None if empty is None else empty | inner.empty
+        return _Fragment(tuple(firsts), tuple(lasts), empty)
+
+    def _repeated(self, inner: ast.Pattern, at_least: int, at_most: int | None) -> _Fragment:
+        """One copy for each repetition that must be told apart; without an upper bound the last one repeats itself."""
+        n_copies = max(at_least, 1) if at_most is None else at_most
+        if n_copies > MAX_STATES:
+            raise UnsupportedQueryError(
+                f"{n_copies} repetitions are told apart", inner.span, f"at most {MAX_STATES}", "lower the bounds"
+            )
+        copies: list[_Fragment] = []
+        for _ in range(n_copies):
+            copy = self._fragment(inner)
+            if copies:
+                self._join(copies[-1].lasts, copy.firsts)
+            copies.append(copy)
+        if at_most is None:
+            self._join(copies[-1].lasts, copies[-1].firsts)
+        lasts = tuple(entry for copy in copies[max(at_least, 1) - 1 :] for entry in copy.lasts)
+        return _Fragment(copies[0].firsts, lasts, _NONE if at_least == 0 else None)
+
+    def _join(self, lasts: Iterable[tuple[int, Cuts]], firsts: Iterable[tuple[int, Cuts]]) -> None:
+        entering = tuple(firsts)
+        self._transitions += [(one, other, a | b) for one, a in lasts for other, b in entering]
+
+
+# ------------------------------------------------------------- deterministic
+
+
+def _unambiguous(template: Template, pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Template:
+    """The template, or where a trend may have two paths a deterministic one."""
+    pair = _ambiguous_pair(template)
+    if pair is None:
+        return template
+    if template.cuts:
+        one, other = (template.states[state].variable for state in pair)
+        raise UnsupportedQueryError(
+            f"a trend can be read in several ways, an event as {one} or as {other}, and negations depend on which",
+            pattern.span,
+            "a pattern that reads each trend in one way",
+            "leave out one of the repetitions, or the negation",
+        )
+    return _deterministic(template, pattern, is_told_apart)
+
+
+def _ambiguous_pair(template: Template) -> tuple[int, int] | None:
+    """Two states that read one event of a trend on two complete paths; None where every trend has one path."""
+    following: dict[int, list[int]] = {}
+    for one, other in template.transitions:
+        following.setdefault(one, []).append(other)
+    types = [state.event_type for state in template.states]
+    todo = [(a, b) for a in template.starts for b in template.starts if types[a] == types[b]]
+    before: dict[tuple[int, int], set[tuple[int, int]]] = {pair: set() for pair in todo}
+    while todo:
+        a, b = todo.pop()
+        for pair in ((c, d) for c in following.get(a, ()) for d in following.get(b, ()) if types[c] == types[d]):
+            if pair not in before:
+                before[pair] = set()
+                todo.append(pair)
+            before[pair].add((a, b))
+    complete = [(a, b) for a, b in before if a in template.ends and b in template.ends]
+    seen = set(complete)
+    while complete:
+        pair = complete.pop()
+        if pair[0] != pair[1]:
+            return pair
+        complete += [earlier for earlier in before[pair] if earlier not in seen]
+        seen |= before[pair]
+    return None
+
+
+def _deterministic(template: Template, pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Template:
+    following: dict[int, set[int]] = {}
+    for one, other in template.transitions:
+        following.setdefault(one, set()).add(other)
+
+    def by_type(states: Iterable[int]) -> list[frozenset[int]]:
+        found: dict[str, set[int]] = {}
+        for state in states:
+            found.setdefault(template.states[state].event_type, set()).add(state)
+        return [frozenset(each) for each in found.values()]
+
+    numbers: dict[frozenset[int], int] = {}
+    todo = by_type(template.starts)
+    starts = todo[:]
+    transitions: list[tuple[frozenset[int], frozenset[int]]] = []
+    while todo:
+        positions = todo.pop()
+        if positions in numbers:
+            continue
+        numbers[positions] = len(numbers)
+        if len(numbers) > MAX_STATES:
+            raise UnsupportedQueryError(
+                f"a trend can be read in several ways; made deterministic the pattern has over {MAX_STATES} states",
+                pattern.span,
+                remedy="leave out some of the repetitions",
+            )
+        for after in by_type(other for one in positions for other in following.get(one, ())):
+            transitions.append((positions, after))
+            todo.append(after)
+    return Template(
+        tuple(_one_state(template, positions, pattern, is_told_apart) for positions in numbers),
+        {numbers[positions]: _NONE for positions in starts},
+        {number: _NONE for positions, number in numbers.items() if any(p in template.ends for p in positions)},
+        {(numbers[one], numbers[other]): _NONE for one, other in transitions},
+    )
+
+
+def _one_state(
+    template: Template, positions: frozenset[int], pattern: ast.Pattern, is_told_apart: Callable[[str], bool]
+) -> State:
+    """What stands for a set of positions; refused where the query tells their variables apart."""
+    variables = sorted({template.states[position].variable for position in positions})
+    apart = [name for name in variables if is_told_apart(name)]
+    if len(variables) > 1 and apart:
+        other = next(name for name in variables if name != apart[0])
+        raise UnsupportedQueryError(
+            f"a trend can be read in several ways, an event as {apart[0]} or as {other}, and what the query asks of "
+            f"{apart[0]} depends on which",
+            pattern.span,
+            "a pattern that reads each trend in one way, or nothing asked of these variables alone",
+            "leave out one of the repetitions",
+        )
+    return template.states[min(positions)]
+
+
+__all__ = ["MAX_STATES", "Cuts", "State", "Template", "Templates", "templates_of"]

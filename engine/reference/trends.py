@@ -1,0 +1,373 @@
+"""Trends by definition: all are built, each once, then aggregated (GRETA, Definitions 1 and 2; DESIGN 3).
+
+A trend is a sequence of events inside one window (k * slide, k * slide + within] that the pattern reads, each event
+after the one before it: by their times, or with TIES SOURCE by their order in the stream. Its events agree on each
+attribute of `[x]` and GROUP BY that their types have. Local predicates hold for its events, edge predicates for those
+that are adjacent in it. Between two adjacent events with a NOT between them no trend of the negated pattern lies; a NOT
+at the start reaches back to the start of the window, one at the end to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from engine.errors import UnsupportedQueryError
+from engine.language import ast
+from engine.language.resolver import ResolvedQuery
+from engine.language.trend_checks import flat_parts, trend_aggregates, variables_of
+from engine.reference.expressions import evaluate, truth
+from engine.reference.observed import ObservedEvent
+
+Reading = tuple[tuple[ObservedEvent, str], ...]
+"""Events in order, each with the variable that reads it."""
+
+Component = tuple[str, frozenset[str]]
+"""What the events of some variables agree on: an attribute, and these variables."""
+
+Key = Mapping[Component, object]
+
+MAX_TRENDS = 1_000_000
+"""Readings of one window after which the oracle gives up."""
+
+
+@dataclass(frozen=True)
+class TrendRow:
+    """The values of one window and group; `last`: the latest event of its trends."""
+
+    start_ms: int
+    end_ms: int
+    group: tuple[tuple[str, object], ...]
+    values: dict[str, object]
+    last: ObservedEvent
+
+
+@dataclass(frozen=True)
+class Absent:
+    """No trend of a negated pattern lies between two events of a reading: their places in it, -1 or its length where
+    it reaches to the window's start or end."""
+
+    pattern: ast.Pattern
+    after: int
+    before: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A reading of a part of a pattern, with the negations that are still to be looked at."""
+
+    events: Reading
+    absent: tuple[Absent, ...]
+
+
+def trend_rows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list[TrendRow]:
+    """The rows of all windows, in the order of windows, then of groups.
+
+    Raises UnsupportedQueryError for what is not evaluated over trends, imprecise events among them.
+    """
+    _refuse(resolved, events)
+    trends = _Trends(resolved)
+    rows: list[TrendRow] = []
+    for start_ms, end_ms in _windows(resolved, events):
+        inside = [event for event in events if start_ms < event.lo_ms <= end_ms]
+        by_group: dict[tuple[tuple[str, object], ...], list[Reading]] = {}
+        for reading in trends.of(inside):
+            by_group.setdefault(trends.group_of(reading), []).append(reading)
+        for group in sorted(by_group, key=_in_order):
+            values = _values(resolved, by_group[group], dict(group))
+            if values is not None:
+                last = max((reading[-1][0] for reading in by_group[group]), key=lambda event: event.stream_order)
+                rows.append(TrendRow(start_ms, end_ms, group, values, last))
+    return rows
+
+
+def _in_order(group: tuple[tuple[str, object], ...]) -> tuple[object, ...]:
+    return tuple((isinstance(value, str), value) for _, value in group)
+
+
+def _refuse(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> None:
+    query = resolved.query
+    if query.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH:
+        raise UnsupportedQueryError(
+            f"trends under {query.strategy.value if query.strategy else 'no strategy'}",
+            query.clause_span("WHERE"),
+            "skip_till_any_match",
+        )
+    for node in ast.walk(query.pattern):
+        if isinstance(node, ast.Conjunction | ast.AnyOf):
+            raise UnsupportedQueryError("trends of AND and ANY are not evaluated by this version", node.span)
+    named = {component.event_type for component, _ in ast.components(query.pattern)}
+    for event in events:
+        if event.event_type in named and not event.is_precise:
+            raise UnsupportedQueryError(f"event {event.event_id} is imprecise; trends are of precise events")
+
+
+def _windows(resolved: ResolvedQuery, events: Sequence[ObservedEvent]) -> list[tuple[int, int]]:
+    """Those that hold an event: (k * slide, k * slide + within] for every whole k."""
+    within_ms, slide_ms = resolved.within_ms, resolved.slide_ms
+    assert within_ms is not None
+    assert slide_ms is not None
+    found: set[int] = set()
+    for event in events:
+        k = (event.lo_ms - 1) // slide_ms
+        while k * slide_ms + within_ms >= event.lo_ms:
+            found.add(k)
+            k -= 1
+    return [(k * slide_ms, k * slide_ms + within_ms) for k in sorted(found)]
+
+
+class _Trends:
+    """The readings of a pattern over the events of one window."""
+
+    def __init__(self, resolved: ResolvedQuery) -> None:
+        self.resolved = resolved
+        self.query = resolved.query
+        self.components = _components(resolved)
+        self.is_strict = self.query.ties is ast.Ties.STRICT
+
+    def of(self, events: Sequence[ObservedEvent]) -> list[Reading]:
+        """Every trend once. Raises UnsupportedQueryError where two readings of one are not the same to the query."""
+        found: dict[tuple[str, ...], Reading] = {}
+        for n_read, part in enumerate(self._read(self.query.pattern, events, None)):
+            if n_read > MAX_TRENDS:
+                raise UnsupportedQueryError(f"more than {MAX_TRENDS} trends in one window, which the oracle builds")
+            key = self._key_of(part.events)
+            if key is None or not all(self._is_absent(each, part.events, events, key) for each in part.absent):
+                continue
+            first = found.setdefault(tuple(event.event_id for event, _ in part.events), part.events)
+            if _contributions(self.resolved, first) != _contributions(self.resolved, part.events):
+                raise UnsupportedQueryError("a trend is read in two ways that aggregates tell apart")
+        return list(found.values())
+
+    def group_of(self, reading: Reading) -> tuple[tuple[str, object], ...]:
+        """The values of GROUP BY; None for one that none of its events has."""
+        schema, variables = self.resolved.schema, self.resolved.variables
+        return tuple(
+            (
+                name,
+                next((e.raw[name] for e, v in reading if name in schema.types[variables[v].event_type]), None),
+            )
+            for name in self.query.group_by
+        )
+
+    # ---------------------------------------------------------------- reading
+
+    def _read(
+        self, pattern: ast.Pattern, events: Sequence[ObservedEvent], after: ObservedEvent | None
+    ) -> Iterator[_Part]:
+        """The readings of a pattern whose events come after one; of a pattern that may be absent also the empty one."""
+        match pattern:
+            case ast.Component(variable=variable, kleene=kleene):
+                for event in self._following(events, after):
+                    if not self._is_vertex(event, variable):
+                        continue
+                    own = _Part(((event, variable),), ())
+                    yield own
+                    if kleene:
+                        yield from self._joined(own, pattern, events)
+            case ast.Sequence():
+                yield from self._read_sequence(flat_parts(pattern), events, after)
+            case ast.Alternative(parts=parts):
+                for part in parts:
+                    yield from self._read(part, events, after)
+            case ast.Repeat(pattern=inner, at_least=at_least, at_most=at_most):
+                yield from self._repeated(inner, at_least, at_most, events, after)
+            case _:
+                raise AssertionError(f"{pattern} has no readings of its own")
+
+    def _repeated(
+        self,
+        inner: ast.Pattern,
+        at_least: int,
+        at_most: int | None,
+        events: Sequence[ObservedEvent],
+        after: ObservedEvent | None,
+    ) -> Iterator[_Part]:
+        if at_least == 0:
+            yield _Part((), ())
+        if at_most == 0:
+            return
+        for own in self._read(inner, events, after):
+            if at_least <= 1:
+                yield own
+            if at_most != 1:
+                rest = ast.Repeat(inner, max(1, at_least - 1), None if at_most is None else at_most - 1)
+                yield from self._joined(own, rest, events)
+
+    def _joined(self, own: _Part, following: ast.Pattern, events: Sequence[ObservedEvent]) -> Iterator[_Part]:
+        last = own.events[-1][0]
+        for part in self._read(following, events, last):
+            if self._are_adjacent(own.events[-1], part.events[0]):
+                yield _Part(own.events + part.events, own.absent + _shifted(part.absent, len(own.events)))
+
+    def _read_sequence(
+        self,
+        parts: Sequence[ast.Pattern],
+        events: Sequence[ObservedEvent],
+        after: ObservedEvent | None,
+        negated: tuple[ast.Pattern, ...] = (),
+        before: Reading = (),
+    ) -> Iterator[_Part]:
+        """`negated`: patterns that are absent between the events `before`, of this sequence, and those to come."""
+        if not parts:
+            if before or not negated:
+                yield _Part(before, tuple(Absent(each, len(before) - 1, len(before)) for each in negated))
+            return
+        first, *rest = parts
+        if isinstance(first, ast.Negation):
+            yield from self._read_sequence(rest, events, after, (*negated, first.pattern), before)
+            return
+        for part in self._read(first, events, after):
+            if not part.events:
+                yield from self._read_sequence(rest, events, after, negated, before)
+                continue
+            if before and not self._are_adjacent(before[-1], part.events[0]):
+                continue
+            here = tuple(Absent(each, len(before) - 1, len(before)) for each in negated)
+            own = here + _shifted(part.absent, len(before))
+            for whole in self._read_sequence(rest, events, part.events[-1][0], (), before + part.events):
+                yield replace(whole, absent=own + whole.absent)
+
+    # ----------------------------------------------------------- single events
+
+    def _following(self, events: Sequence[ObservedEvent], after: ObservedEvent | None) -> Iterator[ObservedEvent]:
+        return (event for event in events if after is None or self._is_before(after, event))
+
+    def _is_before(self, one: ObservedEvent, other: ObservedEvent) -> bool:
+        return one.lo_ms < other.lo_ms if self.is_strict else one.stream_order < other.stream_order
+
+    def _is_vertex(self, event: ObservedEvent, variable: str) -> bool:
+        """Whether a variable may read an event: type, key attributes, local predicates."""
+        if event.event_type != self.resolved.variables[variable].event_type:
+            return False
+        if any(event.values.get(name) is None for name, holders in self.components if variable in holders):
+            return False
+        return all(
+            truth(predicate, {variable: [event]}, 1) is True
+            for predicate in self.query.predicates
+            if variables_of(predicate) in (((variable,), ()), ((), ()))
+        )
+
+    def _are_adjacent(self, one: tuple[ObservedEvent, str], other: tuple[ObservedEvent, str]) -> bool:
+        """Whether the edge predicates of two variables hold for two events."""
+        (left, left_variable), (right, right_variable) = one, other
+        binding: dict[str, Sequence[ObservedEvent]] = {left_variable: [left], right_variable: [right]}
+        if left_variable == right_variable:
+            binding = {left_variable: [left, right]}
+        return all(
+            truth(predicate, binding, 1) is True
+            for predicate in self.query.predicates
+            if variables_of(predicate) == ((left_variable,), (right_variable,))
+        )
+
+    # ------------------------------------------------------------------- keys
+
+    def _key_of(self, reading: Reading, given: Key | None = None) -> dict[Component, object] | None:
+        """What the events agree on, with each other and with `given`; None where they do not."""
+        key = dict(given or {})
+        for event, variable in reading:
+            for component in self.components:
+                if (
+                    variable in component[1]
+                    and key.setdefault(component, event.values[component[0]]) != (event.values[component[0]])
+                ):
+                    return None
+        return key
+
+    def _is_absent(self, absent: Absent, reading: Reading, events: Sequence[ObservedEvent], key: Key) -> bool:
+        """Whether no trend of the negated pattern with this key lies between its neighbours."""
+        after = reading[absent.after][0] if absent.after >= 0 else None
+        before = reading[absent.before][0] if absent.before < len(reading) else None
+        for part in self._read(absent.pattern, events, after):
+            own = self._key_of(part.events, key)
+            if own is None or (before is not None and not self._is_before(part.events[-1][0], before)):
+                continue
+            if all(self._is_absent(each, part.events, events, own) for each in part.absent):
+                return False
+        return True
+
+
+def _shifted(absent: Sequence[Absent], by: int) -> tuple[Absent, ...]:
+    return tuple(Absent(each.pattern, each.after + by, each.before + by) for each in absent)
+
+
+def _components(resolved: ResolvedQuery) -> tuple[Component, ...]:
+    """What events agree on: `[x]` and GROUP BY x among all variables whose type has x, `[v.x]` among those of v."""
+    named = [(each.attribute, each.variable) for each in resolved.query.equivalences]
+    named += [(name, None) for name in resolved.query.group_by]
+    found: dict[Component, None] = {}
+    for name, only in named:
+        has = {v.name for v in resolved.variables.values() if name in resolved.schema.types[v.event_type]}
+        found[name, frozenset(has if only is None else {only})] = None
+    return tuple(found)
+
+
+# ----------------------------------------------------------------- aggregates
+
+
+def _contributions(resolved: ResolvedQuery, reading: Reading) -> list[tuple[object, ...]]:
+    """What a reading adds to each aggregate."""
+    asked = (*(item.expression for item in resolved.query.returns), resolved.query.having)
+    return [
+        tuple(sorted(str(event.values.get(each.name or "")) for event, v in reading if v == each.variable))
+        for each in trend_aggregates(asked)
+    ]
+
+
+def _values(
+    resolved: ResolvedQuery, readings: Sequence[Reading], group: Mapping[str, object]
+) -> dict[str, object] | None:
+    """RETURN of one row; None where HAVING does not hold."""
+    query = resolved.query
+    if query.having is not None and truth(_filled(query.having, readings, group), {}, 1) is not True:
+        return None
+    return {item.name: _plain(evaluate(_filled(item.expression, readings, group), {}, 1)) for item in query.returns}
+
+
+def _filled(node: Any, readings: Sequence[Reading], group: Mapping[str, object]) -> Any:
+    """An expression with the values of a row in place of what it asks for."""
+    match node:
+        case ast.TrendAggregate():
+            return ast.Literal(_aggregate(node, readings))  # type: ignore[arg-type]  # exact, as the oracle's numbers
+        case ast.Attribute(variable="", name=name):
+            return ast.Literal(group[name])  # type: ignore[arg-type]  # a value of an event
+        case ast.Negative() | ast.Not() | ast.Membership():
+            return replace(node, operand=_filled(node.operand, readings, group))
+        case ast.Arithmetic() | ast.Comparison():
+            return replace(node, left=_filled(node.left, readings, group), right=_filled(node.right, readings, group))
+        case ast.AllOf() | ast.OneOf():
+            return replace(node, operands=tuple(_filled(part, readings, group) for part in node.operands))
+        case _:
+            return node
+
+
+def _aggregate(node: ast.TrendAggregate, readings: Sequence[Reading]) -> Fraction | float | None:
+    """GRETA, Definition 2; values that are NULL are left out, an aggregate of none is NULL."""
+    if node.variable is None:
+        return Fraction(len(readings))
+    events = [event for reading in readings for event, variable in reading if variable == node.variable]
+    if node.name is None:
+        return Fraction(len(events))
+    numbers = [value for event in events if isinstance(value := event.values.get(node.name), Fraction | float)]
+    if not numbers:
+        return None
+    match node.function:
+        case "min":
+            return min(numbers)
+        case "max":
+            return max(numbers)
+        case "sum":
+            return sum(numbers, start=Fraction(0))
+        case _:
+            return sum(numbers, start=Fraction(0)) / len(numbers)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    return value
+
+
+__all__ = ["TrendRow", "trend_rows"]

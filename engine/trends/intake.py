@@ -1,0 +1,245 @@
+"""Events of a batch as the graph takes them: which states read each, and in which partitions it is.
+
+An event that has all of the key is in one partition. One that has a part of it is in every partition that agrees with
+it, also in those that become known later: such events are kept as long as a window has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import StateError
+from engine.events import TIME_ATTRIBUTE, AttributeType, BoolArray, Float64Array, Int64Array
+from engine.kernels.programs.opcodes import MAX_STACK, TRUE
+from engine.kernels.trends import arrays as ta
+from engine.kernels.trends.upkeep import derive
+from engine.language import ast
+from engine.plan.trends.model import TrendPlan
+from engine.stream.columns import StreamColumns
+from engine.stream.key_table import KeyTable
+from engine.trends.template_arrays import TrendTables
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Events that some state reads, in order. columns (n_columns, n), derived (n_derived, n), key (n_components, n);
+    states (n_classes, n): a bit for each state that reads the event, by the parts of the key that it has."""
+
+    t_ms: Int64Array
+    order: Int64Array
+    columns: Float64Array
+    derived: Float64Array
+    key: Float64Array
+    states: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.t_ms)
+
+    def where(self, mask: BoolArray) -> Candidates:
+        """Those whose mask (n,) is True."""
+        return Candidates(*(getattr(self, each.name)[..., mask] for each in fields(self)))
+
+    def after(self, earlier: Candidates) -> Candidates:
+        """Others, then these."""
+        pairs = ((getattr(earlier, each.name), getattr(self, each.name)) for each in fields(self))
+        return Candidates(*(np.concatenate(pair, axis=-1) for pair in pairs))
+
+
+@dataclass(frozen=True)
+class _Class:
+    """The variables that have the same part of the key: numbers of its components, in order."""
+
+    components: tuple[int, ...]
+    states: tuple[int, ...]
+
+
+class TrendIntake:
+    """What a query takes of its stream."""
+
+    def __init__(self, plan: TrendPlan, tables: TrendTables) -> None:
+        self._plan = plan
+        self._tables = tables
+        parts: dict[tuple[int, ...], list[int]] = {}
+        reads = {each.variable: each for each in plan.reads}
+        for state, variable in enumerate(tables.variables):
+            parts.setdefault(tuple(sorted(reads[variable].components)), []).append(state)
+        self._classes = [_Class(components, tuple(states)) for components, states in parts.items()]
+        self._whole = [len(each.components) == len(plan.components) for each in self._classes]
+        self._reads = reads
+        self._types = sorted(plan.types)
+        self.n_seen = 0
+        self.keys = KeyTable(len(plan.components))
+        self._waiting = self._none()
+
+    def _none(self) -> Candidates:
+        template = self._tables.template
+        return Candidates(
+            np.empty(0, np.int64), np.empty(0, np.int64), np.empty((len(self._plan.programs.columns), 0)),
+            np.empty((int(template.sizes[ta.N_DERIVED]), 0)), np.empty((len(self._plan.components), 0)),
+            np.empty((len(self._classes), 0), np.int64),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ events
+
+    def candidates(self, stream: StreamColumns) -> Candidates:
+        """The precise events that a state reads."""
+        plan = self._plan
+        first = self.n_seen
+        self.n_seen += len(stream)
+        rows, is_precise = stream.rows_of_types(plan.types)
+        if not is_precise:
+            rows = rows[stream.t_lo_ms[rows] == stream.t_hi_ms[rows]]
+        if not len(rows):
+            return self._none()
+        is_all = len(rows) == len(stream)
+        columns = np.empty((len(plan.programs.columns), len(rows)))
+        for number, name in enumerate(plan.programs.columns):
+            columns[number] = self._column(stream, name, rows, is_all=is_all)
+        key = np.empty((len(plan.components), len(rows)))
+        for number, component in enumerate(plan.components):
+            key[number] = self._column(stream, component.attribute, rows, is_all=is_all)
+        key += 0.0  # -0.0 is 0.0
+        t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
+        order = t_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
+        states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
+        found = Candidates(t_ms, order, columns, self._evaluated(plan.derived, columns), key, states)
+        is_read: BoolArray = np.any(states, axis=0)
+        return found if is_read.all() else found.where(is_read)
+
+    def _column(self, stream: StreamColumns, name: str, rows: Int64Array, *, is_all: bool) -> Float64Array:
+        kind = AttributeType.INT if name == TIME_ATTRIBUTE else self._plan.attribute_types[name]
+        column = stream.column(name, kind)
+        return column if is_all else column[rows]
+
+    def _evaluated(self, programs: Sequence[int], columns: Float64Array) -> Float64Array:
+        """The values of programs on single events, (n_programs, n)."""
+        template = self._tables.template
+        values = np.empty((len(programs), columns.shape[1]))
+        if len(programs):
+            derive(
+                template.code, template.bounds, np.array(programs, np.int64), template.constants, columns,
+                np.zeros(3, np.int64), np.zeros(1), np.empty(MAX_STACK), values,
+            )  # fmt: skip
+        return values
+
+    def _states(self, types: Int64Array, columns: Float64Array, key: Float64Array) -> Int64Array:
+        """Which states read each event, by class."""
+        accepted: dict[str, BoolArray] = {}
+        has = ~np.isnan(key)
+        for variable, reads in self._reads.items():
+            mask = types == self._types.index(reads.event_type)
+            for component in reads.components:
+                mask &= has[component]
+            for program in self._evaluated(reads.programs, columns):
+                mask &= program == TRUE
+            accepted[variable] = mask
+        states = np.zeros((len(self._classes), len(types)), np.int64)
+        for number, each in enumerate(self._classes):
+            for state in each.states:
+                states[number] |= accepted[self._tables.variables[state]].astype(np.int64) << state
+        return states
+
+    # -------------------------------------------------------------- partitions
+
+    def batch(self, coming: Candidates) -> ta.Batch:
+        """The events by partition; new keys get new numbers."""
+        n_known = len(self.keys)
+        whole = np.zeros(len(coming), np.int64)
+        for number, is_whole in enumerate(self._whole):
+            if is_whole:
+                whole |= coming.states[number]
+        keyed = np.flatnonzero(whole)
+        partitions = [self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))]
+        if all(self._whole):
+            return self._batch(coming, keyed, partitions[0], whole[keyed])
+        rows, states = [keyed], [whole[keyed]]
+        n_waiting = len(self._waiting)
+        everything = coming.after(self._waiting)
+        rows[0] = keyed + n_waiting
+        known = self.keys.values()
+        for number, each in enumerate(self._classes):
+            if self._whole[number]:
+                continue
+            own = np.flatnonzero(everything.states[number])
+            of_event, of_partition = _agreeing(everything.key[list(each.components)][:, own], known[:, each.components])
+            # What waited was given to the partitions that were known then.
+            fresh = (own[of_event] >= n_waiting) | (of_partition >= n_known)
+            rows.append(own[of_event[fresh]])
+            partitions.append(of_partition[fresh])
+            states.append(everything.states[number][own[of_event[fresh]]])
+        partial = [number for number, is_whole in enumerate(self._whole) if not is_whole]
+        self._waiting = everything.where(np.any(everything.states[partial], axis=0))
+        return self._batch(everything, np.concatenate(rows), np.concatenate(partitions), np.concatenate(states))
+
+    def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> ta.Batch:
+        if len(self.keys) > 1:
+            by_partition = np.lexsort((rows, partition))
+            rows, partition, states = rows[by_partition], partition[by_partition], states[by_partition]
+        ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)
+        return ta.Batch(
+            rows, partition, events.t_ms[rows], events.order[rows], states, ranks, events.columns, events.derived
+        )
+
+    def forget(self, earliest_ms: int) -> None:
+        """Events of then or before are in no window any more."""
+        if len(self._waiting) and int(self._waiting.t_ms[0]) <= earliest_ms:
+            self._waiting = self._waiting.where(self._waiting.t_ms > earliest_ms)
+
+    @property
+    def n_waiting(self) -> int:
+        """Events kept for partitions that are not known yet."""
+        return len(self._waiting)
+
+    # ------------------------------------------------------------------- state
+
+    def save(self) -> dict[str, pa.Table]:
+        """Keys, and events that partitions to come will have."""
+        waiting = self._waiting
+        columns: dict[str, np.ndarray] = {"t_ms": waiting.t_ms, "order": waiting.order}
+        for name in ("columns", "derived", "key", "states"):
+            columns |= {f"{name}{number}": row for number, row in enumerate(getattr(waiting, name))}
+        keys = {f"k{number}": column for number, column in enumerate(self.keys.values().T)}
+        meta = {"n_seen": str(self.n_seen), "n_keys": str(len(self.keys))}
+        return {
+            "keys": pa.table(keys or {"k": np.zeros(len(self.keys))}).replace_schema_metadata(meta),
+            "waiting": pa.table(columns),
+        }
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """Take over what `save` returned; raises StateError when it does not fit."""
+        if missing := {"keys", "waiting"} - set(state):
+            raise StateError(f"saved state of {self._plan.name} lacks {sorted(missing)}")
+        width = len(self._plan.components)
+        keys, table = state["keys"], state["waiting"]
+        self.n_seen = int((keys.schema.metadata or {})[b"n_seen"])
+        columns = [keys.column(f"k{number}").to_numpy() for number in range(width)]
+        self.keys = KeyTable(width, np.stack(columns, axis=1) if width else np.empty((len(keys), 0)))
+        none = self._none()
+        values = {name: table.column(name).to_numpy() for name in ("t_ms", "order")}
+        for name in ("columns", "derived", "key", "states"):
+            like = getattr(none, name)
+            rows = [table.column(f"{name}{number}").to_numpy() for number in range(len(like))]
+            values[name] = np.stack(rows) if rows else np.empty((0, len(table)), like.dtype)
+        self._waiting = Candidates(**values)
+
+
+def _agreeing(events: Float64Array, known: Float64Array) -> tuple[Int64Array, Int64Array]:
+    """Pairs of an event and a partition with equal parts of the key: events (w, n), known (p, w)."""
+    n_events, n_known = events.shape[1], len(known)
+    if not len(events):
+        return np.repeat(np.arange(n_events), n_known), np.tile(np.arange(n_known), n_events)
+    _, codes = np.unique(np.concatenate([known, events.T]), axis=0, return_inverse=True)
+    codes = codes.reshape(-1)
+    order = np.argsort(codes[:n_known], kind="stable")
+    begin = np.searchsorted(codes[:n_known][order], codes[n_known:], "left")
+    n_each = np.searchsorted(codes[:n_known][order], codes[n_known:], "right") - begin
+    of_event = np.repeat(np.arange(n_events), n_each)
+    offsets = np.arange(len(of_event)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
+    return of_event, order[np.repeat(begin, n_each) + offsets]
+
+
+__all__ = ["Candidates", "TrendIntake"]

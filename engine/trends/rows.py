@@ -1,0 +1,217 @@
+"""Rows of trend queries: the numbers of a window, put together by group, for RETURN and HAVING."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.events import AttributeType
+from engine.events import Value as EventValue
+from engine.kernels.trends import arrays as ta
+from engine.language import ast
+from engine.matching.output.rows import MatchRow
+from engine.plan.trends.model import Number, NumberKind, TrendPlan
+from engine.stream.interner import Interner
+from engine.stream.key_table import KeyTable
+from engine.trends.numbers import Quantity, Scaled, calculated, number_of
+
+_Value = Quantity | str | bool | None
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass
+class _Totals:
+    """The numbers of one window and group; `is_exact`: none of the whole ones has been rounded."""
+
+    numbers: list[Quantity | None]
+    is_exact: bool = True
+
+
+class TrendRows:
+    """Makes the rows of closed windows."""
+
+    def __init__(self, plan: TrendPlan, interner: Interner) -> None:
+        self._plan = plan
+        self._interner = interner
+        self._kinds = [None, *(number.kind for number in plan.numbers)]
+        self._whole = [True, *(n.is_whole or n.kind in (NumberKind.EVENTS, NumberKind.KNOWN) for n in plan.numbers)]
+        self._totals: dict[tuple[int, tuple[float, ...]], _Totals] = {}
+
+    def add(self, results: ta.Results, keys: KeyTable) -> None:
+        """Take the windows of partitions; those of one group are put together."""
+        n_rows, n_numbers = int(results.n_rows[0]), len(self._kinds)
+        groups = keys.values(results.partition[:n_rows])[:, list(self._plan.groups)].tolist()
+        whole, real, scale = (part[: n_rows * n_numbers].tolist() for part in results[3:6])
+        for row, window in enumerate(results.window[:n_rows].tolist()):
+            at = row * n_numbers
+            numbers = [self._number(k, whole[at + k], real[at + k], scale[at + k]) for k in range(n_numbers)]
+            is_exact = not any(scale[at + k] for k in range(n_numbers) if self._whole[k])
+            known = self._totals.setdefault((window, tuple(groups[row])), _Totals([None] * n_numbers))
+            known.numbers = [
+                _joined(kind, mine, its) for kind, mine, its in zip(self._kinds, known.numbers, numbers, strict=True)
+            ]
+            known.is_exact &= is_exact
+
+    def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
+        if self._kinds[k] in (NumberKind.LEAST, NumberKind.GREATEST):
+            return real if scale else None
+        return number_of(whole, real, scale)
+
+    def take(self) -> list[MatchRow]:
+        """The rows of all that was added, by window, then by group."""
+        found, self._totals = self._totals, {}
+        rows = (self._row(window, group, found[window, group]) for window, group in sorted(found, key=self._place))
+        return [row for row in rows if row is not None]
+
+    def _place(self, at: tuple[int, tuple[float, ...]]) -> tuple[object, ...]:
+        window, group = at
+        values = [self._group_value(k, value) for k, value in zip(self._plan.groups, group, strict=True)]
+        return window, tuple((isinstance(value, str), value) for value in values)
+
+    def _group_value(self, component: int, value: float) -> EventValue:
+        kind = self._plan.attribute_types[self._plan.components[component].attribute]
+        if kind is AttributeType.STRING:
+            return self._interner.text(int(value))
+        return int(value) if kind is AttributeType.INT else value
+
+    def _row(self, window: int, group: tuple[float, ...], totals: _Totals) -> MatchRow | None:
+        plan = self._plan
+        key = {
+            plan.components[k].attribute: self._group_value(k, value)
+            for k, value in zip(plan.groups, group, strict=True)
+        }
+        row = _RowValues(plan, key, totals.numbers)
+        if plan.query.having is not None and row.value(plan.query.having) is not True:
+            return None
+        start_ms = window * plan.slide_ms
+        return MatchRow(
+            query=plan.name,
+            key=tuple(key.items()),
+            first_lo_ms=start_ms,
+            last_hi_ms=start_ms + plan.within_ms,
+            bindings={},
+            confidence=1.0,
+            values={item.name: _shown(row.value(item.expression)) for item in plan.query.returns},
+            exact=totals.is_exact,
+            window=(start_ms, start_ms + plan.within_ms),
+        )
+
+
+def _joined(kind: NumberKind | None, one: Quantity | None, other: Quantity | None) -> Quantity | None:
+    if one is None or other is None:
+        return other if one is None else one
+    if kind is NumberKind.LEAST:
+        return min(one, other)
+    if kind is NumberKind.GREATEST:
+        return max(one, other)
+    return calculated("+", one, other)
+
+
+def _shown(value: _Value) -> EventValue:
+    """As rows have it: a number beyond all doubles as text, so that nothing of it is lost."""
+    return str(value) if isinstance(value, Scaled) else value
+
+
+class _RowValues:
+    """Evaluates expressions over one row, three-valued: None is NULL and unknown."""
+
+    def __init__(self, plan: TrendPlan, key: Mapping[str, EventValue], numbers: Sequence[Quantity | None]) -> None:
+        self._plan = plan
+        self._key = key
+        self._numbers = numbers
+
+    def value(self, node: ast.Expression) -> _Value:
+        match node:
+            case ast.Literal(value=constant):
+                return constant
+            case ast.Attribute(name=name):
+                own = self._key[name]
+                return None if isinstance(own, float) and math.isnan(own) else own
+            case ast.TrendAggregate():
+                return self._aggregate(node)
+            case ast.Negative(operand=operand):
+                return self._calculated("-", 0, self.value(operand))
+            case ast.Arithmetic(op=op, left=left, right=right):
+                return self._calculated(op, self.value(left), self.value(right))
+            case ast.Comparison(op=op, left=left, right=right):
+                return _compared(op, self.value(left), self.value(right))
+            case ast.Membership(operand=operand, options=options):
+                value = self.value(operand)
+                return _any([_compared("=", value, self.value(option)) for option in options])
+            case ast.OneOf(operands=operands):
+                return _any([self.value(operand) for operand in operands])
+            case ast.AllOf(operands=operands):
+                return _not(_any([_not(self.value(operand)) for operand in operands]))
+            case ast.Not(operand=operand):
+                return _not(self.value(operand))
+            case ast.Aggregate() | ast.Parameter():
+                raise AssertionError(f"{node} is no value of a row")
+
+    def _aggregate(self, node: ast.TrendAggregate) -> Quantity | None:
+        """GRETA, Definition 2; a sum of no value is NULL."""
+        if node.variable is None:
+            return self._numbers[0]
+        match node.function:
+            case "count":
+                return self._number(NumberKind.EVENTS, node)
+            case "min" | "max":
+                found = self._number(NumberKind.LEAST if node.function == "min" else NumberKind.GREATEST, node)
+                return int(found) if self._is_whole(node) and isinstance(found, float) else found
+        known = self._number(NumberKind.KNOWN, node)
+        total = self._number(NumberKind.SUM, node)
+        if not known or total is None or (isinstance(total, float) and math.isnan(total)):
+            return None
+        if node.function == "avg":
+            return calculated("/", total, known)
+        return float(total) if isinstance(total, int) and not self._is_whole(node) else total
+
+    def _is_whole(self, node: ast.TrendAggregate) -> bool:
+        return node.name is not None and self._plan.attribute_types[node.name] is AttributeType.INT
+
+    def _number(self, kind: NumberKind, node: ast.TrendAggregate) -> Quantity | None:
+        for at, number in enumerate(self._plan.numbers, start=1):
+            if _is_that(number, kind, node):
+                return self._numbers[at]
+        raise AssertionError(f"{node} is not propagated")
+
+    @staticmethod
+    def _calculated(op: str, left: _Value, right: _Value) -> Quantity | None:
+        if left is None or right is None:
+            return None
+        assert not isinstance(left, str | bool)
+        assert not isinstance(right, str | bool)
+        return calculated(op, left, right)
+
+
+def _is_that(number: Number, kind: NumberKind, node: ast.TrendAggregate) -> bool:
+    return (number.kind, number.variable, number.attribute) == (kind, node.variable, node.name)
+
+
+def _compared(op: str, left: _Value, right: _Value) -> bool | None:
+    if left is None or right is None or isinstance(left, str) != isinstance(right, str):
+        return None
+    return _COMPARE[op](left, right)
+
+
+def _not(value: _Value) -> bool | None:
+    return not value if isinstance(value, bool) else None
+
+
+def _any(values: Sequence[_Value]) -> bool | None:
+    if any(value is True for value in values):
+        return True
+    return None if any(value is None for value in values) else False
+
+
+__all__ = ["TrendRows"]

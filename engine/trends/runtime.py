@@ -1,0 +1,152 @@
+"""The runtime of trend queries: events in, the rows of closed windows out (GRETA, sections 4 to 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine.events import FOREVER_MS
+from engine.kernels.programs.opcodes import MAX_STACK
+from engine.kernels.trends import arrays as ta
+from engine.kernels.trends import graph
+from engine.matching.output.rows import MatchRow
+from engine.plan.trends.model import TrendPlan
+from engine.stream.columns import StreamColumns
+from engine.stream.interner import Interner
+from engine.trends.intake import TrendIntake
+from engine.trends.memory import TrendMemory
+from engine.trends.rows import TrendRows
+from engine.trends.template_arrays import trend_tables
+
+LEAST_FORGOTTEN = 1024
+"""Partitions without an open window after which they are forgotten."""
+
+_RESULTS = 1024
+
+
+class TrendRuntime:
+    """Run state of one trend query over one stream; see `engine.matching.protocol.Runtime`."""
+
+    def __init__(self, plan: TrendPlan, interner: Interner) -> None:
+        self.plan = plan
+        programs = plan.programs
+        constants = programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants})
+        self._tables = trend_tables(plan, constants)
+        self._intake = TrendIntake(plan, self._tables)
+        self._memory = TrendMemory(self._tables)
+        self._rows = TrendRows(plan, interner)
+        self._n_rejected = 0
+        sizes = self._tables.template.sizes
+        n_numbers = int(sizes[ta.N_NUMBERS])
+        self._results = _new_results(max(_RESULTS, 4 * int(sizes[ta.N_WINDOWS])), n_numbers)
+        whole = np.zeros(int(sizes[ta.N_WINDOWS]) * n_numbers, np.int64)
+        self._scratch = ta.Scratch(
+            whole, whole.view(np.float64), np.zeros(len(whole), np.int32),
+            np.zeros(3, np.int64), np.zeros(1), np.empty(MAX_STACK),
+        )  # fmt: skip
+
+    def advance(self, stream: StreamColumns, watermark_ms: int) -> Sequence[MatchRow]:
+        """See `Runtime.advance`. Imprecise events are refused and counted in `n_rejected`."""
+        self._n_rejected += stream.n_imprecise(self.plan.types)
+        coming = self._intake.candidates(stream)
+        if len(coming):
+            self._take_in(self._intake.batch(coming))
+        self._close(watermark_ms)
+        self._intake.forget(watermark_ms - 1 - self.plan.within_ms)
+        self._forget_partitions()
+        return self._rows.take()
+
+    def _take_in(self, batch: ta.Batch) -> None:
+        memory, tables = self._memory, self._tables
+        memory.reserve_partitions(len(self._intake.keys))
+        if tables.stored_states:
+            memory.forget_closed()
+            n_stored = len(tables.stored_states)
+            new = np.zeros((memory.n_partitions, n_stored), np.int64)
+            for stored, state in enumerate(tables.stored_states):
+                read = batch.partition[((batch.states >> state) & 1).astype(np.bool_)]
+                new[:, stored] = np.bincount(read, minlength=memory.n_partitions)
+            memory.index_all(new, batch)
+            memory.reserve_vertices(new.reshape(-1))
+        first, n = 0, len(batch.rows)
+        while first < n:
+            first = graph.advance(
+                tables.template, batch, memory.sums, memory.vertices, memory.indexes, self._results, self._scratch,
+                first,
+            )  # fmt: skip
+            self._hand_over()
+        memory.end_batch()
+
+    def _close(self, watermark_ms: int) -> None:
+        """Tell the windows that end before the watermark."""
+        memory, plan = self._memory, self.plan
+        last_window = (min(watermark_ms, FOREVER_MS) - 1 - plan.within_ms) // plan.slide_ms
+        first = 0
+        while first < memory.n_partitions:
+            first = graph.close_windows(
+                self._tables.template, memory.sums, memory.vertices, self._results, memory.n_partitions, last_window,
+                first,
+            )  # fmt: skip
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._results.n_rows[0]:
+            self._rows.add(self._results, self._intake.keys)
+            self._results.n_rows[0] = 0
+
+    def _forget_partitions(self) -> None:
+        """Partitions without an open window begin anew when an event of theirs comes."""
+        memory = self._memory
+        live = memory.is_live
+        n_dead = len(live) - int(np.count_nonzero(live))
+        if n_dead > max(LEAST_FORGOTTEN, len(live) // 2):
+            kept = np.flatnonzero(live)
+            memory.keep_partitions(kept)
+            self._intake.keys.keep(kept)
+
+    # ------------------------------------------------------------------- state
+
+    def output_watermark_ms(self, watermark_ms: int) -> int:
+        """See `Runtime.output_watermark_ms`: a window is told once the watermark has passed its end."""
+        return watermark_ms if watermark_ms >= FOREVER_MS else max(watermark_ms - self.plan.within_ms, -FOREVER_MS)
+
+    def save(self) -> dict[str, pa.Table]:
+        """See `Runtime.save`."""
+        self._memory.forget_closed()
+        state = {**self._intake.save(), **self._memory.save()}
+        meta = {**(state["keys"].schema.metadata or {}), "n_rejected": str(self._n_rejected)}
+        return {**state, "keys": state["keys"].replace_schema_metadata(meta)}
+
+    def restore(self, state: Mapping[str, pa.Table]) -> None:
+        """See `Runtime.restore`."""
+        self._intake.restore(state)
+        self._memory.restore(state)
+        self._n_rejected = int((state["keys"].schema.metadata or {}).get(b"n_rejected", b"0"))
+
+    @property
+    def n_rows(self) -> int:
+        """Events kept: those whose edges are looked at one by one, and those that partitions to come will have."""
+        return self._memory.n_kept + self._intake.n_waiting
+
+    @property
+    def n_rejected(self) -> int:
+        """Imprecise events."""
+        return self._n_rejected
+
+    @property
+    def n_unfinished(self) -> int:
+        """Nothing is left out."""
+        return 0
+
+
+def _new_results(n: int, n_numbers: int) -> ta.Results:
+    whole = np.zeros(n * n_numbers, np.int64)
+    return ta.Results(
+        np.zeros(1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64),
+        whole, whole.view(np.float64), np.zeros(n * n_numbers, np.int32),
+    )  # fmt: skip
+
+
+__all__ = ["LEAST_FORGOTTEN", "TrendRuntime"]

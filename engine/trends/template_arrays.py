@@ -1,0 +1,252 @@
+"""The plan of a trend query as the arrays of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.events import Float64Array, Int64Array
+from engine.kernels.programs import opcodes
+from engine.kernels.trends import arrays as ta
+from engine.kernels.trends.numbers import ADDED, GREATEST, LEAST
+from engine.plan.trends.model import Join, JoinWay, NumberKind, TrendPlan
+from engine.plan.trends.template import Cuts
+
+_OPS = {
+    "<": opcodes.LT,
+    "<=": opcodes.LE,
+    ">": opcodes.GT,
+    ">=": opcodes.GE,
+    "=": opcodes.EQ,
+    "!=": opcodes.NE,
+}
+_WAYS = {NumberKind.LEAST: LEAST, NumberKind.GREATEST: GREATEST}
+
+
+@dataclass(frozen=True)
+class TrendTables:
+    """`template`: for kernels. `variables`: of each state, the positive ones first. `indexed`: of each index the stored
+    state, the derived value that is its key, and 1.0, or -1.0 where keys are negated. `stored_states`: the states whose
+    events are kept."""
+
+    template: ta.Template
+    variables: tuple[str, ...]
+    indexed: tuple[tuple[int, int, float], ...]
+    stored_states: tuple[int, ...]
+    keeps_columns: bool
+
+
+def trend_tables(plan: TrendPlan, constants: Float64Array) -> TrendTables:
+    """The arrays; `constants` have the engine's codes of strings."""
+    return _Builder(plan).tables(constants)
+
+
+class _Lists:
+    """A list of entries for each state, one after the other."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        self.items: list[int] = []
+
+    def add(self, items: Iterable[int]) -> None:
+        self.items += items
+        self.ends.append(len(self.items))
+
+
+class _Builder:
+    def __init__(self, plan: TrendPlan) -> None:
+        self.plan = plan
+        self.positive = plan.templates.positive
+        self.n_positive = len(self.positive.states)
+        self.channels: dict[tuple[frozenset[int], Cuts], int] = {}
+        self.stored: dict[int, int] = {}
+        self.cuts: list[int] = []
+        self.compared: list[tuple[int, int, int]] = []
+        self.programs: list[int] = []
+        self.indexed: list[tuple[int, int, float]] = []
+
+    def tables(self, constants: Float64Array) -> TrendTables:
+        plan, n = self.plan, self.n_positive
+        fed_by, feeds, scans, scan_rows = _Lists(), _Lists(), _Lists(), list[tuple[int, ...]]()
+        for state in range(n):
+            into = [join for join in plan.joins if join.target == state]
+            fed_by.add(self._summed(into))
+            rows = [self._scan(join) for join in into if join.way is not JoinWay.SUM]
+            scans.add(range(len(scan_rows), len(scan_rows) + len(rows)))
+            scan_rows += rows
+        end_channels, end_scans = self._ends(scan_rows)
+        for state in range(n):
+            feeds.add(number for (sources, _), number in self.channels.items() if state in sources)
+        graphs = self._graphs(fed_by, feeds)
+        killed_by = _Lists()
+        for _, cuts in self.channels:
+            killed_by.add(sorted(cuts))
+        start_cuts = _Lists()
+        for state in range(n):
+            start_cuts.add(sorted(self.positive.starts.get(state, ())))
+        contributions, rows = _Lists(), list[tuple[int, ...]]()
+        for each in self.positive.states:
+            own = self._contributions(each.variable)
+            contributions.add(range(len(rows), len(rows) + len(own)))
+            rows += own
+        keeps_columns = bool(self.programs)
+        sizes = np.zeros(13, np.int64)
+        sizes[ta.N_POSITIVE] = n
+        sizes[ta.N_STATES] = n + len(graphs.states)
+        sizes[ta.N_NUMBERS] = 1 + len(plan.numbers)
+        sizes[ta.N_WINDOWS] = plan.n_windows
+        sizes[ta.N_CHANNELS] = len(self.channels)
+        sizes[ta.N_GRAPHS] = len(plan.templates.negated)
+        sizes[ta.N_GRAPH_CHANNELS] = len(graphs.channels)
+        sizes[ta.WITHIN_MS] = plan.within_ms
+        sizes[ta.SLIDE_MS] = plan.slide_ms
+        sizes[ta.N_STORED] = len(self.stored)
+        sizes[ta.N_INDEXES] = len(self.indexed)
+        sizes[ta.N_COLUMNS] = len(plan.programs.columns) if keeps_columns else 0
+        sizes[ta.N_DERIVED] = len(plan.derived)
+        template = ta.Template(
+            sizes=sizes,
+            ways=_numbers([ADDED, *(_WAYS.get(number.kind, ADDED) for number in plan.numbers)]),
+            is_start=_numbers([*(int(s in self.positive.starts) for s in range(n)), *graphs.starts]),
+            start_cut_ends=_numbers(start_cuts.ends),
+            start_cuts=_numbers(start_cuts.items),
+            fed_by_ends=_numbers(fed_by.ends),
+            fed_by=_numbers(fed_by.items),
+            feeds_ends=_numbers(feeds.ends),
+            feeds=_numbers(feeds.items),
+            scan_ends=_numbers(scans.ends),
+            scans=_table(scan_rows, 8),
+            compared=_table(self.compared, 3),
+            programs=_numbers(self.programs),
+            cuts=_numbers(self.cuts),
+            contribution_ends=_numbers(contributions.ends),
+            contributions=_table(rows, 3),
+            stored=_numbers([self.stored.get(state, -1) for state in range(n)]),
+            killed_by_ends=_numbers(killed_by.ends),
+            killed_by=_numbers(killed_by.items),
+            end_channels=_numbers(end_channels),
+            end_scans=_numbers(end_scans),
+            graph_of=_numbers([*([-1] * n), *graphs.graph_of]),
+            ends_graph=_numbers([*([0] * n), *graphs.ends]),
+            graph_killed_by_ends=_numbers(graphs.killed_by.ends),
+            graph_killed_by=_numbers(graphs.killed_by.items),
+            code=plan.programs.code,
+            bounds=plan.programs.bounds,
+            constants=constants,
+        )
+        variables = (*(state.variable for state in self.positive.states), *graphs.states)
+        return TrendTables(template, variables, tuple(self.indexed), tuple(self.stored), keeps_columns)
+
+    # --------------------------------------------------------------- positive
+
+    def _summed(self, into: Sequence[Join]) -> list[int]:
+        """The channels of the transitions that need no look at single events: one for those with the same cuts."""
+        sources: dict[Cuts, set[int]] = {}
+        for join in into:
+            if join.way is JoinWay.SUM:
+                sources.setdefault(join.cuts, set()).add(join.source)
+        return [self._channel(frozenset(states), cuts) for cuts, states in sources.items()]
+
+    def _channel(self, sources: frozenset[int], cuts: Cuts) -> int:
+        return self.channels.setdefault((sources, cuts), len(self.channels))
+
+    def _scan(self, join: Join) -> tuple[int, ...]:
+        self.stored.setdefault(join.source, len(self.stored))
+        compared, programs, cuts = len(self.compared), len(self.programs), len(self.cuts)
+        self.compared += [(each.earlier, _OPS[each.op], each.later) for each in join.compared]
+        self.programs += join.programs
+        self.cuts += sorted(join.cuts)
+        index = -1
+        if join.way is JoinWay.INDEX:
+            (only,) = join.compared
+            own = (self.stored[join.source], only.earlier, 1.0 if only.op in ("<", "<=") else -1.0)
+            if own not in self.indexed:
+                self.indexed.append(own)
+            index = self.indexed.index(own)
+        return (
+            join.source, compared, len(self.compared), programs, len(self.programs), cuts, len(self.cuts), index,
+        )  # fmt: skip
+
+    def _ends(self, scan_rows: list[tuple[int, ...]]) -> tuple[list[int], list[int]]:
+        by_cuts: dict[Cuts, set[int]] = {}
+        for state, cuts in self.positive.ends.items():
+            by_cuts.setdefault(cuts, set()).add(state)
+        channels: list[int] = []
+        scans: list[int] = []
+        for cuts, states in by_cuts.items():
+            if cuts <= self.plan.instant:
+                channels.append(self._channel(frozenset(states), cuts))
+                continue
+            for state in sorted(states):
+                scans.append(len(scan_rows))
+                scan_rows.append(self._scan(Join(state, state, JoinWay.SCAN, cuts=cuts)))
+        return channels, scans
+
+    def _contributions(self, variable: str) -> list[tuple[int, ...]]:
+        columns = self.plan.programs.columns
+        found: list[tuple[int, ...]] = []
+        for number, each in enumerate(self.plan.numbers, start=1):
+            if each.variable != variable:
+                continue
+            kind = {
+                NumberKind.EVENTS: ta.OF_EVENTS,
+                NumberKind.KNOWN: ta.OF_KNOWN,
+                NumberKind.SUM: ta.OF_WHOLE_VALUES if each.is_whole else ta.OF_REAL_VALUES,
+                NumberKind.LEAST: ta.OF_EXTREMES,
+                NumberKind.GREATEST: ta.OF_EXTREMES,
+            }[each.kind]
+            column = -1 if each.attribute is None else columns.index(each.attribute)
+            found.append((number, kind, column))
+        return found
+
+    # ---------------------------------------------------------------- negated
+
+    def _graphs(self, fed_by: _Lists, feeds: _Lists) -> _Graphs:
+        found = _Graphs()
+        for number, template in enumerate(self.plan.templates.negated):
+            first = len(found.states)
+            own: dict[tuple[frozenset[int], Cuts], int] = {}
+            read: list[list[int]] = []
+            for state in range(len(template.states)):
+                sources: dict[Cuts, set[int]] = {}
+                for (one, other), cuts in template.transitions.items():
+                    if other == state:
+                        sources.setdefault(cuts, set()).add(first + one)
+                keys = [(frozenset(states), cuts) for cuts, states in sources.items()]
+                for key in keys:
+                    own.setdefault(key, len(found.channels) + len(own))
+                read.append([own[key] for key in keys])
+            for number_of_state, variable in enumerate(each.variable for each in template.states):
+                found.states.append(variable)
+                found.graph_of.append(number)
+                found.starts.append(int(number_of_state in template.starts))
+                found.ends.append(int(number_of_state in template.ends))
+                fed_by.add(read[number_of_state])
+                feeds.add(channel for (sources, _), channel in own.items() if first + number_of_state in sources)
+            for _, cuts in own:
+                found.killed_by.add(sorted(cuts))
+            found.channels += own.values()
+        return found
+
+
+class _Graphs:
+    def __init__(self) -> None:
+        self.states: list[str] = []
+        self.graph_of: list[int] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.channels: list[int] = []
+        self.killed_by = _Lists()
+
+
+def _numbers(values: Iterable[int]) -> Int64Array:
+    return np.array(list(values), np.int64)
+
+
+def _table(rows: Sequence[Sequence[int]], width: int) -> Int64Array:
+    return np.array(rows, np.int64).reshape(len(rows), width)
+
+
+__all__ = ["TrendTables", "trend_tables"]

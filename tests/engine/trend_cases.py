@@ -1,0 +1,108 @@
+"""Streams written as `a1 b2 c2`: type and time, and the worked examples of GRETA with what the definitions give."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from engine.events import AttributeType, EventBatch, EventSchema
+
+ATTRIBUTES = {"attr": AttributeType.INT, "x": AttributeType.FLOAT, "g": AttributeType.STRING}
+SCHEMA = EventSchema.of(dict.fromkeys("ABCDE", ATTRIBUTES))
+
+
+def stream(text: str, **attr: int) -> EventBatch:
+    """Events such as `a1 b2`; `attr` by event."""
+    rows = []
+    for number, word in enumerate(text.split()):
+        found = re.fullmatch(r"([a-z])(\d+)", word)
+        assert found is not None, word
+        rows.append(
+            {
+                "event_id": f"{word}.{number}",
+                "type": found[1].upper(),
+                "t_lo_ms": int(found[2]),
+                "t_hi_ms": int(found[2]),
+                "source_rank": 0,
+                "source_seq": number,
+                "attr": attr.get(word),
+            }
+        )
+    return EventBatch.from_rows(rows, SCHEMA)
+
+
+LONG = "a1 b2 c2 a3 e3 a4 c5 d6 b7 a8 b9"
+"""The stream of GRETA's Figure 6."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A query and the values of its rows by the start of their windows."""
+
+    query: str
+    rows: dict[int, dict[str, object]]
+    text: str = LONG
+    attr: dict[str, int] = field(default_factory=dict)
+
+
+def counted(pattern: str, count: int, clauses: str = "") -> Golden:
+    """COUNT(*) of one window that holds the whole stream."""
+    query = f"PATTERN {pattern} {clauses} WITHIN 10 SLIDE 10 RETURN COUNT(*)"
+    return Golden(query, {0: {"count": count}} if count else {})
+
+
+_ALL = "COUNT(*), COUNT(A), MIN(A.attr), MAX(A.attr), SUM(A.attr), AVG(A.attr)"
+
+GOLDEN = {
+    "figure 12": Golden(
+        f"PATTERN (SEQ(A+, B))+ WITHIN 10 SLIDE 10 RETURN {_ALL}",
+        {0: {"count": 11, "count_A": 20, "min_attr": 4, "max_attr": 6, "sum_attr": 100, "avg_attr": 5}},
+        "a1 b2 a3 a4 b7",
+        {"a1": 5, "a3": 6, "a4": 4},
+    ),
+    "A+": counted("A+", 15),
+    "SEQ(A+, B)": counted("SEQ(A+, B)", 23),
+    "(SEQ(A+, B))+": counted("(SEQ(A+, B))+", 43),
+    "nested negation": counted("(SEQ(A+, NOT SEQ(C, NOT E, D), B))+", 13),
+    "trailing negation": counted("SEQ(A+, NOT E)", 14),
+    "leading negation": counted("SEQ(NOT E, A+)", 12),
+    "(A+)+ is A+": counted("(A+)+", 15),
+    "SEQ(A+, A+)": counted("SEQ(A+ p, A+ q)", 11),
+    "trailing negation, two windows of which one holds e3": Golden(
+        "PATTERN SEQ(A+, NOT E) WITHIN 10 SLIDE 3 RETURN COUNT(*)",
+        # Where the window holds e3, at 3, trends that end at 1 do not count.
+        {-9: {"count": 1}, -6: {"count": 6}, -3: {"count": 6}, 0: {"count": 14}, 3: {"count": 3}, 6: {"count": 1}},
+    ),
+    "leading negation, two windows of which one holds e3": Golden(
+        "PATTERN SEQ(NOT E, A+) WITHIN 10 SLIDE 3 RETURN COUNT(*)",
+        # Where the window holds e3, trends that start at 4 or 8 do not count.
+        {-9: {"count": 1}, -6: {"count": 6}, -3: {"count": 6}, 0: {"count": 12}, 3: {"count": 3}, 6: {"count": 1}},
+    ),
+    "an index of values": Golden(
+        "PATTERN A+ WHERE A.attr < NEXT(A).attr WITHIN 10 SLIDE 10 RETURN COUNT(*), SUM(A.attr)",
+        # 5 | 6 | 4 | 9 | 5 6 | 5 9 | 6 9 | 4 9 | 5 6 9
+        {0: {"count": 9, "sum_attr": 24 + 11 + 14 + 15 + 13 + 20}},
+        "a1 a3 a4 a8",
+        {"a1": 5, "a3": 6, "a4": 4, "a8": 9},
+    ),
+    "a disjunction counts what both parts match once": counted("A+ p OR SEQ(A q, A+ r)", 15),
+    "a minimal length": counted("A{3,} a", 5),
+    "ties in the order of the stream": Golden(
+        "PATTERN A+ TIES SOURCE WITHIN 10 SLIDE 10 RETURN COUNT(*)", {0: {"count": 7}}, "a1 a1 a1"
+    ),
+    "ties unordered": Golden("PATTERN A+ WITHIN 10 SLIDE 10 RETURN COUNT(*)", {0: {"count": 3}}, "a1 a1 a1"),
+    "windows begin before the first event": Golden(
+        "PATTERN A+ WITHIN 3 SLIDE 1 RETURN COUNT(*)",
+        {-2: {"count": 1}, -1: {"count": 1}, 0: {"count": 1}},
+        "a1",
+    ),
+    "all values NULL": Golden(
+        f"PATTERN A+ WITHIN 10 SLIDE 10 RETURN {_ALL}",
+        {0: {"count": 1, "count_A": 1, "min_attr": None, "max_attr": None, "sum_attr": None, "avg_attr": None}},
+        "a1",
+    ),
+    "HAVING": Golden("PATTERN A+ WITHIN 5 SLIDE 5 HAVING COUNT(*) > 1 RETURN COUNT(*)", {0: {"count": 7}}),
+}
+
+
+__all__ = ["ATTRIBUTES", "GOLDEN", "LONG", "SCHEMA", "Golden", "counted", "stream"]

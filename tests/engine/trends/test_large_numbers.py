@@ -1,0 +1,108 @@
+"""Counts beyond 64 bits and beyond doubles, against whole numbers of any size."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.compiled.query import compile_query
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.matching.output.rows import MatchRow
+from engine.runtime.engine import Engine
+from engine.trends.numbers import Scaled, calculated, simplest
+from tests.examples import examples
+
+SCHEMA = EventSchema.of({"A": {"x": AttributeType.INT, "y": AttributeType.FLOAT}})
+
+
+def rows_of(query: str, values: list[int]) -> list[MatchRow]:
+    n = len(values)
+    columns = {
+        "event_id": [f"e{k}" for k in range(n)],
+        "type": ["A"] * n,
+        "t_lo_ms": np.arange(1, n + 1),
+        "t_hi_ms": np.arange(1, n + 1),
+        "source_rank": np.zeros(n, np.int64),
+        "source_seq": np.arange(n),
+        "x": np.array(values),
+        "y": np.array(values, np.float64) / 4,
+    }
+    running = Engine([compile_query(query, SCHEMA)], SCHEMA)
+    return list(running.process(EventBatch.from_columns(columns, SCHEMA), FOREVER_MS))
+
+
+def number(value: object) -> Fraction:
+    """Of a row: a number, or the decimals of one beyond all doubles."""
+    assert isinstance(value, int | float | str)
+    return Fraction(value)
+
+
+@pytest.mark.parametrize("n", [1, 61, 62, 63, 64, 100, 1000, 1100, 5000])
+@pytest.mark.parametrize("where", ["", "WHERE A.x < NEXT(A).x", "WHERE A.x < NEXT(A).x AND A.y < NEXT(A).y"])
+def test_all_subsequences(n: int, where: str) -> None:
+    """Values that rise: every subsequence is a trend, along sums, an index and a scan."""
+    if "AND" in where and n > 1100:
+        pytest.skip("earlier events one by one")
+    query = f"PATTERN A+ {where} WITHIN {n} SLIDE {n} RETURN COUNT(*), COUNT(A), SUM(A.x), AVG(A.y), MAX(A.x)"
+    (row,) = rows_of(query, list(range(n)))
+    count, total = 2**n - 1, 2 ** (n - 1) * n * (n - 1) // 2
+    assert row.exact is (n < 57)  # the sum is larger than the count
+    assert row.values["max_x"] == n - 1
+    assert float(number(row.values["avg_y"])) == pytest.approx((n - 1) / 8, rel=1e-9)
+    for name, expected in (("count", count), ("count_A", n * 2 ** (n - 1)), ("sum_x", total)):
+        found = number(row.values[name])
+        assert abs(found - expected) <= Fraction(expected) * n * Fraction(1, 2**51)
+        if expected < 2**61:
+            assert found == expected
+
+
+def test_having_compares_what_no_double_holds() -> None:
+    values = list(range(2000))
+    assert rows_of("PATTERN A+ WITHIN 2000 SLIDE 2000 HAVING COUNT(*) > 1e300 RETURN COUNT(*)", values)
+    assert not rows_of("PATTERN A+ WITHIN 2000 SLIDE 2000 HAVING COUNT(A) < COUNT(*) RETURN COUNT(*)", values)
+    (row,) = rows_of("PATTERN A+ WITHIN 2000 SLIDE 2000 RETURN COUNT(A) / COUNT(*) AS per", values)
+    assert row.values["per"] == pytest.approx(1000.0)
+
+
+NUMBERS = st.one_of(st.integers(-(2**3000), 2**3000), st.floats(allow_nan=False, allow_infinity=False))
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(NUMBERS, NUMBERS, st.sampled_from("+-*/"))
+def test_arithmetic_has_the_precision_of_doubles(left: float, right: float, op: str) -> None:
+    a, b = Fraction(left), Fraction(right)
+    if op == "/" and not b:
+        assert calculated(op, left, right) is None
+        return
+    exact = {"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else a}[op]
+    found = calculated(op, simplest(left), simplest(right))
+    assert found is not None
+    value = _value(found)
+    scale = abs(a) + abs(b) if op in "+-" else abs(exact)
+    tiny = Fraction(1, 2**1070)  # doubles end there
+    assert abs(value - exact) <= scale * Fraction(1, 2**49) + tiny
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(NUMBERS, NUMBERS)
+def test_order_is_that_of_the_numbers(left: float, right: float) -> None:
+    a, b = simplest(left), simplest(right)
+    if isinstance(a, Scaled) or isinstance(b, Scaled):
+        assert (Scaled.of(a) < Scaled.of(b)) == (_value(Scaled.of(a)) < _value(Scaled.of(b)))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.integers(1, 2**5000))
+def test_decimals_have_all_digits(value: int) -> None:
+    found = Scaled.of(value)
+    assert abs(Fraction(str(found)) - _value(found)) <= _value(found) * Fraction(1, 10**16)
+
+
+def _value(number: float | Scaled) -> Fraction:
+    if isinstance(number, Scaled):
+        return Fraction(number.mantissa) * Fraction(2) ** number.exponent
+    return Fraction(number)

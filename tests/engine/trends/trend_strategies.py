@@ -1,0 +1,147 @@
+"""Random trend queries and streams for them: every construct that is evaluated, ties, NULLs and equal keys often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from engine.events import AttributeType, EventBatch, EventSchema
+from engine.language import ast
+from engine.language.parser import parse
+
+SCHEMA = EventSchema.of(
+    {
+        "A": {"x": AttributeType.INT, "y": AttributeType.FLOAT, "g": AttributeType.STRING, "h": AttributeType.INT},
+        "B": {"x": AttributeType.INT, "y": AttributeType.FLOAT, "g": AttributeType.STRING, "h": AttributeType.INT},
+        "C": {"x": AttributeType.INT, "y": AttributeType.FLOAT, "g": AttributeType.STRING},
+        "D": {"x": AttributeType.INT},
+    }
+)
+"""C lacks h, D has no key at all: their events are in several partitions."""
+
+
+@dataclass(frozen=True)
+class TrendCase:
+    """A query, its events in stream order, and where the stream is cut into batches."""
+
+    query: str
+    rows: tuple[dict[str, Any], ...]
+    cuts: tuple[int, ...]
+
+    @property
+    def stream(self) -> EventBatch:
+        """All events."""
+        return EventBatch.from_rows(self.rows, SCHEMA)
+
+
+PATTERNS = (
+    "A+",
+    "SEQ(A+, B)",
+    "(SEQ(A+, B))+",
+    "SEQ(A, B+, C)",
+    "SEQ(D, A+, B)",
+    "(A OR B)+",
+    "SEQ(A+, C?, B)",
+    "SEQ(A, C*, B)",
+    "A{2,} ",
+    "A{1,3} ",
+    "SEQ(A+, NOT C, B)",
+    "SEQ(A+, NOT D, B)",
+    "SEQ(NOT C, A+)",
+    "SEQ(NOT D, A+, B)",
+    "SEQ(A+, NOT C)",
+    "SEQ(A+, B, NOT D)",
+    "SEQ(NOT D, A+, NOT C)",
+    "(SEQ(A+, NOT C, B))+",
+    "SEQ(A+, NOT SEQ(C, D), B)",
+    "(SEQ(A+, NOT SEQ(C, NOT D, C c2), B))+",
+    "SEQ(NOT SEQ(C, D), A+)",
+    "SEQ(A+, NOT SEQ(C, D))",
+    "SEQ(A+ , NOT (C OR D), B+)",
+    "SEQ(A+, NOT C+, B)",
+    "SEQ(A p, A+ q)",
+    "SEQ(A+ p, A+ q)",
+    "SEQ(A+ p, B, A+ q)",
+    "A+ p OR SEQ(A q, B+)",
+    "SEQ(NOT C, (SEQ(A, B?))+, NOT D)",
+)
+
+
+def _predicates(variables: list[str]) -> st.SearchStrategy[str]:
+    """Conjuncts on one event or on neighbours of some variables; many do not fit the pattern and are refused."""
+    name = st.sampled_from(variables)
+    attribute = st.sampled_from(["x", "y"])
+    op = st.sampled_from(["<", "<=", ">", ">=", "=", "!="])
+    local = st.builds(lambda v, a, o, n: f"{v}.{a} {o} {n}", name, attribute, op, st.integers(0, 3))
+    edge = st.builds(lambda v, a, o, w, b: f"{v}.{a} {o} NEXT({w}).{b}", name, attribute, op, name, attribute)
+    sums = st.builds(lambda v, o, w, n: f"{v}.x + NEXT({w}).y {o} {n}", name, op, name, st.integers(0, 4))
+    scaled = st.builds(lambda v, o, w: f"NEXT({w}).x {o} {v}.x * 2 - 1", name, op, name)
+    return st.one_of(local, edge, edge, sums, scaled)
+
+
+def _positive(pattern: str) -> list[str]:
+    """Variables of the pattern that are not negated, but for C and D, which have few attributes."""
+    components = ast.components(parse(f"PATTERN {pattern}").pattern)
+    return [c.variable for c, is_negated in components if not is_negated and c.event_type in "AB"]
+
+
+@st.composite
+def trend_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
+    """Queries are syntactically right; some are refused by the planner."""
+    pattern = draw(st.sampled_from(PATTERNS))
+    variables = _positive(pattern)
+    predicates = draw(st.lists(_predicates(variables), max_size=2))
+    keys = draw(st.sampled_from(["", "", "[g]", "[g, h]", "[h]", f"[{variables[0]}.x]"]))
+    group = draw(st.sampled_from(["", "", "GROUP BY g", "GROUP BY h", "GROUP BY g, h"]))
+    where = [keys, *predicates] if keys else predicates
+    within = draw(st.integers(1, 8))
+    slide = draw(st.integers(1, 9))
+    ties = draw(st.sampled_from(["", "TIES SOURCE"]))
+    v = draw(st.sampled_from(variables))
+    returned = ["COUNT(*)", f"COUNT({v}) AS n", f"SUM({v}.x) AS sx", f"SUM({v}.y) AS sy", f"AVG({v}.y) AS ay",
+                f"MIN({v}.y) AS iy", f"MAX({v}.x) AS ax", f"SUM({v}.x) / COUNT(*) AS per"]  # fmt: skip
+    asked = draw(st.lists(st.sampled_from(returned), min_size=1, unique=True))
+    having = draw(st.sampled_from(["", "", "HAVING COUNT(*) > 2", f"HAVING SUM({v}.x) > COUNT(*)"]))
+    query = f"PATTERN {pattern} {'WHERE ' + ' AND '.join(where) if where else ''} {group} WITHIN {within} SLIDE {slide}"
+    query += f" {having} {ties} RETURN {', '.join(asked)}"
+    rows = draw(_events(max_events))
+    cuts = draw(st.sets(st.integers(0, 14), max_size=4))
+    return TrendCase(query, rows, tuple(sorted(cuts)))
+
+
+@st.composite
+def _events(draw: st.DrawFn, max_events: int) -> tuple[dict[str, Any], ...]:
+    number = st.one_of(st.integers(0, 3), st.none())
+    found = draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "type": st.sampled_from("AAABBCD"),
+                    "t": st.integers(0, 12),
+                    "x": number,
+                    "y": st.one_of(st.sampled_from([0.5, 1.0, -2.0, float("nan")]), st.none()),
+                    "g": st.sampled_from(["u", "u", "v", None]),
+                    "h": st.sampled_from([1, 1, 2, None]),
+                }
+            ),
+            max_size=max_events,
+        )
+    )
+    found.sort(key=lambda row: row["t"])
+    return tuple(
+        {
+            "event_id": f"e{n}",
+            "type": row["type"],
+            "t_lo_ms": row["t"],
+            "t_hi_ms": row["t"],
+            "source_rank": 0,
+            "source_seq": n,
+            **{name: row[name] for name in SCHEMA.types[row["type"]]},
+        }
+        for n, row in enumerate(found)
+    )
+
+
+__all__ = ["PATTERNS", "SCHEMA", "TrendCase", "trend_cases"]
