@@ -168,9 +168,7 @@ def test_threshold_is_the_least_utility_that_reaches_the_share() -> None:
     drop_share=st.floats(0, 1),
     cut=st.integers(0, 200),
 )
-def test_dropped_is_the_share_asked_for_and_the_least_useful(
-    utilities: list[int], drop_share: float, cut: int
-) -> None:
+def test_dropped_is_the_share_asked_for_and_the_least_useful(utilities: list[int], drop_share: float, cut: int) -> None:
     values = np.array(utilities, np.float64)
     threshold = UtilityDistribution.of(values, np.ones(len(values))).threshold(drop_share)
     dropper = EventDropper()

@@ -130,9 +130,7 @@ events_strategy = st.lists(
     ],
 )
 @given(events=events_strategy)
-def test_observed_is_what_runs_do(
-    pattern: str, kinds: str, kleene: str, events: list[tuple[str, int, int]]
-) -> None:
+def test_observed_is_what_runs_do(pattern: str, kinds: str, kleene: str, events: list[tuple[str, int, int]]) -> None:
     """Without merging each partial match is a run."""
     runtime = runtime_of(pattern, merge=False)
     watcher = Watcher(runtime.n_run_states)
