@@ -53,7 +53,6 @@ class WatchesRuns(Protocol):
         ...
 
 
-@runtime_checkable
 class ObservesRuns(Protocol):
     """A runtime that can tell how its runs go on."""
 
@@ -67,7 +66,6 @@ class ObservesRuns(Protocol):
         ...
 
 
-@runtime_checkable
 class DropsRuns(Protocol):
     """A runtime that can give up runs. Matches that wait for a negation at their end are complete and stay."""
 
@@ -80,6 +78,10 @@ class DropsRuns(Protocol):
         """From now on keep the rates at which events reach the runs of each partition."""
         ...
 
+    def events_per_window(self) -> float:
+        """Events that reach the runs of one partition within a window, the most of any; 0.0 while none are known."""
+        ...
+
     def runs_at_hand(self, by: RunUtilities, now_ms: int) -> RunsAtHand:
         """What each run is worth at this time."""
         ...
@@ -90,4 +92,9 @@ class DropsRuns(Protocol):
         ...
 
 
-__all__ = ["DropsRuns", "ObservesRuns", "RunUtilities", "RunsAtHand", "WatchesRuns"]
+@runtime_checkable
+class KeepsRuns(ObservesRuns, DropsRuns, Protocol):
+    """A runtime with runs that are observed and dropped: what load shedding needs to shed partial matches."""
+
+
+__all__ = ["DropsRuns", "KeepsRuns", "ObservesRuns", "RunUtilities", "RunsAtHand", "WatchesRuns"]

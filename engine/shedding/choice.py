@@ -28,7 +28,7 @@ def lowest(utilities: Sequence[Float64Array], n: int) -> list[Int64Array]:
 
 
 def at_random(utilities: Sequence[Float64Array], random: np.random.Generator) -> list[Float64Array]:
-    """Utilities in place of these that say nothing (PM-BL, which drops partial matches at random); infinite ones stay."""
+    """Utilities that say nothing in place of these (PM-BL drops partial matches at random); infinite ones stay."""
     return [np.where(np.isinf(part), part, random.random(len(part))) for part in utilities]
 
 

@@ -56,8 +56,7 @@ _MOSTLY = 0.75  # nor is state of which such a share would stay
 
 
 class NfaRuntime:
-    """Run state of one query with a contiguity or skip till next match; a `Runtime` that `ObservesRuns` and
-    `DropsRuns`."""
+    """Run state of one query with a contiguity or skip till next match; a `Runtime` that `KeepsRuns`."""
 
     def __init__(
         self, plan: SequencePlan, interner: Interner, limits: Limits, results: TakesMatches | None = None
@@ -231,6 +230,12 @@ class NfaRuntime:
         """See `DropsRuns`."""
         if self._arrivals is None:
             self._arrivals = Arrivals(self.plan.within_ms)
+
+    def events_per_window(self) -> float:
+        """See `DropsRuns`."""
+        if self._arrivals is None:
+            return 0.0
+        return float(self._arrivals.per_ms(max(1, self.store.n_partitions)).max()) * self.plan.within_ms
 
     def runs_at_hand(self, by: RunUtilities, now_ms: int) -> RunsAtHand:
         """See `DropsRuns`. Negated events are no runs: nothing of them is dropped."""

@@ -41,17 +41,18 @@ class AggregatedObservations:
         return cls(
             np.ascontiguousarray(rows),
             np.bincount(group, minlength=len(rows)).astype(np.int64),
-            np.bincount(group, contributed, len(rows)),
+            np.asarray(np.bincount(group, contributed, len(rows)), np.float64),
         )
 
     def __add__(self, other: AggregatedObservations) -> AggregatedObservations:
         features = np.concatenate([self.features, other.features])
+        contributed = np.concatenate([self.contributed, other.contributed])
         rows, group = np.unique(features, axis=0, return_inverse=True)
         group = group.reshape(-1)
         return AggregatedObservations(
             np.ascontiguousarray(rows),
             np.bincount(group, np.concatenate([self.n_events, other.n_events]), len(rows)).astype(np.int64),
-            np.bincount(group, np.concatenate([self.contributed, other.contributed]), len(rows)),
+            np.asarray(np.bincount(group, contributed, len(rows)), np.float64),
         )
 
     @property

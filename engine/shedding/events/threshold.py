@@ -34,7 +34,7 @@ class UtilityDistribution:
     def of(cls, utilities: Float64Array, n_events: Float64Array) -> Self:
         """Of utilities with the number of events that had them, float64 (n,) each."""
         values, group = np.unique(utilities, return_inverse=True)
-        shares = np.bincount(group.reshape(-1), n_events, len(values))
+        shares = np.asarray(np.bincount(group.reshape(-1), n_events, len(values)), np.float64)
         total = shares.sum()
         return cls(values, np.cumsum(shares) / total if total else shares)
 

@@ -32,8 +32,8 @@ class Bound:
     def __post_init__(self) -> None:
         if not 0 <= self.buffer_s < self.latency_s:
             raise ValueError(
-                f"a safety buffer of {self.buffer_s} s in a latency bound of {self.latency_s} s; expected less than the "
-                "bound, and not below 0"
+                f"a safety buffer of {self.buffer_s} s in a latency bound of {self.latency_s} s; expected less than "
+                "the bound, and not below 0"
             )
         if not 0 < self.step_share <= 0.5:
             raise ValueError(f"steps of {self.step_share} of the bound; expected more than 0 and at most a half")

@@ -68,7 +68,8 @@ class Steps:
         """See `Rising`."""
         span = self.x[-1] - self.x[0]
         slope = (self.y[-1] - self.y[0]) / span if span > 0 else 0.0
-        return np.interp(x, self.x, self.y) + slope * np.maximum(x - self.x[-1], 0.0)
+        values: Float64Array = np.interp(x, self.x, self.y) + slope * np.maximum(x - self.x[-1], 0.0)
+        return values
 
 
 def fit(x: Float64Array, y: Float64Array) -> Rising:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_keys_after_any_updates_are_those_made_anew(
     expected = np.array(panes_of(features, types.tolist(), t_ms.tolist()), np.int64).reshape(-1, 3)
     pane, found, seen = Pane(features, keys), [], []
     bounds = sorted({0, *(min(cut, len(events)) for cut in cuts), len(events)})
-    for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, end in pairwise(bounds):
         part, counted = pane.observe(types[start:end], t_ms[start:end])
         found.append(part)
         seen.append(counted)
@@ -103,7 +104,8 @@ def two_types() -> Features:
 
 def test_observations_are_aggregated_by_features() -> None:
     observed = observations()
-    found = {tuple(row): (n, u) for row, n, u in zip(observed.features.tolist(), observed.n_events, observed.utilities)}
+    rows = zip(observed.features.tolist(), observed.n_events, observed.utilities, strict=True)
+    found = {tuple(row): (n, utility) for row, n, utility in rows}
     assert found == {(1, 0, 2, 1): (3, pytest.approx(2 / 3)), (1, 1, 3, 0): (1, 0.0), (0, 1, 0, 3): (1, 0.0)}
     twice = observed + observed
     assert twice.features.tolist() == observed.features.tolist()
@@ -190,7 +192,7 @@ def test_dropped_is_the_share_asked_for_and_the_least_useful(utilities: list[int
 )
 def test_features_that_make_no_sense_are_refused(found: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Features(TYPES, **found)
+        Features(TYPES, **found)  # type: ignore[arg-type]
 
 
 def test_types_are_told_apart_with_and_without_a_pane() -> None:

@@ -1,0 +1,155 @@
+"""A latency bound held by an engine: steps are cut so that one fits into it, and under overload runs are dropped.
+
+Latency of an event: from when it was released to the end of the step that evaluated it. Times are measured on a clock
+that is an argument; what they are spent on is told to the detector, which plans the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from engine.compiled.query import CompiledQuery
+from engine.events import FOREVER_MS, EventBatch, Int64Array
+from engine.language import ast
+from engine.matching.output.rows import MatchRow
+from engine.matching.protocol import Runtime
+from engine.runtime.shedding.run_shedder import RunShedder
+from engine.shedding.overload.detector import OverloadDetector
+
+_COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
+_WINDOWS = 3
+"""Matches are decided so many windows after they began at the latest: a window of their own, a negation at the end, and
+a window of the query's own that has to end."""
+
+
+class Cut(NamedTuple):
+    """Events of one step, in stream order, and the watermark that it ends at."""
+
+    events: EventBatch
+    watermark_ms: int
+
+
+@dataclass(slots=True)
+class OverloadStatistics:
+    """Since the engine was made. Latencies in seconds, of steps; the longest of an event is that of the first in its
+    step. `achievable_s`: the bound that could be met, where the set one cannot; else None."""
+
+    n_steps: int = 0
+    n_shed_steps: int = 0
+    latency_s: float = 0.0
+    longest_s: float = 0.0
+    shedding_s: float = 0.0
+    processing_s: float = 0.0
+    achievable_s: float | None = None
+    is_shedding: bool = False
+
+
+@dataclass
+class OverloadControl:
+    """Cuts the steps of one engine and drops runs before those that would exceed the bound.
+
+    `clock`: monotonic, seconds. `most_events`: of one step.
+    """
+
+    detector: OverloadDetector
+    shedder: RunShedder
+    clock: Callable[[], float]
+    most_events: int = 1 << 20
+    statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
+
+    def steps(
+        self,
+        released: EventBatch,
+        watermark_ms: int,
+        released_s: Sequence[float] | float,
+        runtimes: Callable[[], Mapping[str, Runtime]],
+    ) -> Iterator[Cut]:
+        """The steps that a released batch is evaluated in; what is due is dropped before each.
+
+        `released`: in stream order. `released_s`: when its events were, by `clock`; one for each, ascending, or one for
+        all. `runtimes`: those of the engine by query, as they are then. The caller evaluates each step before it asks
+        for the next.
+        """
+        t_ms, start = released.t_lo_ms, 0
+        while True:
+            self.shedder.attach(runtimes())
+            size = self.detector.step_size(self.shedder.n_runs, self.most_events)
+            end = min(start + size, len(released))
+            if end < len(released):  # events of one time are of one step
+                end = int(np.searchsorted(t_ms, t_ms[end - 1], "right"))
+            step_ms = watermark_ms if end == len(released) else int(t_ms[end])
+            cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
+            first_s = _at(released_s, start, self.clock)
+            n_runs = self._before(first_s, len(cut), step_ms if end < len(released) else _last_ms(t_ms, step_ms))
+            began_s = self.clock()
+            yield Cut(cut, step_ms)
+            self._after(began_s, first_s, n_runs, len(cut))
+            start = end
+            if start >= len(released):
+                return
+
+    def _before(self, first_s: float, n_events: int, now_ms: int) -> int:
+        """Drop what is due; returns how many runs go on."""
+        began_s, n_runs = self.clock(), self.shedder.n_runs
+        plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
+        self.statistics.achievable_s = plan.achievable_s
+        self.statistics.is_shedding = plan.n_drop > 0
+        if plan.n_drop:
+            self.shedder.drop(plan.n_drop, now_ms)
+            took_s = self.clock() - began_s
+            self.detector.shedding_s.add(n_runs, took_s)
+            self.statistics.shedding_s += took_s
+            self.statistics.n_shed_steps += 1
+        return self.shedder.n_runs
+
+    def _after(self, began_s: float, first_s: float, n_runs: int, n_events: int) -> None:
+        ended_s = self.clock()
+        if n_events:
+            self.detector.per_event_s.add(n_runs, (ended_s - began_s) / n_events)
+            self.statistics.latency_s = ended_s - first_s
+            self.statistics.longest_s = max(self.statistics.longest_s, ended_s - first_s)
+        self.statistics.processing_s += ended_s - began_s
+        self.statistics.n_steps += 1
+        self.shedder.learn()
+
+    def told(self, query: CompiledQuery, rows: Sequence[MatchRow], watermark_ms: int) -> Sequence[MatchRow]:
+        """The rows of a query; counts are lower bounds where a match that had begun may have been dropped."""
+        lost = self.shedder.loss[query.name]
+        until_ms = lost.last_ms
+        if until_ms is None:
+            return rows
+        if watermark_ms < FOREVER_MS and watermark_ms - _WINDOWS * query.reach_ms > until_ms:
+            lost.last_ms = None  # all that had begun until then is decided
+        if query.plan.output not in _COUNTING or not len(rows):
+            return rows
+        return [replace(row, count_exact=False) if row.first_lo_ms <= until_ms else row for row in rows]
+
+    def save(self) -> pa.Table:
+        """What a restart must know: until when matches may be missing."""
+        last_ms = {name: lost.last_ms for name, lost in self.shedder.loss.items() if lost.last_ms is not None}
+        return pa.table({"query": pa.array(list(last_ms), pa.string()), "last_ms": pa.array(last_ms.values(), pa.int64())})
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over what `save` returned, of queries that are there."""
+        for row in table.to_pylist():
+            if row["query"] in self.shedder.loss:
+                self.shedder.loss[row["query"]].last_ms = row["last_ms"]
+
+
+def _at(released_s: Sequence[float] | float, place: int, clock: Callable[[], float]) -> float:
+    if isinstance(released_s, int | float):
+        return float(released_s)
+    return float(released_s[place]) if place < len(released_s) else clock()
+
+
+def _last_ms(t_ms: Int64Array, watermark_ms: int) -> int:
+    """Time of the last event, as the stream stands: the watermark may be far beyond it."""
+    return int(t_ms[-1]) if len(t_ms) else watermark_ms
+
+
+__all__ = ["Cut", "OverloadControl", "OverloadStatistics"]
