@@ -22,6 +22,9 @@ from engine.runtime.shedding.run_shedder import RunShedder
 from engine.shedding.overload.detector import OverloadDetector
 
 _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
+_STEPS_PER_WINDOW = 8
+_WAITING = 0.25
+"""Events wait when they have for such a share of the latency that is planned."""
 _WINDOWS = 3
 """Matches are decided so many windows after they began at the latest: a window of their own, a negation at the end, and
 a window of the query's own that has to end."""
@@ -53,13 +56,16 @@ class OverloadStatistics:
 class OverloadControl:
     """Cuts the steps of one engine and drops runs before those that would exceed the bound.
 
-    `clock`: monotonic, seconds. `most_events`: of one step.
+    `clock`: monotonic, seconds. `most_events`: of one step. Where events wait, a step is an eighth of the shortest
+    window at most, but not less than `least_events`: runs that are dropped before it would have been replaced by others
+    before its end.
     """
 
     detector: OverloadDetector
     shedder: RunShedder
     clock: Callable[[], float]
     most_events: int = 1 << 20
+    least_events: int = 64
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
 
     def steps(
@@ -78,20 +84,26 @@ class OverloadControl:
         t_ms, start = released.t_lo_ms, 0
         while True:
             self.shedder.attach(runtimes())
-            size = self.detector.step_size(self.shedder.n_runs, self.most_events)
-            end = min(start + size, len(released))
-            if end < len(released):  # events of one time are of one step
-                end = int(np.searchsorted(t_ms, t_ms[end - 1], "right"))
+            first_s = _at(released_s, start, self.clock)
+            end = self._end(t_ms, start, waited_s=self.clock() - first_s)
             step_ms = watermark_ms if end == len(released) else int(t_ms[end])
             cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
-            first_s = _at(released_s, start, self.clock)
-            n_runs = self._before(first_s, len(cut), step_ms if end < len(released) else _last_ms(t_ms, step_ms))
+            n_runs = self._before(first_s, len(cut), int(t_ms[start]) if len(cut) else watermark_ms)
             began_s = self.clock()
             yield Cut(cut, step_ms)
             self._after(began_s, first_s, n_runs, len(cut))
             start = end
             if start >= len(released):
                 return
+
+    def _end(self, t_ms: Int64Array, start: int, waited_s: float) -> int:
+        """The row at which the step that begins at `start` ends. Events of one time are of one step."""
+        n = len(t_ms)
+        end = min(start + self.detector.step_size(self.shedder.n_runs, self.most_events), n)
+        if waited_s > _WAITING * self.detector.bound.planned_s and start < n:
+            within_ms = self.shedder.shortest_window_ms // _STEPS_PER_WINDOW
+            end = min(end, max(int(np.searchsorted(t_ms, t_ms[start] + within_ms, "right")), start + self.least_events))
+        return end if end >= n else int(np.searchsorted(t_ms, t_ms[end - 1], "right"))
 
     def _before(self, first_s: float, n_events: int, now_ms: int) -> int:
         """Drop what is due; returns how many runs go on."""
@@ -132,7 +144,9 @@ class OverloadControl:
     def save(self) -> pa.Table:
         """What a restart must know: until when matches may be missing."""
         last_ms = {name: lost.last_ms for name, lost in self.shedder.loss.items() if lost.last_ms is not None}
-        return pa.table({"query": pa.array(list(last_ms), pa.string()), "last_ms": pa.array(last_ms.values(), pa.int64())})
+        return pa.table(
+            {"query": pa.array(list(last_ms), pa.string()), "last_ms": pa.array(last_ms.values(), pa.int64())}
+        )
 
     def restore(self, table: pa.Table) -> None:
         """Take over what `save` returned, of queries that are there."""
@@ -145,11 +159,6 @@ def _at(released_s: Sequence[float] | float, place: int, clock: Callable[[], flo
     if isinstance(released_s, int | float):
         return float(released_s)
     return float(released_s[place]) if place < len(released_s) else clock()
-
-
-def _last_ms(t_ms: Int64Array, watermark_ms: int) -> int:
-    """Time of the last event, as the stream stands: the watermark may be far beyond it."""
-    return int(t_ms[-1]) if len(t_ms) else watermark_ms
 
 
 __all__ = ["Cut", "OverloadControl", "OverloadStatistics"]

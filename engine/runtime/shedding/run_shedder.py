@@ -10,7 +10,7 @@ from weakref import WeakSet
 import numpy as np
 
 from engine.compiled.query import CompiledQuery
-from engine.events import Int64Array
+from engine.events import FOREVER_MS, Int64Array
 from engine.matching.protocol import Runtime
 from engine.matching.shedding import KeepsRuns, RunsAtHand, RunUtilities
 from engine.matching.union import UnionRuntime
@@ -89,6 +89,11 @@ class RunShedder:
         return sum(part.n_runs for _, part in self._parts)
 
     @property
+    def shortest_window_ms(self) -> int:
+        """Of the queries of which runs can be dropped; FOREVER_MS without one."""
+        return min((self._queries[name].plan.within_ms for (name, _), _ in self._parts), default=FOREVER_MS)
+
+    @property
     def exempt(self) -> frozenset[str]:
         """Queries of which nothing can be dropped here."""
         return frozenset(self._queries) - {name for (name, _), _ in self._parts}
@@ -141,9 +146,7 @@ class RunShedder:
             known = RunUtilities(np.ones((part.n_run_states, 2)), 1)
         return replace(known, protected=_PROTECTED)
 
-    def _count(
-        self, key: tuple[str, int], part: KeepsRuns, found: RunsAtHand, places: Int64Array, now_ms: int
-    ) -> None:
+    def _count(self, key: tuple[str, int], part: KeepsRuns, found: RunsAtHand, places: Int64Array, now_ms: int) -> None:
         loss = self.loss[key[0]]
         loss.n_runs += len(places)
         loss.n_partial_matches += float(found.n_partial_matches[places].sum())

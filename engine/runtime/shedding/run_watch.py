@@ -17,8 +17,8 @@ from engine.shedding.partial_matches.utilities import Outlook, UtilityTable
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Which events are looked at: of those that reach runs every `first_every`-th until `n_first` have been, then every
-    `every`-th. A model is trained with the first `n_again` that found a run, and again when the matrix of the last
-    `n_again` has drifted by `drift` (mean squared error).
+    `every`-th. A model is trained with the first `n_again` that found a run, again when the matrix of the last
+    `n_again` has drifted by `drift` (mean squared error), and when there are twice as many as it was trained with.
 
     Looking at one takes some 30 microseconds: with the defaults about 10 ns per event that reaches runs.
     """
@@ -47,6 +47,8 @@ class RunWatch:
         self._newest = RunObservations.none(n_states)
         self._n_newest = 0
         self._used: Transitions | None = None
+        self._n_all = 0
+        self._n_used = 0
         self._most_events = 0
         self.outlook: Outlook | None = None
         self.utilities: RunUtilities | None = None
@@ -76,15 +78,18 @@ class RunWatch:
         it was. `most_events`: that reach the runs of one partition within a window."""
         if self._n_newest < self._sampling.n_again:
             return False
-        newest = Transitions.of(self._newest)
-        has_drifted = self._used is not None and newest.has_drifted(self._used, self._sampling.drift, 100)
+        newest, n_newest = Transitions.of(self._newest), self._n_newest
+        has_drifted = self._used is not None and newest.has_drifted(
+            self._used, self._sampling.drift, n_newest, self._n_used
+        )
         # What was true before the drift would only keep the model from following.
         self._all = self._newest if has_drifted else self._all + self._newest
+        self._n_all = n_newest if has_drifted else self._n_all + n_newest
         self._newest, self._n_newest = RunObservations.none(len(self._all.n_offers)), 0
         outgrown = self.outlook is not None and most_events > 2 * self._most_events
-        if self.utilities is not None and not has_drifted and not outgrown:
+        if self.utilities is not None and not has_drifted and not outgrown and self._n_all < 2 * self._n_used:
             return False
-        self._used = Transitions.of(self._all)
+        self._used, self._n_used = Transitions.of(self._all), self._n_all
         self._most_events = max(most_events, 16)
         self.outlook = Outlook.of(self._used, self._costs.per_offer(), self._most_events)
         table = UtilityTable.of(self.outlook, self.weight, counts_time=counts_time)

@@ -88,18 +88,15 @@ class Transitions:
         theirs = np.column_stack([other.onward, other.completed])[both]
         return float(np.mean((mine - theirs) ** 2))
 
-    def has_drifted(self, used: Transitions, threshold: float, least_offers: int) -> bool:
-        """Whether a model of `used` is to be trained again: it deviates by more than `threshold`, and by more than the
-        sample of these would by chance. Rows of fewer than `least_offers` say nothing.
+    def has_drifted(self, used: Transitions, threshold: float, n_events: int, n_events_used: int) -> bool:
+        """Whether a model of `used` is to be trained again: it deviates by more than `threshold`, and by more than two
+        samples of so many events would by chance.
 
-        A binomial share over n offers has a variance of at most 1 / (4 n): smaller deviations are noise.
+        All runs of a state meet the same events, so the events are the sample, not the offers; a share of n has a
+        variance of at most 1 / (4 n).
         """
-        enough = (self.n_offers >= least_offers) & (used.n_offers >= least_offers)
-        if not enough.any():
-            return False
-        seen = Transitions(self.onward, self.completed, np.where(enough, self.n_offers, 0))
-        noise = float(np.mean(0.25 / self.n_offers[enough] + 0.25 / used.n_offers[enough]))
-        return seen.deviation(used) > max(threshold, noise)
+        noise = 0.25 / max(n_events, 1) + 0.25 / max(n_events_used, 1)
+        return self.deviation(used) > max(threshold, noise)
 
 
 __all__ = ["RunObservations", "Transitions"]

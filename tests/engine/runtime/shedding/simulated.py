@@ -79,7 +79,7 @@ def controlled(
         shedder = RunShedder(
             known, strategy=strategy, sampling=sampling or Sampling(first_every=4, n_again=300), clock=clock
         )
-        return OverloadControl(OverloadDetector(bound), shedder, clock)
+        return OverloadControl(OverloadDetector(bound), shedder, clock, least_events=4)
 
     engine = Engine(
         queries, SCHEMA, limits=Limits(merge_runs=merge_runs), overload=None if bound is None else control,
@@ -124,9 +124,7 @@ def three_types(n: int, seed: int, shares: Sequence[float] = (1 / 3, 1 / 3, 1 / 
     random = np.random.default_rng(seed)
     kinds = random.choice(list("ABC"), n, p=list(shares))
     x, k = random.integers(1, 11, n), random.integers(0, 4, n)
-    rows = [
-        {"event_id": str(i), "type": str(kinds[i]), "t_lo_ms": i, "x": int(x[i]), "k": int(k[i])} for i in range(n)
-    ]
+    rows = [{"event_id": str(i), "type": str(kinds[i]), "t_lo_ms": i, "x": int(x[i]), "k": int(k[i])} for i in range(n)]
     return EventBatch.from_rows(rows, SCHEMA)
 
 

@@ -14,9 +14,8 @@ from engine.runtime.shedding.run_watch import RunWatch, Sampling
 from engine.shedding.overload.detector import Bound
 from tests.engine.runtime.shedding.simulated import SCHEMA, CostModel, controlled, drive, three_types, throughput
 
-SEQUENCE = {
-    "q": "PATTERN SEQ(A a, B b, C c) WHERE skip_till_next_match { b.x > a.x AND c.x = a.x + b.x } WITHIN 150"
-}
+SEQUENCE = {"q": "PATTERN SEQ(A a, B b, C c) WHERE skip_till_next_match { b.x > a.x AND c.x = a.x + b.x } WITHIN 150"}
+LONG = {"q": "PATTERN SEQ(A a, B b, C c, B d, C e, B f) WHERE skip_till_next_match WITHIN 30"}
 BOUND = Bound(1.0, 0.2)
 
 
@@ -45,14 +44,14 @@ def test_the_bound_holds_under_overload(strategy: RunStrategy, jumps: bool) -> N
 
 
 def test_the_least_useful_are_dropped_first() -> None:
-    """pSPICE keeps more of the matches than dropping at random does."""
-    stream = three_types(12_000, 6)
-    per_s = throughput(SEQUENCE, stream)
+    """pSPICE keeps more of the matches than without the processing time, and that more than dropping at random does."""
+    stream = three_types(8_000, 6, (0.6, 0.2, 0.2))
+    per_s = throughput(LONG, stream)
     n = {}
-    for strategy in (RunStrategy.PSPICE, RunStrategy.RANDOM):
-        engine, clock = controlled(SEQUENCE, BOUND, strategy=strategy)
-        n[strategy] = len(drive(engine, clock, stream, np.arange(len(stream)) / (1.6 * per_s)).rows)
-    assert n[RunStrategy.PSPICE] > 1.1 * n[RunStrategy.RANDOM]
+    for strategy in RunStrategy:
+        engine, clock = controlled(LONG, BOUND, strategy=strategy)
+        n[strategy] = len(drive(engine, clock, stream, np.arange(len(stream)) / (1.4 * per_s)).rows)
+    assert n[RunStrategy.PSPICE] > n[RunStrategy.PSPICE_WITHOUT_TIME] > n[RunStrategy.RANDOM]
 
 
 def test_without_overload_nothing_changes() -> None:
@@ -77,7 +76,8 @@ def test_counts_are_lower_bounds_after_runs_were_dropped() -> None:
     per_s = throughput(texts, stream)
     engine, clock = controlled(texts, BOUND)
     driven = drive(engine, clock, stream, np.arange(len(stream)) / (2.5 * per_s))
-    whole = {tuple(row.event_ids[:1]) + (row.last_hi_ms,): row for row in controlled(texts, None)[0].process(stream, FOREVER_MS)}
+    unshed = controlled(texts, None)[0].process(stream, FOREVER_MS)
+    whole = {(*row.event_ids[:1], row.last_hi_ms): row for row in unshed}
     n_flagged = sum(not row.count_exact for row in driven.rows)
     assert n_flagged > 0
     for row in driven.rows:
@@ -86,18 +86,19 @@ def test_counts_are_lower_bounds_after_runs_were_dropped() -> None:
         assert row.count == full.count or not row.count_exact
 
 
-def test_loss_is_estimated_as_it_is() -> None:
+@pytest.mark.parametrize("strategy", [RunStrategy.PSPICE, RunStrategy.RANDOM])
+def test_loss_is_estimated_as_it_is(strategy: RunStrategy) -> None:
     """The matches that the dropped runs were expected to become are about those that are missing."""
-    stream = three_types(20_000, 9)
-    per_s = throughput(SEQUENCE, stream)
-    engine, clock = controlled(SEQUENCE, BOUND)
+    stream = three_types(8_000, 9, (0.6, 0.2, 0.2))
+    per_s = throughput(LONG, stream)
+    engine, clock = controlled(LONG, BOUND, strategy=strategy)
     driven = drive(engine, clock, stream, np.arange(len(stream)) / (1.4 * per_s))
-    n_whole = len(controlled(SEQUENCE, None)[0].process(stream, FOREVER_MS))
+    n_whole = len(controlled(LONG, None)[0].process(stream, FOREVER_MS))
     assert engine.overload is not None
     loss = engine.overload.shedder.loss["q"]
     n_missing = n_whole - len(driven.rows)
-    assert n_missing > 50
-    assert loss.expected_matches == pytest.approx(n_missing, rel=0.5)
+    assert n_missing > 500
+    assert loss.expected_matches == pytest.approx(n_missing, rel=0.15)
     assert loss.n_runs == loss.n_partial_matches, "nothing was merged"
 
 
@@ -129,9 +130,7 @@ def test_queries_that_keep_no_runs_are_named() -> None:
 
 
 def test_unions_shed_branch_by_branch() -> None:
-    texts = {
-        "q": "PATTERN SEQ(A a, OR(B b, C c), C d) WHERE skip_till_next_match { d.x > a.x } WITHIN 150"
-    }
+    texts = {"q": "PATTERN SEQ(A a, OR(B b, C c), C d) WHERE skip_till_next_match { d.x > a.x } WITHIN 150"}
     stream = three_types(5_000, 12)
     engine, clock = controlled(texts, BOUND)
     assert engine.overload is not None
@@ -188,7 +187,8 @@ def test_models_follow_a_drift_and_not_chance() -> None:
 
     see(3, 100)
     assert watch.learn(50, counts_time=True)
-    assert watch.utilities is not None
+    see(3, 100)
+    assert watch.learn(50, counts_time=True), "twice as many to learn from"
     before = watch.utilities
     see(3, 100)
     assert not watch.learn(50, counts_time=True)
@@ -197,6 +197,7 @@ def test_models_follow_a_drift_and_not_chance() -> None:
     assert watch.learn(50, counts_time=True)
     assert watch._used is not None
     assert watch._used.completed[1] == pytest.approx(0.6), "what was true before the drift is forgotten"
+    assert watch.n_trained == 3
 
 
 @pytest.mark.parametrize("batches", [[5, 5, 5], [1] * 15, [15], [2, 7, 6]])
