@@ -35,8 +35,10 @@ class RunsAtHand:
 class WatchesRuns(Protocol):
     """Takes what is seen of runs when an event reaches them."""
 
-    clock: Callable[[], float]
-    """Seconds."""
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds."""
+        ...
 
     @property
     def protected(self) -> int:

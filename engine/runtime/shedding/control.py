@@ -39,8 +39,9 @@ class Cut(NamedTuple):
 
 @dataclass(slots=True)
 class OverloadStatistics:
-    """Since the engine was made. Latencies in seconds, of steps; the longest of an event is that of the first in its
-    step. `achievable_s`: the bound that could be met, where the set one cannot; else None."""
+    """Since the engine was made. Latencies in seconds, of steps: that of the event that waited longest. `achievable_s`:
+    what the latency of the last step with events would have been with everything dropped before it, where that is more
+    than the bound; else None."""
 
     n_steps: int = 0
     n_shed_steps: int = 0
@@ -109,9 +110,12 @@ class OverloadControl:
         """Drop what is due; returns how many runs go on."""
         began_s, n_runs = self.clock(), self.shedder.n_runs
         plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
-        self.statistics.achievable_s = plan.achievable_s
-        self.statistics.is_shedding = plan.n_drop > 0
-        if plan.n_drop:
+        if n_events:
+            self.statistics.achievable_s = plan.achievable_s
+            self.statistics.is_shedding = plan.n_drop > 0
+        if not plan.n_drop:
+            self.shedder.rest(now_ms)
+        else:
             self.shedder.drop(plan.n_drop, now_ms)
             took_s = self.clock() - began_s
             self.detector.shedding_s.add(n_runs, took_s)

@@ -67,6 +67,8 @@ class RunShedder:
         self._watches: dict[tuple[str, int], RunWatch] = {}
         self._attached: WeakSet[object] = WeakSet()
         self._parts: list[tuple[tuple[str, int], KeepsRuns]] = []
+        self._dropped_ms: int | None = None
+        self._longest_window_ms = max((query.plan.within_ms for query in queries.values()), default=0)
 
     def attach(self, runtimes: Mapping[str, Runtime]) -> None:
         """Observe these from now on, where they are new. To be called before each step: runtimes are replaced."""
@@ -123,6 +125,7 @@ class RunShedder:
         """
         if n <= 0:
             return 0
+        self._dropped_ms = now_ms
         for watch in self._watches.values():
             watch.protected = _PROTECTED  # what is dropped may not be what is learned from
         informed = self.strategy is not RunStrategy.RANDOM and self.is_trained
@@ -135,10 +138,13 @@ class RunShedder:
                 part.drop_runs(found.numbers[places])
         return sum(len(places) for places in chosen)
 
-    def observe_all(self) -> None:
-        """Nothing is being dropped any more: observe all runs again, not the sample that was never dropped."""
-        for watch in self._watches.values():
-            watch.protected = 0
+    def rest(self, now_ms: int) -> None:
+        """Nothing is dropped before this step: a window after the last time all runs are observed again, not the sample
+        that was never dropped alone."""
+        if self._dropped_ms is not None and now_ms - self._dropped_ms > self._longest_window_ms:
+            self._dropped_ms = None
+            for watch in self._watches.values():
+                watch.protected = 0
 
     def _utilities(self, key: tuple[str, int], part: KeepsRuns) -> RunUtilities:
         known = self._watches[key].utilities

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Sampling:
 
 
 class RunWatch:
-    """Takes observations of one query's runtimes; a `WatchesRuns`."""
+    """Takes observations of one query's runtimes, which may be in several threads; a `WatchesRuns`."""
 
     def __init__(self, n_states: int, weight: float, sampling: Sampling, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -41,6 +42,7 @@ class RunWatch:
         self.n_trained = 0
         """How often a model was made."""
         self._sampling = sampling
+        self._lock = Lock()
         self._n_until = 0
         self._costs = CostSamples(n_states)
         self._all = RunObservations.none(n_states)
@@ -56,22 +58,24 @@ class RunWatch:
 
     def places(self, n_offered: int) -> Int64Array:
         """See `WatchesRuns`."""
-        every = self._sampling.first_every if self.n_taken < self._sampling.n_first else self._sampling.every
-        self._n_until = min(self._n_until, every - 1)
-        places = np.arange(self._n_until, n_offered, every)
-        last = int(places[-1]) if len(places) else self._n_until - every
-        self._n_until = last + every - n_offered
-        return places
+        with self._lock:
+            every = self._sampling.first_every if self.n_taken < self._sampling.n_first else self._sampling.every
+            self._n_until = min(self._n_until, every - 1)
+            places = np.arange(self._n_until, n_offered, every)
+            last = int(places[-1]) if len(places) else self._n_until - every
+            self._n_until = last + every - n_offered
+            return places
 
     def take(self, n_offers: Int64Array, n_next: Int64Array, seconds: float | None) -> None:
         """See `WatchesRuns`."""
-        self.n_taken += 1
-        if not n_offers.any():
-            return
-        self._newest += RunObservations(n_offers, n_next)
-        self._n_newest += 1
-        if seconds is not None:
-            self._costs.add(n_offers.astype(np.float64), seconds)
+        with self._lock:
+            self.n_taken += 1
+            if not n_offers.any():
+                return
+            self._newest += RunObservations(n_offers, n_next)
+            self._n_newest += 1
+            if seconds is not None:
+                self._costs.add(n_offers.astype(np.float64), seconds)
 
     def learn(self, most_events: int, *, counts_time: bool) -> bool:
         """Train a model when there is enough to learn from and none yet, or one that does not hold any more; whether
