@@ -5,11 +5,12 @@ A runtime that does neither is exempt: its partial matches are not looked at, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from engine.events import Float64Array, Int64Array
+from engine.matching.protocol import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +100,14 @@ class KeepsRuns(ObservesRuns, DropsRuns, Protocol):
     """A runtime with runs that are observed and dropped: what load shedding needs to shed partial matches."""
 
 
-__all__ = ["DropsRuns", "KeepsRuns", "ObservesRuns", "RunUtilities", "RunsAtHand", "WatchesRuns"]
+@runtime_checkable
+class HasBranches(Protocol):
+    """A runtime made of one for each branch of its query, in the order of the branches."""
+
+    @property
+    def branch_runtimes(self) -> Sequence[Runtime]:
+        """Those of the branches."""
+        ...
+
+
+__all__ = ["DropsRuns", "HasBranches", "KeepsRuns", "ObservesRuns", "RunUtilities", "RunsAtHand", "WatchesRuns"]

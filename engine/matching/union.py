@@ -112,8 +112,8 @@ class UnionRuntime:
         self._event_places = EventPlaces(head.types.union(*(branch.types for branch in branches)))
 
     @property
-    def runtimes(self) -> list[Runtime]:
-        """Those of the branches."""
+    def branch_runtimes(self) -> list[Runtime]:
+        """See `HasBranches`."""
         return list(self._runtimes)
 
     @property

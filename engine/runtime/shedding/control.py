@@ -6,6 +6,7 @@ that is an argument; what they are spent on is told to the detector, which plans
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from engine.events import FOREVER_MS, EventBatch, Int64Array
 from engine.language import ast
 from engine.matching.output.rows import MatchRow
 from engine.matching.protocol import Runtime
+from engine.runtime.shedding.event_shedder import EventShedder
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.shedding.overload.detector import OverloadDetector
 
@@ -55,7 +57,8 @@ class OverloadStatistics:
 
 @dataclass
 class OverloadControl:
-    """Cuts the steps of one engine and drops runs before those that would exceed the bound.
+    """Cuts the steps of one engine and drops runs before those that would exceed the bound; with `events`, which has
+    been trained, events instead.
 
     `clock`: monotonic, seconds. `most_events`: of one step. Where events wait, a step is an eighth of the shortest
     window at most, but not less than `least_events`: runs that are dropped before it would have been replaced by others
@@ -65,9 +68,14 @@ class OverloadControl:
     detector: OverloadDetector
     shedder: RunShedder
     clock: Callable[[], float]
+    events: EventShedder | None = None
     most_events: int = 1 << 20
     least_events: int = 64
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
+    _arrived: deque[tuple[float, int]] = field(default_factory=deque)
+    """When the first event of the last steps was released, and how many came with it."""
+    _dropping_s: float = 0.0
+    """To look at an event that may be dropped, on average."""
 
     def steps(
         self,
@@ -89,7 +97,11 @@ class OverloadControl:
             end = self._end(t_ms, start, waited_s=self.clock() - first_s)
             step_ms = watermark_ms if end == len(released) else int(t_ms[end])
             cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
-            n_runs = self._before(first_s, len(cut), int(t_ms[start]) if len(cut) else watermark_ms)
+            if self.events is None:
+                n_runs = self._before(first_s, len(cut), int(t_ms[start]) if len(cut) else watermark_ms)
+            else:
+                n_runs = self.shedder.n_runs
+                cut = self._without_dropped(self.events, cut, first_s, step_ms)
             began_s = self.clock()
             yield Cut(cut, step_ms)
             self._after(began_s, first_s, n_runs, len(cut))
@@ -122,6 +134,29 @@ class OverloadControl:
             self.statistics.shedding_s += took_s
             self.statistics.n_shed_steps += 1
         return self.shedder.n_runs
+
+    def _without_dropped(self, shedder: EventShedder, cut: EventBatch, first_s: float, step_ms: int) -> EventBatch:
+        """The events of a step that go on."""
+        began_s = self.clock()
+        self._arrived.append((first_s, len(cut)))
+        while len(self._arrived) > 2 and began_s - self._arrived[0][0] > 2 * self.detector.bound.latency_s:
+            self._arrived.popleft()
+        elapsed_s = first_s - self._arrived[0][0]
+        per_s = sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
+        plan = self.detector.drop_events(
+            began_s - first_s, per_s, self.shedder.n_runs, self._dropping_s, self.detector.bound.latency_s / 2
+        )
+        keeps = shedder.keeps(cut, plan.drop_share)
+        took_s = self.clock() - began_s
+        if len(cut):
+            self._dropping_s += 0.1 * (took_s / len(cut) - self._dropping_s)
+            self.statistics.is_shedding = plan.drop_share > 0
+            self.statistics.achievable_s = plan.achievable_s
+        if plan.drop_share > 0:
+            self.statistics.shedding_s += took_s
+            self.statistics.n_shed_steps += 1
+            self.shedder.lost_events(step_ms)
+        return cut if keeps.all() else cut.where(keeps)
 
     def _after(self, began_s: float, first_s: float, n_runs: int, n_events: int) -> None:
         ended_s = self.clock()

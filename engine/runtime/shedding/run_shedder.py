@@ -12,8 +12,7 @@ import numpy as np
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, Int64Array
 from engine.matching.protocol import Runtime
-from engine.matching.shedding import KeepsRuns, RunsAtHand, RunUtilities
-from engine.matching.union import UnionRuntime
+from engine.matching.shedding import HasBranches, KeepsRuns, RunsAtHand, RunUtilities
 from engine.parallel.divided import Divided
 from engine.runtime.shedding.run_watch import RunWatch, Sampling
 from engine.shedding.choice import at_random, lowest
@@ -138,6 +137,11 @@ class RunShedder:
                 part.drop_runs(found.numbers[places])
         return sum(len(places) for places in chosen)
 
+    def lost_events(self, until_ms: int) -> None:
+        """Events before this time of the stream were dropped for all queries."""
+        for loss in self.loss.values():
+            loss.last_ms = until_ms
+
     def rest(self, now_ms: int) -> None:
         """Nothing is dropped before this step: a window after the last time all runs are observed again, not the sample
         that was never dropped alone."""
@@ -168,8 +172,8 @@ def _parts_of(runtime: Runtime) -> Iterator[tuple[int, KeepsRuns]]:
     if isinstance(runtime, Divided):
         for part in runtime.runtimes:
             yield from _parts_of(part)
-    elif isinstance(runtime, UnionRuntime):
-        for branch, part in enumerate(runtime.runtimes):
+    elif isinstance(runtime, HasBranches):
+        for branch, part in enumerate(runtime.branch_runtimes):
             for _, found in _parts_of(part):
                 yield branch, found
     elif isinstance(runtime, KeepsRuns):

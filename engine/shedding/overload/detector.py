@@ -132,16 +132,18 @@ class OverloadDetector:
     def drop_events(
         self, queueing_s: float, arrivals_per_s: float, n_partial_matches: int, dropping_s: float, interval_s: float
     ) -> Plan:
-        """The share of events to drop in the next interval: what arrives in it and what waits beyond what is planned
-        must be evaluated, at `per_event_s`, or dropped, at `dropping_s` each, within it.
+        """The share of events to drop in the next interval: what arrives in it, and what waits beyond what is planned
+        (less what waits below it), is to be evaluated, at `per_event_s`, or dropped, at `dropping_s` each, within it.
 
-        Nothing as long as what waits is within what is planned less a step.
+        So the share rises with what waits, and is what the overload asks for when that is as planned, less a step.
         """
         per_event_s = self.per_event_s.at(n_partial_matches)
         planned_s = self.bound.planned_s - self.bound.step_share * self.bound.latency_s
-        if queueing_s <= planned_s or per_event_s <= 0 or arrivals_per_s <= 0:
+        if per_event_s <= 0 or arrivals_per_s <= 0:
             return Plan()
         n_events = arrivals_per_s * (interval_s + queueing_s - planned_s)
+        if n_events <= 0:
+            return Plan()
         affordable = (interval_s / n_events - dropping_s) / per_event_s
         achievable_s = None
         if dropping_s * arrivals_per_s >= 1.0:

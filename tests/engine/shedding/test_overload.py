@@ -87,7 +87,8 @@ def detector(per_event_s: float = 1e-3, per_run_s: float = 1e-5) -> OverloadDete
 
 def test_nothing_is_dropped_while_the_bound_is_not_in_danger() -> None:
     assert detector().drop_runs(0.0, 200, 20).n_drop == 0
-    assert detector().drop_events(0.5, 1e6, 200, 0.0, 1.0).drop_share == 0.0
+    assert detector().drop_events(0.2, 1e6, 200, 0.0, 0.5).drop_share == 0.0
+    assert detector().drop_events(0.75, 300.0, 200, 0.0, 0.5).drop_share == 0.0
     assert OverloadDetector(Bound(1.0, 0.2)).drop_runs(5.0, 100, 10).n_drop == 0, "nothing is known yet"
 
 
