@@ -112,6 +112,11 @@ class UnionRuntime:
         self._event_places = EventPlaces(head.types.union(*(branch.types for branch in branches)))
 
     @property
+    def branch_runtimes(self) -> list[Runtime]:
+        """See `HasBranches`."""
+        return list(self._runtimes)
+
+    @property
     def n_rows(self) -> int:
         """Events kept, by each branch for itself."""
         return sum(runtime.n_rows for runtime in self._runtimes)

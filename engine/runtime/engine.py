@@ -23,6 +23,7 @@ from engine.parallel.workers import Workers
 from engine.runtime.cascade import Feed, in_order, match_events, with_producers
 from engine.runtime.factory import make_runtime
 from engine.runtime.row_quota import PartQuota, RowQuota
+from engine.runtime.shedding.control import OverloadControl
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
 
@@ -33,6 +34,7 @@ STATE_VERSION = 2
 """Version 1 has codes for all strings that were ever seen, without gaps."""
 _FEED = "feed"
 _QUOTA = "quota"
+_OVERLOAD = "overload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,9 @@ class Engine:
     this engine has a part of the stream.
 
     `baseline`: evaluate by one of the papers' baselines instead, to compare with them.
+
+    `overload`: holds a latency bound (see `engine.runtime.shedding.control`): it cuts what is released into steps, and
+    before them drops partial matches where the bound would be exceeded. Without one nothing is ever dropped.
     """
 
     def __init__(
@@ -108,6 +113,7 @@ class Engine:
         sink: RowSink | None = None,
         generated: object = None,
         quotas: Mapping[str, PartQuota] | None = None,
+        overload: Callable[[Mapping[str, CompiledQuery]], OverloadControl] | None = None,
     ) -> None:
         if generated is not None:
             warnings.warn("Engine(generated=...) has no effect any more and will go", DeprecationWarning, stacklevel=2)
@@ -140,12 +146,18 @@ class Engine:
         """Whether the last batch was released as it came: then the next one may be too."""
         self._late: list[EventBatch] = []
         self._aside = Aside()
+        self.overload = None if overload is None else overload(self._by_name)
 
-    def process(self, batch: EventBatch, watermark_ms: int) -> Sequence[MatchRow]:
+    def process(
+        self, batch: EventBatch, watermark_ms: int, *, released_s: Sequence[float] | float | None = None
+    ) -> Sequence[MatchRow]:
         """Take in events in any order; return the rows that are decided at `watermark_ms`, query by query.
 
         Raises EventError for a batch that breaks the schema; nothing of it is taken in then. A watermark that is lower
         than an earlier one counts as that one.
+
+        `released_s`: with an overload control, when the events that are evaluated now could have been, by its clock:
+        ascending times in stream order, or one for all; None: now.
         """
         batch.validate()
         ahead = self._workers.divide_ahead(self._fed_all(), batch, self._interner) if self._comes_whole else None
@@ -154,15 +166,11 @@ class Engine:
         released, self._waiting = EventBatch.concat([self._waiting, on_time]).parted(watermark_ms)
         self.watermark_ms = watermark_ms
         self._comes_whole = released.table is batch.table
-        stream = ahead if ahead is not None and self._comes_whole else StreamColumns(released, self._interner)
-        self._part_shared(stream)
-        at_once = {
-            name: runtime
-            for name, runtime in self._runtimes.items()
-            if name not in self._feeds and self._fits_all(name, stream)
-        }
-        self._workers.begin(at_once, stream, watermark_ms, self._clock)
-        rows = self._cascade(self._in_order, stream, watermark_ms, self._advance)
+        if self.overload is None:
+            stream = ahead if ahead is not None and self._comes_whole else StreamColumns(released, self._interner)
+            rows = self._step(stream, watermark_ms)
+        else:
+            rows = self._steps_within_bound(self.overload, released, released_s)
         returned = [rows[query.name] for query in self.queries if not query.is_silent]
         if self._sink is None:
             return joined_rows(returned)
@@ -231,6 +239,8 @@ class Engine:
             state[f"{name}/{_QUOTA}"] = quota.save()
         if self._interner.is_to_be_looked_at:
             self._interner.keep(state.values())
+        if self.overload is not None:
+            state[_OVERLOAD] = self.overload.save()
         texts = self._interner.save()
         return {**state, "engine": texts.replace_schema_metadata({**meta, **(texts.schema.metadata or {})})}
 
@@ -263,6 +273,8 @@ class Engine:
                 self._quotas[name].restore(parts.pop(_QUOTA))
             self._runtimes[name].restore(parts)
         self._share_events()
+        if self.overload is not None and _OVERLOAD in state:
+            self.overload.restore(state[_OVERLOAD])
         return frozenset(unknown)
 
     def warm_up(self, names: Collection[str], events: EventBatch) -> None:
@@ -302,6 +314,28 @@ class Engine:
                 self._quotas[name] = quota
 
     # -------------------------------------------------------------- internals
+
+    def _step(self, stream: StreamColumns, watermark_ms: int) -> dict[str, Sequence[MatchRow]]:
+        """Evaluate events of which none comes before those given earlier; the rows of each query."""
+        self._part_shared(stream)
+        at_once = {
+            name: runtime
+            for name, runtime in self._runtimes.items()
+            if name not in self._feeds and self._fits_all(name, stream)
+        }
+        self._workers.begin(at_once, stream, watermark_ms, self._clock)
+        return self._cascade(self._in_order, stream, watermark_ms, self._advance)
+
+    def _steps_within_bound(
+        self, control: OverloadControl, released: EventBatch, released_s: Sequence[float] | float | None
+    ) -> dict[str, Sequence[MatchRow]]:
+        parts: dict[str, list[Sequence[MatchRow]]] = {query.name: [] for query in self.queries}
+        now_s = control.clock() if released_s is None else released_s
+        for cut in control.steps(released, self.watermark_ms, now_s, lambda: self._runtimes):
+            self.watermark_ms = cut.watermark_ms  # the last one ends where the batch does
+            for name, rows in self._step(StreamColumns(cut.events, self._interner), cut.watermark_ms).items():
+                parts[name].append(control.told(self._by_name[name], rows, cut.watermark_ms))
+        return {name: some[0] if len(some) == 1 else joined_rows(some) for name, some in parts.items()}
 
     def _runtime(self, query: CompiledQuery, *, divided: bool = False) -> Runtime:
         def make() -> Runtime:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from engine.compiled.query import compile_query
-from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema, Int64Array
 from engine.kernels.compile.cache import kernels_are_compiled, mark_compiled
 from engine.kernels.compile.processes import CompiledKernels
 from engine.kernels.compile.uncompiled import run_compiled
 from engine.matching.output.rows import MatchRow, RowBlock
 from engine.runtime.compiling import compiling_beside
 from engine.runtime.engine import Engine
+from engine.runtime.shedding.control import OverloadControl
+from engine.runtime.shedding.run_shedder import RunShedder
+from engine.runtime.shedding.run_watch import Sampling
+from engine.shedding.events.features import Features
+from engine.shedding.events.hashed import EventDropper, HashedUtilities
+from engine.shedding.events.observations import AggregatedObservations
+from engine.shedding.overload.detector import Bound, OverloadDetector
 
 _SCHEMA = EventSchema.of(
     {name: {"k": AttributeType.INT, "x": AttributeType.FLOAT, "n": AttributeType.INT} for name in ("A", "B")}
@@ -92,9 +101,30 @@ def _call_kernels() -> None:
         second.restore(first.save())
         for again in (first, second):  # the first goes on where it knows how much of its stream is of use
             _read(again.process(EventBatch.empty(), FOREVER_MS))
+    _call_shedding()
     for width_ms in (0, 4):  # keys as they are stored, and decoded ones
         shared = Engine([compile_query(_OF_THREADS, _SCHEMA)], _SCHEMA, threads=2)
         _read(shared.process(_events(40, width_ms), FOREVER_MS))
+
+
+def _call_shedding() -> None:
+    """Runs are observed, valued and dropped; events get keys and utilities."""
+    query = compile_query(_RUNS[2], _SCHEMA)
+    shedder = RunShedder({query.name: query}, sampling=Sampling(first_every=1, n_again=1), clock=lambda: 0.0)
+    shed = Engine(
+        [query],
+        _SCHEMA,
+        overload=lambda _: OverloadControl(OverloadDetector(Bound(1.0, 0.0)), shedder, lambda: 0.0),
+    )
+    for until in (0, 40):  # runs are known to the shedder from the second step on
+        _read(shed.process(_events(until, 0), until))
+    shedder.drop(1, 40)
+    features = Features(("A", "B"), pane_events=2)
+    kinds: Int64Array = np.arange(4) % 2
+    observed = AggregatedObservations.of(np.column_stack([kinds, kinds, kinds]), np.ones(4))
+    hashed = HashedUtilities(features, observed)
+    utilities = hashed.of(kinds, np.empty((0, 4), np.int64), hashed.pane().follow(kinds, np.arange(4)))
+    EventDropper().keeps(utilities, hashed.distribution.threshold(0.5))
 
 
 def _read(rows: Sequence[MatchRow]) -> None:

@@ -1,1 +1,1 @@
-"""Load shedding (pSPICE, gSPICE): what is dropped under overload. Nothing here yet."""
+"""Load shedding (pSPICE, gSPICE): what is dropped under overload, and how that is learned. See docs/overload.md."""

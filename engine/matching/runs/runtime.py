@@ -5,7 +5,7 @@ A match is decided when its last event arrives, a trailing negation when the wat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,11 +25,15 @@ from engine.matching.output.results import Results, TakesMatches, needs_results
 from engine.matching.output.rows import MatchRow, first_rows, joined_rows
 from engine.matching.output_watermark import output_watermark_ms
 from engine.matching.protocol import Limits
+from engine.matching.runs.arrivals import Arrivals
 from engine.matching.runs.histories import Histories
 from engine.matching.runs.memory import RunMemory, joined, keys_of, where
+from engine.matching.runs.observed import ObservedRuns
 from engine.matching.runs.partitions import RunPartitions
 from engine.matching.runs.plan_arrays import new_scratch, plan_arrays
 from engine.matching.runs.rows import RunRows
+from engine.matching.runs.valued import give_up, runs_at_hand
+from engine.matching.shedding import RunsAtHand, RunUtilities, WatchesRuns
 from engine.plan.implied_key import implied_key
 from engine.plan.sequence.model import SequencePlan
 from engine.stream.columns import StreamColumns
@@ -52,7 +56,7 @@ _MOSTLY = 0.75  # nor is state of which such a share would stay
 
 
 class NfaRuntime:
-    """Run state of one query with a contiguity or skip till next match; a `Runtime`."""
+    """Run state of one query with a contiguity or skip till next match; a `Runtime` that `KeepsRuns`."""
 
     def __init__(
         self, plan: SequencePlan, interner: Interner, limits: Limits, results: TakesMatches | None = None
@@ -91,6 +95,8 @@ class NfaRuntime:
         self._compact_at = _LEAST_ROWS
         self._advanced_to_ms: int | None = None
         self._n_usual = 0  # nodes and rows of a batch
+        self._observed: ObservedRuns | None = None
+        self._arrivals: Arrivals | None = None
 
     @property
     def n_rows(self) -> int:
@@ -168,25 +174,38 @@ class NfaRuntime:
         store.reserve(n_stored, n, self._n_usual)
         completed: list[na.MatchArrays] = []
         n_completed, most = 0, self._n_told
-        start = 0
-        while start < n:
-            start = nfa.advance(
-                self._arrays, batch, self._store_arrays, memory.partition_arrays, memory.run_arrays, memory.nodes,
-                memory.matches, memory.counters, self._scratch, first_position, start,
-            )  # fmt: skip
-            matches = memory.take_matches()
+        for matches in self._offered(batch, first_position):
             n_completed += len(matches.fields)
             if n_completed - len(matches.fields) <= most:  # those of later events are not told
                 completed.append(matches)
-            if start < n:
-                memory.grow()
-                if memory.count(na.N_STORED) == len(store.t_lo_ms):
-                    store.grow(memory.count(na.N_STORED))
+        if self._arrivals is not None:
+            self._arrivals.take(stream.t_lo_ms[offered.rows], offered.partition, store.n_partitions)
         # A little more than this time: then the next batch is done in one go.
         n_used = max(memory.n_nodes - n_nodes, memory.count(na.N_STORED) - n_stored)
         self._n_usual = n_used + n_used // 8
         store.complete(stream, memory.count(na.N_STORED))
         return completed
+
+    def _offered(self, batch: na.BatchArrays, first_position: int) -> Iterator[na.MatchArrays]:
+        """What the runs complete when they are offered a batch, part by part; observed if somebody watches."""
+
+        def offer(part: na.BatchArrays) -> Iterator[na.MatchArrays]:
+            store, memory = self.store, self._memory
+            start, n = 0, len(part.rows)
+            while start < n:
+                start = nfa.advance(
+                    self._arrays, part, self._store_arrays, memory.partition_arrays, memory.run_arrays, memory.nodes,
+                    memory.matches, memory.counters, self._scratch, first_position, start,
+                )  # fmt: skip
+                yield memory.take_matches()
+                if start < n:
+                    memory.grow()
+                    if memory.count(na.N_STORED) == len(store.t_lo_ms):
+                        store.grow(memory.count(na.N_STORED))
+
+        if self._observed is None:
+            return offer(batch)
+        return self._observed.offer(batch, lambda: self.store.t_lo_ms, offer)
 
     @property
     def _store_arrays(self) -> na.StoreArrays:
@@ -195,6 +214,50 @@ class NfaRuntime:
             store.t_lo_ms, store.partition, store.position, store.source, store.columns, store.negated,
             store.negated_before,
         )  # fmt: skip
+
+    # --------------------------------------------------------------- shedding
+
+    @property
+    def n_run_states(self) -> int:
+        """See `ObservesRuns`."""
+        return self.plan.n_steps
+
+    def watch_runs(self, by: WatchesRuns | None) -> None:
+        """See `ObservesRuns`."""
+        self._observed = None if by is None else ObservedRuns(by, self._arrays, self._memory)
+
+    def count_arrivals(self) -> None:
+        """See `DropsRuns`."""
+        if self._arrivals is None:
+            self._arrivals = Arrivals(self.plan.within_ms)
+
+    def events_per_window(self) -> float:
+        """See `DropsRuns`."""
+        if self._arrivals is None:
+            return 0.0
+        return float(self._arrivals.per_ms(max(1, self.store.n_partitions)).max()) * self.plan.within_ms
+
+    def runs_at_hand(self, by: RunUtilities, now_ms: int) -> RunsAtHand:
+        """See `DropsRuns`. Negated events are no runs: nothing of them is dropped."""
+        if by.values.shape[0] != self.n_run_states:
+            raise StateError(
+                f"utilities of {by.values.shape[0]} states for {self.plan.name}, whose runs have {self.n_run_states}: "
+                "they are of another query, train it again"
+            )
+        arrivals = Arrivals(self.plan.within_ms) if self._arrivals is None else self._arrivals
+        return runs_at_hand(
+            self._memory,
+            self.store.t_lo_ms,
+            self.plan.within_ms,
+            now_ms,
+            arrivals.per_ms(len(self._memory.chains)),
+            by,
+        )
+
+    def drop_runs(self, numbers: Int64Array) -> None:
+        """See `DropsRuns`."""
+        if len(numbers):
+            give_up(self._memory, numbers)
 
     # ---------------------------------------------------------------- results
 
@@ -289,6 +352,8 @@ class NfaRuntime:
             self._compact_at = 2 * self._size  # copying it would cost more than the rest is worth
             return
         new_row, new_partition = store.keep(kept, partitions)
+        if self._arrivals is not None:
+            self._arrivals.keep(partitions)
         fields = self._pending.fields
         fields[:, na.HEAD] = memory.renumber(replaced, nodes, new_row, new_partition, fields[:, na.HEAD])
         memory.counters[na.N_STORED] = len(store)
@@ -345,6 +410,8 @@ class NfaRuntime:
         store, memory = self.store, self._memory
         store.restore(state["store"], keys_of(state, len(store.key)))
         self._pending = memory.restore(state)
+        if self._arrivals is not None:
+            self._arrivals = Arrivals(self.plan.within_ms)
         memory.counters[na.N_STORED] = len(store)
         nfa_upkeep.link_negated(
             store.partition, len(store), store.negated, store.negated_before, memory.newest_negated

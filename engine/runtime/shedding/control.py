@@ -1,0 +1,203 @@
+"""A latency bound held by an engine: steps are cut so that one fits into it, and under overload runs are dropped.
+
+Latency of an event: from when it was released to the end of the step that evaluated it. Times are measured on a clock
+that is an argument; what they are spent on is told to the detector, which plans the next step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from engine.compiled.query import CompiledQuery
+from engine.events import FOREVER_MS, EventBatch, Int64Array
+from engine.language import ast
+from engine.matching.output.rows import MatchRow
+from engine.matching.protocol import Runtime
+from engine.runtime.shedding.event_shedder import EventShedder
+from engine.runtime.shedding.run_shedder import RunShedder
+from engine.shedding.overload.detector import OverloadDetector
+
+_COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
+_STEPS_PER_WINDOW = 8
+_WAITING = 0.25
+"""Events wait when they have for such a share of the latency that is planned."""
+_WINDOWS = 3
+"""Matches are decided so many windows after they began at the latest: a window of their own, a negation at the end, and
+a window of the query's own that has to end."""
+
+
+class Cut(NamedTuple):
+    """Events of one step, in stream order, and the watermark that it ends at."""
+
+    events: EventBatch
+    watermark_ms: int
+
+
+@dataclass(slots=True)
+class OverloadStatistics:
+    """Since the engine was made. Latencies in seconds, of steps: that of the event that waited longest. `achievable_s`:
+    what the latency of the last step with events would have been with everything dropped before it, where that is more
+    than the bound; else None."""
+
+    n_steps: int = 0
+    n_shed_steps: int = 0
+    latency_s: float = 0.0
+    longest_s: float = 0.0
+    shedding_s: float = 0.0
+    processing_s: float = 0.0
+    achievable_s: float | None = None
+    is_shedding: bool = False
+
+
+@dataclass
+class OverloadControl:
+    """Cuts the steps of one engine and drops runs before those that would exceed the bound; with `events`, which has
+    been trained, events instead.
+
+    `clock`: monotonic, seconds. `most_events`: of one step. Where events wait, a step is an eighth of the shortest
+    window at most, but not less than `least_events`: runs that are dropped before it would have been replaced by others
+    before its end.
+    """
+
+    detector: OverloadDetector
+    shedder: RunShedder
+    clock: Callable[[], float]
+    events: EventShedder | None = None
+    most_events: int = 1 << 20
+    least_events: int = 64
+    statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
+    _arrived: deque[tuple[float, int]] = field(default_factory=deque)
+    """When the first event of the last steps was released, and how many came with it."""
+    _dropping_s: float = 0.0
+    """To look at an event that may be dropped, on average."""
+
+    def steps(
+        self,
+        released: EventBatch,
+        watermark_ms: int,
+        released_s: Sequence[float] | float,
+        runtimes: Callable[[], Mapping[str, Runtime]],
+    ) -> Iterator[Cut]:
+        """The steps that a released batch is evaluated in; what is due is dropped before each.
+
+        `released`: in stream order. `released_s`: when its events were, by `clock`; one for each, ascending, or one for
+        all. `runtimes`: those of the engine by query, as they are then. The caller evaluates each step before it asks
+        for the next.
+        """
+        t_ms, start = released.t_lo_ms, 0
+        while True:
+            self.shedder.attach(runtimes())
+            first_s = _at(released_s, start, self.clock)
+            end = self._end(t_ms, start, waited_s=self.clock() - first_s)
+            step_ms = watermark_ms if end == len(released) else int(t_ms[end])
+            cut = released if end - start == len(released) else EventBatch(released.table.slice(start, end - start))
+            if self.events is None:
+                n_runs = self._before(first_s, len(cut), int(t_ms[start]) if len(cut) else watermark_ms)
+            else:
+                n_runs = self.shedder.n_runs
+                cut = self._without_dropped(self.events, cut, first_s, step_ms)
+            began_s = self.clock()
+            yield Cut(cut, step_ms)
+            self._after(began_s, first_s, n_runs, len(cut))
+            start = end
+            if start >= len(released):
+                return
+
+    def _end(self, t_ms: Int64Array, start: int, waited_s: float) -> int:
+        """The row at which the step that begins at `start` ends. Events of one time are of one step."""
+        n = len(t_ms)
+        end = min(start + self.detector.step_size(self.shedder.n_runs, self.most_events), n)
+        if waited_s > _WAITING * self.detector.bound.planned_s and start < n:
+            within_ms = self.shedder.shortest_window_ms // _STEPS_PER_WINDOW
+            end = min(end, max(int(np.searchsorted(t_ms, t_ms[start] + within_ms, "right")), start + self.least_events))
+        return end if end >= n else int(np.searchsorted(t_ms, t_ms[end - 1], "right"))
+
+    def _before(self, first_s: float, n_events: int, now_ms: int) -> int:
+        """Drop what is due; returns how many runs go on."""
+        began_s, n_runs = self.clock(), self.shedder.n_runs
+        plan = self.detector.drop_runs(began_s - first_s, n_runs, n_events)
+        if n_events:
+            self.statistics.achievable_s = plan.achievable_s
+            self.statistics.is_shedding = plan.n_drop > 0
+        if not plan.n_drop:
+            self.shedder.rest(now_ms)
+        else:
+            self.shedder.drop(plan.n_drop, now_ms)
+            took_s = self.clock() - began_s
+            self.detector.shedding_s.add(n_runs, took_s)
+            self.statistics.shedding_s += took_s
+            self.statistics.n_shed_steps += 1
+        return self.shedder.n_runs
+
+    def _without_dropped(self, shedder: EventShedder, cut: EventBatch, first_s: float, step_ms: int) -> EventBatch:
+        """The events of a step that go on."""
+        began_s = self.clock()
+        self._arrived.append((first_s, len(cut)))
+        while len(self._arrived) > 2 and began_s - self._arrived[0][0] > 2 * self.detector.bound.latency_s:
+            self._arrived.popleft()
+        elapsed_s = first_s - self._arrived[0][0]
+        per_s = sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
+        plan = self.detector.drop_events(
+            began_s - first_s, per_s, self.shedder.n_runs, self._dropping_s, self.detector.bound.latency_s / 2
+        )
+        keeps = shedder.keeps(cut, plan.drop_share)
+        took_s = self.clock() - began_s
+        if len(cut):
+            self._dropping_s += 0.1 * (took_s / len(cut) - self._dropping_s)
+            self.statistics.is_shedding = plan.drop_share > 0
+            self.statistics.achievable_s = plan.achievable_s
+        if plan.drop_share > 0:
+            self.statistics.shedding_s += took_s
+            self.statistics.n_shed_steps += 1
+            self.shedder.lost_events(step_ms)
+        return cut if keeps.all() else cut.where(keeps)
+
+    def _after(self, began_s: float, first_s: float, n_runs: int, n_events: int) -> None:
+        ended_s = self.clock()
+        if n_events:
+            self.detector.per_event_s.add(n_runs, (ended_s - began_s) / n_events)
+            self.statistics.latency_s = ended_s - first_s
+            self.statistics.longest_s = max(self.statistics.longest_s, ended_s - first_s)
+        self.statistics.processing_s += ended_s - began_s
+        self.statistics.n_steps += 1
+        self.shedder.learn()
+
+    def told(self, query: CompiledQuery, rows: Sequence[MatchRow], watermark_ms: int) -> Sequence[MatchRow]:
+        """The rows of a query; counts are lower bounds where a match that had begun may have been dropped."""
+        lost = self.shedder.loss[query.name]
+        until_ms = lost.last_ms
+        if until_ms is None:
+            return rows
+        if watermark_ms < FOREVER_MS and watermark_ms - _WINDOWS * query.reach_ms > until_ms:
+            lost.last_ms = None  # all that had begun until then is decided
+        if query.plan.output not in _COUNTING or not len(rows):
+            return rows
+        return [replace(row, count_exact=False) if row.first_lo_ms <= until_ms else row for row in rows]
+
+    def save(self) -> pa.Table:
+        """What a restart must know: until when matches may be missing."""
+        last_ms = {name: lost.last_ms for name, lost in self.shedder.loss.items() if lost.last_ms is not None}
+        return pa.table(
+            {"query": pa.array(list(last_ms), pa.string()), "last_ms": pa.array(last_ms.values(), pa.int64())}
+        )
+
+    def restore(self, table: pa.Table) -> None:
+        """Take over what `save` returned, of queries that are there."""
+        for row in table.to_pylist():
+            if row["query"] in self.shedder.loss:
+                self.shedder.loss[row["query"]].last_ms = row["last_ms"]
+
+
+def _at(released_s: Sequence[float] | float, place: int, clock: Callable[[], float]) -> float:
+    if isinstance(released_s, int | float):
+        return float(released_s)
+    return float(released_s[place]) if place < len(released_s) else clock()
+
+
+__all__ = ["Cut", "OverloadControl", "OverloadStatistics"]

@@ -1,0 +1,183 @@
+"""Partial matches dropped over all queries, shards and branches of an engine (pSPICE)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from weakref import WeakSet
+
+import numpy as np
+
+from engine.compiled.query import CompiledQuery
+from engine.events import FOREVER_MS, Int64Array
+from engine.matching.protocol import Runtime
+from engine.matching.shedding import HasBranches, KeepsRuns, RunsAtHand, RunUtilities
+from engine.parallel.divided import Divided
+from engine.runtime.shedding.run_watch import RunWatch, Sampling
+from engine.shedding.choice import at_random, lowest
+
+_PROTECTED = 64
+"""While runs are dropped, one of so many is never dropped, and these alone are observed."""
+_MOST_EVENTS = 1_000_000
+
+
+class RunStrategy(Enum):
+    """Which partial matches are dropped first."""
+
+    PSPICE = "pspice"
+    """Those with the fewest expected matches per second of processing that they still take."""
+    PSPICE_WITHOUT_TIME = "pspice--"
+    """Those with the fewest expected matches."""
+    RANDOM = "pm-bl"
+    """Any."""
+
+
+@dataclass(slots=True)
+class RunLoss:
+    """What was dropped of one query so far: runs, partial matches (merged runs stand for several), and how many matches
+    these were expected to become."""
+
+    n_runs: int = 0
+    n_partial_matches: float = 0.0
+    expected_matches: float = 0.0
+    last_ms: int | None = None
+    """Time of the stream when runs were dropped last."""
+
+
+class RunShedder:
+    """Observes and drops the runs of an engine's queries. Queries without a runtime that keeps runs are exempt."""
+
+    def __init__(
+        self,
+        queries: Mapping[str, CompiledQuery],
+        *,
+        strategy: RunStrategy = RunStrategy.PSPICE,
+        sampling: Sampling | None = None,
+        clock: Callable[[], float],
+        seed: int = 1,
+    ) -> None:
+        self.strategy = strategy
+        self.loss = {name: RunLoss() for name in queries}
+        self._queries = queries
+        self._sampling = sampling or Sampling()
+        self._clock = clock
+        self._random = np.random.default_rng(seed)
+        self._watches: dict[tuple[str, int], RunWatch] = {}
+        self._attached: WeakSet[object] = WeakSet()
+        self._parts: list[tuple[tuple[str, int], KeepsRuns]] = []
+        self._dropped_ms: int | None = None
+        self._longest_window_ms = max((query.plan.within_ms for query in queries.values()), default=0)
+
+    def attach(self, runtimes: Mapping[str, Runtime]) -> None:
+        """Observe these from now on, where they are new. To be called before each step: runtimes are replaced."""
+        self._parts = []
+        for name, runtime in runtimes.items():
+            for branch, part in _parts_of(runtime):
+                key = name, branch
+                if key not in self._watches:
+                    weight = self._queries[name].resolved.weight
+                    self._watches[key] = RunWatch(part.n_run_states, weight, self._sampling, self._clock)
+                if part not in self._attached:
+                    part.watch_runs(self._watches[key])
+                    part.count_arrivals()
+                    self._attached.add(part)
+                self._parts.append((key, part))
+
+    @property
+    def n_runs(self) -> int:
+        """Runs alive in all parts."""
+        return sum(part.n_runs for _, part in self._parts)
+
+    @property
+    def shortest_window_ms(self) -> int:
+        """Of the queries of which runs can be dropped; FOREVER_MS without one."""
+        return min((self._queries[name].plan.within_ms for (name, _), _ in self._parts), default=FOREVER_MS)
+
+    @property
+    def exempt(self) -> frozenset[str]:
+        """Queries of which nothing can be dropped here."""
+        return frozenset(self._queries) - {name for (name, _), _ in self._parts}
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a model for every part that has runs."""
+        return all(self._watches[key].utilities is not None for key, part in self._parts if part.n_runs)
+
+    def watch_of(self, name: str, branch: int = 0) -> RunWatch:
+        """What is known of a query's branch; raises KeyError for one that is exempt."""
+        return self._watches[name, branch]
+
+    def learn(self) -> None:
+        """Train models that are missing or have drifted."""
+        for key, watch in self._watches.items():
+            rates = [part.events_per_window() for other, part in self._parts if other == key]
+            if rates:
+                most = int(min(max(2.0 * max(rates), 16.0), _MOST_EVENTS))
+                watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE)
+
+    def drop(self, n: int, now_ms: int) -> int:
+        """Drop the n runs with the lowest utilities at a time of the stream; returns how many were dropped.
+
+        As long as a query that has runs is not trained, any runs are dropped: utilities of some queries alone would
+        say that the others' runs are worth nothing, or everything.
+        """
+        if n <= 0:
+            return 0
+        self._dropped_ms = now_ms
+        for watch in self._watches.values():
+            watch.protected = _PROTECTED  # what is dropped may not be what is learned from
+        informed = self.strategy is not RunStrategy.RANDOM and self.is_trained
+        at_hand = [part.runs_at_hand(self._utilities(key, part), now_ms) for key, part in self._parts]
+        utilities = [found.utility for found in at_hand]
+        chosen = lowest(utilities if informed else at_random(utilities, self._random), n)
+        for (key, part), found, places in zip(self._parts, at_hand, chosen, strict=True):
+            if len(places):
+                self._count(key, part, found, places, now_ms)
+                part.drop_runs(found.numbers[places])
+        return sum(len(places) for places in chosen)
+
+    def lost_events(self, until_ms: int) -> None:
+        """Events before this time of the stream were dropped for all queries."""
+        for loss in self.loss.values():
+            loss.last_ms = until_ms
+
+    def rest(self, now_ms: int) -> None:
+        """Nothing is dropped before this step: a window after the last time all runs are observed again, not the sample
+        that was never dropped alone."""
+        if self._dropped_ms is not None and now_ms - self._dropped_ms > self._longest_window_ms:
+            self._dropped_ms = None
+            for watch in self._watches.values():
+                watch.protected = 0
+
+    def _utilities(self, key: tuple[str, int], part: KeepsRuns) -> RunUtilities:
+        known = self._watches[key].utilities
+        if known is None:
+            known = RunUtilities(np.ones((part.n_run_states, 2)), 1)
+        return replace(known, protected=_PROTECTED)
+
+    def _count(self, key: tuple[str, int], part: KeepsRuns, found: RunsAtHand, places: Int64Array, now_ms: int) -> None:
+        loss = self.loss[key[0]]
+        loss.n_runs += len(places)
+        loss.n_partial_matches += float(found.n_partial_matches[places].sum())
+        loss.last_ms = now_ms
+        outlook = self._watches[key].outlook
+        if outlook is not None:
+            expected = part.runs_at_hand(RunUtilities(outlook.completions, outlook.bin_events), now_ms)
+            loss.expected_matches += float(expected.utility[places][np.isfinite(expected.utility[places])].sum())
+
+
+def _parts_of(runtime: Runtime) -> Iterator[tuple[int, KeepsRuns]]:
+    """The runtimes that keep runs within one, each with the number of its branch in a union."""
+    if isinstance(runtime, Divided):
+        for part in runtime.runtimes:
+            yield from _parts_of(part)
+    elif isinstance(runtime, HasBranches):
+        for branch, part in enumerate(runtime.branch_runtimes):
+            for _, found in _parts_of(part):
+                yield branch, found
+    elif isinstance(runtime, KeepsRuns):
+        yield 0, runtime
+
+
+__all__ = ["RunLoss", "RunShedder", "RunStrategy"]

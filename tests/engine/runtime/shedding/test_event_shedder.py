@@ -1,0 +1,92 @@
+"""Events dropped under a latency bound, on a simulated clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine import Engine, Limits, compile_query
+from engine.errors import EngineError
+from engine.events import FOREVER_MS, EventBatch, Float64Array
+from engine.runtime.shedding.event_shedder import EventStrategy, EventTraining, Judged
+from engine.shedding.events.by_type import TypeUtilities, sampled
+from engine.shedding.overload.detector import Bound
+from tests.engine.runtime.shedding.simulated import SCHEMA, CostModel, controlled, drive, three_types, throughput
+
+TEXTS = {"q": "PATTERN SEQ(A a, B b, C c) WHERE skip_till_next_match { a.x >= 8 AND b.x >= 8 AND c.x >= 8 } WITHIN 40"}
+JUDGED = Judged(("A", "B", "C"), ("x",), pane_events=10)
+BOUND = Bound(1.0, 0.2)
+COSTS = CostModel(per_event_s=2e-3, per_offer_s=4e-4)
+
+
+def training(stream: EventBatch) -> EventTraining:
+    queries = {name: compile_query(text, SCHEMA, name=name) for name, text in TEXTS.items()}
+    found = EventTraining(JUDGED, queries)
+    found.take(
+        stream, Engine(list(queries.values()), SCHEMA, limits=Limits(merge_runs=False)).process(stream, FOREVER_MS)
+    )
+    return found
+
+
+def shed(strategy: EventStrategy, rate: float) -> tuple[float, float, float]:
+    """Share of matches lost, share of events dropped, maximum latency."""
+    stream = three_types(4_000, 22)
+    arrivals: Float64Array = np.arange(len(stream)) / (rate * throughput(TEXTS, stream, COSTS))
+    engine, clock = controlled(TEXTS, BOUND, costs=COSTS)
+    assert engine.overload is not None
+    engine.overload = replace(engine.overload, events=training(three_types(4_000, 21)).trained(strategy))
+    driven = drive(engine, clock, stream, arrivals)
+    whole = Counter(tuple(row.event_ids) for row in controlled(TEXTS, None)[0].process(stream, FOREVER_MS))
+    found = Counter(tuple(row.event_ids) for row in driven.rows)
+    shedder = engine.overload.events
+    assert shedder is not None
+    assert shedder.n_seen == len(stream)
+    lost = (whole - found).total() / whole.total()
+    return lost, shedder.n_dropped / shedder.n_seen, float(driven.latencies_s.max())
+
+
+@pytest.mark.parametrize("rate", [1.2, 2.0])
+def test_the_bound_holds_and_events_of_no_use_go_first(rate: float) -> None:
+    by_features, random = shed(EventStrategy.GSPICE_H, rate), shed(EventStrategy.RANDOM, rate)
+    assert max(by_features[2], random[2]) <= BOUND.latency_s
+    assert random[0] > 0.1
+    assert by_features[0] < 0.3 * random[0], "seven of ten events can be in no match"
+    assert 0 < by_features[1] < 0.8
+
+
+def test_at_rate_zero_nothing_is_dropped() -> None:
+    stream = three_types(500, 1)
+    for strategy in EventStrategy:
+        assert training(stream).trained(strategy).keeps(stream, 0.0).all()
+
+
+def test_panes_have_what_is_dropped_too() -> None:
+    stream = three_types(500, 2)
+    one, other = (training(stream).trained(EventStrategy.GSPICE_H) for _ in range(2))
+    one.keeps(stream, 0.9)
+    other.keeps(stream, 0.0)
+    more = three_types(300, 3)
+    assert one._pane is not None
+    assert other._pane is not None
+    assert one._pane._state.tolist() == other._pane._state.tolist()
+    assert len(one.keeps(more, 0.5)) == 300
+
+
+def test_training_needs_events() -> None:
+    with pytest.raises(EngineError, match="found no events"):
+        EventTraining(JUDGED, {}).trained(EventStrategy.GSPICE_H)
+
+
+@pytest.mark.parametrize("drop_share", [0.0, 0.1, 0.3, 0.55, 0.8, 1.0])
+def test_types_are_dropped_by_their_utility(drop_share: float) -> None:
+    by_type = TypeUtilities(np.array([0.5, 0.1, 0.0]), np.array([0.5, 0.3, 0.2]))
+    chance = by_type.drop_probability(drop_share)
+    assert chance @ by_type.share == pytest.approx(drop_share, abs=1e-6)
+    assert chance[0] <= chance[1] <= chance[2] <= 1.0
+    types = np.repeat([0, 1, 2], 20_000)
+    keeps = sampled(types, chance, np.random.default_rng(1))
+    for kind in range(3):
+        assert 1 - keeps[types == kind].mean() == pytest.approx(chance[kind], abs=0.02)
