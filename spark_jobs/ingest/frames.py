@@ -63,8 +63,8 @@ def counted_events(parsed: DataFrame) -> DataFrame:
 
 def by_possible_times(events: DataFrame, options: IngestOptions) -> DataFrame:
     """EVENTS rows with the intervals of all times that clocks which may be off allow."""
-    skew = ClockSkewBounds(options.default_skew_ms, dict(options.skew_ms))
-    return events.mapInArrow(_widener(skew), EVENTS) if skew.greatest_ms else events
+    skew = options.clock_skew
+    return events.mapInArrow(_widener(skew), EVENTS) if skew.changes_times else events
 
 
 def set_aside(parsed: DataFrame) -> DataFrame:

@@ -107,7 +107,6 @@ def chosen_files(listing: Listing, options: IngestOptions) -> tuple[list[str], t
 def options_of(settings: Settings) -> IngestOptions:
     """What the live collectors would be configured with."""
     sources, load = settings.sources, settings.load
-    skew = clock_skew_of(settings)
     return IngestOptions(
         ranks=source_ranks(settings),
         hosts=dict(sources.hosts),
@@ -119,8 +118,7 @@ def options_of(settings: Settings) -> IngestOptions:
         daemon_pattern=sources.daemon_log.name_pattern or NAME_PATTERN,
         metrics=tuple(dict.fromkeys((*(sources.ganglia_rrd.metrics or DEFAULT_METRICS), load.metric))),
         load=LoadOptions(load.metric, load.busy_percent, load.low_ratio, load.high_ratio),
-        default_skew_ms=skew.default_ms,
-        skew_ms=dict(skew.by_clock_ms),
+        clock_skew=clock_skew_of(settings),
     )
 
 

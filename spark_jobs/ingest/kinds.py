@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
 from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
@@ -50,8 +51,7 @@ class IngestOptions:
     daemon_pattern: str = NAME_PATTERN
     metrics: tuple[str, ...] = DEFAULT_METRICS
     load: LoadOptions = field(default_factory=LoadOptions)
-    default_skew_ms: int = 0
-    skew_ms: Mapping[str, int] = field(default_factory=dict)
+    clock_skew: ClockSkewBounds = EXACT_CLOCKS
     max_bytes: int = 1 << 29
     """Of a file, and of what a compressed one holds; a larger one is skipped."""
 
