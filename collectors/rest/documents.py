@@ -128,7 +128,8 @@ def parse_document(answer: Answer) -> Mapping[str, Any]:
         message = f"{answer.url} is a standby ResourceManager and {names}; expected its address in resource_managers"
         raise DocumentError(answer.url, "standby", message)
     if answer.status in REDIRECTS:
-        message = f"{answer.url} redirects to {printable(answer.location, 200)}, which is none of the configured servers (a login?)"
+        target = printable(answer.location, 200)
+        message = f"{answer.url} redirects to {target}, which is none of the configured servers (a login?)"
         raise DocumentError(answer.url, "redirected", message)
     if answer.status != 200:
         raise DocumentError(

@@ -297,13 +297,11 @@ class YarnRestCollector:
         job, teller, before_ms = turn.job, self._teller(turn), turn.job.covered_ms
         jobs, job_ms = self._ask(turn, self._manager_url, base, parse_jobs)
         documents = [document for document in jobs if document.facts.job_id == job.job_id]
-        if jobs or jobs.n_left_out:
-            others = [document.facts.job_id for document in jobs if document.facts.job_id != job.job_id]
-            n_others = len(others) + jobs.n_left_out
-            if n_others and not documents:
-                first = others[0] if others else jobs.first_left_out
-                message = f"its master lists {n_others} job(s), the first {first}, and not {job.job_id}; nothing is told of it"
-                raise DocumentError(f"{self._manager_url}{base}", "foreign_job", message)
+        n_others = len(jobs) + jobs.n_left_out
+        if not documents and n_others:
+            first = jobs[0].facts.job_id if jobs else jobs.first_left_out
+            message = f"its master lists {n_others} job(s), the first {first}, and not {job.job_id}: nothing is told"
+            raise DocumentError(f"{self._manager_url}{base}", "foreign_job", message)
         if not documents:
             return  # it has registered and not initialised its job yet
         document = documents[0]

@@ -20,6 +20,7 @@ from app.durations import parse_size_bytes
 from app.live.sources import clock_skew_of, source_ranks
 from app.settings import Settings
 from collectors.base import OptionError
+from collectors.file_kinds import RUMEN
 from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS
 from collectors.logs.container_log import ContainerLogOptions
@@ -29,7 +30,7 @@ from collectors.logs.times import zone_named
 from spark_jobs.event_store import EventStore
 from spark_jobs.ingest.files import Listing, list_files, parts_below, reason_of, shown
 from spark_jobs.ingest.frames import by_possible_times, counted_events, load_of, parsed_files, problems_of
-from spark_jobs.ingest.kinds import RUMEN, SOURCES, IngestOptions, skipped_by_name
+from spark_jobs.ingest.kinds import SOURCES, IngestOptions, skipped_by_name
 from spark_jobs.ingest.report import Count, IngestReport, counted, counted_files, counted_problems, merged
 from spark_jobs.ingest.rows import FILE
 from spark_jobs.interruption import run_job

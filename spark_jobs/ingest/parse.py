@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from collectors.base import Collector, Problem, ProblemLog
+from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
@@ -29,13 +30,9 @@ from engine.events import EventBatch
 from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,
     DAEMON_LOG,
-    HADOOP1,
-    JHIST,
     RRD,
-    RUMEN,
     SOURCES,
     IngestOptions,
-    kind_by_content,
     kind_by_name,
     plain_name,
     rrd_place,

@@ -9,16 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
 from spark_jobs.ingest.files import parts_below, shown
 from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,
     DAEMON_LOG,
-    HADOOP1,
-    JHIST,
     RRD,
-    RUMEN,
     IngestOptions,
-    kind_by_content,
     kind_by_name,
     rrd_place,
     skipped_by_name,
