@@ -38,4 +38,4 @@ def kind_by_content(data: bytes) -> tuple[str | None, str]:
     return None, "no kind that is known"
 
 
-__all__ = ["CLIENT_TRACE", "HADOOP1", "JHIST", "MAX_LOOKED_AT_BYTES", "RUMEN", "kind_by_content"]
+__all__ = ["CLIENT_TRACE", "HADOOP1", "JHIST", "LOG_BEGINS", "MAX_LOOKED_AT_BYTES", "RUMEN", "kind_by_content"]

@@ -31,7 +31,16 @@ from spark_jobs.event_store import EventStore
 from spark_jobs.ingest.files import Listing, list_files, parts_below, reason_of, shown
 from spark_jobs.ingest.frames import by_possible_times, counted_events, load_of, parsed_files, problems_of
 from spark_jobs.ingest.kinds import SOURCES, IngestOptions, skipped_by_name
-from spark_jobs.ingest.report import Count, IngestReport, counted, counted_files, counted_problems, merged
+from spark_jobs.ingest.report import (
+    Count,
+    IngestReport,
+    counted,
+    counted_files,
+    counted_problems,
+    merged,
+    told_files,
+    told_problems,
+)
 from spark_jobs.ingest.rows import FILE
 from spark_jobs.interruption import run_job
 from spark_jobs.progress import progress_bar
@@ -145,15 +154,21 @@ def _stored(
     read, unread = counted_files(parsed)
     n_told = sum(count.n for count in (*read, *unread))
     gone = () if n_told == len(wanted) else counted(("gone", place) for place in _missing(parsed, wanted))
-    folders = tuple(Count("ingest: unreadable folder", 1, (f"{shown(url)}: {why}",)) for url, why in listing.unreadable)
+    folders = tuple(
+        Count("ingest: unreadable folder", 1, (shown(url),), texts=(why,)) for url, why in listing.unreadable
+    )
     load = load_of(parsed, options).persist()
+    problems = problems_of(parsed)
+    of_files = counted_problems(problems)
     own = counted_events(parsed)
     by_type = own.select("type").unionAll(load.select("type")).groupBy("type").count()
     report = IngestReport(
         read,
         merged(skipped, unread, gone),
         {row["type"]: row["count"] for row in by_type.collect()},
-        merged(counted_problems(problems_of(parsed)), folders),
+        merged(of_files, folders),
+        told_files(parsed),
+        told_problems(problems) if of_files else (),
     )
     appended = store.append(by_possible_times(own.unionAll(load), options), info=report.info())
     load.unpersist()

@@ -28,7 +28,7 @@ from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
 from spark_jobs.ingest.files import list_files
 from spark_jobs.ingest.job import ingest, main, options_of
-from spark_jobs.ingest.kinds import IngestOptions
+from spark_jobs.ingest.kinds import RRD, IngestOptions
 from spark_jobs.session import SparkJobError
 from tests.collectors import histories
 from tests.collectors.history.test_hadoop1_history import HISTORY
@@ -123,6 +123,11 @@ def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path
     assert {"job_history: second_history", "job_history: avro_binary", "ganglia_rrd: not_rrd"} <= {
         c.name for c in report.problems
     }
+    assert [(Path(file.place).name, file.n_events > 0) for file in report.files if file.kind == RRD] == [
+        ("cpu_user.rrd", True), ("cpu_user.rrd", True),
+    ]  # fmt: skip
+    assert sum(count.n for count in report.problems) == len(report.problem_list) == report.n_problems
+    assert all(count.texts for count in report.problems)
     types = Counter(row["type"] for row in store.read(columns=["type"]).collect())
     assert types == report.events
     assert types["JobStart"] == types["JobEnd"] == 2
@@ -169,6 +174,7 @@ def test_all_real_files_agree_with_an_independent_count(spark: SparkSession, tmp
     assert report.exit_code == 0
     assert {count.name: count.n for count in report.problems} == {
         "ganglia_rrd: unknown_samples": 24,
+        "job_history: clock_skew": 23,
         "job_history: name_disagrees": 1,
         "job_history: second_history": 1,
         "rumen_trace: second_history": 4,
