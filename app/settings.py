@@ -299,6 +299,7 @@ class SparkSettings(Section):
     conf: dict[str, str] = Field(default_factory=dict)
     kafka_config: AnchoredPath | None = None
     small_query_events: int = Field(default=500_000, ge=0)
+    small_ingest_bytes: SizeBytes = Field(default=64 * 2**20, ge=0)
 
     @field_validator("conf")
     @classmethod

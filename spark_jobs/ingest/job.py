@@ -1,6 +1,7 @@
 """`clustercep ingest`: files of Hadoop and Ganglia, wherever they are, into the event store.
 
 list -> parse on executors -> one history per job, load derived -> append in one commit -> report
+Few small files go the same way in this process, without Spark (`on_this_machine`).
 """
 
 from __future__ import annotations
@@ -28,9 +29,29 @@ from collectors.logs.daemon_log import NAME_PATTERN
 from collectors.logs.path_layout import PathLayout
 from collectors.logs.times import zone_named
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.commits import Appended
+from spark_jobs.event_store.file_system import rooted
+from spark_jobs.event_store.local_append import LocalEventStore
 from spark_jobs.ingest.files import Listing, list_files, parts_below, reason_of, shown
-from spark_jobs.ingest.frames import by_possible_times, counted_events, load_of, parsed_files, problems_of
+from spark_jobs.ingest.frames import (
+    JOB_COLUMNS,
+    JOB_TYPES,
+    by_possible_times,
+    counted_events,
+    load_of,
+    parsed_files,
+    problems_of,
+)
 from spark_jobs.ingest.kinds import SOURCES, IngestOptions, skipped_by_name
+from spark_jobs.ingest.on_this_machine import (
+    Limits,
+    counted_here,
+    files_told,
+    listed_here,
+    parsed_here,
+    problems_told,
+    stored_jobs,
+)
 from spark_jobs.ingest.report import (
     Count,
     IngestReport,
@@ -45,6 +66,9 @@ from spark_jobs.ingest.rows import FILE
 from spark_jobs.interruption import run_job
 from spark_jobs.progress import progress_bar
 from spark_jobs.session import SparkJobError, spark_session
+
+MAX_SMALL_FILES = 2_000
+"""An ingest of more is none of few files."""
 
 SPARK_CONF = {
     # Small files are read many at a time, and never so many that their contents fill the memory.
@@ -66,20 +90,62 @@ def main(args: Sequence[str]) -> int:
     if asked.layout is not None:
         options = replace(options, layout=asked.layout)
     check_options(options)
-    with spark_session(
-        "clustercep ingest", asked.master or settings.spark.master, {**SPARK_CONF, **settings.spark.conf}
-    ) as spark:
-        precedence = (
-            *settings.sources.precedence,
-            SOURCES[RUMEN],
-        )  # another program's reading of histories stands last
-        store = EventStore.open_or_create(spark, asked.store or settings.event_store_url, precedence=precedence)
-        report = ingest(spark, store, asked.paths, options)
+    precedence = (
+        *settings.sources.precedence,
+        SOURCES[RUMEN],
+    )  # another program's reading of histories stands last
+    store_url = asked.store or settings.event_store_url
+    report = None
+    if asked.master is None:
+        limits = Limits(MAX_SMALL_FILES, settings.spark.small_ingest_bytes)
+        report = ingest_here(store_url, precedence, asked.paths, options, limits)
+    if report is None:
+        report = _on_spark(asked, settings, store_url, precedence, options)
     if asked.format == "json":
         print(report.to_json())
     else:
         report.print_to(table_console())
     return report.exit_code
+
+
+def ingest_here(
+    store_url: str, precedence: Sequence[str], paths: Sequence[str], options: IngestOptions, limits: Limits
+) -> IngestReport | None:
+    """As `ingest`, without Spark: few small files of this machine, into a store on it; None: that is not given."""
+    if not rooted(store_url).startswith("file:///"):
+        return None
+    listing = listed_here(paths, limits)
+    if listing is None:
+        return None
+    wanted, skipped = chosen_files(listing, options)
+    parsed = parsed_here(listing, wanted, options, stored_jobs(store_url))
+    if parsed is None:
+        return None
+    read, unread, problems = counted_here(parsed)
+    types = parsed.events.column("type").value_counts().to_pylist()
+    report = IngestReport(
+        read,
+        merged(skipped, unread),
+        {row["values"]: row["counts"] for row in types},
+        problems,
+        files_told(parsed),
+        problems_told(parsed),
+    )
+    appended = LocalEventStore(store_url, precedence).append(parsed.events, report.info())
+    return None if appended is None else _with_appended(report, appended)
+
+
+def _on_spark(
+    asked: argparse.Namespace,
+    settings: Settings,
+    store_url: str,
+    precedence: Sequence[str],
+    options: IngestOptions,
+) -> IngestReport:
+    with spark_session(
+        "clustercep ingest", asked.master or settings.spark.master, {**SPARK_CONF, **settings.spark.conf}
+    ) as spark:
+        return ingest(spark, EventStore.open_or_create(spark, store_url, precedence=precedence), asked.paths, options)
 
 
 def ingest(spark: SparkSession, store: EventStore, paths: Sequence[str], options: IngestOptions) -> IngestReport:
@@ -158,7 +224,7 @@ def _stored(
         Count("ingest: unreadable folder", 1, (shown(url),), texts=(why,)) for url, why in listing.unreadable
     )
     load = load_of(parsed, options).persist()
-    problems = problems_of(parsed)
+    problems = problems_of(parsed, store.read(JOB_TYPES, JOB_COLUMNS) if store.files(JOB_TYPES) else None)
     of_files = counted_problems(problems)
     own = counted_events(parsed)
     by_type = own.select("type").unionAll(load.select("type")).groupBy("type").count()
@@ -172,6 +238,10 @@ def _stored(
     )
     appended = store.append(by_possible_times(own.unionAll(load), options), info=report.info())
     load.unpersist()
+    return _with_appended(report, appended)
+
+
+def _with_appended(report: IngestReport, appended: Appended) -> IngestReport:
     return replace(
         report,
         n_new=appended.n_new,

@@ -89,8 +89,9 @@ def test_parity_with_live_collectors(spark: SparkSession, tmp_path: Path) -> Non
     assert store.version == version  # not even a commit
 
 
-def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path) -> None:
-    root, job = tmp_path / "in", "job_1700000000000_0007"
+def write_bad_files(root: Path) -> None:
+    """Files of all kinds, good ones among them."""
+    job = "job_1700000000000_0007"
     (root / "done" / "more").mkdir(parents=True)
     whole = histories.whole_history()
     (root / "done" / f"{job}-a+b%2F{{c}}[d] e.jhist").write_bytes(whole)  # wild cards of Hadoop, in a name
@@ -106,6 +107,11 @@ def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path
     write_rrd(root / "rrds" / "c" / "h2" / "cpu_user.rrd", [3.0, 80.0, 4.0])
     (root / "rrds" / "c" / "h3").mkdir()
     (root / "rrds" / "c" / "h3" / "cpu_user.rrd").write_bytes(b"RRD\x000003")
+
+
+def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    write_bad_files(root)
     store = EventStore.create(spark, str(tmp_path / "store"))
     report = ingest(spark, store, [str(root)], replace(IngestOptions(), max_bytes=100_000))
     assert {c.name: c.n for c in report.read} == {
