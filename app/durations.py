@@ -105,12 +105,21 @@ def _read_duration(value: object) -> object:
     return parse_duration_ms(value if isinstance(value, str) else "")
 
 
+def _read_signed_duration(value: object) -> object:
+    if isinstance(value, str) and value.strip().startswith("-"):
+        return -parse_duration_ms(value.strip()[1:])
+    return _read_duration(value)
+
+
 def _read_size(value: object) -> object:
     return parse_size_bytes(value) if isinstance(value, str) and not value.strip().isdigit() else value
 
 
 DurationMs = Annotated[int, BeforeValidator(_read_duration)]
 """A duration written with its unit, kept in milliseconds."""
+
+SignedDurationMs = Annotated[int, BeforeValidator(_read_signed_duration)]
+"""A duration written with its unit, with a minus sign where it is negative, kept in milliseconds."""
 
 SizeBytes = Annotated[int, BeforeValidator(_read_size)]
 """A size, in bytes or with its unit, kept in bytes."""

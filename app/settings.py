@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from app.durations import DurationMs, SizeBytes
+from app.durations import DurationMs, SignedDurationMs, SizeBytes
 from collectors.time_units import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CLUSTERCEP__"
@@ -32,6 +32,7 @@ base_directory: ContextVar[Path] = ContextVar("base_directory", default=Path())
 """Relative paths in the file start here: the folder of the configuration file."""
 
 MAX_SKEW_MS = HOUR_MS
+MAX_OFFSET_MS = DAY_MS
 """A clock that is further off is set, not bounded."""
 
 MAX_GIVE_UP_MS = 30 * DAY_MS
@@ -134,10 +135,14 @@ class YarnRestSource(Source):
 
 
 class ClockSkew(Section):
-    """By how much clocks may be off: one unknown offset per clock, shared by all its events."""
+    """By how much clocks may be off: one unknown offset per clock, shared by all its events; and known offsets."""
 
     default_ms: DurationMs = Field(default=0, ge=0, le=MAX_SKEW_MS)
     clocks: dict[str, Annotated[DurationMs, Field(ge=0, le=MAX_SKEW_MS)]] = Field(default_factory=dict)
+    offsets: dict[str, Annotated[SignedDurationMs, Field(ge=-MAX_OFFSET_MS, le=MAX_OFFSET_MS)]] = Field(
+        default_factory=dict
+    )
+    """By clock how far it is ahead (negative: behind); its events are set right by that."""
 
 
 class Sources(Section):
@@ -294,6 +299,7 @@ class SparkSettings(Section):
     conf: dict[str, str] = Field(default_factory=dict)
     kafka_config: AnchoredPath | None = None
     small_query_events: int = Field(default=500_000, ge=0)
+    small_ingest_bytes: SizeBytes = Field(default=64 * 2**20, ge=0)
 
     @field_validator("conf")
     @classmethod

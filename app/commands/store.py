@@ -12,7 +12,7 @@ from app.commands.spark import ConfigOption, MasterOption, StoreOption, run_spar
 FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", help="How the answer is printed.")]
 
 store_cli = typer.Typer(
-    name="store", help="The event store of the jobs on Spark: info, compact, sweep.", no_args_is_help=True
+    name="store", help="The event store of the jobs on Spark: info, compact, sweep, delete.", no_args_is_help=True
 )
 
 
@@ -50,6 +50,22 @@ def sweep(
     raise typer.Exit(_run("sweep", config, master, store, output, {"--older-than": older_than}))
 
 
+@store_cli.command()
+def delete(
+    source: Annotated[str, typer.Option(metavar="NAME", help="Whose events go: container_log, job_history, ...")],
+    config: ConfigOption = None,
+    master: MasterOption = None,
+    store: StoreOption = None,
+    from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Those that begin then or later.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="TIME", help="Those that begin then or before.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count them only.")] = False,
+    output: FormatOption = "table",
+) -> None:
+    """Delete the events of a source, as after an ingest in a wrong time zone. What is merged with them stays."""
+    more: dict[str, object] = {"--source": source, "--from": from_, "--to": to}
+    raise typer.Exit(_run("delete", config, master, store, output, more, ("--dry-run",) if dry_run else ()))
+
+
 def _run(
     command: str,
     config: Path | None,
@@ -57,6 +73,7 @@ def _run(
     store: str | None,
     output: str,
     more: dict[str, object] | None = None,
+    flags: tuple[str, ...] = (),
 ) -> int:
     given = {"--config": config, "--master": master, "--store": store, "--format": output, **(more or {})}
-    return run_spark_job("event_store", [command, *words_of(given)])
+    return run_spark_job("event_store", [command, *words_of(given), *flags])

@@ -18,38 +18,49 @@ class ClockSkewBounds:
 
     default_ms: int = 0
     by_clock_ms: Mapping[str, int] = field(default_factory=dict)
+    offsets_ms: Mapping[str, int] = field(default_factory=dict)
+    """By clock, how far it is known to be ahead (negative: behind): its times are set right by that."""
 
     @property
     def greatest_ms(self) -> int:
         """No clock is further off."""
         return max(self.default_ms, *self.by_clock_ms.values(), 0)
 
+    @property
+    def changes_times(self) -> bool:
+        """Whether any event may get another time than its source gave it."""
+        return self.greatest_ms > 0 or any(self.offsets_ms.values())
+
     def applied(self, collected: Collected) -> Collected:
         """With intervals of all times that are possible; the promise about what may still come is about these, too."""
-        if not self.greatest_ms:
+        if not self.changes_times:
             return collected
         return replace(
             collected,
             events=self.widened(collected.events),
-            watermark_ms=collected.watermark_ms - self.greatest_ms,
+            watermark_ms=collected.watermark_ms - self.greatest_ms - max(0, *self.offsets_ms.values(), 0),
             finished=tuple(replace(history, events=self.widened(history.events)) for history in collected.finished),
         )
 
     def widened(self, events: EventBatch) -> EventBatch:
-        """Events whose intervals are by their own clocks, with room for the clock's offset on both sides."""
+        """Events whose intervals are by their own clocks, set right by known offsets, with room for unknown ones."""
         if not len(events):
             return events
         clocks = events.strings("clock_id").dictionary_encode()
-        bounds = [self.by_clock_ms.get(name, self.default_ms) for name in clocks.dictionary.to_pylist()]
+        names = clocks.dictionary.to_pylist()
+        bounds = [self.by_clock_ms.get(name, self.default_ms) for name in names]
+        offsets = [self.offsets_ms.get(name, 0) for name in names]
         codes = clocks.indices.fill_null(len(bounds)).to_numpy(zero_copy_only=False)
         skew_ms = np.array([*bounds, self.default_ms], np.int64)[codes]
-        if not skew_ms.any():
+        offset_ms = np.array([*offsets, 0], np.int64)[codes]
+        if not skew_ms.any() and not offset_ms.any():
             return events
         table = events.table
-        for name, times in (("t_lo_ms", events.t_lo_ms - skew_ms), ("t_hi_ms", events.t_hi_ms + skew_ms)):
+        t_lo_ms, t_hi_ms = events.t_lo_ms - offset_ms - skew_ms, events.t_hi_ms - offset_ms + skew_ms
+        for name, times in (("t_lo_ms", t_lo_ms), ("t_hi_ms", t_hi_ms)):
             place = table.column_names.index(name)
             table = table.set_column(place, table.schema.field(name), pa.array(times))
-        return EventBatch(table.append_column(SKEW, pa.array(skew_ms)))
+        return EventBatch(table.append_column(SKEW, pa.array(skew_ms)) if skew_ms.any() else table)
 
 
 def apart(events: EventBatch) -> EventBatch:

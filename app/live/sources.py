@@ -60,7 +60,7 @@ def source_ranks(settings: Settings) -> dict[str, int]:
 def clock_skew_of(settings: Settings) -> ClockSkewBounds:
     """By how much clocks may be off."""
     section = settings.sources.clock_skew
-    return ClockSkewBounds(section.default_ms, section.clocks)
+    return ClockSkewBounds(section.default_ms, section.clocks, section.offsets)
 
 
 class _MissingError(Exception):

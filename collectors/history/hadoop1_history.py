@@ -1,7 +1,9 @@
 """Parser of Hadoop 1 job histories, of one job or of many in one stream.
 
 Times of a job are those of the JobTracker, times of an attempt those of its TaskTracker: two clocks, and an attempt
-may well seem to start before its job. Attempts that set a job up or clean up after it are no events, as in Hadoop 2.
+may well seem to start before its job; by how much the clocks of hosts are off is told (`clock_offsets`). Attempts that
+set a job up or clean up after it are no events, as in Hadoop 2. Before 0.19 the counters of a task stand in its Task
+record alone, which follows the end of its successful attempt, and only the host of a start tells where it ran.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from hashlib import blake2b
 
 from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
 from collectors.counters import is_count, missing_counters, read_counters
-from collectors.hadoop_ids import is_attempt, is_job, job_of
+from collectors.hadoop_ids import is_attempt, is_job, job_of, task_of
+from collectors.history.clock_offsets import ClockOffsets, skew_message
 from collectors.history.hadoop1_lines import BadLines, Item, PartBegins, Record, RecordReader, counter_groups
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
 
@@ -51,8 +54,16 @@ class Hadoop1Job:
         self._ended: set[str] = set()
         self._n_lacking = Counter[str]()
         self._n_bad = 0
+        self._handed_out: dict[str, int] = {}
+        """By task when it was handed out first, by the JobTracker's clock."""
+        self._unsummarised: dict[str, tuple[AttemptFacts, Mapping[str, str], str]] = {}
+        """By task its last successful attempt, whose counters the task's own record may tell."""
+        self._ended_of_task: dict[str, list[AttemptFacts]] = {}
+        """Successful attempts since the last record of their task's end."""
+        self._clocks = ClockOffsets()
         self._readers: dict[str, Callable[[Mapping[str, str]], None]] = {
             "Job": self._job_told,
+            "Task": self._task_told,
             "MapAttempt": self._attempt_told,
             "ReduceAttempt": self._attempt_told,
         }
@@ -68,7 +79,7 @@ class Hadoop1Job:
         self._digest.update(record.text)
         reader = self._readers.get(record.kind)
         if reader is None:
-            return  # Meta, and Task: it repeats what attempts say
+            return  # Meta
         try:
             reader(record.values)
         except BadRecordError as error:
@@ -82,6 +93,8 @@ class Hadoop1Job:
 
     def close(self, *, is_cut: bool = False) -> None:
         """Nothing more will come: report what the history lacks. `is_cut`: its last record is not whole."""
+        for task_id in list(self._unsummarised):
+            self._summarise(task_id, "")
         what = self.job.job_id if self.job else self.name or "a history without a job"
         if is_cut:
             message = f"{what}: it ends in the middle of a record; what stands before is used"
@@ -92,6 +105,9 @@ class Hadoop1Job:
         if self._n_bad > MAX_BAD_RECORDS_TOLD:
             message = f"{what}: {self._n_bad - MAX_BAD_RECORDS_TOLD} more bad record(s) behind those told"
             self._problems.report(self.place, "more_bad_records", message, key=(self.place, what, "more"))
+        for clock_id, offset in self._clocks.off():
+            message = f"{what}: {skew_message(clock_id, offset, 'the JobTracker')}"
+            self._problems.report(self.place, "clock_skew", message, key=(self.place, what, clock_id, "clock_skew"))
         for attribute, n_attempts in self._n_lacking.items():
             self._problems.report(
                 self.place,
@@ -152,6 +168,23 @@ class Hadoop1Job:
         clock_id = _tracker_clock(job.job_id)
         self.events.job_end(job, self._launch_ms, self.end_ms, status, clock_id, self._origin())
 
+    def _task_told(self, values: Mapping[str, str]) -> None:
+        task_id = values.get("TASKID", "")
+        if values.get("TASK_TYPE") not in ("MAP", "REDUCE"):
+            return
+        if "TASK_STATUS" not in values:
+            handed_out_ms = _time(values, "START_TIME")
+            if handed_out_ms is not None:
+                self._handed_out.setdefault(task_id, handed_out_ms)
+            return
+        done_ms = _time(values, "FINISH_TIME")
+        for attempt in self._ended_of_task.pop(task_id, ()):
+            clock_id = _host_clock(attempt)
+            if STATUS.get(values["TASK_STATUS"]) == "SUCCEEDED" and clock_id and done_ms and attempt.finish_ms:
+                self._clocks.not_after(clock_id, attempt.finish_ms, done_ms)
+        if task_id in self._unsummarised:
+            self._summarise(task_id, values.get("COUNTERS", ""))
+
     def _attempt_told(self, values: Mapping[str, str]) -> None:
         if values.get("TASK_TYPE") not in ("MAP", "REDUCE"):
             return
@@ -170,11 +203,17 @@ class Hadoop1Job:
             return  # a JobTracker that was started again repeats it
         attempt.start_ms = _time(values, "START_TIME")
         tracker = TRACKER.match(values.get("TRACKER_NAME", ""))
-        attempt.host = clean_text(tracker[1]) if tracker else None
+        if tracker:
+            attempt.host = clean_text(tracker[1])
+        else:
+            attempt.host, attempt.rack = place_of(values.get("HOSTNAME", ""))
         if attempt.start_ms is None:
             self._report("missing_time", f"{attempt.attempt_id} starts without a usable START_TIME")
             return
-        self.events.attempt_start(attempt, _host_clock(attempt), self._origin())
+        clock_id, handed_out_ms = _host_clock(attempt), self._handed_out.get(task_of(attempt.attempt_id))
+        if clock_id is not None and handed_out_ms is not None:
+            self._clocks.not_before(clock_id, attempt.start_ms, handed_out_ms)
+        self.events.attempt_start(attempt, clock_id, self._origin())
 
     def _attempt_ended(self, attempt: AttemptFacts, values: Mapping[str, str]) -> None:
         status, finish_ms = STATUS.get(values["TASK_STATUS"]), _time(values, "FINISH_TIME")
@@ -186,8 +225,8 @@ class Hadoop1Job:
             return
         self._ended.add(attempt.attempt_id)
         attempt.status, attempt.finish_ms = status, finish_ms
-        host, attempt.rack = place_of(values.get("HOSTNAME", ""))
-        attempt.host = host or attempt.host
+        host, rack = place_of(values.get("HOSTNAME", ""))
+        attempt.host, attempt.rack = host or attempt.host, rack or attempt.rack
         if finish_ms is None:
             self._report("missing_time", f"{attempt.attempt_id} ends without a FINISH_TIME: no end is made up")
             return
@@ -197,7 +236,21 @@ class Hadoop1Job:
             self._report("negative_period", f"{attempt.attempt_id} ends before its start; its period stays empty")
         clock_id = _host_clock(attempt)
         self.events.attempt_end(attempt, clock_id, self._origin())
+        task_id = task_of(attempt.attempt_id)
+        if status == "SUCCEEDED":
+            self._ended_of_task.setdefault(task_id, []).append(attempt)
+            if "COUNTERS" not in values:
+                if task_id in self._unsummarised:
+                    self._summarise(task_id, "")
+                self._unsummarised[task_id] = attempt, values, self._origin()
+                return
         self.events.attempt_summary(attempt, self._figures(attempt, values), clock_id, self._origin())
+
+    def _summarise(self, task_id: str, counters: str) -> None:
+        """The summary of a successful attempt whose own record had no counters; those of its task are its own."""
+        attempt, values, origin = self._unsummarised.pop(task_id)
+        told = {**values, "COUNTERS": counters}
+        self.events.attempt_summary(attempt, self._figures(attempt, told), _host_clock(attempt), origin)
 
     def _figures(self, attempt: AttemptFacts, values: Mapping[str, str]) -> dict[str, int | None]:
         groups = list(counter_groups(values.get("COUNTERS", "")))

@@ -15,6 +15,7 @@ from typing import Any
 from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
 from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
+from collectors.history.clock_offsets import ClockOffsets, skew_message
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
 from collectors.network.bounded_json import TooManyValuesError, loads
 
@@ -66,6 +67,9 @@ class JhistParser:
         self._in_header = True
         self._skipping = False
         self._clock_id: str | None = None
+        self._first_master: tuple[str, int] | None = None
+        """Clock of its host, and when it started by that."""
+        self._clocks = ClockOffsets()
         self._launch_ms: int | None = None
         self._attempts: dict[str, AttemptFacts] = {}
         self._ended: set[str] = set()
@@ -144,6 +148,9 @@ class JhistParser:
         if self._n_bad > MAX_BAD_RECORDS_TOLD:
             n_more = self._n_bad - MAX_BAD_RECORDS_TOLD
             self._report("more_bad_records", f"{n_more} more bad record(s) behind those told; they are skipped")
+        for clock_id, offset in self._clocks.off():
+            message = skew_message(clock_id, offset, "the ResourceManager, which says when the job was submitted")
+            self._problems.report(self.place, "clock_skew", message, key=(self.place, clock_id, "clock_skew"))
         for attribute, n_attempts in self._n_lacking.items():
             self._problems.report(
                 self.place,
@@ -216,6 +223,9 @@ class JhistParser:
         host = _text(record, "nodeManagerHost")
         if host:
             self._clock_id = f"host:{host}"
+        started_ms = _time(record, "startTime")
+        if self._first_master is None and self._clock_id is not None and started_ms is not None:
+            self._first_master = self._clock_id, started_ms
 
     def _job_of(self, record: Mapping[str, Any]) -> JobFacts:
         return self._known_job(record.get("jobid"))
@@ -242,6 +252,9 @@ class JhistParser:
         job.job_name = _text(record, "jobName")
         job.user = _text(record, "userName")
         job.queue = _text(record, "jobQueueName") or job.queue
+        submitted_ms = _time(record, "submitTime")
+        if submitted_ms is not None and self._first_master is not None:
+            self._clocks.not_before(*self._first_master, submitted_ms)
 
     def _job_queue_changed(self, record: Mapping[str, Any]) -> None:
         job = self._job_of(record)

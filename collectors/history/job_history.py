@@ -2,7 +2,8 @@
 
 A job's events go out when its history is complete, as a `FinishedHistory` of its own; so a file that is still being
 written holds nothing back and needs no read position. Files are known by device and inode, jobs by the digest of their
-history: a file that is renamed or copied (staging -> intermediate -> done) is read once.
+history: a file that is renamed or copied (staging -> intermediate -> done) is read once. Files of other kinds, such as
+histories of Hadoop 1, are told.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from collectors.base import Collected, FinishedHistory, OptionError, ProblemLog, SourceUnavailableError, read_position
+from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
 from collectors.files import FoundFile, read_chunks, require_root, walk
+from collectors.files_left_out import FilesLeftOut
 from collectors.history.jhist import JhistParser
 from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 
 POSITION_VERSION = 1
+
+ENDING = ".jhist"
+BESIDE = ("_conf.xml", ".crc", ".summary", ".tmp", "_COPYING_")
+"""Endings of what the JobHistoryServer and copying programs write beside histories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class JobHistoryCollector:
     def __init__(self, options: JobHistoryOptions) -> None:
         self._options = options
         self._problems = ProblemLog(self.name)
+        self._left_out = FilesLeftOut(self._problems, _what_else)
         self._open: dict[str, _OpenFile] = {}
         self._files: dict[str, _KnownFile] = {}
         self._jobs: dict[str, _KnownJob] = {}
@@ -92,6 +100,9 @@ class JobHistoryCollector:
         budget = self._options.max_bytes_per_poll
         seen: set[str] = set()
         for file in self._scan():
+            if not file.parts[-1].endswith(ENDING):
+                self._left_out.found(file)
+                continue
             if file.key in seen:
                 continue  # a hard link
             seen.add(file.key)
@@ -110,6 +121,7 @@ class JobHistoryCollector:
                 job_id = opened.parser.job.job_id if opened.parser.job else None
                 self._files[file.key] = _KnownFile(file.n_bytes, file.mtime_ns, job_id, now_ms)
                 done.append(opened.parser)
+        self._left_out.end_poll()
         for key in self._open.keys() - seen:
             del self._open[key]  # removed before its job's end
         finished = self._accept(done, now_ms)
@@ -141,7 +153,7 @@ class JobHistoryCollector:
                 self._problems.report(str(root), "unreadable", str(error))
                 continue
             self._problems.forget((str(root), "unreadable"))
-            found.extend(walk(root, self._problems, _is_history))
+            found.extend(walk(root, self._problems, _is_looked_at))
         if len(failures) == len(self._options.roots):
             raise failures[0]
         return found
@@ -207,8 +219,18 @@ class JobHistoryCollector:
         self._jobs = {k: j for k, j in self._jobs.items() if j.seen_ms >= oldest_ms}
 
 
-def _is_history(parts: tuple[str, ...]) -> bool:
-    return parts[-1].endswith(".jhist")
+def _is_looked_at(parts: tuple[str, ...]) -> bool:
+    """Histories, and what has no reason to lie beside them."""
+    return not parts[-1].startswith((".", "_")) and not parts[-1].endswith(BESIDE)
+
+
+def _what_else(begin: bytes) -> str | None:
+    kind, why = kind_by_content(begin)
+    if kind == JHIST:
+        return f"a job history whose name does not end in {ENDING}: it is not read; rename it"
+    if kind in (HADOOP1, RUMEN):
+        return f"found a {kind}; live detection reads {ENDING} alone: read it with `clustercep ingest`"
+    return f"no job history ({why}); it is not read: remove it from the folders of sources.job_history"
 
 
 def _known(position: Mapping[str, Any]) -> tuple[dict[str, _KnownFile], dict[str, _KnownJob]]:

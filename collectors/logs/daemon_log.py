@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
+from collectors.file_kinds import CLIENT_TRACE
 from collectors.files import FoundFile, require_root, walk
+from collectors.files_left_out import FilesLeftOut
 from collectors.hadoop_ids import CONTAINER, job_of_container
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import EventRows, clean_text
@@ -79,6 +81,7 @@ class DaemonLogCollector:
         self._zone = zone_named(options.zone)
         self._problems = ProblemLog(self.name)
         self._tail = LogTail(self._problems, lambda line: begins_with_time(line, self._zone))
+        self._left_out = FilesLeftOut(self._problems, _what_else)
         self._expired: dict[str, str] = {}
         """Node -> why its ResourceManager no longer waits for it; said before it is called lost."""
         self._watermark_ms: int | None = None
@@ -90,9 +93,13 @@ class DaemonLogCollector:
         seen: set[str] = set()
 
         def found() -> Iterator[FoundFile]:
-            for file in walk(self._root, self._problems, self._wanted):
-                seen.add(file.key)
-                yield file
+            for file in walk(self._root, self._problems, _is_looked_at):
+                if self._wanted(file.parts):
+                    seen.add(file.key)
+                    yield file
+                else:
+                    self._left_out.found(file)
+            self._left_out.end_poll()
 
         def read(file: FoundFile, max_bytes: int) -> int:
             return self._read(file, max_bytes, now_ms, rows)
@@ -190,6 +197,17 @@ class DaemonLogCollector:
 
     def _host(self, name: str) -> str:
         return clean_text(self._options.hosts.get(name, name))
+
+
+def _is_looked_at(parts: tuple[str, ...]) -> bool:
+    return not parts[-1].startswith(".") and "\n" not in parts[-1]
+
+
+def _what_else(begin: bytes) -> str | None:
+    """Other daemons' logs lie in the same folder, and most have nothing to tell; ClientTrace would."""
+    if CLIENT_TRACE.search(begin):
+        return "a log of ClientTrace lines (who read and wrote which blocks); no source reads them"
+    return None
 
 
 def _cause(why: str) -> str | None:

@@ -5,9 +5,10 @@ Master and history server write the same documents for jobs, tasks, attempts and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from collectors.base import printable
 from collectors.counters import ATTRIBUTES, is_count, read_counters
@@ -22,6 +23,11 @@ ENDED_TASK = ENDED_ATTEMPT
 ENDED_JOB = frozenset({"SUCCEEDED", "FAILED", "KILLED", "ERROR"})
 LIVE_ATTEMPT = frozenset({"RUNNING", "COMMIT_PENDING"})
 
+STANDBY = re.compile(rb"\s*This is standby RM(?:\. The redirect url is: (\S{1,500}))?")
+"""How a ResourceManager answers that is not the active one, with whatever status."""
+
+_T = TypeVar("_T")
+
 
 class DocumentError(Exception):
     """An answer that is not the document that was asked for."""
@@ -30,6 +36,34 @@ class DocumentError(Exception):
         super().__init__(message)
         self.url = url
         self.kind = kind
+
+
+class Listed(list[_T]):
+    """What of a list could be used, and how much of it could not."""
+
+    n_left_out: int = 0
+    first_left_out: str = ""
+    """Id of the first one, as it stands there."""
+
+    @classmethod
+    def of(
+        cls, items: Iterable[Mapping[str, Any]], is_id: Callable[[Any], bool], read: Callable[[Mapping[str, Any]], _T]
+    ) -> Listed[_T]:
+        """The items with an id of their kind, read; the others are counted."""
+        listed: Listed[_T] = cls()
+        for item in items:
+            item_id = item.get("id")
+            if is_id(item_id):
+                listed.append(read(item))
+            else:
+                listed.leave_out(item_id)
+        return listed
+
+    def leave_out(self, item_id: object) -> None:
+        """Count one that is not used."""
+        if not self.n_left_out:
+            self.first_left_out = printable(repr(item_id), 100)
+        self.n_left_out += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +121,20 @@ class AttemptDocument:
 
 def parse_document(answer: Answer) -> Mapping[str, Any]:
     """The JSON object of an answer; raises DocumentError for an error status, a redirect, or anything else."""
+    standby = STANDBY.match(answer.body[:1_000])
+    if standby is not None:
+        active = standby[1].decode("utf-8", "replace") if standby[1] else answer.location
+        names = f"names {printable(active, 200)} as the active one" if active else "names no active one"
+        message = f"{answer.url} is a standby ResourceManager and {names}; expected its address in resource_managers"
+        raise DocumentError(answer.url, "standby", message)
     if answer.status in REDIRECTS:
-        message = (
-            f"it redirects to {printable(answer.location, 200)}, which is none of the configured servers (a login?)"
-        )
+        target = printable(answer.location, 200)
+        message = f"{answer.url} redirects to {target}, which is none of the configured servers (a login?)"
         raise DocumentError(answer.url, "redirected", message)
     if answer.status != 200:
-        raise DocumentError(answer.url, f"http_{answer.status}", f"status {answer.status}, expected 200")
+        raise DocumentError(
+            answer.url, f"http_{answer.status}", f"{answer.url} answers status {answer.status}, expected 200"
+        )
     try:
         document = loads(answer.body.decode("utf-8-sig"))
     except TooManyValuesError as error:
@@ -107,31 +148,31 @@ def parse_document(answer: Answer) -> Mapping[str, Any]:
     return document
 
 
-def parse_apps(answer: Answer) -> list[AppFacts]:
+def parse_apps(answer: Answer) -> Listed[AppFacts]:
     """{"apps": {"app": [...]}}; no applications is {"apps": null}."""
-    return [
-        AppFacts(
-            application_id=app["id"],
-            application_type=_text(app, "applicationType"),
-            name=_text(app, "name"),
-            user=_text(app, "user"),
-            queue=_text(app, "queue"),
-            state=_text(app, "state") or "",
-            final_status=_text(app, "finalStatus"),
-            am_host=_host(app.get("amHostHttpAddress")),
-            started_ms=_time(app, "startedTime"),
-            finished_ms=_time(app, "finishedTime"),
-            diagnostics=_text(app, "diagnostics"),
-            containers=read_containers(app),
-        )
-        for app in _items(answer, "apps", "app")
-        if is_application(app.get("id"))
-    ]
+    return Listed.of(_items(answer, "apps", "app"), is_application, _app)
 
 
-def parse_jobs(answer: Answer) -> list[JobDocument]:
+def _app(app: Mapping[str, Any]) -> AppFacts:
+    return AppFacts(
+        application_id=app["id"],
+        application_type=_text(app, "applicationType"),
+        name=_text(app, "name"),
+        user=_text(app, "user"),
+        queue=_text(app, "queue"),
+        state=_text(app, "state") or "",
+        final_status=_text(app, "finalStatus"),
+        am_host=_host(app.get("amHostHttpAddress")),
+        started_ms=_time(app, "startedTime"),
+        finished_ms=_time(app, "finishedTime"),
+        diagnostics=_text(app, "diagnostics"),
+        containers=read_containers(app),
+    )
+
+
+def parse_jobs(answer: Answer) -> Listed[JobDocument]:
     """{"jobs": {"job": [...]}} of a master."""
-    return [_job(job) for job in _items(answer, "jobs", "job") if is_job(job.get("id"))]
+    return Listed.of(_items(answer, "jobs", "job"), is_job, _job)
 
 
 def parse_job(answer: Answer) -> JobDocument:
@@ -142,19 +183,14 @@ def parse_job(answer: Answer) -> JobDocument:
     return _job(job)
 
 
-def parse_tasks(answer: Answer) -> list[TaskDocument]:
+def parse_tasks(answer: Answer) -> Listed[TaskDocument]:
     """{"tasks": {"task": [...]}}."""
-    return [
-        TaskDocument(task["id"], _text(task, "state") or "", _text(task, "successfulAttempt"))
-        for task in _items(answer, "tasks", "task")
-        if is_task(task.get("id"))
-    ]
+    return Listed.of(_items(answer, "tasks", "task"), is_task, _task)
 
 
-def parse_attempts(answer: Answer) -> list[AttemptDocument]:
+def parse_attempts(answer: Answer) -> Listed[AttemptDocument]:
     """{"taskAttempts": {"taskAttempt": [...]}}."""
-    attempts = _items(answer, "taskAttempts", "taskAttempt")
-    return [_attempt(attempt) for attempt in attempts if is_attempt(attempt.get("id"))]
+    return Listed.of(_items(answer, "taskAttempts", "taskAttempt"), is_attempt, _attempt)
 
 
 def parse_attempt_counters(answer: Answer, kind: TaskKind) -> dict[str, int | None]:
@@ -195,6 +231,10 @@ def _job(job: Mapping[str, Any]) -> JobDocument:
         n_reduces=_count(job, "reducesTotal"),
     )
     return JobDocument(facts, _text(job, "state") or "", _time(job, "startTime"), _time(job, "finishTime"))
+
+
+def _task(task: Mapping[str, Any]) -> TaskDocument:
+    return TaskDocument(task["id"], _text(task, "state") or "", _text(task, "successfulAttempt"))
 
 
 def _attempt(attempt: Mapping[str, Any]) -> AttemptDocument:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
 from collectors.counters import missing_counters
+from collectors.hadoop_ids import task_of
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import AttemptFacts, EventRows, attempt_figures
 from collectors.network.http import Answer
@@ -17,6 +18,7 @@ from collectors.rest.documents import (
     AttemptDocument,
     DocumentError,
     JobDocument,
+    Listed,
     TaskDocument,
     parse_attempt_counters,
     parse_attempts,
@@ -85,13 +87,17 @@ class JobTeller:
         is_complete = True
         tasks, covered_ms = self._ask(url, f"{base}/tasks", parse_tasks)
         # Ended ones first: they are asked for once, so that a limit on requests lets every poll get further.
+        if tasks.n_left_out:
+            message = f"{tasks.n_left_out} task(s) without an id of a task, the first {tasks.first_left_out}; left out"
+            self._problems.report(f"{url}{base}/tasks", "foreign_id", message)
         for task in sorted(tasks, key=lambda task: task.state not in ENDED_TASK):
             has_ended = task.state in ENDED_TASK
             if task.state in ("NEW", "SCHEDULED") or (has_ended and task.task_id in job.tasks_done):
                 continue
             job.tasks_done.discard(task.task_id)  # a map whose output was lost runs again
             path = f"{base}/tasks/{task.task_id}/attempts"
-            attempts, t_ms = self._ask(url, path, parse_attempts)
+            listed, t_ms = self._ask(url, path, parse_attempts)
+            attempts = self._own(job, task.task_id, listed, f"{url}{path}")
             for attempt in attempts:
                 self._attempt(job, attempt, url, path, t_ms, sample=sample)
             ended = [attempt.facts for attempt in attempts if attempt.facts.status in ENDED_ATTEMPT]
@@ -103,6 +109,17 @@ class JobTeller:
             else:
                 covered_ms = min(covered_ms, t_ms)
         return covered_ms if is_complete else None
+
+    def _own(self, job: JobState, task_id: str, listed: Listed[AttemptDocument], place: str) -> list[AttemptDocument]:
+        """The attempts of this task; others, which no task of this job can have, are counted and told."""
+        own = [attempt for attempt in listed if task_of(attempt.facts.attempt_id) == task_id]
+        n_others = len(listed) - len(own) + listed.n_left_out
+        if n_others:
+            foreign = (a.facts.attempt_id for a in listed if task_of(a.facts.attempt_id) != task_id)
+            first = next(foreign, listed.first_left_out)
+            message = f"{n_others} attempt(s) that are none of {task_id}, the first {first}; left out"
+            self._problems.report(place, "foreign_id", message, key=(job.job_id, place, "foreign_id"))
+        return own
 
     def inferred_end(self, job: JobState) -> None:
         """JobEnd somewhere between the last poll that saw the job run and the first that did not."""

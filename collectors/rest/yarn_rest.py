@@ -18,7 +18,7 @@ from collectors.hadoop_ids import application_of_job, job_of_application
 from collectors.lifecycle import EventRows, JobFacts
 from collectors.network.deadlines import remaining_s
 from collectors.network.http import Answer, HttpOptions, HttpTransport, Transport, check_url
-from collectors.rest.documents import AppFacts, DocumentError, parse_apps, parse_job, parse_jobs
+from collectors.rest.documents import AppFacts, DocumentError, Listed, parse_apps, parse_job, parse_jobs
 from collectors.rest.jobs import JobState
 from collectors.rest.teller import SAMPLE_CLOCK, JobTeller
 from collectors.rest.turns import Queue, Turn, take_turns
@@ -169,15 +169,29 @@ class YarnRestCollector:
                 open_apps = parse_apps(answer)
                 ended_apps = parse_apps(self._transport.get(url, ENDED_APPS, self._now_ms))
             except DocumentError as error:
-                failures.append(f"{error.url}: {error}")
+                failures.append(str(error) if error.url in str(error) else f"{error.url}: {error}")
                 continue
             except SourceUnavailableError as error:
                 failures.append(str(error))
                 continue
             self._manager_url, self._listed_ms = url, answer.t_ms
+            self._report_left_out(url, open_apps, ended_apps)
             # Asked in this order, one that ended in between stands in both; the later answer counts.
             return list({app.application_id: app for app in (*open_apps, *ended_apps)}.values())
         raise SourceUnavailableError("no ResourceManager answers: " + "; ".join(failures))
+
+    def _report_left_out(self, url: str, *lists: Listed[AppFacts]) -> None:
+        n_left_out = sum(apps.n_left_out for apps in lists)
+        if n_left_out:
+            first = next(apps.first_left_out for apps in lists if apps.n_left_out)
+            message = f"{n_left_out} application(s) without an id application_<n>_<n>, the first {first}; left out"
+            self._problems.report(url, "foreign_id", message)
+        stateless = [app.application_id for apps in lists for app in apps if not app.state]
+        if stateless:
+            message = (
+                f"{len(stateless)} application(s) without a state, the first {stateless[0]}; left out until it is told"
+            )
+            self._problems.report(url, "no_state", message)
 
     def _note_running(self, apps: list[AppFacts]) -> None:
         for app in apps:
@@ -267,22 +281,27 @@ class YarnRestCollector:
                 message = f"its master's answers take more than {limit_s:g} s of a poll; the rest comes with later ones"
                 self._failed(turn, base, "slow", message)
         except DocumentError as error:
-            self._failed(turn, base, error.kind, str(error))
+            self._failed(turn, base, error.kind, str(error), error.url)
         except SourceUnavailableError as error:
             self._failed(turn, base, "unavailable", str(error))
         else:
             job.n_failures = 0
 
-    def _failed(self, turn: Turn, base: str, kind: str, message: str) -> None:
+    def _failed(self, turn: Turn, base: str, kind: str, message: str, answered: str | None = None) -> None:
         """The first failure may be the master's end; the ResourceManager will say so at the next poll."""
         turn.job.n_failures += 1
         if turn.job.n_failures > 1:
-            turn.problems.report(f"{self._manager_url}{base}", kind, message)
+            turn.problems.report(answered or f"{self._manager_url}{base}", kind, message)
 
     def _ask_master(self, turn: Turn, base: str) -> None:
         job, teller, before_ms = turn.job, self._teller(turn), turn.job.covered_ms
         jobs, job_ms = self._ask(turn, self._manager_url, base, parse_jobs)
         documents = [document for document in jobs if document.facts.job_id == job.job_id]
+        n_others = len(jobs) + jobs.n_left_out
+        if not documents and n_others:
+            first = jobs[0].facts.job_id if jobs else jobs.first_left_out
+            message = f"its master lists {n_others} job(s), the first {first}, and not {job.job_id}: nothing is told"
+            raise DocumentError(f"{self._manager_url}{base}", "foreign_job", message)
         if not documents:
             return  # it has registered and not initialised its job yet
         document = documents[0]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from spark_jobs.event_store.file_system import StoreError, StoreFiles
+from spark_jobs.event_store.file_system import StoreError
 
 FORMAT = 1
 """Of commits and files. A program refuses what is newer."""
@@ -48,7 +48,7 @@ class Commit:
     """One change of a store, all of it or nothing."""
 
     operation: str
-    """create, append or compact."""
+    """create, append, compact or delete."""
     time_ms: int
     added: tuple[StoredFile, ...] = ()
     removed: tuple[str, ...] = ()
@@ -61,6 +61,20 @@ class Commit:
         """As it is stored."""
         content = {"format": FORMAT, **asdict(replace(self, columns=dict(self.columns), info=dict(self.info)))}
         return (json.dumps(content, ensure_ascii=False, sort_keys=True) + "\n").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of a batch: n_events = n_new + n_duplicate + n_replaced."""
+
+    n_events: int
+    n_new: int
+    n_duplicate: int
+    """Copies that changed nothing: of stored events, or within the batch."""
+    n_replaced: int
+    """Stored events whose copy from a better source took their place."""
+    n_files: int
+    """Files that were added."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +116,18 @@ class Folder(Protocol):
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
+        ...
+
+
+class WritableFolder(Folder, Protocol):
+    """What a writer needs besides; raises StoreError."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of this name."""
+        ...
+
+    def create_new(self, path: str, content: bytes) -> bool:
+        """Write a file that nobody has written yet: with all its content, or not at all. False: somebody was first."""
         ...
 
 
@@ -207,7 +233,7 @@ class CommitReader:
 class CommitLog(CommitReader):
     """The log of a store that can be written to."""
 
-    def __init__(self, files: StoreFiles) -> None:
+    def __init__(self, files: WritableFolder) -> None:
         super().__init__(files)
         self._files = files
 

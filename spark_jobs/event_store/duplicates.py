@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from collectors.time_units import DAY_MS
 from spark_jobs.event_store.commits import StoredFile
 from spark_jobs.event_store.reading import FILE_PATH
 from spark_jobs.event_store.schema import EVENTS, SOURCE
@@ -21,6 +22,9 @@ from spark_jobs.event_store.schema import EVENTS, SOURCE
 FILE, STAGED, ROW = "file__", "staged__", "row__"
 """Columns that say which row it is: the name of its file in the store, or the path of its staged file and its place in
 it."""
+COPY_REACH_MS = DAY_MS
+"""Copies of one event lie no further apart: sources differ by polling and by clocks that are off."""
+
 HASH, N_STAGED = "hash__", "n_staged__"
 _TIE, _RANK = "tie__", "rank__"
 _KEY = ("type", "event_id")

@@ -151,7 +151,7 @@ class StoreFiles:
             if not self._fs.rename(self._at(path), target):
                 raise StoreError(f"{self.full(path)} cannot be moved to {self.full(to)}; may the folder be written to?")
         if self.scheme == "file":
-            _sync(self._local(to))
+            sync(self._local(to))
 
     def make_folder(self, path: str) -> None:
         """With the folders above it."""
@@ -177,28 +177,10 @@ class StoreFiles:
     def sync_folder(self, path: str) -> None:
         """Names in a local folder survive a power cut; elsewhere the file system sees to that."""
         if self.scheme == "file":
-            _sync(self._local(path))
+            sync(self._local(path))
 
     def _create_by_link(self, path: str, content: bytes) -> bool:
-        target = self._local(path)
-        part = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        try:
-            part.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(part, target)
-            except FileExistsError:
-                return False
-            _sync(target.parent)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(f"{target}: cannot be written: {reason}; nothing of it is visible") from None
-        finally:
-            part.unlink(missing_ok=True)
-        return True
+        return create_by_link(self._local(path), content)
 
     def _create_by_rename(self, path: str, content: bytes) -> bool:
         folder, _, name = path.rpartition("/")
@@ -261,7 +243,30 @@ def _class_of(error: Py4JJavaError) -> str:
     return str(error.java_exception.getClass().getName())
 
 
-def _sync(path: Path) -> None:
+def create_by_link(target: Path, content: bytes) -> bool:
+    """A local file with all its content, or none; False: the name is taken."""
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(part, target)
+        except FileExistsError:
+            return False
+        sync(target.parent)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"{target}: cannot be written: {reason}; nothing of it is visible") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return True
+
+
+def sync(path: Path) -> None:
+    """A file or folder survives a power cut from here on; raises StoreError."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:

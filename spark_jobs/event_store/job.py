@@ -1,4 +1,4 @@
-"""`clustercep store`: what is in the event store; merge its small files; remove what no reader needs."""
+"""`clustercep store`: what is in the event store; merge its small files; remove what no reader needs, or events."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from app.clock import SystemClock
+from app.commands.alerts_options import time_ms
 from app.config import load_settings
 from app.console import inert, table_console
 from app.durations import parse_duration_ms, parse_size_bytes
@@ -31,12 +33,17 @@ def main(args: Sequence[str]) -> int:
     settings = load_settings(asked.config)
     target_bytes = _target_bytes(asked.target) if asked.command == "compact" else 0
     older_than_ms = _older_than_ms(asked.older_than) if asked.command == "sweep" else 0
+    span = _span(asked) if asked.command == "delete" else {}
     master = asked.master or settings.spark.master
     with spark_session(f"clustercep store {asked.command}", master, settings.spark.conf) as spark:
         store = EventStore.open(spark, asked.store or settings.event_store_url)
         if asked.command == "compact":
             with progress_bar(spark, "Merging files"):
                 told: dict[str, Any] = asdict(store.compact(target_bytes=target_bytes))
+        elif asked.command == "delete":
+            with progress_bar(spark, "Deleting events"):
+                told = asdict(store.delete(asked.source, dry_run=asked.dry_run, **span))
+            told["dry_run"] = asked.dry_run
         elif asked.command == "sweep":
             told = asdict(store.sweep(older_than_ms=older_than_ms))
         else:
@@ -115,15 +122,31 @@ def _older_than_ms(text: str) -> int:
     return age_ms
 
 
+def _span(asked: argparse.Namespace) -> dict[str, int | None]:
+    """Of what is deleted; a mistake would cost much, so nothing is taken for granted."""
+    if asked.source is None:
+        raise SparkJobError("store delete: found no --source; expected the source whose events shall go")
+    now_ms = SystemClock().now_ms()
+    given = (("--from", asked.from_), ("--to", asked.to))
+    first_ms, last_ms = (None if text is None else time_ms(name, text, now_ms) for name, text in given)
+    if first_ms is not None and last_ms is not None and last_ms < first_ms:
+        raise SparkJobError(f"store delete: found --to {asked.to} before --from {asked.from_}; expected it later")
+    return {"from_ms": first_ms, "to_ms": last_ms}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="clustercep store", allow_abbrev=False)
-    parser.add_argument("command", choices=("info", "compact", "sweep"))
+    parser.add_argument("command", choices=("info", "compact", "sweep", "delete"))
     parser.add_argument("--config", type=Path)
     parser.add_argument("--master")
     parser.add_argument("--store")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.add_argument("--target", default="128 MiB")
     parser.add_argument("--older-than", default="1 day")
+    parser.add_argument("--source")
+    parser.add_argument("--from", dest="from_")
+    parser.add_argument("--to")
+    parser.add_argument("--dry-run", action="store_true")
     return parser
 
 

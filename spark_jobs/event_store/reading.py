@@ -39,6 +39,16 @@ def check_columns(url: str, state: State) -> None:
         raise StoreError(f"{url}: its files have {found}; update clustercep, or ingest into a new store")
 
 
+def check_rewritable(url: str, state: State) -> None:
+    """Raises StoreError when files have columns that this program would lose in writing them anew."""
+    unknown = sorted(set(state.columns) - set(COLUMNS))
+    if unknown:
+        raise StoreError(
+            f"{url}: some of its files have columns that this program does not know ({', '.join(unknown)}) and "
+            "would lose when it merges or replaces; the store was written by a newer version of clustercep: update it"
+        )
+
+
 def opened(log: CommitReader, url: str) -> State:
     """The present state of the store at a URL; raises StoreError when there is none or it cannot be read."""
     state = log.read()

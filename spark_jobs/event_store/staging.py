@@ -46,7 +46,7 @@ that sorting compares few strings; null: the row cannot be an event."""
 _HASHES = 1 << 20
 _NO_GROUP = "__HIVE_DEFAULT_PARTITION__"
 _EPOCH = date(1970, 1, 1).toordinal()
-_TYPE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
+TYPE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,5 +247,5 @@ def _is_bad() -> Column:
     in_range = sf.col("t_lo_ms").between(FIRST_MS, MAX_TIME_MS) & sf.col("t_hi_ms").between(
         sf.col("t_lo_ms"), sf.lit(MAX_TIME_MS)
     )
-    named = sf.col("type").isin(*load_event_types().types) | sf.col("type").rlike(_TYPE_NAME)
+    named = sf.col("type").isin(*load_event_types().types) | sf.col("type").rlike(TYPE_NAME)
     return missing | ~sf.coalesce(in_range & named, sf.lit(False))

@@ -19,9 +19,10 @@ from pyspark.sql import functions as sf
 from app.settings import Sources
 from collectors.time_units import DAY_MS
 from spark_jobs.event_store import reading
-from spark_jobs.event_store.commits import EMPTY, Commit, CommitLog, NotCommittedError, State, StoredFile
+from spark_jobs.event_store.commits import EMPTY, Appended, Commit, CommitLog, NotCommittedError, State, StoredFile
 from spark_jobs.event_store.compaction import Bundle, bundles_of, rounds_of
 from spark_jobs.event_store.duplicates import (
+    COPY_REACH_MS,
     FILE,
     N_STAGED,
     STAGED,
@@ -34,7 +35,7 @@ from spark_jobs.event_store.duplicates import (
 )
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, StoreFiles
-from spark_jobs.event_store.schema import COLUMNS, EVENTS
+from spark_jobs.event_store.schema import COLUMNS, EVENTS, SOURCE
 from spark_jobs.event_store.staging import (
     BUNDLE,
     TARGET_BYTES,
@@ -44,9 +45,6 @@ from spark_jobs.event_store.staging import (
     scattered,
 )
 from spark_jobs.event_store.sweeping import Swept, sweep
-
-COPY_REACH_MS = DAY_MS
-"""Copies of one event lie no further apart: sources differ by polling and by clocks that are off."""
 
 SWEEP_AGE_MS = DAY_MS
 ROUND_BYTES = 4 * 2**30
@@ -62,23 +60,17 @@ class Compacted:
     n_files_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """What became of a batch: n_events = n_new + n_duplicate + n_replaced."""
-
-    n_events: int
-    n_new: int
-    n_duplicate: int
-    """Copies that changed nothing: of stored events, or within the batch."""
-    n_replaced: int
-    """Stored events whose copy from a better source took their place."""
-    n_files: int
-    """Files that were added."""
-
-
 def now_ms() -> int:
     """The system's clock."""
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What was deleted: events, in so many files of which the others are written anew."""
+
+    n_events: int
+    n_files: int
 
 
 class EventStore:
@@ -202,7 +194,7 @@ class EventStore:
         n_before = n_after = 0
         for _ in range(_MAX_LOST_RACES):
             self.refresh()
-            _check_rewritable(self._files, self._state)
+            reading.check_rewritable(self.url, self._state)
             bundles = bundles_of(self._state.files.values(), target_bytes)
             if not bundles:
                 return Compacted(n_before, n_after)
@@ -213,12 +205,69 @@ class EventStore:
                 n_after += len(chosen)
         raise StoreError(f"{self.url}: {_MAX_LOST_RACES} other commits came first; do it again when less is written")
 
+    def delete(
+        self, source: str, *, from_ms: int | None = None, to_ms: int | None = None, dry_run: bool = False
+    ) -> Deleted:
+        """Remove the events of a source whose interval begins within the closed span, in one commit.
+
+        Copies of them that came from other sources and did not count are not there any more: ingest those again. A
+        reader that has listed the files before still sees them until they are swept. `dry_run`: count them only.
+        Raises StoreError, and then nothing is deleted.
+        """
+        for _ in range(_MAX_LOST_RACES):
+            self.refresh()
+            deleted = self._try_delete(source, from_ms, to_ms, dry_run=dry_run)
+            if deleted is not None:
+                return deleted
+        raise StoreError(f"{self.url}: {_MAX_LOST_RACES} other commits came first; do it again when less is written")
+
     def sweep(self, *, older_than_ms: int = SWEEP_AGE_MS) -> Swept:
         """Remove what writes that did not end left, and files that no state of the last `older_than_ms` names.
 
         The age must be longer than any write or query that may be running.
         """
         return sweep(self._files, self._log, older_than_ms=older_than_ms, now_ms=self._clock())
+
+    def _try_delete(self, source: str, from_ms: int | None, to_ms: int | None, *, dry_run: bool) -> Deleted | None:
+        """None: another commit came first."""
+        near = self.files(from_ms=from_ms, to_ms=to_ms)
+        if not near:
+            return Deleted(0, 0)
+        gone = sf.col(SOURCE) == source
+        if from_ms is not None:
+            gone &= sf.col("t_lo_ms") >= from_ms
+        if to_ms is not None:
+            gone &= sf.col("t_lo_ms") <= to_ms
+        rows = reading.scan(self._spark, self._files, near)
+        with job_errors(f"{self.url}: cannot be read"):
+            found = rows.where(gone).groupBy(sf.col("_metadata.file_name").alias(FILE)).count().collect()
+        n_gone = {row[FILE]: row["count"] for row in found}
+        old = [file for file in near if file.path.rpartition("/")[2] in n_gone]
+        deleted = Deleted(sum(n_gone.values()), len(old))
+        if dry_run or not old:
+            return deleted
+        rest = [file for file in old if file.n_rows > n_gone[file.path.rpartition("/")[2]]]
+        with Staging(self._spark, self._files).opened() as staging:
+            placed: list[Staged] = []
+            if rest:
+                reading.check_rewritable(self.url, self._state)
+                kept = reading.scan(self._spark, self._files, rest).where(~sf.coalesce(gone, sf.lit(False)))
+                n_kept = sum(file.n_rows - n_gone[file.path.rpartition("/")[2]] for file in rest)
+                placed = staging.write_final(kept, n_kept, sum(file.n_bytes for file in rest))
+            staging.place(placed)
+            info = {"source": source, "from_ms": from_ms, "to_ms": to_ms, "n_events": deleted.n_events}
+            commit = Commit(
+                "delete",
+                self._clock(),
+                tuple(one.file for one in placed),
+                tuple(file.path for file in old),
+                COLUMNS,
+                info,
+            )
+            if self._committed(commit):
+                return deleted
+            staging.discard([one.file for one in placed])
+        return None
 
     def _try_compact(self, bundles: Sequence[Bundle]) -> bool:
         """False: another commit has removed one of the files."""
@@ -297,7 +346,7 @@ class EventStore:
             rows = staging.rows_of(staged)
             parts.append(rows if copies.rows is None or not copies.n_staged else winners(rows, copies.rows))
         if old and copies.rows is not None:
-            _check_rewritable(self._files, self._state)
+            reading.check_rewritable(self.url, self._state)
             parts.append(unreplaced(reading.scan(self._spark, self._files, old), copies.rows))
         return staging.write_final(reduce(DataFrame.unionAll, parts), n_rows, n_bytes)
 
@@ -341,14 +390,4 @@ class _Copies:
     """By the path of a stored file: events that a better copy replaces."""
 
 
-def _check_rewritable(files: StoreFiles, state: State) -> None:
-    """Raises StoreError when files have columns that this program would lose in writing them anew."""
-    unknown = sorted(set(state.columns) - set(COLUMNS))
-    if unknown:
-        raise StoreError(
-            f"{files.url}: some of its files have columns that this program does not know ({', '.join(unknown)}) and "
-            "would lose when it merges or replaces; the store was written by a newer version of clustercep: update it"
-        )
-
-
-__all__ = ["COPY_REACH_MS", "Appended", "EventStore", "StoredFile"]
+__all__ = ["COPY_REACH_MS", "Appended", "Deleted", "EventStore", "StoredFile"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -20,6 +20,7 @@ from spark_jobs.ingest.files import Listing, parts_below, shown
 from spark_jobs.ingest.kinds import CONTAINER_LOG, DAEMON_LOG, RRD, SOURCES, IngestOptions, kind_by_name
 from spark_jobs.ingest.parse import ReadFile, parse_file, parse_logs
 from spark_jobs.ingest.rows import EVENT, HISTORY, PARSED, PROBLEM, whole_rows
+from spark_jobs.ingest.time_zones import zone_problems
 
 LOGS = (CONTAINER_LOG, DAEMON_LOG)
 """Kinds whose files belong together: rotated ones, and those of several roles."""
@@ -27,6 +28,10 @@ LOGS = (CONTAINER_LOG, DAEMON_LOG)
 ArrowMap = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 BATCH_ROWS, BATCH_BYTES = 16_384, 1 << 24
+
+JOB_TYPES = ("JobStart", "JobEnd")
+JOB_COLUMNS = ("type", "job_id", "t_lo_ms", "t_hi_ms")
+_PROBLEM_SCHEMA = "source string, place string, kind string, message string"
 
 _GROUP = "log_group"
 
@@ -63,8 +68,8 @@ def counted_events(parsed: DataFrame) -> DataFrame:
 
 def by_possible_times(events: DataFrame, options: IngestOptions) -> DataFrame:
     """EVENTS rows with the intervals of all times that clocks which may be off allow."""
-    skew = ClockSkewBounds(options.default_skew_ms, dict(options.skew_ms))
-    return events.mapInArrow(_widener(skew), EVENTS) if skew.greatest_ms else events
+    skew = options.clock_skew
+    return events.mapInArrow(widener(skew), EVENTS) if skew.changes_times else events
 
 
 def set_aside(parsed: DataFrame) -> DataFrame:
@@ -86,8 +91,11 @@ def set_aside(parsed: DataFrame) -> DataFrame:
     return ranked.where("standing > 1").select("history_id", "place", "job_id", "source", "is_copy")
 
 
-def problems_of(parsed: DataFrame) -> DataFrame:
-    """All problems (source, place, kind, message), those of histories that do not count among them."""
+def problems_of(parsed: DataFrame, stored_jobs: DataFrame | None = None) -> DataFrame:
+    """All problems (source, place, kind, message), those of histories that do not count among them.
+
+    `stored_jobs`: JobStart and JobEnd events of the store (JOB_COLUMNS), with which logs are compared, too.
+    """
     told = parsed.where(sf.col("part") == PROBLEM).select("source", "place", "kind", "message")
     second = (
         set_aside(parsed)
@@ -103,7 +111,41 @@ def problems_of(parsed: DataFrame) -> DataFrame:
             ).alias("message"),
         )
     )
-    return told.unionAll(second)
+    return told.unionAll(second).unionAll(_zone_problems(parsed, stored_jobs))
+
+
+def _zone_problems(parsed: DataFrame, stored_jobs: DataFrame | None) -> DataFrame:
+    """Of logs that may have been read in a wrong time zone."""
+    events = parsed.where((sf.col("part") == EVENT) & sf.col("job_id").isNotNull())
+    told = events.where(sf.col("type").isin(*JOB_TYPES) & (sf.col(SOURCE) != SOURCES[CONTAINER_LOG]))
+    own = told.select(*JOB_COLUMNS)
+    jobs = _spans_of_jobs(own if stored_jobs is None else own.unionByName(stored_jobs.select(*JOB_COLUMNS)))
+    logs = (
+        events.where(sf.col(SOURCE) == SOURCES[CONTAINER_LOG])
+        .groupBy("job_id", sf.regexp_replace("origin", r":\d+$", "").alias("place"))
+        .agg(
+            sf.count(sf.lit(1)).alias("n_events"),
+            sf.min("t_lo_ms").alias("first_ms"),
+            sf.max("t_hi_ms").alias("last_ms"),
+        )
+    )
+    return logs.join(sf.broadcast(jobs), "job_id").mapInArrow(_warn_of_zones, _PROBLEM_SCHEMA)
+
+
+def _spans_of_jobs(told: DataFrame) -> DataFrame:
+    is_start = sf.col("type") == "JobStart"
+    spans = told.groupBy("job_id").agg(
+        sf.min(sf.when(is_start, sf.col("t_lo_ms"))).alias("start_ms"),
+        sf.max(sf.when(~is_start, sf.col("t_hi_ms"))).alias("end_ms"),
+    )
+    return spans.where(sf.col("start_ms").isNotNull() & sf.col("end_ms").isNotNull())
+
+
+def _warn_of_zones(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([(name, pa.string()) for name in ("source", "place", "kind", "message")])
+    for batch in batches:
+        found = zone_problems(batch.to_pylist())
+        yield pa.RecordBatch.from_pylist([asdict(problem) for problem in found], schema)
 
 
 def load_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
@@ -116,7 +158,7 @@ def load_of(parsed: DataFrame, options: IngestOptions) -> DataFrame:
     # Clusters are few: a task for each of Spark's many partitions would cost more than the work.
     n_tasks = parsed.sparkSession.sparkContext.defaultParallelism
     ordered = samples.repartition(n_tasks, "clock_id").sortWithinPartitions("clock_id", "t_hi_ms", "host")
-    return ordered.mapInArrow(_load_deriver(options), EVENTS)
+    return ordered.mapInArrow(load_deriver(options), EVENTS)
 
 
 # ---- functions that run on executors ---------------------------------------------------------------------------
@@ -160,7 +202,8 @@ def in_few_batches(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
         yield from whole_rows(held).to_batches()
 
 
-def _load_deriver(options: IngestOptions) -> ArrowMap:
+def load_deriver(options: IngestOptions) -> ArrowMap:
+    """Samples by cluster and time to the load of each step."""
     chosen = replace(options.load, source_rank=options.rank(RRD))
 
     def derive(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,7 +235,9 @@ def _load_rows(deriver: LoadDeriver, samples: EventBatch, watermark_ms: int) -> 
     return derived
 
 
-def _widener(skew: ClockSkewBounds) -> ArrowMap:
+def widener(skew: ClockSkewBounds) -> ArrowMap:
+    """Events to the same with the intervals that clocks allow."""
+
     def widen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = pa.Table.from_batches([batch])

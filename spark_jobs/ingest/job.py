@@ -1,6 +1,7 @@
 """`clustercep ingest`: files of Hadoop and Ganglia, wherever they are, into the event store.
 
 list -> parse on executors -> one history per job, load derived -> append in one commit -> report
+Few small files go the same way in this process, without Spark (`on_this_machine`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from app.durations import parse_size_bytes
 from app.live.sources import clock_skew_of, source_ranks
 from app.settings import Settings
 from collectors.base import OptionError
+from collectors.file_kinds import RUMEN
 from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS
 from collectors.logs.container_log import ContainerLogOptions
@@ -27,14 +29,46 @@ from collectors.logs.daemon_log import NAME_PATTERN
 from collectors.logs.path_layout import PathLayout
 from collectors.logs.times import zone_named
 from spark_jobs.event_store import EventStore
+from spark_jobs.event_store.commits import Appended
+from spark_jobs.event_store.file_system import rooted
+from spark_jobs.event_store.local_append import LocalEventStore
 from spark_jobs.ingest.files import Listing, list_files, parts_below, reason_of, shown
-from spark_jobs.ingest.frames import by_possible_times, counted_events, load_of, parsed_files, problems_of
-from spark_jobs.ingest.kinds import RUMEN, SOURCES, IngestOptions, skipped_by_name
-from spark_jobs.ingest.report import Count, IngestReport, counted, counted_files, counted_problems, merged
+from spark_jobs.ingest.frames import (
+    JOB_COLUMNS,
+    JOB_TYPES,
+    by_possible_times,
+    counted_events,
+    load_of,
+    parsed_files,
+    problems_of,
+)
+from spark_jobs.ingest.kinds import SOURCES, IngestOptions, skipped_by_name
+from spark_jobs.ingest.on_this_machine import (
+    Limits,
+    counted_here,
+    files_told,
+    listed_here,
+    parsed_here,
+    problems_told,
+    stored_jobs,
+)
+from spark_jobs.ingest.report import (
+    Count,
+    IngestReport,
+    counted,
+    counted_files,
+    counted_problems,
+    merged,
+    told_files,
+    told_problems,
+)
 from spark_jobs.ingest.rows import FILE
 from spark_jobs.interruption import run_job
 from spark_jobs.progress import progress_bar
 from spark_jobs.session import SparkJobError, spark_session
+
+MAX_SMALL_FILES = 2_000
+"""An ingest of more is none of few files."""
 
 SPARK_CONF = {
     # Small files are read many at a time, and never so many that their contents fill the memory.
@@ -56,20 +90,62 @@ def main(args: Sequence[str]) -> int:
     if asked.layout is not None:
         options = replace(options, layout=asked.layout)
     check_options(options)
-    with spark_session(
-        "clustercep ingest", asked.master or settings.spark.master, {**SPARK_CONF, **settings.spark.conf}
-    ) as spark:
-        precedence = (
-            *settings.sources.precedence,
-            SOURCES[RUMEN],
-        )  # another program's reading of histories stands last
-        store = EventStore.open_or_create(spark, asked.store or settings.event_store_url, precedence=precedence)
-        report = ingest(spark, store, asked.paths, options)
+    precedence = (
+        *settings.sources.precedence,
+        SOURCES[RUMEN],
+    )  # another program's reading of histories stands last
+    store_url = asked.store or settings.event_store_url
+    report = None
+    if asked.master is None:
+        limits = Limits(MAX_SMALL_FILES, settings.spark.small_ingest_bytes)
+        report = ingest_here(store_url, precedence, asked.paths, options, limits)
+    if report is None:
+        report = _on_spark(asked, settings, store_url, precedence, options)
     if asked.format == "json":
         print(report.to_json())
     else:
         report.print_to(table_console())
     return report.exit_code
+
+
+def ingest_here(
+    store_url: str, precedence: Sequence[str], paths: Sequence[str], options: IngestOptions, limits: Limits
+) -> IngestReport | None:
+    """As `ingest`, without Spark: few small files of this machine, into a store on it; None: that is not given."""
+    if not rooted(store_url).startswith("file:///"):
+        return None
+    listing = listed_here(paths, limits)
+    if listing is None:
+        return None
+    wanted, skipped = chosen_files(listing, options)
+    parsed = parsed_here(listing, wanted, options, stored_jobs(store_url))
+    if parsed is None:
+        return None
+    read, unread, problems = counted_here(parsed)
+    types = parsed.events.column("type").value_counts().to_pylist()
+    report = IngestReport(
+        read,
+        merged(skipped, unread),
+        {row["values"]: row["counts"] for row in types},
+        problems,
+        files_told(parsed),
+        problems_told(parsed),
+    )
+    appended = LocalEventStore(store_url, precedence).append(parsed.events, report.info())
+    return None if appended is None else _with_appended(report, appended)
+
+
+def _on_spark(
+    asked: argparse.Namespace,
+    settings: Settings,
+    store_url: str,
+    precedence: Sequence[str],
+    options: IngestOptions,
+) -> IngestReport:
+    with spark_session(
+        "clustercep ingest", asked.master or settings.spark.master, {**SPARK_CONF, **settings.spark.conf}
+    ) as spark:
+        return ingest(spark, EventStore.open_or_create(spark, store_url, precedence=precedence), asked.paths, options)
 
 
 def ingest(spark: SparkSession, store: EventStore, paths: Sequence[str], options: IngestOptions) -> IngestReport:
@@ -107,7 +183,6 @@ def chosen_files(listing: Listing, options: IngestOptions) -> tuple[list[str], t
 def options_of(settings: Settings) -> IngestOptions:
     """What the live collectors would be configured with."""
     sources, load = settings.sources, settings.load
-    skew = clock_skew_of(settings)
     return IngestOptions(
         ranks=source_ranks(settings),
         hosts=dict(sources.hosts),
@@ -119,8 +194,7 @@ def options_of(settings: Settings) -> IngestOptions:
         daemon_pattern=sources.daemon_log.name_pattern or NAME_PATTERN,
         metrics=tuple(dict.fromkeys((*(sources.ganglia_rrd.metrics or DEFAULT_METRICS), load.metric))),
         load=LoadOptions(load.metric, load.busy_percent, load.low_ratio, load.high_ratio),
-        default_skew_ms=skew.default_ms,
-        skew_ms=dict(skew.by_clock_ms),
+        clock_skew=clock_skew_of(settings),
     )
 
 
@@ -146,18 +220,28 @@ def _stored(
     read, unread = counted_files(parsed)
     n_told = sum(count.n for count in (*read, *unread))
     gone = () if n_told == len(wanted) else counted(("gone", place) for place in _missing(parsed, wanted))
-    folders = tuple(Count("ingest: unreadable folder", 1, (f"{shown(url)}: {why}",)) for url, why in listing.unreadable)
+    folders = tuple(
+        Count("ingest: unreadable folder", 1, (shown(url),), texts=(why,)) for url, why in listing.unreadable
+    )
     load = load_of(parsed, options).persist()
+    problems = problems_of(parsed, store.read(JOB_TYPES, JOB_COLUMNS) if store.files(JOB_TYPES) else None)
+    of_files = counted_problems(problems)
     own = counted_events(parsed)
     by_type = own.select("type").unionAll(load.select("type")).groupBy("type").count()
     report = IngestReport(
         read,
         merged(skipped, unread, gone),
         {row["type"]: row["count"] for row in by_type.collect()},
-        merged(counted_problems(problems_of(parsed)), folders),
+        merged(of_files, folders),
+        told_files(parsed),
+        told_problems(problems) if of_files else (),
     )
     appended = store.append(by_possible_times(own.unionAll(load), options), info=report.info())
     load.unpersist()
+    return _with_appended(report, appended)
+
+
+def _with_appended(report: IngestReport, appended: Appended) -> IngestReport:
     return replace(
         report,
         n_new=appended.n_new,

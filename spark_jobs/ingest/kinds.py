@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds
+from collectors.file_kinds import HADOOP1, JHIST, RUMEN
 from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
 from collectors.logs.container_log import ROTATED
 from collectors.logs.daemon_log import NAME_PATTERN
 
-JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen trace"
 CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
 
 SOURCES: Mapping[str, str] = {
@@ -27,11 +28,6 @@ SOURCES: Mapping[str, str] = {
 
 IN_CONTAINER = re.compile(rf"{CONTAINER.pattern}")
 CONTAINER_FILE = re.compile(rf"{CONTAINER.pattern}\.log(?:\.\d+)?")
-HISTORY_BEGINS = re.compile(rb'\s*(?:\f?!!FILE=|Meta VERSION="|Job JOBID=")')
-RUMEN_BEGINS = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
-LOG_BEGINS = re.compile(rb"(?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d/\d\d )\d\d:\d\d:\d\d")
-
-MAX_LOOKED_AT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +46,7 @@ class IngestOptions:
     daemon_pattern: str = NAME_PATTERN
     metrics: tuple[str, ...] = DEFAULT_METRICS
     load: LoadOptions = field(default_factory=LoadOptions)
-    default_skew_ms: int = 0
-    skew_ms: Mapping[str, int] = field(default_factory=dict)
+    clock_skew: ClockSkewBounds = EXACT_CLOCKS
     max_bytes: int = 1 << 29
     """Of a file, and of what a compressed one holds; a larger one is skipped."""
 
@@ -92,28 +87,6 @@ def skipped_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | Non
     if kind == CONTAINER_LOG and not CONTAINER_FILE.fullmatch(name) and role_of(name, options) is None:
         return f"of a container, but none of {', '.join(options.roles)}"
     return None
-
-
-def kind_by_content(data: bytes) -> tuple[str | None, str]:
-    """(kind, "") by how a file begins, or (None, why it is skipped)."""
-    begin = data[:MAX_LOOKED_AT_BYTES]
-    if not begin.strip():
-        return None, "empty"
-    if begin.startswith(b"RRD\0"):
-        return None, "an RRD without the ending .rrd"
-    if b"Avro-Json\n" in begin[:1024] or begin.startswith(b"Avro-Binary"):
-        return JHIST, ""
-    if HISTORY_BEGINS.match(begin):
-        return HADOOP1, ""
-    if RUMEN_BEGINS.match(begin):
-        if b'"jobID"' in begin:
-            return RUMEN, ""
-        return None, "a network topology" if b'"children"' in begin else "JSON, but no trace of jobs"
-    if LOG_BEGINS.match(begin):
-        return None, "a log that neither its name nor its folder attributes to a container or a daemon"
-    if begin.lstrip().startswith(b"<"):
-        return None, "XML: no kind that is read from files"
-    return None, "no kind that is known"
 
 
 def role_of(name: str, options: IngestOptions) -> str | None:

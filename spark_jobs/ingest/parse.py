@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from collectors.base import Collector, Problem, ProblemLog
+from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
@@ -29,17 +31,14 @@ from engine.events import EventBatch
 from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,
     DAEMON_LOG,
-    HADOOP1,
-    JHIST,
     RRD,
-    RUMEN,
     SOURCES,
     IngestOptions,
-    kind_by_content,
     kind_by_name,
     plain_name,
     rrd_place,
 )
+from spark_jobs.ingest.nothing_found import why_nothing
 from spark_jobs.ingest.rows import event_rows, file_row, history_id_of, history_row, note_rows, problem_rows, renamed
 
 HOSTLESS = (
@@ -208,9 +207,10 @@ def _histories(file: ReadFile, kind: str, told: Sequence[_History], problems: Pr
         job_id, digest = history.job.job_id, history.digest
         notes.append(history_row(source, file.place, history_id, job_id, digest, n_events, finished=history.finished))
         yield event_rows(history.events.take_batch(), source, history_id)
-    unreadable = None if told else "unreadable"
-    notes.append(file_row(file.place, kind, len(file.data), n_all, unreadable))
-    yield note_rows([*notes, *problem_rows(problems.drain())])
+    unreadable, drained = None if told else "unreadable", problems.drain()
+    note = why_nothing(kind, file.data, drained) if told and not n_all else None
+    notes.append(file_row(file.place, kind, len(file.data), n_all, unreadable, note))
+    yield note_rows([*notes, *problem_rows(drained)])
 
 
 def _rrd(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
@@ -325,12 +325,23 @@ def _collected(collector: Collector, kind: str, written: Mapping[str, ReadFile])
     problems = [_at_home(problem, names) for polled in polls for problem in polled.problems]
     refused = {p.place for p in problems if p.kind in ("unreadable", "not_rrd", "corrupt")}
     yield event_rows(events, SOURCES[kind])
-    notes = [
-        file_row(file.place, kind, len(file.data), len(events) if len(written) == 1 else 0,
-                 "unreadable" if file.place in refused else None)
-        for file in written.values()
-    ]  # fmt: skip
+    notes = []
+    for file, n_events in zip(written.values(), _n_by_file(events, list(written.values())), strict=True):
+        skipped = "unreadable" if file.place in refused else None
+        own = [problem for problem in problems if problem.place.startswith(file.place)]
+        note = None if n_events or skipped else why_nothing(kind, file.data, own)
+        notes.append(file_row(file.place, kind, len(file.data), n_events, skipped, note))
     yield note_rows([*notes, *problem_rows(problems)])
+
+
+def _n_by_file(events: EventBatch, files: Sequence[ReadFile]) -> list[int]:
+    """Events of each of the files that were read together; what has another origin (a container) is of the first."""
+    if len(files) == 1:
+        return [len(events)]
+    origins = events.table.column("origin")
+    counts = [pc.sum(pc.starts_with(origins, f"{file.place}:")).as_py() or 0 for file in files]
+    counts[0] += len(events) - sum(counts)
+    return counts
 
 
 def _at_home(problem: Problem, names: Mapping[str, str]) -> Problem:

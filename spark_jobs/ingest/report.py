@@ -13,10 +13,17 @@ from rich.console import Console
 from rich.table import Table
 
 from app.console import inert
+from collectors.base import Problem
 from spark_jobs.ingest.rows import FILE
 
 N_PLACES = 3
 """First places that are told of each count."""
+
+MAX_FILES, MAX_PROBLEMS = 10_000, 1_000
+"""Files and problems that are told one by one, as JSON; beside them stands how many there were."""
+
+N_SHOWN = 20
+"""Files that people are shown: those without an event first."""
 
 MAX_ROWS = 200
 """Different counts of one kind that are told; what stands behind them is counted together."""
@@ -33,6 +40,21 @@ class Count:
     n: int
     places: tuple[str, ...] = ()
     n_bytes: int = 0
+    texts: tuple[str, ...] = ()
+    """Of problems, what was told at each of the places."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """A file that was read."""
+
+    place: str
+    kind: str
+    n_bytes: int
+    n_events: int
+    """As the file gave them, copies of known events among them."""
+    note: str | None = None
+    """Why it gave none."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +69,10 @@ class IngestReport:
     """By type, copies of an event within this ingest among them."""
     problems: tuple[Count, ...] = ()
     """By source and kind."""
+    files: tuple[FileRead, ...] = ()
+    """Those that were read: without an event first, then in the order of their names; no more than MAX_FILES."""
+    problem_list: tuple[Problem, ...] = ()
+    """In the order of their places, no more than MAX_PROBLEMS."""
     n_new: int = 0
     n_duplicate: int = 0
     n_replaced: int = 0
@@ -63,13 +89,19 @@ class IngestReport:
         return sum(count.n for count in self.skipped if count.name.rpartition(": ")[2] in UNREADABLE)
 
     @property
+    def n_problems(self) -> int:
+        """All that were told."""
+        return sum(count.n for count in self.problems)
+
+    @property
     def exit_code(self) -> int:
         """0 when everything there was to read was read; 1 when nothing was, or a file could not be."""
         return 0 if self.n_read and not self.n_unreadable else 1
 
     def to_json(self) -> str:
         """One object."""
-        return json.dumps({**asdict(self), "events": dict(self.events)}, ensure_ascii=False)
+        told = {**asdict(self), "events": dict(self.events), "n_read": self.n_read, "n_problems": self.n_problems}
+        return json.dumps(told, ensure_ascii=False)
 
     def info(self) -> dict[str, Any]:
         """For the commit: the counts without places."""
@@ -82,19 +114,25 @@ class IngestReport:
 
     def print_to(self, console: Console) -> None:
         """As tables."""
-        for title, first, counts in (
-            ("Read", "kind", self.read),
-            ("Skipped", "why", self.skipped),
-            ("Problems", "source and kind", self.problems),
-        ):
-            if not counts:
-                continue
-            table = Table(first, "files" if title != "Problems" else "n", "first", title=title, title_justify="left")
-            for count in counts:
-                places = "\n".join(inert(place) for place in count.places) if title != "Read" else _size(count.n_bytes)
-                table.add_row(inert(count.name), f"{count.n:,}", places)
+        if self.read:
+            table = _table("Read", "kind", "files", "size")
+            for count in self.read:
+                table.add_row(inert(count.name), f"{count.n:,}", _size(count.n_bytes))
             console.print(table)
-        table = Table("event", "n", title="Events", title_justify="left")
+        self._print_files(console)
+        if self.skipped:
+            table = _table("Skipped", "why", "files", "first of them")
+            for count in self.skipped:
+                table.add_row(inert(count.name), f"{count.n:,}", "\n".join(map(inert, count.places)))
+            console.print(table)
+        if self.problems:
+            table = _table("Problems", "source and kind", "problems", "first of them")
+            for count in self.problems:
+                texts = count.texts or ("",) * len(count.places)
+                told = (f"{place}: {text}" if text else place for place, text in zip(count.places, texts, strict=True))
+                table.add_row(inert(count.name), f"{count.n:,}", "\n".join(map(inert, told)))
+            console.print(table)
+        table = _table("Events", "type", "events")
         for name, n in sorted(self.events.items()):
             table.add_row(name, f"{n:,}")
         console.print(table)
@@ -102,6 +140,38 @@ class IngestReport:
             f"{self.n_read:,} files read; {self.n_new:,} events are new, {self.n_duplicate:,} were known"
             f" ({self.n_replaced:,} replaced), in {self.n_stored_files:,} new files of the store."
         )
+
+    def _print_files(self, console: Console) -> None:
+        if not self.files:
+            return
+        table = _table("Files", "file", "events", "why none")
+        for file in self.files[:N_SHOWN]:
+            table.add_row(inert(file.place), f"{file.n_events:,}", inert(file.note or ""))
+        console.print(table)
+        if self.n_read > N_SHOWN:
+            console.print(f"... and {self.n_read - N_SHOWN:,} more: --format json tells up to {MAX_FILES:,}")
+
+
+def _table(title: str, name: str, number: str, more: str | None = None) -> Table:
+    table = Table(name, title=title, title_justify="left")
+    table.add_column(number, justify="right")
+    if more is not None:
+        table.add_column(more)
+    return table
+
+
+def told_files(parsed: DataFrame) -> tuple[FileRead, ...]:
+    """The files of parsed ones that were read, as `IngestReport.files` has them."""
+    files = parsed.where((sf.col("part") == FILE) & sf.col("message").isNull())
+    first = files.orderBy(sf.col("n_events") > 0, "place").limit(MAX_FILES)
+    rows = first.select("place", "kind", "n_bytes", "n_events", "note").collect()
+    return tuple(FileRead(*row) for row in rows)
+
+
+def told_problems(problems: DataFrame) -> tuple[Problem, ...]:
+    """The first problems, as `IngestReport.problem_list` has them."""
+    rows = problems.orderBy("place", "kind", "message").limit(MAX_PROBLEMS).collect()
+    return tuple(Problem(row["source"], row["place"], row["kind"], row["message"]) for row in rows)
 
 
 def counted_files(parsed: DataFrame) -> tuple[tuple[Count, ...], tuple[Count, ...]]:
@@ -114,7 +184,7 @@ def counted_files(parsed: DataFrame) -> tuple[tuple[Count, ...], tuple[Count, ..
 
 def counted_problems(problems: DataFrame) -> tuple[Count, ...]:
     """Problems by source and kind."""
-    return _counts(problems, [sf.concat("source", sf.lit(": "), "kind")])
+    return _counts(problems, [sf.concat("source", sf.lit(": "), "kind")], with_texts=True)
 
 
 def merged(*several: Iterable[Count]) -> tuple[Count, ...]:
@@ -122,8 +192,10 @@ def merged(*several: Iterable[Count]) -> tuple[Count, ...]:
     found: dict[str, Count] = {}
     for count in (count for counts in several for count in counts):
         known = found.get(count.name, Count(count.name, 0))
-        places = tuple(sorted({*known.places, *count.places})[:N_PLACES])
-        found[count.name] = Count(count.name, known.n + count.n, places, known.n_bytes + count.n_bytes)
+        first = sorted({*_first_of(known), *_first_of(count)})[:N_PLACES]
+        places, texts = tuple(place for place, _ in first), tuple(text for _, text in first)
+        n_bytes = known.n_bytes + count.n_bytes
+        found[count.name] = Count(count.name, known.n + count.n, places, n_bytes, texts if any(texts) else ())
     return tuple(found[name] for name in sorted(found))
 
 
@@ -135,28 +207,54 @@ def counted(named_places: Iterable[tuple[str, str]]) -> tuple[Count, ...]:
     return tuple(Count(name, len(places), tuple(sorted(places)[:N_PLACES])) for name, places in sorted(by_name.items()))
 
 
-def _counts(rows: DataFrame, name: Sequence[Any]) -> tuple[Count, ...]:
-    """Rows counted by a name; no more than N_PLACES places of each leave the executors."""
+def _first_of(count: Count) -> list[tuple[str, str]]:
+    return list(zip(count.places, count.texts or ("",) * len(count.places), strict=True))
+
+
+def _counts(rows: DataFrame, name: Sequence[Any], *, with_texts: bool = False) -> tuple[Count, ...]:
+    """Rows counted by a name; no more than N_PLACES places of each leave the executors, with their texts or without."""
     has_bytes = "n_bytes" in rows.columns
-    first = sf.slice(sf.array_sort(sf.collect_set("place")), 1, N_PLACES)
+    text = sf.col("message") if with_texts else sf.lit("")
+    one = sf.struct(sf.col("place").alias("place"), text.alias("text"))
+    first = sf.slice(sf.array_sort(sf.collect_set(one)), 1, N_PLACES)
     narrow = rows.select(
-        name[0].alias("name"), "place", (sf.col("n_bytes") if has_bytes else sf.lit(0)).alias("n_bytes")
-    )
+        name[0].alias("name"), "place", *(["message"] if with_texts else []),
+        (sf.col("n_bytes") if has_bytes else sf.lit(0)).alias("n_bytes"),
+    )  # fmt: skip
     # Places of each partition first: a million of one kind never come together.
     local = narrow.groupBy("name", sf.spark_partition_id().alias("part_id")).agg(
-        sf.count("*").alias("n"), sf.sum("n_bytes").alias("n_bytes"), first.alias("places")
+        sf.count("*").alias("n"), sf.sum("n_bytes").alias("n_bytes"), first.alias("first")
     )
     whole = local.groupBy("name").agg(
         sf.sum("n").alias("n"),
         sf.sum("n_bytes").alias("n_bytes"),
-        sf.slice(sf.array_sort(sf.flatten(sf.collect_list("places"))), 1, N_PLACES).alias("places"),
+        sf.slice(sf.array_sort(sf.flatten(sf.collect_list("first"))), 1, N_PLACES).alias("first"),
     )
     found = whole.orderBy("name").limit(MAX_ROWS).collect()
-    return tuple(Count(row["name"], row["n"], tuple(row["places"]), row["n_bytes"] or 0) for row in found)
+    return tuple(
+        Count(
+            row["name"],
+            row["n"],
+            tuple(one["place"] for one in row["first"]),
+            row["n_bytes"] or 0,
+            tuple(one["text"] for one in row["first"]) if with_texts else (),
+        )
+        for row in found
+    )
 
 
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:,.1f} MB"
 
 
-__all__ = ["Count", "IngestReport", "counted", "counted_files", "counted_problems", "merged"]
+__all__ = [
+    "Count",
+    "FileRead",
+    "IngestReport",
+    "counted",
+    "counted_files",
+    "counted_problems",
+    "merged",
+    "told_files",
+    "told_problems",
+]

@@ -25,11 +25,13 @@ _NOTES: Mapping[str, pa.DataType] = {
     "message": pa.string(),
     "n_bytes": pa.int64(),
     "n_events": pa.int64(),
+    "note": pa.string(),
 }
 """part: which of the four a row is.
 history_id: the history that an event is of; 0: none.
 place, kind, message: of a problem; of a file its URL, its kind and why it was skipped (null: read); of a history its
 file, "finished" or "unfinished", and the digest of its content.
+note: why a file that was read gave no event.
 """
 
 PARSED: StructType = StructType(
@@ -95,11 +97,17 @@ def history_row(
 
 
 def file_row(
-    place: str, kind: str | None, n_bytes: int, n_events: int = 0, skipped: str | None = None
+    place: str,
+    kind: str | None,
+    n_bytes: int,
+    n_events: int = 0,
+    skipped: str | None = None,
+    note: str | None = None,
 ) -> dict[str, Any]:
     """The row that says what became of a file, for `note_rows`."""
     return {
-        "part": FILE, "place": place, "kind": kind, "n_bytes": n_bytes, "n_events": n_events, "message": skipped
+        "part": FILE, "place": place, "kind": kind, "n_bytes": n_bytes, "n_events": n_events, "message": skipped,
+        "note": note,
     }  # fmt: skip
 
 

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from app.commands.query_tests import engine_rows
 from app.live.clock_skew import EXACT_CLOCKS, ClockSkewBounds, apart
 from app.live.intake import Source
-from app.live.sources import build_sources
+from app.live.sources import build_sources, clock_skew_of
 from app.settings import Settings
-from collectors.base import Collected, FinishedHistory
+from collectors.base import Collected, FinishedHistory, ProblemLog
+from collectors.history.hadoop1_history import Hadoop1Parser
+from collectors.schema import load_event_types
 from engine.admission import NONE_REFUSED, admit
 from engine.events import EventBatch
 from tests.app.pipeline_fixtures import Script, ScriptedCollector, batch
+from tests.collectors.history.test_clock_offsets import history
+
+QUERIES = Path(__file__).parents[3] / "queries"
 
 BOUNDS = ClockSkewBounds(20, {"host:n1": 50, "host:n2": 0})
 
@@ -83,3 +94,38 @@ def test_a_clock_whose_bound_was_changed_is_another_clock_before() -> None:
     assert admit(told) == (told, NONE_REFUSED)
     assert told.strings("clock_id").to_pylist() == ["host:n1 within 50 ms", "x", "host:n1", None]
     assert apart(before) is before
+
+
+def test_a_known_offset_sets_times_right() -> None:
+    bounds = ClockSkewBounds(0, {"host:n2": 10}, {"host:n1": -480_000, "host:n2": 1_000})
+    events = batch(event("a", 1_000, "host:n1"), event("b", 2_000, "host:n2"), event("c", 3_000, "host:n3"))
+    assert times(bounds.widened(events)) == {"a": (481_000, 481_000, 0), "b": (990, 1_010, 10), "c": (3_000, 3_000, 0)}
+    assert bounds.applied(Collected(events, 5_000)).watermark_ms == 5_000 - 10 - 1_000
+    behind = ClockSkewBounds(0, {}, {"host:n1": -480_000})
+    assert behind.applied(Collected(events, 5_000)).watermark_ms == 5_000  # nothing gets an earlier time
+    assert not behind.widened(events).has("skew_ms")  # so that queries that need exact times take part
+
+
+def test_offsets_are_set_with_their_sign() -> None:
+    sources: Mapping[str, Any] = {"clock_skew": {"offsets": {"host:n1": "-8 min", "host:n2": "2 s"}}}
+    settings = Settings(sources=sources)  # type: ignore[arg-type]
+    assert clock_skew_of(settings) == ClockSkewBounds(0, {}, {"host:n1": -480_000, "host:n2": 2_000})
+    with pytest.raises(ValidationError):
+        Settings(sources={"clock_skew": {"offsets": {"host:n1": "-2 days"}}})  # type: ignore[arg-type]
+
+
+def test_the_report_of_a_job_whose_hosts_are_behind() -> None:
+    """Its mappers end before it starts, by their clocks; with the offset that its history suggests it has its row."""
+    problems = ProblemLog("job_history")
+    parser = Hadoop1Parser("h", problems, 0)
+    parser.feed(history(-16 * 60_000))
+    parser.close()
+    (message,) = [problem.message for problem in problems.drain() if problem.kind == "clock_skew"]
+    suggested = yaml.safe_load(message.partition("offsets: ")[2])
+    settings = Settings(sources={"clock_skew": {"offsets": suggested}})  # type: ignore[arg-type]
+    events = parser.jobs[0].events.take_batch()
+    schema, texts = load_event_types(), {"mapper-lifetimes": (QUERIES / "mapper-lifetimes.cep").read_text()}
+    evaluate = engine_rows(schema)
+    assert evaluate("mapper-lifetimes", texts, {}, events.sorted()) == []
+    (row,) = evaluate("mapper-lifetimes", texts, {}, clock_skew_of(settings).widened(events).sorted())
+    assert (row.values["n_mappers"], row.values["avg_ms"]) == (3, 7_000.0)

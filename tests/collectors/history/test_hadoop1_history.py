@@ -175,7 +175,7 @@ def read(name: str) -> bytes:
 def test_real_histories_agree_with_a_count_of_their_lines(name: str) -> None:
     data = read(name)
     jobs, problems = parse(data)
-    assert problems == ()
+    assert {problem.kind for problem in problems} <= {"clock_skew"}  # some of its hosts are minutes behind
     found = Counter(EventBatch.concat(job.events.take_batch() for job in jobs).strings("type").to_pylist())
     text = data.decode()
     expected: Counter[str] = Counter()
@@ -233,3 +233,45 @@ def test_another_parser_reads_the_same_from_the_same_history() -> None:
         )
         assert end["status"] == known.get(job["outcome"], job["outcome"])
     assert ours == {}  # neither has an event that the other lacks; Rumen leaves out the jobs' names
+
+
+# ---- Hadoop 0.18 -----------------------------------------------------------------------------------------------
+
+OLD = f"""Job JOBID="{JOB}" JOBNAME="sort" USER="u" SUBMIT_TIME="1262401440000" JOBCONF="x.xml"
+Job JOBID="{JOB}" LAUNCH_TIME="1262401441000" TOTAL_MAPS="1" TOTAL_REDUCES="1"
+Task TASKID="task_201001020304_0007_m_000000" TASK_TYPE="MAP" START_TIME="1262401442000" SPLITS="/r1/n1"
+MapAttempt TASK_TYPE="MAP" TASKID="task_201001020304_0007_m_000000" TASK_ATTEMPT_ID="{MAP}" START_TIME="1262401443000" HOSTNAME="/r1/n1.example"
+MapAttempt TASK_TYPE="MAP" TASKID="task_201001020304_0007_m_000000" TASK_ATTEMPT_ID="{MAP}" TASK_STATUS="SUCCESS" FINISH_TIME="1262401449000" HOSTNAME="n1.example"
+Task TASKID="task_201001020304_0007_m_000000" TASK_TYPE="MAP" TASK_STATUS="SUCCESS" FINISH_TIME="1262401450000" COUNTERS="File Systems.HDFS bytes read:90,Map-Reduce Framework.Map input records:12,Map-Reduce Framework.Map output records:13,Map-Reduce Framework.Map input bytes:99,Map-Reduce Framework.Map output bytes:140"
+ReduceAttempt TASK_TYPE="REDUCE" TASKID="task_201001020304_0007_r_000000" TASK_ATTEMPT_ID="{REDUCE}" START_TIME="1262401450000" HOSTNAME="/r2/n2"
+ReduceAttempt TASK_TYPE="REDUCE" TASKID="task_201001020304_0007_r_000000" TASK_ATTEMPT_ID="{REDUCE}" TASK_STATUS="SUCCESS" SHUFFLE_FINISHED="1262401452000" SORT_FINISHED="1262401452500" FINISH_TIME="1262401459000" HOSTNAME="/r2/n2"
+Job JOBID="{JOB}" FINISH_TIME="1262401460000" JOB_STATUS="SUCCESS" FINISHED_MAPS="1" FINISHED_REDUCES="1"
+""".encode()  # noqa: E501 - records are lines
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 37])
+def test_hadoop_018_tells_counters_of_tasks_and_hosts_of_starts(chunk: int) -> None:
+    (job,), problems = parse(OLD, chunk)
+    rows = rows_of(job)
+    start, mapper, reducer = (rows[name] for name in ("MapStart", "Mapper", "Reducer"))
+    assert (start["host"], start["rack"], start["clock_id"]) == ("n1.example", "/r1", "host:n1.example")
+    assert (mapper["host"], mapper["rack"], mapper["period_ms"]) == ("n1.example", "/r1", 6_000)
+    assert {k: mapper[k] for k in ("n_input_records", "n_output_records", "input_bytes", "output_bytes")} == {
+        "n_input_records": 12, "n_output_records": 13, "input_bytes": 99, "output_bytes": 140,
+    }  # fmt: skip
+    # Of the reducer no record has counters: it is told with what is known, its phases among it.
+    assert (reducer["status"], reducer["shuffle_ms"], reducer["n_input_records"]) == ("SUCCEEDED", 2_000, None)
+    assert {p.kind for p in problems} == {"missing_counter"}
+    assert all("n_spilled_records" in p.message or "input" in p.message or "output" in p.message for p in problems)
+
+
+def test_counters_of_a_task_belong_to_its_last_successful_attempt() -> None:
+    """A map whose output was lost is run again: each of its ends is followed by a record of its task."""
+    lines = OLD.decode().splitlines(keepends=True)
+    again = [
+        line.replace(MAP, MAP[:-1] + "1").replace("records:12", "records:21")
+        for line in lines[3:6]
+    ]  # fmt: skip
+    (job,), _ = parse("".join([*lines[:6], *again, *lines[6:]]).encode())
+    found = {row["attempt_id"]: row for row in job.events.take_batch().rows() if row["type"] == "Mapper"}
+    assert {attempt: row["n_input_records"] for attempt, row in found.items()} == {MAP: 12, MAP[:-1] + "1": 21}

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from collectors.base import Collected, OptionError, PositionError, SourceUnavailableError
+from collectors.files_left_out import MAX_PER_POLL
 from collectors.history.job_history import JobHistoryCollector, JobHistoryOptions
 from tests.collectors import histories as h
+from tests.collectors.history.test_hadoop1_history import HISTORY as HADOOP1_HISTORY
 
 NOW = h.T0 + 60_000
 JOB = "job_1700000000000_0007"
+RUMEN = b'{"priority": "NORMAL", "jobID": "job_1_1"}'
 
 
 def collector(root: Path, **options: object) -> JobHistoryCollector:
@@ -178,3 +181,42 @@ def test_options_are_checked(tmp_path: Path) -> None:
         JobHistoryOptions((tmp_path,), quiet_ms=-1)
     with pytest.raises(OptionError, match="no folder"):
         JobHistoryOptions(())
+
+
+def test_files_of_other_kinds_are_told_once_with_what_to_do(tmp_path: Path) -> None:
+    trace = (
+        b"2009-04-21 17:45:00,1 INFO org.apache.hadoop.hdfs.server.datanode.DataNode.clienttrace: src: /10.0.0.1:5, x"
+    )
+    for name, data in {
+        f"{JOB}.jhist": h.whole_history(), "host_1_job_201001020304_0007_u_x": HADOOP1_HISTORY, "trace.json": RUMEN,
+        f"{JOB}.jhist.bak": h.whole_history(), "clienttrace.log": trace, "notes.txt": b"buy milk", "empty": b"",
+        f"{JOB}_conf.xml": b"<configuration/>", f".{JOB}.jhist.crc": b"crc", "_SUCCESS": b"x",
+    }.items():  # fmt: skip
+        (tmp_path / name).write_bytes(data)
+    history = collector(tmp_path)
+    first, second = history.poll(NOW), history.poll(NOW + 1)
+    assert [f.job_id for f in first.finished] == [JOB]
+    told = {problem.place.rpartition("/")[2]: problem.message for problem in first.problems}
+    assert {name: message.partition(";")[0].partition(":")[0] for name, message in told.items()} == {
+        "clienttrace.log": "no job history (a log of ClientTrace lines (who read and wrote which blocks)",
+        "host_1_job_201001020304_0007_u_x": "found a job history (Hadoop 1)",
+        f"{JOB}.jhist.bak": "a job history whose name does not end in .jhist",
+        "notes.txt": "no job history (no kind that is known)",
+        "trace.json": "found a Rumen trace",
+    }
+    assert "clustercep ingest" in told["trace.json"]
+    assert second.problems == ()
+    (tmp_path / "empty").write_bytes(b"no longer")
+    assert [problem.place for problem in history.poll(NOW + 2).problems] == [str(tmp_path / "empty")]
+
+
+def test_thousands_of_other_files_are_looked_into_little_by_little(tmp_path: Path) -> None:
+    for number in range(MAX_PER_POLL + 5):
+        (tmp_path / f"{number:04}.txt").write_bytes(b"x")
+    history = collector(tmp_path)
+    opened: list[int] = []
+    for now_ms in (NOW, NOW + 1, NOW + 2):
+        before = len(history._left_out._looked_at)
+        history.poll(now_ms)
+        opened.append(len(history._left_out._looked_at) - before)
+    assert opened == [MAX_PER_POLL, 5, 0]

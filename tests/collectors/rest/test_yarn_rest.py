@@ -576,3 +576,88 @@ def test_positions_of_before_there_were_waits_are_taken_up() -> None:
     restarted = collector(plain_run())
     restarted.restore(position)
     assert told(restarted.poll(NOW_MS + 5_000)) == [("TaskSample", 65_000)]
+
+
+# ---- nothing in silence ----------------------------------------------------------------------------------------
+
+
+def problems_of(*polls: Collected) -> list[tuple[str, str]]:
+    return [(problem.kind, problem.message) for polled in polls for problem in polled.problems]
+
+
+@pytest.mark.parametrize("listed", ["job_1700000000000_0099", "job_local_1", None])
+def test_a_master_that_lists_only_foreign_jobs_is_told(listed: str | None) -> None:
+    script = plain_run()
+    script.documents[AM] = {"jobs": {"job": [rest.job(id=listed), rest.job(id="x")]}}
+    yarn = collector(script)
+    polls = [yarn.poll(NOW_MS + 5_000 * i) for i in range(4)]
+    ((kind, message),) = problems_of(*polls)
+    assert kind == "foreign_job"
+    assert f"2 job(s), the first {listed if listed == 'job_1700000000000_0099' else repr(listed)}" in message
+    assert JOB in message
+
+
+def test_a_master_that_has_no_job_yet_is_no_problem() -> None:
+    script = plain_run()
+    script.documents[AM] = {"jobs": None}
+    yarn = collector(script)
+    assert problems_of(*(yarn.poll(NOW_MS + 5_000 * i) for i in range(4))) == []
+
+
+def test_attempts_and_tasks_with_foreign_ids_are_left_out_and_told() -> None:
+    script = plain_run()
+    foreign = rest.attempt(MAP_RUNS.replace("_0007_", "_0099_"))
+    script.documents[f"{TASKS}/{MAP_RUNS}/attempts"] = rest.attempts(
+        foreign, rest.attempt(MAP_RUNS), rest.attempt(MAP_RUNS) | {"id": 7}
+    )
+    script.documents[TASKS]["tasks"]["task"].append({"id": "tip_1", "state": "RUNNING"})
+    polled = collector(script).poll(NOW_MS)
+    assert {row["job_id"] for row in rows(polled)} == {JOB}
+    assert problems_of(polled) == [
+        ("foreign_id", "1 task(s) without an id of a task, the first 'tip_1'; left out"),
+        ("foreign_id", f"2 attempt(s) that are none of {MAP_RUNS}, the first {foreign['id']}; left out"),
+    ]
+
+
+def test_applications_without_a_state_or_an_id_are_counted_and_told() -> None:
+    script = plain_run()
+    other = rest.app(id="application_1700000000000_0008")
+    del other["state"]
+    script.documents[OPEN]["apps"]["app"] += [other, {"id": "app_1", "state": "RUNNING"}]
+    yarn = collector(script)
+    polls = [yarn.poll(NOW_MS + 5_000 * i) for i in range(2)]
+    assert problems_of(*polls) == [
+        ("foreign_id", "1 application(s) without an id application_<n>_<n>, the first 'app_1'; left out"),
+        ("no_state", f"1 application(s) without a state, the first {other['id']}; left out until it is told"),
+    ]
+    assert {row.get("job_id") for row in rows(*polls)} == {JOB}
+
+
+def test_a_404_names_the_place_that_answered_it() -> None:
+    class Redirecting(Script):
+        def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+            if path == AM:  # the proxy has sent it on to the master, which does not know the path
+                return Answer("http://node1:8042/ws/v1/mapreduce/jobs", 404, "text/html", b"no", now_ms)
+            return super().get(base_url, path, now_ms)
+
+    yarn = collector(Redirecting(plain_run().documents))
+    (problem,) = [problem for i in range(3) for problem in yarn.poll(NOW_MS + 5_000 * i).problems]
+    assert (problem.kind, problem.place) == ("http_404", "http://node1:8042/ws/v1/mapreduce/jobs")
+    assert "http://node1:8042/ws/v1/mapreduce/jobs answers status 404" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "body"),
+    [
+        (200, "", b"This is standby RM. The redirect url is: http://rm9:8088/ws/v1/cluster/apps\n"),
+        (307, "http://rm9:8088/ws/v1/cluster/apps", b"This is standby RM\n"),
+    ],
+)
+def test_a_standby_is_named_as_one_with_the_active_it_names(status: int, location: str, body: bytes) -> None:
+    class Standby(Script):
+        def get(self, base_url: str, path: str, now_ms: int) -> Answer:
+            return Answer(base_url + path, status, "text/plain", body, now_ms, location)
+
+    yarn = collector(Standby({}), resource_manager_urls=("http://rm1:1",))
+    with pytest.raises(SourceUnavailableError, match=r"http://rm1:1\S* is a standby .* http://rm9:8088/ws"):
+        yarn.poll(NOW_MS)

@@ -35,6 +35,9 @@ def test_what_a_store_holds(spark: SparkSession, tmp_path: Path, capsys: pytest.
         (["compact", "--target=big"], "--target: "),
         (["sweep", "--older-than=5 min"], "--older-than: found 5 min; expected at least 1 h"),
         (["sweep", "--older-than=old"], "--older-than: "),
+        (["delete"], "found no --source; expected the source whose events shall go"),
+        (["delete", "--source=x", "--from=yesterdayish"], "--from: "),
+        (["delete", "--source=x", "--from=2024-01-02", "--to=2024-01-01"], "expected it later"),
     ],
 )
 def test_what_cannot_be_meant(words: list[str], problem: str) -> None:

@@ -28,7 +28,7 @@ from engine.events import EventBatch
 from spark_jobs.event_store import EventStore
 from spark_jobs.ingest.files import list_files
 from spark_jobs.ingest.job import ingest, main, options_of
-from spark_jobs.ingest.kinds import IngestOptions
+from spark_jobs.ingest.kinds import RRD, IngestOptions
 from spark_jobs.session import SparkJobError
 from tests.collectors import histories
 from tests.collectors.history.test_hadoop1_history import HISTORY
@@ -89,8 +89,9 @@ def test_parity_with_live_collectors(spark: SparkSession, tmp_path: Path) -> Non
     assert store.version == version  # not even a commit
 
 
-def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path) -> None:
-    root, job = tmp_path / "in", "job_1700000000000_0007"
+def write_bad_files(root: Path) -> None:
+    """Files of all kinds, good ones among them."""
+    job = "job_1700000000000_0007"
     (root / "done" / "more").mkdir(parents=True)
     whole = histories.whole_history()
     (root / "done" / f"{job}-a+b%2F{{c}}[d] e.jhist").write_bytes(whole)  # wild cards of Hadoop, in a name
@@ -106,6 +107,11 @@ def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path
     write_rrd(root / "rrds" / "c" / "h2" / "cpu_user.rrd", [3.0, 80.0, 4.0])
     (root / "rrds" / "c" / "h3").mkdir()
     (root / "rrds" / "c" / "h3" / "cpu_user.rrd").write_bytes(b"RRD\x000003")
+
+
+def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    write_bad_files(root)
     store = EventStore.create(spark, str(tmp_path / "store"))
     report = ingest(spark, store, [str(root)], replace(IngestOptions(), max_bytes=100_000))
     assert {c.name: c.n for c in report.read} == {
@@ -123,6 +129,11 @@ def test_bad_files_stop_nothing_and_are_told(spark: SparkSession, tmp_path: Path
     assert {"job_history: second_history", "job_history: avro_binary", "ganglia_rrd: not_rrd"} <= {
         c.name for c in report.problems
     }
+    assert [(Path(file.place).name, file.n_events > 0) for file in report.files if file.kind == RRD] == [
+        ("cpu_user.rrd", True), ("cpu_user.rrd", True),
+    ]  # fmt: skip
+    assert sum(count.n for count in report.problems) == len(report.problem_list) == report.n_problems
+    assert all(count.texts for count in report.problems)
     types = Counter(row["type"] for row in store.read(columns=["type"]).collect())
     assert types == report.events
     assert types["JobStart"] == types["JobEnd"] == 2
@@ -169,6 +180,7 @@ def test_all_real_files_agree_with_an_independent_count(spark: SparkSession, tmp
     assert report.exit_code == 0
     assert {count.name: count.n for count in report.problems} == {
         "ganglia_rrd: unknown_samples": 24,
+        "job_history: clock_skew": 23,
         "job_history: name_disagrees": 1,
         "job_history: second_history": 1,
         "rumen_trace: second_history": 4,

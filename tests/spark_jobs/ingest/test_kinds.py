@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from collectors.base import Problem
+from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
 from spark_jobs.ingest.files import parts_below, shown
 from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,
     DAEMON_LOG,
-    HADOOP1,
-    JHIST,
     RRD,
-    RUMEN,
     IngestOptions,
-    kind_by_content,
     kind_by_name,
     rrd_place,
     skipped_by_name,
 )
 from spark_jobs.ingest.parse import ReadFile, Unreadable, decompressed, parse_file, parse_logs
-from spark_jobs.ingest.report import Count, IngestReport, merged
+from spark_jobs.ingest.report import Count, FileRead, IngestReport, merged
 from tests.collectors import histories
 from tests.collectors.history.test_hadoop1_history import HISTORY
 from tests.collectors.reducer_logs import hadoop2_log
@@ -188,3 +189,62 @@ def test_report() -> None:
     assert report.info() == {
         "read": {"a": 2}, "skipped": {"b": 3, "c: unreadable": 1}, "events": {"Metric": 3}, "problems": {},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parts", "data", "said"),
+    [
+        ((f"{BOX}.log",), b"stack trace\nmore\n", "see its problems: not_log"),
+        ((f"{BOX}.log",), b"2020-01-01 00:00:00,000 INFO [main] a.B: hello\n", "none of its 1 lines tells of a task"),
+        (
+            ("hadoop-yarn-nodemanager-n1.log",),
+            b"2020-01-01 00:00:00,000 INFO a.B: hello",
+            "tells of a node that is lost",
+        ),
+        (("x.jhist",), histories.whole_history()[:400], "see its problems: truncated"),
+    ],
+)
+def test_a_file_without_an_event_says_why(parts: tuple[str, ...], data: bytes, said: str) -> None:
+    file = ReadFile("/d/" + parts[-1], parts, data)
+    parse = parse_file if parts[-1].endswith(".jhist") else lambda file, options: parse_logs([file], options)
+    (row,) = notes(list(parse(file, OPTIONS)), "file")
+    if "problems" in said:
+        row["note"] = row["note"].replace("name_disagrees, ", "")
+    assert (row["n_events"], said in row["note"]) == (0, True), row
+
+
+def test_events_are_counted_per_file_of_a_container() -> None:
+    lines = hadoop2_log().encode().splitlines(keepends=True)
+    half = len(lines) // 2
+    folders = ("n1", APP, BOX)
+    files = [
+        ReadFile(f"/d/{name}", (*folders, name), b"".join(part))
+        for name, part in (("syslog", lines[:half]), ("syslog.shuffle", lines[half:]))
+    ]
+    tables = list(parse_logs(files, OPTIONS))
+    counts = {row["place"]: row["n_events"] for row in notes(tables, "file")}
+    events = notes(tables, "event")
+    of_second = sum(row["origin"].startswith("/d/syslog.shuffle:") for row in events)
+    assert counts == {"/d/syslog": len(events) - of_second, "/d/syslog.shuffle": of_second}
+    assert of_second
+
+
+def test_a_report_tells_problems_with_their_texts_and_files_with_their_events() -> None:
+    texts = tuple(f"text {n}" for n in range(5))
+    report = IngestReport(
+        read=(Count("job history (.jhist)", 2, ("/a", "/b"), 3_000_000),),
+        problems=merged([Count("s: bad", 1, (f"/f:{n}",), texts=(text,)) for n, text in enumerate(texts)]),
+        files=(FileRead("/b", "job history (.jhist)", 1, 0, "see its problems: bad"), FileRead("/a", "x", 2, 7)),
+        problem_list=(Problem("s", "/f:0", "bad", "text 0"),),
+    )
+    assert report.problems == (Count("s: bad", 5, ("/f:0", "/f:1", "/f:2"), texts=texts[:3]),)
+    told = json.loads(report.to_json())
+    assert told["problems"][0]["texts"] == list(texts[:3])
+    assert told["problem_list"] == [{"source": "s", "place": "/f:0", "kind": "bad", "message": "text 0"}]
+    assert (told["files"][0]["note"], told["files"][1]["n_events"]) == ("see its problems: bad", 7)
+    assert (told["n_read"], told["n_problems"]) == (2, 5)
+    console = Console(width=200, record=True, file=StringIO())
+    report.print_to(console)
+    printed = console.export_text()
+    for said in ("/f:0: text 0", "see its problems: bad", "why none", "size", "3.0 MB"):
+        assert said in printed

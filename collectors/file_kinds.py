@@ -1,0 +1,41 @@
+"""What a file is, by how it begins."""
+
+from __future__ import annotations
+
+import re
+
+JHIST, HADOOP1, RUMEN = "job history (.jhist)", "job history (Hadoop 1)", "Rumen trace"
+
+HISTORY_BEGINS = re.compile(rb'\s*(?:\f?!!FILE=|Meta VERSION="|Job JOBID=")')
+RUMEN_BEGINS = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
+LOG_BEGINS = re.compile(rb"(?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d/\d\d )\d\d:\d\d:\d\d")
+
+MAX_LOOKED_AT_BYTES = 1 << 16
+CLIENT_TRACE = re.compile(rb"^.{10,200}?clienttrace: +src: ", re.MULTILINE | re.IGNORECASE)
+
+
+def kind_by_content(data: bytes) -> tuple[str | None, str]:
+    """(kind, "") by how a file begins, or (None, why it is skipped)."""
+    begin = data[:MAX_LOOKED_AT_BYTES]
+    if not begin.strip():
+        return None, "empty"
+    if begin.startswith(b"RRD\0"):
+        return None, "an RRD without the ending .rrd"
+    if b"Avro-Json\n" in begin[:1024] or begin.startswith(b"Avro-Binary"):
+        return JHIST, ""
+    if HISTORY_BEGINS.match(begin):
+        return HADOOP1, ""
+    if RUMEN_BEGINS.match(begin):
+        if b'"jobID"' in begin:
+            return RUMEN, ""
+        return None, "a network topology" if b'"children"' in begin else "JSON, but no trace of jobs"
+    if CLIENT_TRACE.search(begin):
+        return None, "a log of ClientTrace lines (who read and wrote which blocks): no kind that is read"
+    if LOG_BEGINS.match(begin):
+        return None, "a log that neither its name nor its folder attributes to a container or a daemon"
+    if begin.lstrip().startswith(b"<"):
+        return None, "XML: no kind that is read from files"
+    return None, "no kind that is known"
+
+
+__all__ = ["CLIENT_TRACE", "HADOOP1", "JHIST", "LOG_BEGINS", "MAX_LOOKED_AT_BYTES", "RUMEN", "kind_by_content"]

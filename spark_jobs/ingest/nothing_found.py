@@ -1,0 +1,39 @@
+"""Why a file that was read gave no event: in words that say what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from collectors.base import Problem
+from collectors.file_kinds import HADOOP1, JHIST, LOG_BEGINS, RUMEN
+from spark_jobs.ingest.kinds import CONTAINER_LOG, DAEMON_LOG, RRD
+
+_LOOKED_FOR: Mapping[str, str] = {
+    JHIST: "no record of it tells when its job, a map or a reduce started or ended",
+    HADOOP1: "no record of it tells when its job, a map or a reduce started or ended",
+    RUMEN: "no job of it tells when it, a map or a reduce started or ended",
+    RRD: "its finest archive has no known sample",
+    CONTAINER_LOG: "tells of a task's end or of a fetched map output",
+    DAEMON_LOG: "tells of a node that is lost or unhealthy, or of a killed container",
+}
+
+MOST_LOOKED_AT = 1 << 20
+"""Bytes at the beginning of a log in which dates are looked for."""
+
+
+def why_nothing(kind: str, data: bytes, problems: Iterable[Problem]) -> str:
+    """The reason, of a file of this kind with these problems."""
+    kinds = sorted({problem.kind for problem in problems})
+    if kinds:
+        return f"see its problems: {', '.join(kinds)}"
+    told = _LOOKED_FOR[kind]
+    if kind not in (CONTAINER_LOG, DAEMON_LOG):
+        return told
+    lines = data[:MOST_LOOKED_AT].split(b"\n")
+    n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    if not any(LOG_BEGINS.match(line) for line in lines):
+        return f"none of its {n_lines:,} lines begins with a date that is known (yyyy-MM-dd or yy/MM/dd, and the time)"
+    return f"none of its {n_lines:,} lines {told}"
+
+
+__all__ = ["why_nothing"]
