@@ -14,7 +14,8 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import SettingsError
 
 from app.errors import ConfigError, ConfigProblem
-from app.settings import ENV_PREFIX, Settings, base_directory, key_of
+from app.section import key_of
+from app.settings import ENV_PREFIX, Settings, base_directory
 from app.yaml_text import load_yaml
 from engine.events import lone_surrogate
 
@@ -181,7 +182,7 @@ def _keys_at(model: type[BaseModel], location: tuple[str, ...]) -> set[str]:
         if inner is None:
             return set()
         model = inner
-    return {key_of(name) for name in model.model_fields}
+    return {field.alias or key_of(name) for name, field in model.model_fields.items()}
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

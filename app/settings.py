@@ -5,7 +5,9 @@ A field `interval_ms` is written `interval` in the file, with its unit: `interva
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Collection, Iterator
 from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
@@ -13,9 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     field_validator,
@@ -23,7 +23,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from app.alerting.dispatch.settings import InhibitRuleSettings, RouteSettings, TimeIntervalSettings
 from app.durations import DurationMs, SignedDurationMs, SizeBytes
+from app.section import Section
 from collectors.time_units import DAY_MS, HOUR_MS
 
 ENV_PREFIX = "CLUSTERCEP__"
@@ -41,24 +43,11 @@ MAX_GIVE_UP_MS = 30 * DAY_MS
 SourceName = Literal["job_history", "container_log", "daemon_log", "yarn_rest", "ganglia_rrd"]
 
 
-def key_of(field_name: str) -> str:
-    """The key of a field in the file: without its unit."""
-    return field_name.removesuffix("_ms").removesuffix("_bytes")
-
-
 def _anchored(path: Path) -> Path:
     return base_directory.get() / path.expanduser()
 
 
 AnchoredPath = Annotated[Path, AfterValidator(_anchored)]
-
-
-class Section(BaseModel):
-    """A part of the configuration: frozen, unknown keys refused."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=key_of, populate_by_name=True, hide_input_in_errors=True
-    )
 
 
 class Source(Section):
@@ -249,6 +238,30 @@ class Alerting(Section):
     external_url: str = "http://127.0.0.1:8501"
     external_labels: dict[str, str] = Field(default_factory=dict)
     receivers: dict[str, Receiver] = Field(default_factory=dict)
+    route: RouteSettings | None = None
+    inhibit_rules: tuple[InhibitRuleSettings, ...] = ()
+    time_intervals: tuple[TimeIntervalSettings, ...] = ()
+    mute_time_intervals: tuple[TimeIntervalSettings, ...] = ()
+    """What `time_intervals` was called in Alertmanager."""
+
+    @property
+    def all_time_intervals(self) -> tuple[TimeIntervalSettings, ...]:
+        """Under either name."""
+        return (*self.time_intervals, *self.mute_time_intervals)
+
+    @model_validator(mode="after")
+    def _tree(self) -> Alerting:
+        if self.route is None:
+            if self.inhibit_rules:
+                raise ValueError("inhibit_rules without a route have no effect; expected a route, too")
+            return self
+        names = [interval.name for interval in self.all_time_intervals]
+        if len(set(names)) != len(names):
+            raise ValueError("time_intervals: a name is given twice; expected each once")
+        problems = [*_root_problems(self.route), *_route_problems(self.route, "route", self.receivers, names)]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
 
     @field_validator("external_labels")
     @classmethod
@@ -262,6 +275,39 @@ class Alerting(Section):
             if not value or len(value) > 200 or not value.isprintable():
                 raise ValueError(f"{name}: found {value[:50]!r}; expected one line of 1 to 200 characters")
         return labels
+
+
+def _root_problems(root: RouteSettings) -> Iterator[str]:
+    if root.receiver is None:
+        yield "route.receiver: found nothing; expected the receiver of what no other route matches"
+    given = {
+        "matchers": root.matchers,
+        "continue": root.continue_,
+        "mute_time_intervals": root.mute_time_intervals,
+        "active_time_intervals": root.active_time_intervals,
+    }
+    for name, value in given.items():
+        if value:
+            yield f"route.{name}: expected none, since the root takes every alert; put it into one of its routes"
+
+
+def _route_problems(
+    route: RouteSettings, key: str, receivers: Collection[str], intervals: Collection[str]
+) -> Iterator[str]:
+    if route.receiver is not None and route.receiver not in receivers:
+        yield f"{key}.receiver: {_unknown(route.receiver, 'receiver', receivers)}"
+    for kind in ("mute_time_intervals", "active_time_intervals"):
+        for name in getattr(route, kind):
+            if name not in intervals:
+                yield f"{key}.{kind}: {_unknown(name, 'time interval', intervals)}"
+    for number, child in enumerate(route.routes):
+        yield from _route_problems(child, f"{key}.routes.{number}", receivers, intervals)
+
+
+def _unknown(found: str, kind: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(found, sorted(known), n=1, cutoff=0.6)
+    nearest = f"; did you mean {close[0]!r}?" if close else ""
+    return f"there is no {kind} {found!r}; expected one of {', '.join(sorted(known)) or 'none'}{nearest}"
 
 
 class Retention(Section):

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import requests
 import structlog
 
+from app.alerting.dispatch.notice import GroupNotice, group_fields, group_payload, is_of_group
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload, read_template, template_fields, templated_payload
 from app.alerting.retries import back_off_ms, retry_after_ms
@@ -92,7 +93,17 @@ class Endpoint:
             content = alertmanager_payload(snapshot, self.name, self.external_url)
         else:
             content = templated_payload(self.template, template_fields(snapshot, self.name, self.external_url))
-        return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        return _encoded(content)
+
+    def group_body(self, notice: GroupNotice) -> bytes:
+        """The message of a group."""
+        if self.template is None:
+            return _encoded(group_payload(notice, self.name, self.external_url))
+        return _encoded(templated_payload(self.template, group_fields(notice, self.name, self.external_url)))
+
+
+def _encoded(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 def endpoint_of(name: str, receiver: Receiver, external_url: str) -> Endpoint:
@@ -183,6 +194,8 @@ class _Uncounted:
 def _about(notification: NotificationRow) -> dict[str, str]:
     """Which alert a line of the log is about: its id, query, and job when there is one."""
     payload: Mapping[str, Any] = notification.payload if isinstance(notification.payload, Mapping) else {}
+    if is_of_group(payload):
+        return {"group": str(payload["group"].get("key", "")), "alerts": str(len(payload["alerts"]))}
     parts = [part if isinstance(part := payload.get(name), Mapping) else {} for name in ("key", "values")]
     about = {"alert": notification.alert_id, "query": str(payload.get("query", "")), "job": job_of(*parts)}
     return {name: value for name, value in about.items() if value}
@@ -279,6 +292,8 @@ class Courier:
 
     def _body(self, notification: NotificationRow) -> bytes:
         try:
+            if is_of_group(notification.payload):
+                return self._endpoint.group_body(GroupNotice.from_json(notification.payload))
             return self._endpoint.body(Snapshot.from_json(notification.payload))
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise PermanentDeliveryError(f"the message cannot be written: {error}", MESSAGE) from error

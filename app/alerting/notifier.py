@@ -1,14 +1,17 @@
-"""A worker per receiver, so that one that hangs holds up nobody else; receivers may change while it runs."""
+"""A worker per receiver, so that one that hangs holds up nobody else, and one that tells groups of alerts when their
+time has come; receivers and routes may change while it runs."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import structlog
 
 from app.alerting.delivery import Courier, DeliveryCounts, Down, Endpoint, Post, StoppedError, http_post
+from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.clock import Clock
 from app.errors import OwnershipError, StoreError
 from app.store.api import Store
@@ -28,9 +31,11 @@ class Notifier:
         endpoints: Mapping[str, Endpoint],
         clock: Clock,
         *,
+        telling: Telling | None = None,
         post: Post = http_post,
         metrics: DeliveryCounts | None = None,
     ) -> None:
+        """`telling`: how alerts are told together; None: groups are not looked at."""
         self._store = store
         self._clock = clock
         self._post = post
@@ -39,6 +44,8 @@ class Notifier:
         self._started = False
         self._workers = {name: self._worker(endpoint, None) for name, endpoint in endpoints.items()}
         self._leaving: list[_Worker] = []
+        self._telling = telling
+        self._groups = None if telling is None else self._dispatching(telling, None)
 
     def start(self) -> None:
         """Begin with what is left in the outbox."""
@@ -46,9 +53,11 @@ class Notifier:
             self._started = True
             for worker in self._workers.values():
                 worker.start()
+            if self._groups is not None:
+                self._groups.start()
 
-    def follow(self, endpoints: Mapping[str, Endpoint]) -> None:
-        """Tell these receivers from now on.
+    def follow(self, endpoints: Mapping[str, Endpoint], telling: Telling | None = None) -> None:
+        """Tell these receivers, and in this way, from now on.
 
         A receiver that is gone, or told otherwise from now on, gets its attempt under way to the end; its successor
         waits for that. Messages that were not delivered stay in the outbox.
@@ -67,10 +76,22 @@ class Notifier:
             for worker in before.values():
                 worker.leave()
                 self._leaving.append(worker)
+            self._follow_groups(telling)
+
+    def _follow_groups(self, telling: Telling | None) -> None:
+        before, self._telling = self._groups, telling
+        if before is not None:
+            before.leave()
+            self._leaving.append(before)
+        self._groups = None if telling is None else self._dispatching(telling, before)
+        if self._groups is not None and self._started:
+            self._groups.start()
 
     def wake(self) -> None:
         """There may be something new; returns at once."""
         with self._lock:
+            if self._groups is not None:
+                self._groups.wake()
             for worker in self._workers.values():
                 worker.wake()
 
@@ -88,7 +109,9 @@ class Notifier:
         """Stop after the attempts under way, waiting so long for all of them; what is pending stays pending."""
         with self._lock:
             workers = [*self._workers.values(), *self._leaving]
-            self._workers = {}
+            if self._groups is not None:
+                workers.append(self._groups)
+            self._workers, self._groups = {}, None
         for worker in workers:
             worker.leave()
         deadline_s = time.monotonic() + timeout_s
@@ -105,21 +128,72 @@ class Notifier:
             stopping=leaving.is_set,
             metrics=self._metrics,
         )
-        return _Worker(endpoint, courier, leaving, self.POLL_S, predecessor)
+        return _Worker(endpoint.name, courier, leaving, self.POLL_S, predecessor, endpoint=endpoint)
+
+    def _dispatching(self, telling: Telling, predecessor: _Worker | None) -> _Worker:
+        groups = _Groups(Dispatcher(self._store, telling, self._clock), self._wake_couriers)
+        return _Worker("groups", groups, threading.Event(), self.POLL_S, predecessor)
+
+    def _wake_couriers(self) -> None:
+        with self._lock:
+            for worker in self._workers.values():
+                worker.wake()
+
+
+class _Work(Protocol):
+    """What a worker does when it is woken, or when its time has come."""
+
+    def deliver_pending(self) -> int:
+        """Do what is due; raises StoppedError, StoreError."""
+        ...
+
+    def wait_ms(self) -> int | None:
+        """How long until something is due; None: nothing waits."""
+        ...
+
+    @property
+    def down(self) -> Down | None:
+        """That its receiver takes no messages."""
+        ...
+
+
+class _Groups:
+    """The dispatcher as the work of a thread."""
+
+    down: Down | None = None
+
+    def __init__(self, dispatcher: Dispatcher, told: Callable[[], None]) -> None:
+        """`told` is called when there are new messages."""
+        self._dispatcher = dispatcher
+        self._told = told
+
+    def deliver_pending(self) -> int:
+        """See Dispatcher.dispatch_due."""
+        n_messages = self._dispatcher.dispatch_due()
+        if n_messages:
+            self._told()
+        return n_messages
+
+    def wait_ms(self) -> int | None:
+        """See Dispatcher.wait_ms."""
+        return self._dispatcher.wait_ms()
 
 
 class _Worker:
-    """The thread of one receiver."""
+    """The thread of one receiver, or of the groups."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        courier: Courier,
+        name: str,
+        courier: _Work,
         leaving: threading.Event,
         poll_s: float,
         predecessor: _Worker | None,
+        *,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self.endpoint = endpoint
+        self._name = name
         self.idle = threading.Event()
         self._courier = courier
         self._leaving = leaving
@@ -128,7 +202,7 @@ class _Worker:
         self._lock = threading.Lock()
         self._awake = threading.Event()
         self._store_failed = False
-        self._thread = threading.Thread(target=self._work, name=f"notify-{endpoint.name}", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"notify-{name}", daemon=True)
 
     def start(self) -> None:
         """Begin with what is pending."""
@@ -177,12 +251,12 @@ class _Worker:
             except StoppedError:
                 return
             except OwnershipError as error:
-                log.error("another process tells it", receiver=self.endpoint.name, what=str(error))
+                log.error("another process tells it", receiver=self._name, what=str(error))
                 return
             except StoreError as error:
                 self._store_refused(error)
             except Exception:  # a boundary: a thread that dies silently would tell nobody of any further alert
-                log.exception("delivery failed; it is tried again", receiver=self.endpoint.name)
+                log.exception("delivery failed; it is tried again", receiver=self._name)
                 self._leaving.wait(self._poll_s)
             else:
                 self._looked(is_empty=wait_ms is None)
@@ -191,7 +265,7 @@ class _Worker:
 
     def _looked(self, *, is_empty: bool) -> None:
         if self._store_failed:
-            log.info("the outbox can be read again", receiver=self.endpoint.name)
+            log.info("the outbox can be read again", receiver=self._name)
             self._store_failed = False
         with self._lock:
             if is_empty and not self._awake.is_set():
@@ -199,6 +273,6 @@ class _Worker:
 
     def _store_refused(self, error: StoreError) -> None:
         if not self._store_failed:
-            log.error("the outbox cannot be used; it is tried again", receiver=self.endpoint.name, error=str(error))
+            log.error("the outbox cannot be used; it is tried again", receiver=self._name, error=str(error))
             self._store_failed = True
         self._leaving.wait(self._poll_s)

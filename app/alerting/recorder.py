@@ -13,17 +13,20 @@ from typing import Any, Self
 from app.alerting import certainty, lifecycle
 from app.alerting.batches import MOST_ALERTS, in_parts
 from app.alerting.catalog import QueryInfo
+from app.alerting.dispatch.entering import enter
+from app.alerting.dispatch.routes import Routing
 from app.alerting.episodes import CreatedAlert, CreatedAlerts, Episode, alert_id, created_id, onset_ms
 from app.alerting.evidence import Bound, KnownEvent, evidence_rows
 from app.alerting.extremes import shown_match
 from app.alerting.found import WholeReport, found_in
-from app.alerting.kept import Kept, spread_of
+from app.alerting.kept import Kept
 from app.alerting.labels import labels_of_new
 from app.alerting.lifecycle import Change, State
 from app.alerting.match import Match
-from app.alerting.notices import Audience, Snapshot, decide
+from app.alerting.notices import Audience, decide
 from app.alerting.payload import fingerprint, labels_of
 from app.alerting.report_rows import HISTORY, LIVE
+from app.alerting.snapshots import snapshot_of
 from app.settings import Receiver
 from app.store.known_alerts import Span
 from app.store.models import AlertRow, SilenceRow
@@ -45,6 +48,8 @@ class AlertingOptions:
     max_age_ms: int = DAY_MS
     external_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every alert, see app.alerting.labels."""
+    routing: Routing | None = None
+    """Who is told together; None: each receiver is told of each alert by itself."""
     told: CreatedAlerts = field(default_factory=dict)
     """Alerts that a database that was set back has forgotten: they keep their ids."""
 
@@ -463,6 +468,13 @@ class Recorder:
 
     def _notify(self, alert: AlertRow, before: str | None) -> None:
         """Tell who wants to know of a change; `before`: the state that it came from."""
+        if alert.state == State.ACKNOWLEDGED or (alert.silenced and alert.state == State.RESOLVED):
+            self._writer.groups.forget_untold(alert.id)
+        if (routing := self._options.routing) is not None:
+            if alert.state == State.FIRING:
+                for said in enter(self._writer, routing, alert, self._now_ms, self._options.max_age_ms):
+                    self.outcome.tell(alert, said)
+            return
         snapshot = snapshot_of(alert)
         by_labels = fingerprint(labels_of(snapshot))
         key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
@@ -485,6 +497,7 @@ class Recorder:
                 "idempotency_key": key,
                 "receiver": name,
                 "alert_id": alert.id,
+                "group_id": None,
                 "fingerprint": by_labels,
                 "state": alert.state,
                 "revision": alert.revision,
@@ -550,35 +563,3 @@ class Recorder:
         """Remove rows that an incomplete live view gave where a job's history gives all of them."""
         for known in whole:
             self._writer.reports.remove(known.query, known.key_text, LIVE, known.from_ms, known.to_ms, keep=known.ids)
-
-
-def snapshot_of(alert: AlertRow) -> Snapshot:
-    """The alert as a message tells it."""
-    return Snapshot(
-        alert_id=alert.id,
-        query=alert.query,
-        key=dict(alert.key),
-        severity=alert.severity,
-        state=alert.state,
-        revision=alert.revision,
-        start_ms=alert.start_ms,
-        end_ms=alert.end_ms,
-        values=dict(alert.values),
-        onset_ms=alert.onset_ms,
-        raised_ms=alert.raised_ms,
-        last_seen_ms=alert.last_seen_ms,
-        labels=dict(alert.labels),
-        hosts=alert.seen.get("told_hosts", []),
-        n_hosts_left_out=alert.n_hosts_left_out,
-        spread=spread_of(alert),
-        summary=alert.summary,
-        runbook=alert.runbook,
-        n_matches=alert.n_matches,
-        n_matches_exact=alert.n_matches_exact,
-        best_confidence=alert.best_confidence,
-        at_least_one_lower=alert.at_least_one_lower,
-        at_least_one_upper=alert.at_least_one_upper,
-        at_least_one_method=alert.at_least_one_method,
-        at_least_one_estimate=alert.at_least_one_estimate,
-        at_least_one_error=alert.at_least_one_error,
-    )

@@ -11,6 +11,8 @@ import structlog
 
 import engine
 from app.alerting.delivery import Endpoint, endpoint_of
+from app.alerting.dispatch.dispatcher import Telling
+from app.alerting.dispatch.routes import Routing
 from app.alerting.notifier import Notifier
 from app.alerting.recorder import AlertingOptions
 from app.config import read_secret
@@ -109,6 +111,24 @@ def endpoints_of(settings: Settings) -> dict[str, Endpoint]:
     }
 
 
+def telling_of(settings: Settings) -> Telling:
+    """How alerts are told: together by the routes of the settings, or each by itself."""
+    alerting = settings.alerting
+    return Telling(Routing.of(alerting), alerting.receivers, alerting.max_age_ms)
+
+
+def alerting_options(settings: Settings, queries: Loaded) -> AlertingOptions:
+    """What the recorder has of the settings."""
+    return AlertingOptions(
+        queries=queries.infos,
+        receivers=settings.alerting.receivers,
+        max_evidence_events=settings.alerting.max_evidence_events,
+        max_age_ms=settings.alerting.max_age_ms,
+        external_labels=settings.alerting.external_labels,
+        routing=Routing.of(settings.alerting),
+    )
+
+
 def assemble(
     settings: Settings,
     queries: Loaded,
@@ -168,13 +188,7 @@ def assemble(
         matcher=new_matcher(),
         histories=HistoryReplay(history_matcher),
         recent=RecentEvents(longest_windows((info.types, info.within_ms) for info in infos)),
-        alerting=AlertingOptions(
-            queries=queries.infos,
-            receivers=settings.alerting.receivers,
-            max_evidence_events=settings.alerting.max_evidence_events,
-            max_age_ms=settings.alerting.max_age_ms,
-            external_labels=settings.alerting.external_labels,
-        ),
+        alerting=alerting_options(settings, queries),
         store=store,
         checkpoints=CheckpointFolder(checkpoint_folder(settings), LIVE_PIPELINE, durable=durable),
         notifier=notifier,

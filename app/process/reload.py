@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from app.queries import Loaded
-from app.settings import Settings, key_of
+from app.section import key_of
+from app.settings import Settings
 from app.store.api import Store
 from app.store.writing.problems import NewProblem
 

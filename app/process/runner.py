@@ -14,7 +14,7 @@ from app.alerting.notifier import Notifier
 from app.clock import LEAST_HOLD_MS, Clock, Jump, SteadyClock
 from app.commands.check import CheckReport
 from app.errors import AppError, ConfigError, DamageError, OwnershipError, StoreError
-from app.live.assembly import Live, assemble, endpoints_of
+from app.live.assembly import Live, assemble, endpoints_of, telling_of
 from app.live.pipeline import Step
 from app.process.figures import memory_bytes, query_figures
 from app.process.metrics import Metrics, program_version
@@ -219,7 +219,7 @@ class Runner:
             self._out(kind, error, self._clock.now_ms())
         if self.outage is not None:
             notes = (*notes, "the store is not there now; sources and queries follow once it is back")
-        self._notifier.follow(endpoints)
+        self._notifier.follow(endpoints, telling_of(settings))
         return ReloadOutcome(True, (), notes)
 
     def _tell(self, outcome: ReloadOutcome) -> None:

@@ -14,7 +14,7 @@ from app.alerting.notifier import Notifier
 from app.clock import Clock
 from app.commands.check import CheckReport
 from app.errors import AppError
-from app.live.assembly import checked_queries, endpoints_of
+from app.live.assembly import checked_queries, endpoints_of, telling_of
 from app.process.control_requests import ControlRequests, Reload
 from app.process.logs import configure_logs
 from app.process.metrics import Metrics
@@ -205,7 +205,7 @@ def run(
     endpoints = endpoints_of(settings)
     with owned_store(settings, "run", take_over=take_over, on_lost=requests.stop) as store:
         metrics = Metrics()
-        notifier = Notifier(store, endpoints, clock, metrics=metrics)
+        notifier = Notifier(store, endpoints, clock, telling=telling_of(settings), metrics=metrics)
         runner = Runner(settings, queries, store, notifier, clock, metrics=metrics)
         metrics.watch(lambda: runner.live, store, clock)
         supervisor = Supervisor(runner, notifier, requests, check)

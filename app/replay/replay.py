@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from app.alerting.dispatch.dispatcher import Dispatcher
 from app.alerting.notifier import Notifier
 from app.clock import SetClock, SystemClock
-from app.live.assembly import checked_queries, endpoints_of
+from app.live.assembly import checked_queries, endpoints_of, telling_of
 from app.process.owned_store import owned_store
 from app.process.runner import Runner
 from app.replay.recorded_rest import RecordedRest, serve
@@ -64,6 +65,7 @@ def replay(
         notifier = Notifier(store, endpoints_of(settings), SystemClock())
         opened.callback(notifier.stop)
         runner = Runner(settings, queries, store, notifier, clock, durable=False)
+        groups = Dispatcher(store, telling_of(settings), clock)  # they are told by the time of the recording
         notifier.start()
         started_s = monotonic()
         interval_ms = manifest.poll_interval_ms
@@ -78,8 +80,10 @@ def replay(
             runner.step()
             while runner.is_behind:
                 runner.step()
+            groups.dispatch_due()
             watch(Progress(now_ms, manifest.started_ms, manifest.ended_ms, runner))
         runner.live.pipeline.finish(clock.now_ms())
+        groups.tell_all()
         notifier.wake()
         notifier.drain(DRAIN_TIMEOUT_S)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Engine, Select, func, select
+from sqlalchemy import Engine, Select, and_, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,7 @@ from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage,
 from app.store.damage import damage_of, damaged
 from app.store.models import (
     AlertChangeRow,
+    AlertGroupRow,
     AlertRow,
     Base,
     CheckpointRow,
@@ -32,6 +33,7 @@ from app.store.models import (
     SilenceRow,
     SourceStatusRow,
     StatisticRow,
+    ToldAlertRow,
 )
 from app.store.outbox import SentAgain, due_first, due_too_late, given_up, is_overtaken, next_pending
 from app.store.owner import Claimant
@@ -226,13 +228,7 @@ class Store:
                         select(EvidenceRow).where(EvidenceRow.alert_id == alert.id).order_by(EvidenceRow.position)
                     )
                 ),
-                tuple(
-                    session.scalars(
-                        select(NotificationRow)
-                        .where(NotificationRow.alert_id == alert.id)
-                        .order_by(NotificationRow.sequence, NotificationRow.receiver)
-                    )
-                ),
+                tuple(session.scalars(_messages_about(alert.id))),
             )
 
     def reports(
@@ -287,6 +283,16 @@ class Store:
         with self._reading() as session:
             following = session.scalars(next_pending(receiver)).first()
             return None if following is None else following.next_attempt_ms
+
+    def next_flush_ms(self) -> int | None:
+        """When a group of alerts is looked at next; None: there is none."""
+        with self._reading() as session:
+            return session.scalar(select(func.min(AlertGroupRow.flush_ms)))
+
+    def alert_groups(self, limit: int = MAX_ROWS) -> list[AlertGroupRow]:
+        """Groups of alerts that are told together, by receiver and key."""
+        order = (AlertGroupRow.receiver, AlertGroupRow.key, AlertGroupRow.id)
+        return self._all(select(AlertGroupRow).order_by(*order).limit(limit))
 
     def receivers_down(self) -> dict[str, int]:
         """Receivers that take no messages, and since when."""
@@ -387,6 +393,18 @@ class Store:
         with self._reading() as session:
             rows = session.execute(statement).all()
         return {name: n for name, n in rows}  # noqa: C416  # rows are no tuples to the type checker
+
+
+def _messages_about(alert_id: str) -> Select[NotificationRow]:
+    """Messages that tell of an alert alone, and those of groups that told something new of it."""
+    is_one = and_(
+        ToldAlertRow.idempotency_key == NotificationRow.idempotency_key,
+        ToldAlertRow.receiver == NotificationRow.receiver,
+    )
+    in_groups = select(NotificationRow.sequence).join(ToldAlertRow, is_one).where(ToldAlertRow.alert_id == alert_id)
+    alone = and_(NotificationRow.alert_id == alert_id, NotificationRow.group_id.is_(None))
+    about = or_(alone, NotificationRow.sequence.in_(in_groups))
+    return select(NotificationRow).where(about).order_by(NotificationRow.sequence, NotificationRow.receiver)
 
 
 def open_store(

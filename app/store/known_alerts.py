@@ -42,7 +42,7 @@ _MESSAGES = select(
     NotificationRow.receiver,
     NotificationRow.sequence,
     NotificationRow.state,
-).where(NotificationRow.alert_id.in_(bindparam("ids", expanding=True)))
+).where(NotificationRow.alert_id.in_(bindparam("ids", expanding=True)), NotificationRow.group_id.is_(None))
 
 
 @dataclass(frozen=True, slots=True)

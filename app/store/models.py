@@ -233,12 +233,14 @@ class NotificationRow(Base):
     sequence: Mapped[int]
     """Order of writing: of what has the same fingerprint, a receiver is told in this order."""
     alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"))
+    group_id: Mapped[str | None] = mapped_column(String(32), default=None)
+    """Of the group of alerts that it tells of, the first of which is `alert_id`; null: it tells of one alert."""
     fingerprint: Mapped[str] = mapped_column(String(32), default=_given("alert_id"), server_default="")
-    """Of the alert's labels: alerts that have the same ones are one to a receiver."""
+    """Of the alert's labels: alerts that have the same ones are one to a receiver. Of a group: its id."""
     state: Mapped[str] = mapped_column(String(16))
     revision: Mapped[int]
     payload: Mapped[dict[str, Any]]
-    """The alert as it was then; the body is rendered from it when it is sent."""
+    """The alert, or the group of alerts, as it was then; the body is rendered from it when it is sent."""
     status: Mapped[str] = mapped_column(String(16))
     """pending, delivered, failed (given up) or overtaken: a later message tells what holds in its place, or a
     silence has withdrawn it."""
@@ -249,6 +251,57 @@ class NotificationRow(Base):
     last_error: Mapped[str | None]
     created_ms: Mapped[int]
     finished_ms: Mapped[int | None]
+
+
+class ToldAlertRow(Base):
+    """A message to a receiver told something new of an alert: that it fires, or that it is over."""
+
+    __tablename__ = "told_alerts"
+
+    alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
+    idempotency_key: Mapped[str] = mapped_column(String(64), primary_key=True)
+    receiver: Mapped[str] = mapped_column(String(100), primary_key=True)
+
+
+class AlertGroupRow(Base):
+    """Alerts of which one route tells its receiver together, with the timer of the group."""
+
+    __tablename__ = "alert_groups"
+    __table_args__ = (Index("ix_alert_groups_flush", "flush_ms", "id"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    route: Mapped[str]
+    """The identity of the route; when the tree lacks it, no alerts join any more."""
+    receiver: Mapped[str] = mapped_column(String(100))
+    key: Mapped[str]
+    """As Alertmanager's `groupKey`."""
+    labels: Mapped[dict[str, Any]]
+    created_ms: Mapped[int]
+    flush_ms: Mapped[int]
+    """When it is looked at next."""
+    told_ms: Mapped[int | None]
+    """When the last message was written; null: there was none."""
+    n_told: Mapped[int]
+    """Messages so far."""
+
+
+class GroupMemberRow(Base):
+    """An alert of a group, from when it fires until the receiver was told that it is over."""
+
+    __tablename__ = "alert_group_members"
+    __table_args__ = (Index("ix_alert_group_members_alert", "alert_id"),)
+
+    group_id: Mapped[str] = mapped_column(
+        String(32), ForeignKey("alert_groups.id", ondelete="CASCADE"), primary_key=True
+    )
+    alert_id: Mapped[str] = mapped_column(String(32), ForeignKey("alerts.id", ondelete="CASCADE"), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(String(32))
+    """Of its labels."""
+    told: Mapped[bool]
+    """Whether the receiver is, or will be, told that it fires."""
+    hidden: Mapped[bool]
+    """Whether it was silenced, inhibited or muted when the group was looked at: of such a one that is over by then
+    nobody is told."""
 
 
 class ReceiverStatusRow(Base):

@@ -26,13 +26,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import engine
 from app.alerting.notifier import Notifier
-from app.alerting.recorder import AlertingOptions
 from app.clock import Clock, SystemClock
 from app.config import load_settings
 from app.console import inert
 from app.durations import parse_duration_ms
 from app.errors import AppError, StoreError
-from app.live.assembly import checked_queries, endpoints_of
+from app.live.assembly import alerting_options, checked_queries, endpoints_of, telling_of
 from app.process.logs import configure_logs
 from app.process.owned_store import owned_store
 from app.process.signals import ENDING, KILLED_BY_SIGNAL, handling
@@ -123,13 +122,7 @@ class StreamJob:
             rows = self.rows(spark, plan)
         except PySparkException as error:
             raise SparkJobError(_cannot_start(self.options, error)) from error
-        alerting = AlertingOptions(
-            queries=self.queries.infos,
-            receivers=self.settings.alerting.receivers,
-            max_evidence_events=self.settings.alerting.max_evidence_events,
-            max_age_ms=self.settings.alerting.max_age_ms,
-            external_labels=self.settings.alerting.external_labels,
-        )
+        alerting = alerting_options(self.settings, self.queries)
         sink = AlertSink(
             self.store, alerting, plan.stream_id, self.clock.now_ms, notifier=self.notifier, after=self._written,
             limited={of.name: of for group in plan.groups for of in group.limited},
@@ -249,7 +242,7 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
     stopped = _Stopped()
     with ExitStack() as opened:
         store = opened.enter_context(owned_store(settings, "stream", take_over=given.take_over))
-        notifier = Notifier(store, endpoints_of(settings), SystemClock())
+        notifier = Notifier(store, endpoints_of(settings), SystemClock(), telling=telling_of(settings))
         opened.callback(notifier.stop)
         # A partition has a state store of its own, and no more of them than buckets have anything to do.
         partitions = {"spark.sql.shuffle.partitions": str(options.n_buckets)}

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from app.config import load_settings, read_secret
 from app.durations import format_duration, format_size, format_time, parse_duration_ms, parse_size_bytes
 from app.errors import ConfigError
-from app.settings import Section, Settings, key_of
+from app.section import Section, key_of
+from app.settings import Settings
 
 SHIPPED = Path(__file__).parents[2] / "config.yaml"
 

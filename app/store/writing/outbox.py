@@ -42,6 +42,7 @@ class Outbox:
         )
         statement = select(NotificationRow.idempotency_key).where(
             NotificationRow.alert_id == alert_id,
+            NotificationRow.group_id.is_(None),
             NotificationRow.receiver == receiver,
             NotificationRow.state == "firing",
             NotificationRow.status.not_in(("failed", "overtaken")),
@@ -54,7 +55,9 @@ class Outbox:
         if (known := self._rows.known_with_messages(alert)) is not None:
             return known.last_notified(alert, receiver)
         statement = select(NotificationRow.state).where(
-            NotificationRow.alert_id == alert.id, NotificationRow.receiver == receiver
+            NotificationRow.alert_id == alert.id,
+            NotificationRow.group_id.is_(None),
+            NotificationRow.receiver == receiver,
         )
         return self._rows.session.scalars(statement.order_by(NotificationRow.sequence.desc()).limit(1)).first()
 
@@ -157,6 +160,7 @@ class Outbox:
             return
         waiting = update(NotificationRow).where(
             NotificationRow.alert_id == alert.id,
+            NotificationRow.group_id.is_(None),  # else others of the group would be withdrawn with it
             NotificationRow.status == "pending",
             NotificationRow.tried_since_ms.is_not(None),
         )

@@ -9,7 +9,8 @@ import pytest
 from app.alerting import certainty
 from app.alerting.notices import Snapshot
 from app.alerting.payload import alertmanager_payload
-from app.alerting.recorder import Recorder, snapshot_of
+from app.alerting.recorder import Recorder
+from app.alerting.snapshots import snapshot_of
 from app.alerting.text import at_least_one_text
 from app.store import Store
 from app.store.models import AlertRow

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from app.alerting import recorder
 from app.alerting.delivery import Courier, Endpoint, StoppedError, endpoint_of, http_post
 from app.alerting.notifier import Notifier
 from app.alerting.payload import alertmanager_payload, templated_payload
 from app.alerting.recorder import Recorder
+from app.alerting.snapshots import snapshot_of
 from app.clock import SetClock, SystemClock
 from app.errors import ConfigError
 from app.settings import Receiver
@@ -364,7 +364,7 @@ def test_a_receiver_with_its_own_format(store: Store, tmp_path: Path) -> None:
 def test_hostile_values_stay_text(store: Store) -> None:
     evil = "\x1b[31m{severity}\n<script>" + "x" * 5_000
     fill_outbox(store, [FakeMatch(1, 2, values={"task_id": evil, "period_ms": 5})], ops=receiver())
-    payload = alertmanager_payload(recorder.snapshot_of(store.alerts()[0]), "ops", "")
+    payload = alertmanager_payload(snapshot_of(store.alerts()[0]), "ops", "")
     summary = payload["alerts"][0]["annotations"]["summary"]
     assert summary.startswith(" [31m{severity} <script>xxx")
     assert summary.endswith("… took 5")

@@ -1,0 +1,297 @@
+"""Groups are looked at when their timers are over; what they have to tell goes to the outbox.
+
+All state is in the store, and a look is one transaction: messages with their Idempotency-Keys, what receivers believe
+from now on, and the next timers. A crash anywhere repeats or loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from app.alerting.dispatch.entering import enter
+from app.alerting.dispatch.flush import Flush, Member, Now, Reason, flush
+from app.alerting.dispatch.inhibition import Inhibitions
+from app.alerting.dispatch.matchers import Matcher
+from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice, common
+from app.alerting.dispatch.routes import Routing, Timing
+from app.alerting.episodes import digest
+from app.alerting.lifecycle import State
+from app.alerting.notices import Snapshot
+from app.alerting.payload import fingerprint, labels_of
+from app.alerting.snapshots import snapshot_of
+from app.clock import Clock
+from app.settings import Receiver, Severity
+from app.store.api import Store
+from app.store.models import AlertGroupRow
+from app.store.writing.writer import Writer
+from collectors.time_units import DAY_MS
+
+log = structlog.get_logger(__name__)
+
+MOST_GROUPS = 100
+"""That one transaction looks at."""
+MOST_MEMBERS = 5_000
+"""A transaction that has looked at so many alerts ends: steps wait for it."""
+MOST_ALERTS = 1_000
+"""That one transaction puts into the groups of another tree."""
+NO_ROUTING = "none"
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How alerts are told, as configured."""
+
+    routing: Routing | None
+    """None: each by itself; groups that are left tell of the end of what they told."""
+    receivers: Mapping[str, Receiver]
+    max_age_ms: int = DAY_MS
+
+
+class Dispatcher:
+    """Looks at the groups of one store."""
+
+    def __init__(self, store: Store, telling: Telling, clock: Clock) -> None:
+        self._store = store
+        self._telling = telling
+        self._clock = clock
+        self._is_settled = False
+        self._behind = ""
+        """Alerts up to this id were put into groups."""
+
+    def dispatch_due(self) -> int:
+        """Look at the groups whose time has come; returns how many messages that gave. Raises StoreError."""
+        self._settle()
+        n_messages = 0
+        while (next_ms := self._store.next_flush_ms()) is not None and self._wait_of(next_ms) == 0:
+            n_messages += self._look()
+        return n_messages
+
+    def wait_ms(self) -> int | None:
+        """How long until a group is looked at; None: there is none. Raises StoreError."""
+        next_ms = self._store.next_flush_ms()
+        return None if next_ms is None else self._wait_of(next_ms)
+
+    def tell_all(self) -> int:
+        """Look at every group now, until none has news: nothing further will happen. Returns how many messages that
+        gave; raises StoreError."""
+        self._settle()
+        n_messages = 0
+        while n_new := self._look_at_all():
+            n_messages += n_new
+        return n_messages
+
+    def _look_at_all(self) -> int:
+        n_messages, behind = 0, ""
+        while True:
+            with self._store.transaction() as writer:
+                groups = writer.groups.all_after(behind, MOST_GROUPS)
+                if not groups:
+                    return n_messages
+                n_new, behind = self._look_at(writer, groups)
+                n_messages += n_new
+
+    def _wait_of(self, next_ms: int) -> int:
+        """0 for what is past, and for what lies further ahead than any timer: the clock was set back."""
+        ahead_ms = next_ms - self._clock.now_ms()
+        return ahead_ms if 0 < ahead_ms <= self._longest_wait_ms else 0
+
+    @property
+    def _longest_wait_ms(self) -> int:
+        timing = Timing()
+        routing = self._telling.routing
+        least_ms = max(timing.group_wait_ms, timing.group_interval_ms)
+        return least_ms if routing is None else max(least_ms, routing.longest_wait_ms)
+
+    def _look(self) -> int:
+        """One transaction."""
+        now_ms = self._clock.now_ms()
+        with self._store.transaction() as writer:
+            groups = writer.groups.due(now_ms, now_ms + self._longest_wait_ms, MOST_GROUPS)
+            return self._look_at(writer, groups)[0] if groups else 0
+
+    def _look_at(self, writer: Writer, groups: Sequence[AlertGroupRow]) -> tuple[int, str]:
+        """(messages, id of the last group that was looked at); others are left for the next transaction."""
+        n_messages = n_members = 0
+        last, inhibitions = "", self._inhibitions(writer)
+        for group in groups:
+            last, members = group.id, writer.groups.members(group.id)
+            n_messages += self._flush(writer, group, members, inhibitions)
+            n_members += len(members)
+            if n_members >= MOST_MEMBERS:
+                break
+        return n_messages, last
+
+    def _inhibitions(self, writer: Writer) -> Inhibitions:
+        routing = self._telling.routing
+        if routing is None or not routing.rules:
+            return Inhibitions((), ())
+        named = [_query_of(rule.source) for rule in routing.rules]
+        queries = None if None in named else {name for name in named if name is not None}
+        return Inhibitions(routing.rules, writer.groups.going_on(queries))
+
+    def _flush(self, writer: Writer, group: AlertGroupRow, members: Sequence[Member], inhibitions: Inhibitions) -> bool:
+        """Look at a group; returns whether it has told something."""
+        now_ms, receiver = self._clock.now_ms(), self._telling.receivers.get(group.receiver)
+        route = None if self._telling.routing is None else self._telling.routing.route(group.route)
+        timing = Timing() if route is None else route.timing
+        if not members or receiver is None:
+            writer.groups.remove(group)
+            return False
+        if group.told_ms is not None and group.told_ms > now_ms:  # the clock was set back
+            group.told_ms = now_ms
+        is_muted = not receiver.enabled or (route is not None and route.muted(now_ms) is not None)
+        found = flush(
+            members,
+            Now(
+                time_ms=now_ms,
+                told_ms=group.told_ms,
+                repeat_interval_ms=timing.repeat_interval_ms,
+                max_age_ms=self._telling.max_age_ms,
+                send_resolved=receiver.send_resolved,
+                min_severity=receiver.min_severity,
+                is_muted=is_muted,
+                inhibited_by=inhibitions.by,
+            ),
+        )
+        if found.reason is not None:
+            self._tell(writer, group, found, found.reason, now_ms)
+        if found.told:
+            writer.groups.set_told(group.id, found.told)
+        writer.groups.set_hidden(group.id, found.hidden)
+        writer.groups.leave(group.id, found.gone)
+        if len(found.gone) == len(members):
+            writer.groups.remove(group)
+        else:
+            group.flush_ms = now_ms + timing.group_interval_ms
+        return found.reason is not None
+
+    def _tell(self, writer: Writer, group: AlertGroupRow, found: Flush, reason: Reason, now_ms: int) -> None:
+        """Write the message of a group into the outbox."""
+        in_order = _in_order(found)
+        alerts = writer.groups.alerts([member.alert_id for member in in_order[:MAX_ALERTS]])
+        firing = {member.alert_id for member in found.firing}
+        snapshots = [
+            _as_told(snapshot_of(alerts[member.alert_id]), fires=member.alert_id in firing)
+            for member in in_order[:MAX_ALERTS]
+        ]
+        snapshots += self._resolved_before(writer, group, in_order)[:MAX_ALERTS]
+        notice = GroupNotice(
+            key=group.key,
+            labels=dict(group.labels),
+            common_labels=common([member.labels for member in in_order]),
+            reason=reason.value,
+            alerts=snapshots,
+            n_left_out=max(0, len(in_order) - MAX_ALERTS),
+        )
+        content = sorted(f"{member.alert_id} {member.alert_id in firing} {member.revision}" for member in in_order)
+        key = digest("group message", group.id, group.receiver, str(group.n_told), *content)
+        group.n_told, group.told_ms = group.n_told + 1, now_ms
+        is_new = writer.outbox.add(
+            {
+                "idempotency_key": key,
+                "receiver": group.receiver,
+                "alert_id": in_order[0].alert_id,
+                "group_id": group.id,
+                "fingerprint": group.id,
+                "state": notice.status,
+                "revision": group.n_told,
+                "payload": notice.as_json(),
+                "status": "pending",
+                "n_attempts": 0,
+                "tried_since_ms": None,
+                "next_attempt_ms": now_ms,
+                "last_error": None,
+                "created_ms": now_ms,
+                "finished_ms": None,
+            }
+        )
+        if is_new:
+            told = {member.alert_id for member in (*found.news, *found.resolved)}
+            writer.groups.add_told(key, group.receiver, sorted(told))
+        log.info(
+            "group", receiver=group.receiver, group=group.key, what=reason.value, firing=len(found.firing),
+            resolved=len(found.resolved),
+        )  # fmt: skip
+
+    @staticmethod
+    def _resolved_before(writer: Writer, group: AlertGroupRow, told: Sequence[Member]) -> list[Snapshot]:
+        """What messages that were not delivered yet tell to be over: this one may be told in their place."""
+        known = {member.fingerprint for member in told}
+        found: dict[str, Snapshot] = {}
+        for message in writer.groups.pending(group):
+            for alert in GroupNotice.from_json(message.payload).alerts:
+                by_labels = fingerprint(labels_of(alert))
+                if alert.state == State.RESOLVED and by_labels not in known:
+                    found[by_labels] = alert
+        return list(found.values())
+
+    # ------------------------------------------------------------------ another tree
+
+    def _settle(self) -> None:
+        """With another tree, alerts that fire belong to its groups, except those of which their receiver was told."""
+        if self._is_settled:
+            return
+        routing = self._telling.routing
+        wanted = NO_ROUTING if routing is None else routing.digest
+        is_through = False
+        while not is_through:
+            with self._store.transaction() as writer:
+                known = writer.groups.routing()
+                if known == wanted or (known is None and routing is None):
+                    break
+                if not self._behind:
+                    routes = [] if routing is None else [route.identity for route in routing.root.all()]
+                    writer.groups.leave_routes_but(routes)
+                is_through = routing is None or self._enter_some(writer, routing)
+                if is_through:
+                    writer.groups.put_routing(wanted, self._clock.now_ms())
+        self._is_settled, self._behind = True, ""
+
+    def _enter_some(self, writer: Writer, routing: Routing) -> bool:
+        """Put open alerts into the groups of the tree; True when it was the last of them."""
+        alerts = writer.groups.open_alerts(self._behind, MOST_ALERTS)
+        told = writer.groups.told_by([alert.id for alert in alerts])
+        prints = {alert.id: fingerprint(labels_of(snapshot_of(alert))) for alert in alerts}
+        writer.outbox.look_up_notified(self._telling.receivers.keys(), set(prints.values()))
+        now_ms = self._clock.now_ms()
+        for alert in alerts:
+
+            def is_told(receiver: str, alert_id: str = alert.id) -> bool:
+                last = writer.outbox.last_notified_of_same(prints[alert_id], receiver)
+                return (alert_id, receiver) in told or last == State.FIRING
+
+            enter(writer, routing, alert, now_ms, self._telling.max_age_ms, leave_out=is_told)
+        if alerts:
+            self._behind = alerts[-1].id
+        return len(alerts) < MOST_ALERTS
+
+
+def _in_order(found: Flush) -> list[Member]:
+    """News first, then what is over, then the rest; of each the most urgent first, then the latest."""
+    news = {member.alert_id for member in found.news}
+
+    def place(member: Member) -> tuple[Any, ...]:
+        return -Severity(member.severity).rank, -member.start_ms, member.alert_id
+
+    going_on = [member for member in found.firing if member.alert_id not in news]
+    return [*sorted(found.news, key=place), *sorted(found.resolved, key=place), *sorted(going_on, key=place)]
+
+
+def _as_told(snapshot: Snapshot, *, fires: bool) -> Snapshot:
+    """What is over before it was told is told to fire; that it is over comes with a later message."""
+    if fires and snapshot.state == State.RESOLVED:
+        return replace(snapshot, state=State.FIRING.value)
+    return snapshot
+
+
+def _query_of(source: Sequence[Matcher]) -> str | None:
+    """The query whose alerts alone can be sources; None: those of any."""
+    names = [matcher.value for matcher in source if matcher.name == "alertname" and matcher.operator == "="]
+    return names[0] if names else None
+
+
+__all__ = ["Dispatcher", "Telling"]

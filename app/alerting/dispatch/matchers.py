@@ -1,0 +1,151 @@
+"""Matchers over labels, as Alertmanager writes them: `severity="critical"`, `team=~"a|b"`, `host!=""`.
+
+A label that is not there is an empty one. Regular expressions are RE2's (by way of Arrow): they match whole values, and
+take time linear in them, whatever the expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MAX_MATCHERS = 100
+MAX_PATTERN_CHARS = 4_000
+
+_CLASSIC_NAME = r"[A-Za-z_:][A-Za-z0-9_:]*"
+_QUOTED = r'"(?:[^"\\\n]|\\.)*"'
+_MATCHER = re.compile(
+    rf"\s*(?P<name>{_CLASSIC_NAME}|{_QUOTED})\s*(?P<op>=~|!~|!=|=)\s*"
+    rf"(?P<value>{_QUOTED}|[^\s,{{}}\"'`]+(?:[ \t]+[^\s,{{}}\"'`]+)*|)\s*"
+)
+_ESCAPES = {"n": "\n", '"': '"', "\\": "\\", "t": "\t"}
+_LITERAL = re.compile(r"[A-Za-z0-9_ :/@-]*(?:\|[A-Za-z0-9_ :/@-]*)*")
+"""A pattern that is an alternative of plain words: most are, and need no engine."""
+
+OPERATORS = ("=", "!=", "=~", "!~")
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """A condition on one label."""
+
+    name: str
+    operator: str
+    """One of OPERATORS."""
+    value: str
+    """Or the regular expression."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fulfil it."""
+        found = labels.get(self.name, "")
+        match self.operator:
+            case "=":
+                return found == self.value
+            case "!=":
+                return found != self.value
+            case "=~":
+                return matches_whole(self.value, found)
+            case _:
+                return not matches_whole(self.value, found)
+
+    def __str__(self) -> str:
+        escaped = self.value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        name = self.name if re.fullmatch(_CLASSIC_NAME, self.name) else f'"{self.name}"'
+        return f'{name}{self.operator}"{escaped}"'
+
+
+Matchers = tuple[Matcher, ...]
+"""All of them have to hold."""
+
+
+def all_match(matchers: Sequence[Matcher], labels: Mapping[str, str]) -> bool:
+    """Whether labels fulfil all of them; true of none."""
+    return all(matcher.matches(labels) for matcher in matchers)
+
+
+def matchers_text(matchers: Sequence[Matcher]) -> str:
+    """As Alertmanager prints them: `{a="b",c=~"d"}`."""
+    return f"{{{','.join(map(str, matchers))}}}"
+
+
+def parse_matchers(text: str) -> Matchers:
+    """`{a="b", c=~"d"}`, with or without braces; raises ValueError that says where it is wrong."""
+    inside = text.strip()
+    if inside.startswith("{") != inside.endswith("}"):
+        raise ValueError(f'{text!r}: one brace of two; expected matchers such as {{severity="critical"}}')
+    if inside.startswith("{"):
+        inside = inside[1:-1]
+    return tuple(_parsed(inside, text))
+
+
+def _parsed(inside: str, text: str) -> Iterator[Matcher]:
+    at, n_found = 0, 0
+    while at < len(inside) and inside[at:].strip():
+        match = _MATCHER.match(inside, at)
+        if match is None or (match.end() < len(inside) and inside[match.end()] != ","):
+            raise ValueError(
+                f"{text!r}: {inside[at:].strip()[:50]!r} is no matcher; expected a label, one of = != =~ !~, and a "
+                'value in double quotes, as in severity="critical"'
+            )
+        at, n_found = match.end() + 1, n_found + 1
+        if n_found > MAX_MATCHERS:
+            raise ValueError(f"more than {MAX_MATCHERS} matchers; expected fewer")
+        yield made(_unquoted(match["name"]), match["op"], _unquoted(match["value"]))
+    if not n_found and inside.strip():
+        raise ValueError(f'{text!r}: no matcher; expected one such as severity="critical"')
+
+
+def made(name: str, operator: str, value: str) -> Matcher:
+    """A matcher whose regular expression was tried; raises ValueError."""
+    if not name:
+        raise ValueError("a matcher without a label's name")
+    if operator in ("=~", "!~"):
+        if len(value) > MAX_PATTERN_CHARS:
+            raise ValueError(
+                f"a regular expression of more than {MAX_PATTERN_CHARS} characters; expected a shorter one"
+            )
+        try:
+            matches_whole(value, "")
+        except pa.ArrowInvalid as error:
+            reason = str(error).removeprefix("Invalid regular expression: ").replace(r"\A(?:", "").replace(r")\z", "")
+            raise ValueError(f"{value!r} is no regular expression of RE2: {reason}") from None
+    return Matcher(name, operator, value)
+
+
+@lru_cache(maxsize=50_000)
+def matches_whole(pattern: str, value: str) -> bool:
+    """Whether a regular expression of RE2 matches the whole of a value; raises pa.ArrowInvalid for one that is none."""
+    if pattern in ("", ".*", ".+") and "\n" not in value:
+        return pattern == ".*" or (pattern == "") == (value == "")
+    if _LITERAL.fullmatch(pattern):
+        return value in _words(pattern)
+    found: bool = pc.match_substring_regex(value, rf"\A(?:{pattern})\z").as_py()
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _words(pattern: str) -> frozenset[str]:
+    return frozenset(pattern.split("|"))
+
+
+def _unquoted(text: str) -> str:
+    if not text.startswith('"'):
+        return text
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), text[1:-1])
+
+
+__all__ = [
+    "OPERATORS",
+    "Matcher",
+    "Matchers",
+    "all_match",
+    "made",
+    "matchers_text",
+    "matches_whole",
+    "parse_matchers",
+]

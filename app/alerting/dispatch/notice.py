@@ -1,0 +1,158 @@
+"""What is told of a group: the content of its message in the outbox, and the bodies that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.alerting.notices import Snapshot
+from app.alerting.payload import (
+    NEVER,
+    annotations_of,
+    began_ms,
+    fingerprint,
+    labels_of,
+    template_fields,
+)
+from app.alerting.text import iso
+
+MAX_ALERTS = 1_000
+"""Of one message; how many more there are stands in it."""
+MAX_NAMED = 5
+"""Alerts whose summaries a text names."""
+
+
+@dataclass(frozen=True)
+class GroupNotice:
+    """A group at the time of a message."""
+
+    key: str
+    labels: dict[str, str]
+    """By which its alerts are together."""
+    common_labels: dict[str, str]
+    """Which all alerts have, those that are left out as well."""
+    reason: str
+    alerts: list[Snapshot]
+    n_left_out: int = 0
+
+    @property
+    def status(self) -> str:
+        """firing while one of them does."""
+        return "firing" if any(alert.state != "resolved" for alert in self.alerts) else "resolved"
+
+    def as_json(self) -> dict[str, Any]:
+        """For the outbox."""
+        return {
+            "group": {
+                "key": self.key,
+                "labels": self.labels,
+                "common_labels": self.common_labels,
+                "reason": self.reason,
+                "n_left_out": self.n_left_out,
+            },
+            "alerts": [alert.as_json() for alert in self.alerts],
+        }
+
+    @classmethod
+    def from_json(cls, payload: Mapping[str, Any]) -> GroupNotice:
+        """From the outbox; raises KeyError or TypeError for anything else."""
+        return cls(**payload["group"], alerts=[Snapshot.from_json(alert) for alert in payload["alerts"]])
+
+
+def is_of_group(payload: Mapping[str, Any]) -> bool:
+    """Whether the content of a message is that of a group."""
+    return "group" in payload and "alerts" in payload
+
+
+def common(mappings: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all have with the same value."""
+    if not mappings:
+        return {}
+    first, *others = mappings
+    shared = dict(first)
+    for other in others:
+        if not shared:
+            break
+        shared = {name: value for name, value in shared.items() if other.get(name) == value}
+    return shared
+
+
+def group_payload(notice: GroupNotice, receiver: str, external_url: str) -> dict[str, Any]:
+    """A group as an Alertmanager webhook notification, version "4"."""
+    return {
+        "version": "4",
+        "groupKey": notice.key,
+        "truncatedAlerts": notice.n_left_out,
+        "status": notice.status,
+        "receiver": receiver,
+        "groupLabels": notice.labels,
+        "commonLabels": notice.common_labels,
+        "commonAnnotations": common([annotations_of(alert) for alert in notice.alerts]),
+        "externalURL": external_url,
+        "notification_reason": notice.reason,
+        "alerts": [_alert(alert, external_url) for alert in notice.alerts],
+    }
+
+
+def _alert(alert: Snapshot, external_url: str) -> dict[str, Any]:
+    labels, resolved = labels_of(alert), alert.state == "resolved"
+    return {
+        "status": "resolved" if resolved else "firing",
+        "labels": labels,
+        "annotations": annotations_of(alert),
+        "startsAt": iso(began_ms(alert)),
+        "endsAt": iso(alert.end_ms) if resolved else NEVER,
+        "generatorURL": f"{external_url.rstrip('/')}/alert?id={alert.alert_id}",
+        "fingerprint": fingerprint(labels),
+    }
+
+
+def group_fields(notice: GroupNotice, receiver: str, external_url: str) -> dict[str, object]:
+    """The names that templates of single alerts may use, of a group: of one alert all, of several what they share.
+
+    `summary` names the first few, `url` leads to the list of alerts; `state` is the group's.
+    """
+    if len(notice.alerts) == 1 and not notice.n_left_out:
+        return {**template_fields(notice.alerts[0], receiver, external_url), **_counts(notice)}
+    by_alert = [template_fields(alert, receiver, external_url) for alert in notice.alerts]
+    first, *others = by_alert
+    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    return {
+        **shared,
+        **_counts(notice),
+        "summary": _summary(notice),
+        "state": notice.status,
+        "severity": max((alert.severity for alert in notice.alerts), key=_URGENCY.index),
+        "start": iso(min(map(began_ms, notice.alerts))),
+        "end": iso(max(alert.end_ms for alert in notice.alerts)),
+        "fingerprint": fingerprint({**notice.labels, "": notice.key}),
+        "receiver": receiver,
+        "url": f"{external_url.rstrip('/')}/alerts",
+    }
+
+
+_URGENCY = ("info", "warning", "critical")
+
+
+def _counts(notice: GroupNotice) -> dict[str, object]:
+    n_resolved = sum(alert.state == "resolved" for alert in notice.alerts)
+    return {
+        "n_alerts": len(notice.alerts) + notice.n_left_out,
+        "n_resolved": n_resolved,
+        "n_firing": len(notice.alerts) - n_resolved + notice.n_left_out,
+        "reason": notice.reason,
+    }
+
+
+def _summary(notice: GroupNotice) -> str:
+    counts = _counts(notice)
+    told = [f"{counts['n_firing']} firing"] if counts["n_firing"] else []
+    told += [f"{counts['n_resolved']} resolved"] if counts["n_resolved"] else []
+    named = [alert.summary for alert in notice.alerts[:MAX_NAMED]]
+    n_more = len(notice.alerts) + notice.n_left_out - len(named)
+    more = f"; and {n_more} more" if n_more else ""
+    return f"{', '.join(told)}: {'; '.join(named)}{more}"
+
+
+__all__ = ["MAX_ALERTS", "GroupNotice", "common", "group_fields", "group_payload", "is_of_group"]

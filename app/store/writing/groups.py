@@ -1,0 +1,265 @@
+"""Groups of alerts that are told together: who belongs to which, and when each is looked at next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlalchemy import delete, exists, func, select, update
+
+from app.store.bulk import in_chunks, insert_rows
+from app.store.models import (
+    AlertGroupRow,
+    AlertRow,
+    GroupMemberRow,
+    NotificationRow,
+    ProcessStatusRow,
+    ToldAlertRow,
+)
+from app.store.writing.gathered import GatheredRows
+
+ROUTING = "routing"
+"""Row of process_status: the routing by which open alerts were put into groups."""
+
+
+class Target(Protocol):
+    """A group that an alert belongs to."""
+
+    @property
+    def id(self) -> str:
+        """Of the group."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """As Alertmanager's `groupKey`."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """By which its alerts are together."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An alert of a group, as it is now."""
+
+    alert_id: str
+    fingerprint: str
+    told: bool
+    """Whether the receiver is, or will be, told that it fires."""
+    hidden: bool
+    """Whether it was silenced, inhibited or muted when the group was looked at."""
+    state: str
+    silenced: bool
+    severity: str
+    start_ms: int
+    end_ms: int
+    revision: int
+    labels: Mapping[str, str]
+
+
+_MEMBERS = (
+    select(
+        GroupMemberRow.alert_id,
+        GroupMemberRow.fingerprint,
+        GroupMemberRow.told,
+        GroupMemberRow.hidden,
+        AlertRow.state,
+        AlertRow.silenced,
+        AlertRow.severity,
+        AlertRow.start_ms,
+        AlertRow.end_ms,
+        AlertRow.revision,
+        AlertRow.labels,
+    )
+    .join(AlertRow, AlertRow.id == GroupMemberRow.alert_id)
+    .order_by(GroupMemberRow.alert_id)
+)
+
+
+class Groups:
+    """Groups as one transaction reads and writes them; alerts that enter are written with what is gathered."""
+
+    def __init__(self, rows: GatheredRows) -> None:
+        self._rows = rows
+        self._new_groups: dict[str, dict[str, Any]] = {}
+        self._new_members: dict[tuple[str, str], dict[str, Any]] = {}
+        rows.write_last(self._write_new)
+
+    # ------------------------------------------------------------------ alerts come and go
+
+    def enter(
+        self, target: Target, route: str, receiver: str, alert: AlertRow, fingerprint: str, flush_ms: int, now_ms: int
+    ) -> None:
+        """An alert belongs to a group; a new group is looked at first at `flush_ms`."""
+        self._new_groups.setdefault(
+            target.id,
+            {
+                "id": target.id,
+                "route": route,
+                "receiver": receiver,
+                "key": target.key,
+                "labels": dict(target.labels),
+                "created_ms": now_ms,
+                "flush_ms": flush_ms,
+                "told_ms": None,
+                "n_told": 0,
+            },
+        )
+        member: dict[str, Any] = {"group_id": target.id, "alert_id": alert.id, "fingerprint": fingerprint}
+        member |= {"told": False, "hidden": False}
+        self._new_members[target.id, alert.id] = member
+
+    def forget_untold(self, alert_id: str) -> None:
+        """Nobody who was not told of an alert need be told of it any more."""
+        for place in [place for place in self._new_members if place[1] == alert_id]:
+            del self._new_members[place]
+        untold = (GroupMemberRow.alert_id == alert_id, GroupMemberRow.told.is_(False))
+        self._rows.bare_session.execute(delete(GroupMemberRow).where(*untold))
+
+    def _write_new(self) -> None:
+        groups, self._new_groups = self._new_groups, {}
+        members, self._new_members = self._new_members, {}
+        if not groups:
+            return
+        session = self._rows.bare_session
+        for chunk in in_chunks(sorted(groups)):
+            for known in session.scalars(select(AlertGroupRow.id).where(AlertGroupRow.id.in_(chunk))):
+                del groups[known]
+        of_old_groups = sorted({alert_id for group_id, alert_id in members if group_id not in groups})
+        for chunk in in_chunks(of_old_groups):
+            of_chunk = GroupMemberRow.alert_id.in_(chunk)
+            there = select(GroupMemberRow.group_id, GroupMemberRow.alert_id).where(of_chunk)
+            for group_id, alert_id in session.execute(there):
+                members.pop((group_id, alert_id), None)
+        insert_rows(session, AlertGroupRow, list(groups.values()))
+        insert_rows(session, GroupMemberRow, list(members.values()))
+
+    # ------------------------------------------------------------------ flushing
+
+    def due(self, now_ms: int, latest_ms: int, at_most: int) -> list[AlertGroupRow]:
+        """Groups whose timers are over, the earliest first; and those whose timers are beyond `latest_ms`, which no
+        timer is unless the clock was set back."""
+        order = (AlertGroupRow.flush_ms, AlertGroupRow.id)
+        over = select(AlertGroupRow).where(AlertGroupRow.flush_ms <= now_ms)
+        found = list(self._rows.session.scalars(over.order_by(*order).limit(at_most)))
+        if len(found) < at_most:
+            ahead = select(AlertGroupRow).where(AlertGroupRow.flush_ms > latest_ms)
+            found += self._rows.session.scalars(ahead.order_by(*order).limit(at_most - len(found)))
+        return found
+
+    def all_after(self, group_id: str, at_most: int) -> list[AlertGroupRow]:
+        """Groups in order of their ids, from behind one on."""
+        behind = select(AlertGroupRow).where(AlertGroupRow.id > group_id)
+        return list(self._rows.session.scalars(behind.order_by(AlertGroupRow.id).limit(at_most)))
+
+    def members(self, group_id: str) -> list[Member]:
+        """The alerts of a group."""
+        found = self._rows.session.execute(_MEMBERS.where(GroupMemberRow.group_id == group_id))
+        return [Member(*row) for row in found]
+
+    def going_on(self, queries: Collection[str] | None) -> list[tuple[str, dict[str, Any]]]:
+        """Ids and labels of the alerts that are not over; of these queries, None: of all."""
+        statement = select(AlertRow.id, AlertRow.labels).where(AlertRow.open.is_(True), AlertRow.state != "resolved")
+        if queries is not None:
+            statement = statement.where(AlertRow.query.in_(sorted(queries)))
+        return [(alert_id, labels) for alert_id, labels in self._rows.session.execute(statement)]
+
+    def alerts(self, alert_ids: Sequence[str]) -> dict[str, AlertRow]:
+        """By id, as far as they are kept."""
+        found: dict[str, AlertRow] = {}
+        for chunk in in_chunks(alert_ids):
+            alerts = self._rows.session.scalars(select(AlertRow).where(AlertRow.id.in_(chunk)))
+            found |= {alert.id: alert for alert in alerts}
+        return found
+
+    def pending(self, group: AlertGroupRow) -> list[NotificationRow]:
+        """Messages of a group that were not delivered yet, in order."""
+        statement = select(NotificationRow).where(
+            NotificationRow.receiver == group.receiver,
+            NotificationRow.fingerprint == group.id,
+            NotificationRow.status == "pending",
+        )
+        return list(self._rows.session.scalars(statement.order_by(NotificationRow.sequence)))
+
+    def set_told(self, group_id: str, alert_ids: Sequence[str]) -> None:
+        """The receiver is, or will be, told that these fire."""
+        for chunk in in_chunks(alert_ids):
+            of_chunk = (GroupMemberRow.group_id == group_id, GroupMemberRow.alert_id.in_(chunk))
+            self._rows.session.execute(update(GroupMemberRow).where(*of_chunk).values(told=True))
+
+    def set_hidden(self, group_id: str, alert_ids: Sequence[str]) -> None:
+        """These are silenced, inhibited or muted."""
+        for chunk in in_chunks(alert_ids):
+            of_chunk = (GroupMemberRow.group_id == group_id, GroupMemberRow.alert_id.in_(chunk))
+            self._rows.session.execute(update(GroupMemberRow).where(*of_chunk).values(hidden=True))
+
+    def leave(self, group_id: str, alert_ids: Sequence[str]) -> None:
+        """These belong to the group no more."""
+        for chunk in in_chunks(alert_ids):
+            of_chunk = (GroupMemberRow.group_id == group_id, GroupMemberRow.alert_id.in_(chunk))
+            self._rows.session.execute(delete(GroupMemberRow).where(*of_chunk))
+
+    def add_told(self, idempotency_key: str, receiver: str, alert_ids: Iterable[str]) -> None:
+        """A message tells something new of these alerts."""
+        told = {"idempotency_key": idempotency_key, "receiver": receiver}
+        insert_rows(self._rows.bare_session, ToldAlertRow, [{**told, "alert_id": alert_id} for alert_id in alert_ids])
+
+    def remove(self, group: AlertGroupRow) -> None:
+        """A group that has no alerts."""
+        self._rows.session.execute(delete(GroupMemberRow).where(GroupMemberRow.group_id == group.id))
+        self._rows.session.delete(group)
+
+    # ------------------------------------------------------------------ another tree
+
+    def routing(self) -> str | None:
+        """The digest of the routing by which alerts were put into groups; None: there was none."""
+        row = self._rows.session.get(ProcessStatusRow, ROUTING)
+        return None if row is None else str(row.value["digest"])
+
+    def put_routing(self, digest: str, now_ms: int) -> None:
+        """Alerts are put into groups by this one from now on."""
+        self._rows.session.merge(ProcessStatusRow(name=ROUTING, updated_ms=now_ms, value={"digest": digest}))
+
+    def leave_routes_but(self, routes: Collection[str]) -> None:
+        """Of groups of other routes those alerts stay of which the receiver was told: it is told of their end."""
+        gone = select(AlertGroupRow.id).where(AlertGroupRow.route.not_in(sorted(routes)))
+        self._rows.session.execute(
+            delete(GroupMemberRow).where(GroupMemberRow.told.is_(False), GroupMemberRow.group_id.in_(gone))
+        )
+        self._rows.session.execute(
+            delete(AlertGroupRow)
+            .where(
+                AlertGroupRow.route.not_in(sorted(routes)),
+                ~exists().where(GroupMemberRow.group_id == AlertGroupRow.id),
+            )
+            .execution_options(synchronize_session=False)
+        )
+
+    def open_alerts(self, behind: str, at_most: int) -> list[AlertRow]:
+        """Alerts that fire, in order of their ids."""
+        going_on = (AlertRow.open.is_(True), AlertRow.state == "firing", AlertRow.id > behind)
+        return list(self._rows.session.scalars(select(AlertRow).where(*going_on).order_by(AlertRow.id).limit(at_most)))
+
+    def told_by(self, alert_ids: Sequence[str]) -> set[tuple[str, str]]:
+        """(alert, receiver) for which a group of the receiver has told that the alert fires."""
+        found: set[tuple[str, str]] = set()
+        for chunk in in_chunks(alert_ids):
+            of_chunk = (GroupMemberRow.alert_id.in_(chunk), GroupMemberRow.told.is_(True))
+            joined = select(GroupMemberRow.alert_id, AlertGroupRow.receiver).join(
+                AlertGroupRow, AlertGroupRow.id == GroupMemberRow.group_id
+            )
+            found |= {
+                (alert_id, receiver) for alert_id, receiver in self._rows.session.execute(joined.where(*of_chunk))
+            }
+        return found
+
+    def n_groups(self) -> int:
+        """How many there are."""
+        return self._rows.session.scalar(select(func.count()).select_from(AlertGroupRow)) or 0
+
+
+__all__ = ["ROUTING", "Groups", "Member", "Target"]
