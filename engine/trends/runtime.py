@@ -32,7 +32,7 @@ class TrendRuntime:
     def __init__(self, plan: TrendPlan, interner: Interner) -> None:
         self.plan = plan
         programs = plan.programs
-        constants = programs.with_strings({text: interner.constant(text) for _, text in programs.string_constants})
+        constants = programs.with_strings(interner.constant)
         self._tables = trend_tables(plan, constants)
         self._intake = TrendIntake(plan, self._tables)
         self._memory = TrendMemory(self._tables)
