@@ -14,7 +14,7 @@ import pyarrow as pa
 from collectors.base import Collected, OptionError, ProblemLog, next_watermark, printable, read_position
 from collectors.files import FoundFile, require_root
 from collectors.folder_watch import FolderWatch, WatchOptions
-from collectors.hadoop_ids import kind_of
+from collectors.hadoop_ids import job_of_container, kind_of
 from collectors.identity import lifecycle_id, record_id
 from collectors.lifecycle import PREFIX, AttemptFacts, EventRows, clean_text, data_io_attributes
 from collectors.logs.path_layout import PathLayout
@@ -94,7 +94,7 @@ class _Container:
 
 
 class ContainerLogCollector:
-    """DataPull, DataIO (minus) and proven starts and ends of attempts."""
+    """DataPull, DataIO (minus), PipelineLost, ConnectRetry and proven starts and ends of attempts."""
 
     name = "container_log"
 
@@ -259,6 +259,7 @@ class ContainerLogCollector:
 
     def _drain(self, container: _Container, rows: EventRows) -> None:
         log = container.log
+        self._tell_faults(container, rows)
         if log.n_dropped:
             message = f"{log.n_dropped} pulls left out: too many wait for the log to name its reducer"
             self._problems.report(container.container_id, "unattributed", message)
@@ -275,6 +276,32 @@ class ContainerLogCollector:
         for pull in log.ready:
             self._add_pull(container, pull, clock_id, rows)
         log.ready.clear()
+
+    def _tell_faults(self, container: _Container, rows: EventRows) -> None:
+        """PipelineLost and ConnectRetry, of masters and of containers whose attempt is not known, too."""
+        log, container_id = container.log, container.container_id
+        if log.n_dropped_faults:
+            message = f"{log.n_dropped_faults} lines on DataNodes and servers that fail it left out: too many at once"
+            self._problems.report(container_id, "too_many_faults", message)
+            log.n_dropped_faults = 0
+        clock_id = f"host:{container.host}" if container.host else f"container:{container_id}"
+        attempt_id = None if container_id.endswith("_000001") else log.attempt_id
+        told = {"job_id": job_of_container(container_id), "attempt_id": attempt_id, "host": container.host}
+        for fault in log.faults:
+            values = tuple(fault.attributes.values())
+            source = (container.host or "", container_id, "faults")
+            rows.add(
+                fault.type,
+                record_id(source, fault.type, fault.t_lo_ms, values, fault.ordinal),
+                fault.t_lo_ms,
+                clock_id,
+                fault.origin,
+                {**told, "container_id": container_id, **fault.attributes},
+                t_hi_ms=fault.t_hi_ms,
+                source_seq=fault.place * 2,
+                raw=fault.raw,
+            )
+        log.faults.clear()
 
     def _life_cycle(self, container: _Container, clock_id: str, rows: EventRows) -> None:
         log = container.log

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from collectors.logs.client_faults import MAX_FAULTS, Fault, fault_of
+from collectors.logs.client_faults import RELEVANT as OF_FAULTS
 from collectors.logs.times import LogRecord
 
 _ATTEMPT = r"attempt_\d+_\d+_[mr]_\d+_\d+"
@@ -33,7 +35,7 @@ MAX_FETCHERS = 1_000
 MAX_ANNOUNCED = 1_000
 MAX_DIGITS = 15
 
-RELEVANT = (b"etcher", b"map-output for attempt_", b"Task 'attempt_", b"Task:attempt_", b"Task attempt_")
+RELEVANT = (b"etcher", b"map-output for attempt_", b"Task 'attempt_", b"Task:attempt_", b"Task attempt_", *OF_FAULTS)
 """A line without one of these needs no parsing."""
 
 
@@ -84,6 +86,10 @@ class ContainerLog:
     last_key: list[Any] = field(default_factory=list)
     n_equal: int = 0
     n_dropped: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    last_fault: list[Any] = field(default_factory=list)
+    n_equal_faults: int = 0
+    n_dropped_faults: int = 0
 
     def take(self, record: LogRecord, place: int, origin: str, raw: str) -> None:
         """Advance by one record."""
@@ -102,6 +108,8 @@ class ContainerLog:
             self.attempt_id = found[1]
             if found[2]:
                 self.ends.append((found[1], record.t_lo_ms, record.t_hi_ms, place, origin, raw))
+        elif told := fault_of(message):
+            self._fault(record, *told, place, origin, raw)
 
     def waiting_since_ms(self) -> int | None:
         """Earliest time of a pull that cannot go out yet."""
@@ -130,8 +138,21 @@ class ContainerLog:
         }
         for name in ("ready", "moved"):
             fields[name] = [Pull(**pull) for pull in saved[name]]
+        fields["faults"] = [Fault(**fault) for fault in saved.get("faults", ())]
         fields["ends"] = [tuple(end) for end in saved["ends"]]
         return cls(**fields)
+
+    def _fault(
+        self, record: LogRecord, kind: str, attributes: dict[str, Any], place: int, origin: str, raw: str
+    ) -> None:
+        key = [kind, record.t_lo_ms, *attributes.values()]
+        self.n_equal_faults = self.n_equal_faults + 1 if key == self.last_fault else 0
+        self.last_fault = key
+        if len(self.faults) >= MAX_FAULTS:
+            self.n_dropped_faults += 1
+            return
+        ordinal = self.n_equal_faults
+        self.faults.append(Fault(kind, record.t_lo_ms, record.t_hi_ms, attributes, place, origin, raw, ordinal))
 
     def _fetcher(self, name: str) -> _Fetcher:
         if name not in self.fetchers and len(self.fetchers) >= MAX_FETCHERS:

@@ -18,7 +18,7 @@ from tests.collectors.reducer_logs import hadoop2_log, write_log
 TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
     "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
-    "NodeLost", "NodeUnhealthy", "ContainerKilled",
+    "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
 }  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
             seen.setdefault(row["type"], set()).update(set(row) - set(HEADER.names))
     for event_type, attributes in seen.items():
         assert attributes <= set(declared[event_type]), event_type
-    not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled"}
+    not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"}
     assert set(seen) >= TYPES - not_here - {"Imbalance"}
     for event_type, attributes in seen.items():
         lacking = set(declared[event_type]) - attributes
@@ -86,6 +86,6 @@ def test_complete_from() -> None:
     assert schema.complete_from("job_history") == jobs
     assert schema.complete_from("rumen_trace") == jobs
     assert schema.complete_from("yarn_rest") == jobs | {"TaskSample", "AppWaiting"}
-    assert schema.complete_from("container_log") == {"DataPull"}
+    assert schema.complete_from("container_log") == {"DataPull", "PipelineLost", "ConnectRetry"}
     assert schema.complete_from("ganglia_rrd") == {"Metric", "LoadStd", "Balance", "Imbalance"}
     assert schema.complete_from("nobody") == frozenset()

@@ -258,7 +258,7 @@ def test_which_types_can_be_judged_once_a_job_is_over() -> None:
     life_cycle = {"JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer"}
     assert judgeable_types(event_table(), ["job_history"]) == life_cycle
     with_logs = judgeable_types(event_table(), ["job_history", "container_log"])
-    assert with_logs == life_cycle | {"DataPull", "DataIO"}
+    assert with_logs == life_cycle | {"DataPull", "DataIO", "PipelineLost", "ConnectRetry"}
     everything = {"job_history", "container_log", "yarn_rest", "ganglia_rrd", "daemon_log"}
     assert judgeable_types(event_table(), everything) == with_logs | {"TaskSample", "AppWaiting", "ContainerKilled"}
 

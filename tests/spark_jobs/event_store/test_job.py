@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from app.errors import AppError
 from spark_jobs.event_store import EventStore, job
-from spark_jobs.session import SparkJobError
 from tests.spark_jobs.event_store.test_store import DAY_MS, FIRST, frame
 
 
@@ -41,5 +41,5 @@ def test_what_a_store_holds(spark: SparkSession, tmp_path: Path, capsys: pytest.
     ],
 )
 def test_what_cannot_be_meant(words: list[str], problem: str) -> None:
-    with pytest.raises(SparkJobError, match=problem):
+    with pytest.raises(AppError, match=problem):
         job.main(words)
