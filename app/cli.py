@@ -66,6 +66,7 @@ COMMANDS = {
     ),
     "store": Command("store", "store_cli", "The event store of the jobs on Spark: info, compact, sweep."),
     "alerts": Command("alerts", "alerts_cli", "List, show, acknowledge and silence alerts."),
+    "routes": Command("routes", "routes_cli", "Say who is told of an alert, and print the routing tree."),
 }  # fmt: skip
 
 

@@ -161,7 +161,8 @@ def _found(raw: dict[str, Any], location: tuple[str, ...], environment: Mapping[
             node = node[int(part)]
         else:
             return "nothing in the file (see the environment)"
-    return _shortened(node)
+    # A section holds others, and they may hold secrets.
+    return "parts that do not fit together" if isinstance(node, dict) else _shortened(node)
 
 
 def _shortened(value: Any) -> str:

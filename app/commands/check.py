@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
+from app.alerting.dispatch.doubts import doubts, template_doubts
+from app.alerting.dispatch.routes import Routing
 from app.config import load_settings
 from app.errors import ConfigError
 from app.live.assembly import endpoints_of
@@ -54,12 +56,26 @@ def check_all(config: Path | None) -> CheckReport:
 def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
     for query in loaded.compiled:
         yield from query.resolved.warnings
+    yield from _routing_doubts(settings, loaded)
     exact = [query.name for query in loaded.compiled if query.plan.strategy is not ast.Strategy.SKIP_TILL_ANY_MATCH]
     if exact and clock_skew_of(settings).greatest_ms:
         yield (
             "sources.clock_skew: events of a clock with a bound have no exact time, and are rejected by queries with "
             f"another strategy than skip_till_any_match: {', '.join(exact)}"
         )
+
+
+def _routing_doubts(settings: Settings, loaded: Loaded) -> Iterator[str]:
+    alerting = settings.alerting
+    returned = {item.name for query in loaded.compiled for item in query.resolved.query.returns}
+    returned |= {name for info in loaded.infos.values() for name in (*info.key, *info.per)}
+    yield from template_doubts(alerting.receivers, returned, alerting.external_labels)
+    routing = Routing.of(alerting)
+    if routing is not None:
+        severities = {
+            name: None if info.severity is None else info.severity.value for name, info in loaded.infos.items()
+        }
+        yield from doubts(routing, severities, alerting.external_labels)
 
 
 def _runtime_problems(loaded: Loaded) -> list[str]:

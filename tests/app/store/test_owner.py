@@ -200,7 +200,7 @@ def test_a_store_in_use_is_not_migrated_by_others(empty_url: str) -> None:
         with pytest.raises(OwnershipError, match="which runs"):
             open_store(empty_url)
         with store.engine.execution_options(writes=True).begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = '0011'"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0012'"))
 
 
 def test_a_store_of_before_has_no_owner(empty_url: str) -> None:

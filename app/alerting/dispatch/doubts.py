@@ -1,0 +1,88 @@
+"""What of the routing works, but perhaps not as it is meant: for `clustercep check`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.alerting.dispatch.matchers import Matchers
+from app.alerting.dispatch.routes import Routing
+from app.alerting.payload import read_template
+from app.alerting.text import names_in
+from app.errors import ConfigError
+from app.settings import Receiver
+
+_FIELDS = """
+alertname alert_id application at_least_one at_least_one_high at_least_one_low at_least_one_method confidence end
+fingerprint host hosts_affected hosts_left_out hosts_suspect job last_seen matches n_alerts n_firing n_resolved query
+queue raised reason receiver runbook severity start state summary url user
+"""
+FIELDS = frozenset(_FIELDS.split())
+"""Names that templates may use whatever the query: see payload.template_fields and notice.group_fields."""
+_ASPECTS = ("first", "last", "max", "min")
+
+
+def doubts(routing: Routing, severities: Mapping[str, str | None], external_labels: Collection[str]) -> Iterator[str]:
+    """`severities`: of each query that runs; None: it raises no alerts."""
+    yield from _receivers_without_route(routing)
+    alerting = {name: severity for name, severity in severities.items() if severity is not None}
+    known = {"severity": set(alerting.values()), "alertname": set(alerting)}
+    places = [(f"alerting.route: {route.key}", route.matchers) for route in routing.root.all()]
+    for number, rule in enumerate(routing.rules):
+        places.append((f"alerting.inhibit_rules.{number}.source_matchers", rule.source))
+        places.append((f"alerting.inhibit_rules.{number}.target_matchers", rule.target))
+    for place, matchers in places:
+        yield from _without_alerts(place, matchers, known, external_labels)
+
+
+def _receivers_without_route(routing: Routing) -> Iterator[str]:
+    routed = {route.receiver for route in routing.root.all()}
+    for name in sorted(routing.receivers.keys() - routed):
+        yield f"alerting.receivers.{name}: no route leads to it, so it is told nothing"
+
+
+def _without_alerts(
+    place: str, matchers: Matchers, known: Mapping[str, set[str]], external_labels: Collection[str]
+) -> Iterator[str]:
+    """Conditions on severity and alertname that no query fulfils."""
+    for matcher in matchers:
+        values = known.get(matcher.name)
+        if values is None or matcher.name in external_labels:
+            continue
+        if not any(matcher.matches({matcher.name: value}) for value in values):
+            what = "query" if matcher.name == "alertname" else "severity of a query"
+            yield f"{place}: no {what} fulfils {matcher}; there are {', '.join(sorted(values)) or 'none'}"
+
+
+def template_doubts(
+    receivers: Mapping[str, Receiver], returned: Collection[str], labels: Collection[str]
+) -> Iterator[str]:
+    """Names in templates that no alert has; `returned`: RETURN values and keys of all queries."""
+    known = {*FIELDS, *returned, *labels, *(f"value_{name}" for name in returned)}
+    known |= {f"{name}.{aspect}" for name in returned for aspect in _ASPECTS}
+    known |= {f"{aspect}_{name}" for name in returned for aspect in _ASPECTS}
+    for name, receiver in sorted(receivers.items()):
+        if receiver.template is None:
+            continue
+        unknown = sorted(_names(_read(receiver.template)) - known)
+        if unknown:
+            named = ", ".join(f"{{{text}}}" for text in unknown)
+            yield f"alerting.receivers.{name}.template: no alert has {named}; it is sent as it stands there"
+
+
+def _read(path: Path) -> Any:
+    try:
+        return read_template(path, "template")
+    except ConfigError:  # told as a problem of the receiver
+        return None
+
+
+def _names(template: Any) -> frozenset[str]:
+    if isinstance(template, str):
+        return names_in(template)
+    parts = template.values() if isinstance(template, dict) else template if isinstance(template, list) else ()
+    return frozenset().union(*map(_names, parts))
+
+
+__all__ = ["doubts", "template_doubts"]

@@ -1,0 +1,142 @@
+"""`clustercep routes`: who is told of an alert with given labels, and the routing tree."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from app.alerting.dispatch.matchers import matchers_text
+from app.alerting.dispatch.routes import Route, Routing
+from app.alerting.text import plain
+from app.clock import SystemClock
+from app.commands.alerts_options import Format, FormatOption, print_json
+from app.commands.friendly import EXIT_FAILED, ConfigOption, friendly
+from app.config import load_settings
+from app.console import inert, table_console
+from app.durations import format_duration
+from app.errors import AppError
+from app.settings import Receiver, Settings, Severity
+
+
+def who_is_told(
+    labels: Annotated[
+        list[str], typer.Argument(metavar="LABEL=VALUE...", help="The alert's labels, as in severity=critical.")
+    ],
+    config: ConfigOption = None,
+    verify: Annotated[
+        str | None,
+        typer.Option("--verify-receivers", metavar="A,B", help="Exit 1 unless exactly these are told, in this order."),
+    ] = None,
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Print which receivers are told of an alert with these labels, in which group and when. Exit 1 when nobody is."""
+    settings, of_alert = load_settings(config), dict(map(_label, labels))
+    told = _told(settings, of_alert)
+    names = [str(found["receiver"]) for found in told if found["why_not"] is None]
+    if format_ is Format.JSON:
+        print_json(told)
+    for found in told if format_ is Format.TABLE else ():
+        typer.echo(inert(_line(found)))
+    if not told and format_ is Format.TABLE:
+        typer.echo("Nobody: there are no receivers.")
+    if verify is not None and names != [name.strip() for name in verify.split(",") if name.strip()]:
+        typer.echo(inert(f"expected {verify}; found {','.join(names) or 'nobody'}"), err=True)
+        raise typer.Exit(EXIT_FAILED)
+    if not names:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def show(config: ConfigOption = None) -> None:
+    """Print the routing tree: matchers, receivers, grouping and times."""
+    routing = Routing.of(load_settings(config).alerting)
+    if routing is None:
+        typer.echo("There is no alerting.route: each receiver is told of each alert by itself.")
+        return
+    table_console().print(_tree(routing.root))
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise AppError(f"found {text!r}; expected a label and its value, as in severity=critical")
+    value = value.strip()
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        value = value[1:-1]
+    return name.strip(), value
+
+
+def _told(settings: Settings, labels: dict[str, str]) -> list[dict[str, Any]]:
+    """Each receiver to which the labels lead, with its group; `why_not`: None for who is told."""
+    receivers, routing = settings.alerting.receivers, Routing.of(settings.alerting)
+    if routing is None:
+        return [_entry(name, receiver, labels) for name, receiver in receivers.items()]
+    now_ms, told = SystemClock().now_ms(), []
+    for target in routing.targets(labels):
+        timing = target.route.timing
+        told.append(
+            {
+                **_entry(target.route.receiver, receivers[target.route.receiver], labels),
+                "group": target.key,
+                "group_wait_ms": timing.group_wait_ms,
+                "group_interval_ms": timing.group_interval_ms,
+                "repeat_interval_ms": timing.repeat_interval_ms,
+                "muted": target.route.muted(now_ms),
+            }
+        )
+    return told
+
+
+def _entry(name: str, receiver: Receiver, labels: dict[str, str]) -> dict[str, Any]:
+    why_not: str | None = None
+    severity = labels.get("severity")
+    if not receiver.enabled:
+        why_not = "the receiver is disabled"
+    elif severity in set(Severity) and Severity(severity).rank < receiver.min_severity.rank:
+        why_not = f"{severity} is below its min_severity {receiver.min_severity}"
+    return {"receiver": name, "why_not": why_not}
+
+
+def _line(found: dict[str, Any]) -> str:
+    parts = [str(found["receiver"])]
+    if found["why_not"] is not None:
+        parts.append(f"is not told: {found['why_not']}")
+    if "group" in found:
+        parts.append(f"with the group {plain(found['group'], 1_000)}, after {format_duration(found['group_wait_ms'])}")
+    if found.get("muted"):
+        parts.append(f"now {found['muted']}")
+    return "  ".join(parts)
+
+
+def _tree(route: Route) -> Tree:
+    timing = route.timing
+    times = [
+        f"{name} {format_duration(ms)}"
+        for name, ms in (
+            ("wait", timing.group_wait_ms),
+            ("interval", timing.group_interval_ms),
+            ("repeat", timing.repeat_interval_ms),
+        )
+    ]
+    parts = [f"{plain(matchers_text(route.matchers), 1_000)} -> {route.receiver}"]
+    parts.append(f"by {', '.join(route.group_by) or 'nothing: one group'}")
+    parts.append(", ".join(times))
+    parts += ["continue"] if route.goes_on else []
+    parts += [f"muted in {interval.name}" for interval in route.mute]
+    parts += [f"active in {interval.name}" for interval in route.active]
+    tree = Tree(Text("; ".join(parts)))
+    for child in route.routes:
+        tree.children.append(_tree(child))
+    return tree
+
+
+routes_cli = typer.Typer(
+    help="Say who is told of an alert, and print the routing tree.", no_args_is_help=True, rich_markup_mode=None
+)
+for _name, _command in (("test", who_is_told), ("show", show)):
+    routes_cli.command(name=_name)(friendly(_command))
+
+
+__all__ = ["routes_cli"]

@@ -1,0 +1,114 @@
+"""`clustercep routes`, and what `check` says of routes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import cli
+from app.commands.check import check_all
+
+ROOT = Path(__file__).parents[3]
+CONFIG = f"""
+queries: {{directory: {ROOT / "queries"}}}
+alerting:
+  receivers:
+    ops: {{url: "http://127.0.0.1:9/ops", template: text.json}}
+    db: {{url: "http://127.0.0.1:9/db", min_severity: critical}}
+    spare: {{url: "http://127.0.0.1:9/spare"}}
+  route:
+    receiver: ops
+    group_by: [alertname]
+    routes:
+    - matchers: ['severity=~"critical|warning"']
+      receiver: db
+      continue: true
+      group_wait: 10s
+    - matchers: ['severity="page"']
+    - matchers: ['alertname="no-such-query"']
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "text.json").write_text('{"text": "{severty}: {summary} {job} {n_alerts}"}')
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def run(*words: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    return result.exit_code, result.output
+
+
+def test_labels_lead_to_receivers(config: Path) -> None:
+    code, text = run("routes", "test", "severity=critical", 'alertname="job-failed"', "-c", config)
+    assert (code, text) == (
+        0,
+        'db  with the group {}/{severity=~"critical|warning"}:{alertname="job-failed"}, after 10 s\n',
+    )
+    code, text = run("routes", "test", "severity=warning", "-c", config)
+    assert (code, text.split("  ")[1]) == (1, "is not told: warning is below its min_severity critical")
+    code, text = run("routes", "test", "severity=info", "--format", "json", "-c", config)
+    (found,) = json.loads(text)
+    assert (found["receiver"], found["group"], found["group_wait_ms"]) == ("ops", "{}:{}", 30_000)
+
+
+@pytest.mark.parametrize(("expected", "code"), [("ops", 0), ("ops,db", 1), ("db", 1)])
+def test_receivers_are_verified(config: Path, expected: str, code: int) -> None:
+    assert run("routes", "test", "severity=info", "--verify-receivers", expected, "-c", config)[0] == code
+
+
+def test_the_tree_is_shown(config: Path) -> None:
+    code, text = run("routes", "show", "-c", config)
+    assert code == 0
+    assert [line.split(" -> ")[1].split(";")[0] for line in text.splitlines() if "->" in line] == [
+        "ops",
+        "db",
+        "ops",
+        "ops",
+    ]
+
+
+def test_what_is_no_label_is_a_mistake(config: Path) -> None:
+    assert run("routes", "test", "critical", "-c", config)[0] == 2
+
+
+def test_check_tells_what_is_perhaps_not_meant(config: Path) -> None:
+    report = check_all(config)
+    assert report.problems == ()
+    told = "\n".join(report.warnings)
+    for part in (
+        "receivers.spare: no route leads to it",
+        'severity="page"}: no severity of a query fulfils severity="page"; there are critical, info, warning',
+        'no query fulfils alertname="no-such-query"',
+        "receivers.ops.template: no alert has {severty}; ",
+    ):
+        assert part in told
+    assert len(report.warnings) == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("receiver: db", "receiver: dbx", r"routes.0.receiver: there is no receiver 'dbx'; .*did you mean 'db'"),
+        ("group_wait:", "group_wiat:", r"group_wiat: found an unknown key; .*did you mean 'group_wait'"),
+        ("receiver: ops\n", "group_wait: 1s\n", r"route.receiver: found nothing"),
+        ("group_by: [alertname]", "matchers: [a=b]", r"route.matchers: expected none"),
+        ("group_by: [alertname]", "group_by: [a, '...']", r"'...' means all labels"),
+        ("continue: true", "mute_time_intervals: [night]", r"there is no time interval 'night'"),
+        ('severity="page"', 'severity=~"(page"', r"routes.1.matchers: .*no regular expression of RE2: missing \)"),
+    ],
+)
+def test_mistakes_are_refused_with_their_place(config: Path, before: str, after: str, problem: str) -> None:
+    assert before in CONFIG
+    config.write_text(CONFIG.replace(before, after, 1))
+    (found, *_) = check_all(config).problems
+    assert re.search(problem, found), found
+    assert "Value error" not in found
+    assert "127.0.0.1" not in found, "addresses may hold secrets"
