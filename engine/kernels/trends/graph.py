@@ -47,10 +47,15 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
     for the results of windows that it closes."""
     slide_ms = template.sizes[SLIDE_MS]
     within_ms = template.sizes[WITHIN_MS]
+    before_ms = NEVER
+    last_window = 0
+    first_window = 0
     for at in range(first, batch.rows.shape[0]):
         t_ms = batch.t_ms[at]
-        last_window = (t_ms - 1) // slide_ms
-        first_window = -((within_ms - t_ms) // slide_ms)
+        if t_ms != before_ms:
+            last_window = (t_ms - 1) // slide_ms
+            first_window = -((within_ms - t_ms) // slide_ms)
+            before_ms = t_ms
         if last_window < first_window:
             continue  # between two windows
         partition = batch.partition[at]
@@ -126,9 +131,11 @@ def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_
     begin = template.fed_by_ends[state - 1] if state > 0 else 0
     for entry in range(begin, template.fed_by_ends[state]):
         channel = partition * n_channels + template.fed_by[entry]
-        for window in range(first_window, last_window + 1):
-            source = (channel * n_windows + window % n_windows) * n_numbers
-            target = (window - first_window) * n_numbers
+        slot = first_window % n_windows if n_windows > 1 else 0
+        for window in range(last_window - first_window + 1):
+            source = (channel * n_windows + slot) * n_numbers
+            target = window * n_numbers
+            slot = slot + 1 if slot + 1 < n_windows else 0
             if sums.whole[source] != 0:  # some trends
                 for number in range(n_numbers):
                     put_together(
@@ -189,9 +196,11 @@ def _pass_on(template, sums, scratch, state, partition, first_window, last_windo
     begin = template.feeds_ends[state - 1] if state > 0 else 0
     for entry in range(begin, template.feeds_ends[state]):
         channel = partition * n_channels + template.feeds[entry]
-        for window in range(first_window, last_window + 1):
-            source = (window - first_window) * n_numbers
-            target = (channel * n_windows + window % n_windows) * n_numbers
+        slot = first_window % n_windows if n_windows > 1 else 0
+        for window in range(last_window - first_window + 1):
+            source = window * n_numbers
+            target = (channel * n_windows + slot) * n_numbers
+            slot = slot + 1 if slot + 1 < n_windows else 0
             if scratch.whole[source] != 0:
                 for number in range(n_numbers):
                     put_together(
