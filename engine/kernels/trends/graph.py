@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from engine.kernels.compile.ways import leaf
+from engine.kernels.compile.ways import inlined, leaf
 from engine.kernels.trends.arrays import (
     COLUMN,
     KIND,
@@ -87,7 +87,7 @@ def close_windows(template, sums, vertices, results, n_partitions, last_window, 
     return n_partitions
 
 
-@leaf
+@inlined
 def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, last_window):
     """The event becomes a vertex of each state that reads it."""
     n_states = template.sizes[N_STATES]
@@ -108,7 +108,7 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, l
             _store(template, batch, vertices, scratch, state, at, first_window, last_window)
 
 
-@leaf
+@inlined
 def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window):
     """What the event gets: a trend that it begins, in windows where nothing forbids it, and those that it goes on."""
     n_windows = template.sizes[N_WINDOWS]
@@ -147,7 +147,7 @@ def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_
         add_scanned(template, batch, sums, vertices, indexes, scratch, entry, at, first_window, last_window)
 
 
-@leaf
+@inlined
 def _is_reached(template, scratch, n_windows):
     """Whether the event is in some trend."""
     found = False
@@ -156,7 +156,7 @@ def _is_reached(template, scratch, n_windows):
     return found
 
 
-@leaf
+@inlined
 def _contribute(template, batch, scratch, state, at, n_windows):
     """What the event adds by itself, once for each trend that it is the last event of so far (GRETA, Theorem 9.1)."""
     n_numbers = template.sizes[N_NUMBERS]
@@ -187,7 +187,7 @@ def _contribute(template, batch, scratch, state, at, n_windows):
                 )  # fmt: skip
 
 
-@leaf
+@inlined
 def _pass_on(template, sums, scratch, state, partition, first_window, last_window):
     """Into the channels of the state, for events of a later order."""
     n_windows = template.sizes[N_WINDOWS]
@@ -209,7 +209,7 @@ def _pass_on(template, sums, scratch, state, partition, first_window, last_windo
                     )  # fmt: skip
 
 
-@leaf
+@inlined
 def _store(template, batch, vertices, scratch, state, at, first_window, last_window):
     """Append the event to its region, which has room."""
     n_windows = template.sizes[N_WINDOWS]
@@ -260,7 +260,7 @@ def _read_negated(template, batch, sums, state, at):
             sums.late_started_ms[channel] = started_ms
 
 
-@leaf
+@inlined
 def _end_order(template, sums, partition):
     """No event of the latest order comes any more: what was held back is passed on, after what is cut off is gone."""
     n_windows = template.sizes[N_WINDOWS]
@@ -291,7 +291,7 @@ def _end_order(template, sums, partition):
     _end_order_of_graphs(template, sums, partition)
 
 
-@leaf
+@inlined
 def _end_order_of_graphs(template, sums, partition):
     n_graphs = template.sizes[N_GRAPHS]
     n_channels = template.sizes[N_GRAPH_CHANNELS]
@@ -313,7 +313,7 @@ def _end_order_of_graphs(template, sums, partition):
         sums.late_finished[graph] = NEVER
 
 
-@leaf
+@inlined
 def _is_finished(sums, first_graph, graphs, first, last):
     """Whether a trend of one of these negated patterns has ended in the latest order."""
     found = False
