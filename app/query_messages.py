@@ -237,7 +237,8 @@ def assumes_end(query: engine.CompiledQuery) -> bool:
 
 
 def _is_trailing(query: engine.CompiledQuery) -> bool:
-    return any(negation.after == query.plan.n_steps - 1 for negation in query.plan.negations)
+    is_at_end = any(negation.after == query.plan.n_steps - 1 for negation in query.plan.negations)
+    return is_at_end or query.resolved.is_trend  # of a window that is not over yet
 
 
 def _ids(bound: Mapping[str, engine.Binding]) -> dict[str, list[str]]:
