@@ -22,6 +22,8 @@ BLOCK = 256
 _LARGE = 2.0**BLOCK
 _SMALL = 2.0**-BLOCK
 _MOST_WHOLE = 2.0**62
+_LAST = 2**63 - 1
+_FITS = 2**62
 
 # How two numbers become one.
 ADDED = 0
@@ -36,9 +38,8 @@ def put_together(way, whole, real, scale, at, other_whole, other_real, other_sca
         if scale[at] == other_scale[place]:
             if scale[at] == 0:
                 own, other = whole[at], other_whole[place]
-                total = own + other
-                if ((own ^ total) & (other ^ total)) >= 0:
-                    whole[at] = total
+                if -_FITS < own < _FITS and -_FITS < other < _FITS:
+                    whole[at] = own + other
                     return
             else:
                 value = real[at] + other_real[place]
@@ -83,9 +84,8 @@ def _add(whole, real, scale, at, other_whole, other_real, other_scale):
     own_scale = scale[at]
     if own_scale == 0 and other_scale == 0:
         own = whole[at]
-        total = own + other_whole
-        if not ((own ^ total) & (other_whole ^ total)) < 0:
-            whole[at] = total
+        if (other_whole >= 0 and own <= _LAST - other_whole) or (other_whole < 0 and own >= -_LAST - other_whole):
+            whole[at] = own + other_whole
             return
         real[at] = float(own) + float(other_whole)
         scale[at] = 1

@@ -76,6 +76,7 @@ def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None
         (f"PATTERN SEQ(C, D) WHERE [g] {CLAUSES}", None),
         (f"PATTERN D+ OR A WHERE [g] {CLAUSES}", "without an event that has all of its key"),
         (f"PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.x < NEXT(D).x {CLAUSES}", "inside a negated pattern"),
+        ("PATTERN A+ WITHIN 1 day SLIDE 1 s RETURN COUNT(*)", "would be in 86400 windows at once"),
         (f"PATTERN A{{63}} {CLAUSES}", "repetitions are told apart"),
         (f"PATTERN SEQ(A{{40}} p, B{{40}} q) {CLAUSES}", "a template of 80 states"),
     ],
