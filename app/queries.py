@@ -56,7 +56,9 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
             path = files[name]
             uses = f"it uses the matches of {error.name}, which has problems of its own"
             problems.append(f"{path}: {error if error.name == name else uses}")
-    queries = engine.with_consumed(compiled[name] for name in texts if name in compiled)
+    problems += _of_trends(compiled, files)
+    known = (compiled[name] for name in texts if name in compiled)
+    queries = engine.with_consumed(query for query in known if not query.resolved.is_trend)
     infos = {}
     for query in queries:
         info = describe(query, runbook.get(query.name, ""), group_gap_ms)
@@ -68,6 +70,16 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
         problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
         problems += [f"{files[query.name]}: {error}" for error in _endless(query, texts[query.name])]
     return Loaded(tuple(queries), infos, tuple(problems))
+
+
+def _of_trends(compiled: Mapping[str, CompiledQuery], files: Mapping[str, Path]) -> list[str]:
+    """Queries that the live process does not evaluate: nobody would be told of their rows as they are meant."""
+    return [
+        f"{files[name]}: it aggregates trends, which are neither alerts nor reports in this version; expected a query "
+        "about matches; evaluate this one with clustercep match, in a folder of its own"
+        for name, query in compiled.items()
+        if query.resolved.is_trend
+    ]
 
 
 def _texts(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from itertools import islice
 from typing import Any, ClassVar
 
 import engine
+from engine.errors import UnsupportedQueryError
 from engine.events import EventSchema
 
 Value = int | float | str | None
@@ -58,7 +59,22 @@ class QueryRequest:
         """The query, last, after those that it uses; raises QueryError."""
         texts = {**self.others, self.name: self.text}
         parameters = {**self.others_parameters, self.name: self.parameters}
-        return engine.compile_queries(texts, schema, parameters, only=[self.name])
+        queries = engine.compile_queries(texts, schema, parameters, only=[self.name])
+        refuse_trends(queries)
+        return queries
+
+
+def refuse_trends(queries: Sequence[engine.CompiledQuery]) -> None:
+    """Raises UnsupportedQueryError for a query about trends: its rows have windows and no events, unlike those here."""
+    for query in queries:
+        if query.resolved.is_trend:
+            raise UnsupportedQueryError(
+                "queries about trends are not evaluated here by this version",
+                query.resolved.query.pattern.span,
+                "a query about matches",
+                "evaluate it with clustercep match",
+                name=query.name,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +253,8 @@ def assumes_end(query: engine.CompiledQuery) -> bool:
 
 
 def _is_trailing(query: engine.CompiledQuery) -> bool:
-    return any(negation.after == query.plan.n_steps - 1 for negation in query.plan.negations)
+    is_at_end = any(negation.after == query.plan.n_steps - 1 for negation in query.plan.negations)
+    return is_at_end or query.resolved.is_trend  # of a window that is not over yet
 
 
 def _ids(bound: Mapping[str, engine.Binding]) -> dict[str, list[str]]:

@@ -94,6 +94,7 @@ def divide(
 ) -> Division:
     """The parts for these events; raises SparkJobError for a query that can be divided in no way."""
     distribution = query.distribution
+    _refuse_trends(query)
     if one_piece:
         return Division({})
     check_divisible(query)
@@ -111,10 +112,19 @@ def divide(
 def check_divisible(query: CompiledQuery) -> None:
     """Raise SparkJobError for a query that can be divided in no way."""
     distribution = query.distribution
+    _refuse_trends(query)
     if not distribution.keys and distribution.slice_obstacle is not None:
         raise SparkJobError(
             f"{query.name} cannot be divided: by key, {distribution.key_obstacle}; by time, "
             f"{distribution.slice_obstacle} (--one-slice evaluates everything in one task)"
+        )
+
+
+def _refuse_trends(query: CompiledQuery) -> None:
+    if query.resolved.is_trend:
+        raise SparkJobError(
+            f"{query.name} aggregates trends, which Spark jobs of this version do not evaluate; "
+            "evaluate it with clustercep match, or write a match query"
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import engine
 from app.event_columns import parse_number
 from app.queries import MAX_QUERY_BYTES, parameter_values
+from app.query_messages import refuse_trends
 from collectors.schema import load_event_types
 from dashboard.editor_component import ShownProblem
 from engine.errors import EngineError, QueryError
@@ -68,6 +69,7 @@ def check_query(
     try:
         texts, parameters = {**others.texts, name: text}, {**others.parameters, name: values}
         queries = engine.compile_queries(texts, load_event_types(), parameters, only=[name])
+        refuse_trends(queries)
         engine.Engine(queries, load_event_types())
     except QueryError as error:
         return Checked(None, shown_problem(error) if error.name in (name, None) else _of_another(error), values)

@@ -79,8 +79,10 @@ class CompiledQuery:
         found: set[str] = set()
         for member in self.chain:
             query = member.resolved.query
-            nodes = [node for node in ast.walk(query) if isinstance(node, ast.Attribute | ast.Aggregate)]
+            kinds = ast.Attribute | ast.Aggregate | ast.TrendAggregate
+            nodes = [node for node in ast.walk(query) if isinstance(node, kinds)]
             found |= {node.name for node in nodes if node.name is not None}
+            found |= set(query.group_by)
             found |= {equivalence.attribute for equivalence in query.equivalences}
         matches = {producer.match_type for member in self.chain for producer in member.producers}
         schema = self.resolved.schema.types

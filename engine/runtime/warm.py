@@ -61,6 +61,10 @@ _OF_CLOCKS = (
     "PATTERN SEQ(AND(A a, B b), A c) WHERE skip_till_any_match { [k] } WITHIN 20",
     "PATTERN (SEQ(A a, !B n, A c)){1,2} WHERE skip_till_any_match { [k] AND n.x >= a.x } WITHIN 20",
 )
+_TRENDS = (
+    "PATTERN SEQ(NOT B b, A+, NOT SEQ(B b2, A a2)) WHERE [k] AND A.x < NEXT(A).x WITHIN 30 SLIDE 9 RETURN SUM(A.x)",
+    "PATTERN A+ WHERE A.x + NEXT(A).x > 2 WITHIN 30 SLIDE 9 RETURN MIN(A.x), AVG(A.n)",
+)
 _OF_THREADS = (
     "PATTERN SEQ(A a, B+ b[], A c) WHERE skip_till_any_match { [k] AND b[i].n >= a.n } WITHIN 20 OUTPUT NON_OVERLAPPING"
 )
@@ -94,6 +98,7 @@ def _call_kernels() -> None:
         (_RUNS, _N_COMPACTED, 0, 0),
         (_AUTOMATA, 40, 0, 0),
         (_OF_CLOCKS, 12, 4, 2),
+        (_TRENDS, 40, 0, 0),
     ):
         compiled = [compile_query(text, _SCHEMA, name=f"q{n}") for n, text in enumerate(queries)]
         first, second = Engine(compiled, _SCHEMA), Engine(compiled, _SCHEMA)

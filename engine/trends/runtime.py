@@ -23,7 +23,8 @@ from engine.trends.template_arrays import trend_tables
 LEAST_FORGOTTEN = 1024
 """Partitions without an open window after which they are forgotten."""
 
-_RESULTS = 1024
+RESULTS = 1024
+"""Closed windows of partitions that are told at once."""
 
 
 class TrendRuntime:
@@ -40,7 +41,7 @@ class TrendRuntime:
         self._n_rejected = 0
         sizes = self._tables.template.sizes
         n_numbers = int(sizes[ta.N_NUMBERS])
-        self._results = _new_results(max(_RESULTS, 4 * int(sizes[ta.N_WINDOWS])), n_numbers)
+        self._results = _new_results(max(RESULTS, 4 * int(sizes[ta.N_WINDOWS])), n_numbers)
         whole = np.zeros(int(sizes[ta.N_WINDOWS]) * n_numbers, np.int64)
         self._scratch = ta.Scratch(
             whole, whole.view(np.float64), np.zeros(len(whole), np.int32),
@@ -149,4 +150,4 @@ def _new_results(n: int, n_numbers: int) -> ta.Results:
     )  # fmt: skip
 
 
-__all__ = ["LEAST_FORGOTTEN", "TrendRuntime"]
+__all__ = ["LEAST_FORGOTTEN", "RESULTS", "TrendRuntime"]

@@ -201,3 +201,11 @@ def test_what_counts_over_a_run_needs_a_window_on_a_stream(folder: Path, clause:
     for window in (" SLIDE 1 minute", " OPEN ON type = 'JobStart'"):
         loaded = load_queries(Queries(directory=write(folder, slow__cep=text.replace("{}", window))), 7)
         assert not loaded.problems
+
+
+def test_the_live_process_evaluates_no_trends(folder: Path) -> None:
+    write(folder, trends__cep="PATTERN MapStart+ WITHIN 1 minute SLIDE 1 minute RETURN COUNT(*)")
+    loaded = load_queries(Queries(directory=folder), 7)
+    assert [query.name for query in loaded.compiled] == ["slow"]
+    (problem,) = loaded.problems
+    assert problem.startswith(f"{folder / 'trends.cep'}: it aggregates trends")

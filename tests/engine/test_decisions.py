@@ -79,6 +79,8 @@ def test_what_makes_the_rows_of_a_query() -> None:
     assert evaluation(f"{either} OUTPUT COUNT") == (q.UNION, [k.POSTPONED] * 2, True)
     of_events = "SEQ(A a, B b) WHERE skip_till_any_match WITHIN 9 EVENTS"
     assert evaluation(of_events) == (q.COUNT_WINDOWS, [k.POSTPONED], False)
+    trends = "A+ WITHIN 9 SLIDE 9 RETURN COUNT(*)"
+    assert evaluation(trends) == (q.TRENDS, [k.TRENDS], False)
 
 
 def test_what_runtimes_can_do_beyond_advancing() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from engine.kernels.compile.ways import leaf
+from engine.kernels.compile.ways import inlined, leaf
 from engine.kernels.programs.opcodes import EQ, GE, GT, LE, LT, NE
 from engine.kernels.programs.predicates import all_hold
 from engine.kernels.trends.arrays import (
@@ -36,7 +36,7 @@ from engine.kernels.trends.arrays import (
 from engine.kernels.trends.numbers import put_together
 
 
-@leaf
+@inlined
 def add_scanned(template, batch, sums, vertices, indexes, scratch, scan, at, first_window, last_window):
     """Add to the numbers of an event those of the earlier events that a transition joins to it."""
     partition = batch.partition[at]
@@ -69,7 +69,7 @@ def add_scanned(template, batch, sums, vertices, indexes, scratch, scan, at, fir
         _add_vertex(template, vertices, scratch, other, first_window, last_window)
 
 
-@leaf
+@inlined
 def first_in_reach(template, sums, vertices, partition, scan, window):
     """The first vertex of a transition's source that is in this window or a later one, and that no trend of a negated
     pattern cuts off: both grow with the order of events."""
@@ -88,7 +88,7 @@ def first_in_reach(template, sums, vertices, partition, scan, window):
     return low
 
 
-@leaf
+@inlined
 def _compare(template, vertices, batch, first, last, other, row):
     """Whether all comparisons of two values hold."""
     for entry in range(first, last):
@@ -124,7 +124,7 @@ def _programs_hold(template, vertices, scratch, first, last):
     return True
 
 
-@leaf
+@inlined
 def _add_vertex(template, vertices, scratch, other, first_window, last_window):
     n_windows = template.sizes[N_WINDOWS]
     n_numbers = template.sizes[N_NUMBERS]
@@ -142,7 +142,7 @@ def _add_vertex(template, vertices, scratch, other, first_window, last_window):
 # ------------------------------------------------------------------- the index
 
 
-@leaf
+@inlined
 def _enter_earlier(template, sums, vertices, indexes, entry, index, start, region, order, partition):
     """Enter the vertices that come before the event at hand."""
     while indexes.done[entry] < min(indexes.limit[entry], vertices.length[region]):
@@ -154,7 +154,7 @@ def _enter_earlier(template, sums, vertices, indexes, entry, index, start, regio
             _enter(template, vertices, indexes, entry, vertices.ranks[index, place], place, sums.first_open[partition])
 
 
-@leaf
+@inlined
 def _enter(template, vertices, indexes, entry, rank, place, first_open):
     """Add a vertex to the prefixes that it belongs to, in the windows that are open."""
     n_windows = template.sizes[N_WINDOWS]
@@ -181,7 +181,7 @@ def _enter(template, vertices, indexes, entry, rank, place, first_open):
         node += node & -node
 
 
-@leaf
+@inlined
 def _add_indexed(template, batch, indexes, scratch, scan, entry, at, first_window, last_window):
     """Add what the admitted values have together."""
     n_windows = template.sizes[N_WINDOWS]
@@ -208,7 +208,7 @@ def _add_indexed(template, batch, indexes, scratch, scan, entry, at, first_windo
         node -= node & -node
 
 
-@leaf
+@inlined
 def _n_admitted(indexes, entry, value, equal):
     """How many sorted keys are below a value, or at most it."""
     low = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from engine.kernels.compile.ways import leaf
+from engine.kernels.compile.ways import inlined, leaf
 from engine.kernels.trends.arrays import (
     COLUMN,
     KIND,
@@ -47,10 +47,15 @@ def advance(template, batch, sums, vertices, indexes, results, scratch, first):
     for the results of windows that it closes."""
     slide_ms = template.sizes[SLIDE_MS]
     within_ms = template.sizes[WITHIN_MS]
+    before_ms = NEVER
+    last_window = 0
+    first_window = 0
     for at in range(first, batch.rows.shape[0]):
         t_ms = batch.t_ms[at]
-        last_window = (t_ms - 1) // slide_ms
-        first_window = -((within_ms - t_ms) // slide_ms)
+        if t_ms != before_ms:
+            last_window = (t_ms - 1) // slide_ms
+            first_window = -((within_ms - t_ms) // slide_ms)
+            before_ms = t_ms
         if last_window < first_window:
             continue  # between two windows
         partition = batch.partition[at]
@@ -82,7 +87,7 @@ def close_windows(template, sums, vertices, results, n_partitions, last_window, 
     return n_partitions
 
 
-@leaf
+@inlined
 def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, last_window):
     """The event becomes a vertex of each state that reads it."""
     n_states = template.sizes[N_STATES]
@@ -103,7 +108,7 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, l
             _store(template, batch, vertices, scratch, state, at, first_window, last_window)
 
 
-@leaf
+@inlined
 def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window):
     """What the event gets: a trend that it begins, in windows where nothing forbids it, and those that it goes on."""
     n_windows = template.sizes[N_WINDOWS]
@@ -126,9 +131,11 @@ def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_
     begin = template.fed_by_ends[state - 1] if state > 0 else 0
     for entry in range(begin, template.fed_by_ends[state]):
         channel = partition * n_channels + template.fed_by[entry]
-        for window in range(first_window, last_window + 1):
-            source = (channel * n_windows + window % n_windows) * n_numbers
-            target = (window - first_window) * n_numbers
+        slot = first_window % n_windows if n_windows > 1 else 0
+        for window in range(last_window - first_window + 1):
+            source = (channel * n_windows + slot) * n_numbers
+            target = window * n_numbers
+            slot = slot + 1 if slot + 1 < n_windows else 0
             if sums.whole[source] != 0:  # some trends
                 for number in range(n_numbers):
                     put_together(
@@ -140,7 +147,7 @@ def _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_
         add_scanned(template, batch, sums, vertices, indexes, scratch, entry, at, first_window, last_window)
 
 
-@leaf
+@inlined
 def _is_reached(template, scratch, n_windows):
     """Whether the event is in some trend."""
     found = False
@@ -149,7 +156,7 @@ def _is_reached(template, scratch, n_windows):
     return found
 
 
-@leaf
+@inlined
 def _contribute(template, batch, scratch, state, at, n_windows):
     """What the event adds by itself, once for each trend that it is the last event of so far (GRETA, Theorem 9.1)."""
     n_numbers = template.sizes[N_NUMBERS]
@@ -180,7 +187,7 @@ def _contribute(template, batch, scratch, state, at, n_windows):
                 )  # fmt: skip
 
 
-@leaf
+@inlined
 def _pass_on(template, sums, scratch, state, partition, first_window, last_window):
     """Into the channels of the state, for events of a later order."""
     n_windows = template.sizes[N_WINDOWS]
@@ -189,9 +196,11 @@ def _pass_on(template, sums, scratch, state, partition, first_window, last_windo
     begin = template.feeds_ends[state - 1] if state > 0 else 0
     for entry in range(begin, template.feeds_ends[state]):
         channel = partition * n_channels + template.feeds[entry]
-        for window in range(first_window, last_window + 1):
-            source = (window - first_window) * n_numbers
-            target = (channel * n_windows + window % n_windows) * n_numbers
+        slot = first_window % n_windows if n_windows > 1 else 0
+        for window in range(last_window - first_window + 1):
+            source = window * n_numbers
+            target = (channel * n_windows + slot) * n_numbers
+            slot = slot + 1 if slot + 1 < n_windows else 0
             if scratch.whole[source] != 0:
                 for number in range(n_numbers):
                     put_together(
@@ -200,7 +209,7 @@ def _pass_on(template, sums, scratch, state, partition, first_window, last_windo
                     )  # fmt: skip
 
 
-@leaf
+@inlined
 def _store(template, batch, vertices, scratch, state, at, first_window, last_window):
     """Append the event to its region, which has room."""
     n_windows = template.sizes[N_WINDOWS]
@@ -251,7 +260,7 @@ def _read_negated(template, batch, sums, state, at):
             sums.late_started_ms[channel] = started_ms
 
 
-@leaf
+@inlined
 def _end_order(template, sums, partition):
     """No event of the latest order comes any more: what was held back is passed on, after what is cut off is gone."""
     n_windows = template.sizes[N_WINDOWS]
@@ -282,7 +291,7 @@ def _end_order(template, sums, partition):
     _end_order_of_graphs(template, sums, partition)
 
 
-@leaf
+@inlined
 def _end_order_of_graphs(template, sums, partition):
     n_graphs = template.sizes[N_GRAPHS]
     n_channels = template.sizes[N_GRAPH_CHANNELS]
@@ -304,7 +313,7 @@ def _end_order_of_graphs(template, sums, partition):
         sums.late_finished[graph] = NEVER
 
 
-@leaf
+@inlined
 def _is_finished(sums, first_graph, graphs, first, last):
     """Whether a trend of one of these negated patterns has ended in the latest order."""
     found = False

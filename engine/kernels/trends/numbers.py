@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from engine.kernels.compile.ways import inlined, leaf
+from engine.kernels.compile.ways import apart, inlined, leaf
 
 BLOCK = 256
 """Bits by which scales differ: two reals below 2^BLOCK have a product and a sum within the range of doubles."""
@@ -22,6 +22,8 @@ BLOCK = 256
 _LARGE = 2.0**BLOCK
 _SMALL = 2.0**-BLOCK
 _MOST_WHOLE = 2.0**62
+_LAST = 2**63 - 1
+_FITS = 2**62
 
 # How two numbers become one.
 ADDED = 0
@@ -29,10 +31,21 @@ LEAST = 1
 GREATEST = 2
 
 
-@leaf
+@inlined
 def put_together(way, whole, real, scale, at, other_whole, other_real, other_scale, place):
     """Take a number of other arrays into the one at an index."""
     if way == ADDED:
+        if scale[at] == other_scale[place]:
+            if scale[at] == 0:
+                own, other = whole[at], other_whole[place]
+                if -_FITS < own < _FITS and -_FITS < other < _FITS:
+                    whole[at] = own + other
+                    return
+            else:
+                value = real[at] + other_real[place]
+                if abs(value) < _LARGE:
+                    real[at] = value
+                    return
         _add(whole, real, scale, at, other_whole[place], other_real[place], other_scale[place])
     elif other_scale[place] != 0:
         enter_extreme(way, real, scale, at, other_real[place])
@@ -65,15 +78,14 @@ def add_product(whole, real, scale, at, factor, is_whole, count_whole, count_rea
     _add(whole, real, scale, at, 0, value * count, product_scale)
 
 
-@leaf
+@apart
 def _add(whole, real, scale, at, other_whole, other_real, other_scale):
     """Add a number to the one at an index."""
     own_scale = scale[at]
     if own_scale == 0 and other_scale == 0:
         own = whole[at]
-        total = own + other_whole
-        if not ((own ^ total) & (other_whole ^ total)) < 0:
-            whole[at] = total
+        if (other_whole >= 0 and own <= _LAST - other_whole) or (other_whole < 0 and own >= -_LAST - other_whole):
+            whole[at] = own + other_whole
             return
         real[at] = float(own) + float(other_whole)
         scale[at] = 1

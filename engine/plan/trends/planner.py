@@ -24,6 +24,9 @@ from engine.plan.trends.model import (
 )
 from engine.plan.trends.template import Cuts, Template, Templates, templates_of
 
+MAX_WINDOWS = 4_096
+"""Windows that an event may be in: it costs as many times what it costs in one, in time and memory."""
+
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 _INEQUALITIES = frozenset({"<", "<=", ">", ">="})
 _KINDS = {
@@ -115,6 +118,16 @@ class _Planner:
                 query.clause_span("WHERE"),
                 "skip_till_any_match",
                 "leave the strategy out",
+            )
+        assert isinstance(query.within_ms, int)
+        assert isinstance(query.slide_ms, int)
+        n_windows = -(-query.within_ms // query.slide_ms)
+        if n_windows > MAX_WINDOWS:
+            raise UnsupportedQueryError(
+                f"an event would be in {n_windows} windows at once, and has its numbers in each",
+                query.clause_span("SLIDE"),
+                f"at most {MAX_WINDOWS}",
+                "let windows begin further apart, or make them shorter",
             )
         if query.notice is not None:
             raise UnsupportedQueryError(
@@ -290,4 +303,4 @@ class _Planner:
         return tuple(found)
 
 
-__all__ = ["trend_plan"]
+__all__ = ["MAX_WINDOWS", "trend_plan"]

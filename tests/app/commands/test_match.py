@@ -515,3 +515,59 @@ def test_pandas_is_loaded_for_functions_of_others_alone(tmp_path: Path) -> None:
         )
         *rows, last = told.stdout.splitlines()
         assert (len(rows), last) == (3, is_loaded)
+
+
+TRENDS = """
+PATTERN SEQ(A, B+) WHERE [k] AND B.x < NEXT(B).x GROUP BY k WITHIN 10 SLIDE 10 RETURN COUNT(*), SUM(B.x)
+"""
+
+
+def test_rows_about_trends(tmp_path: Path) -> None:
+    query, events = tmp_path / "q.cep", tmp_path / "events"
+    query.write_text(TRENDS)
+    rows = [*ROWS, {"id": "b3", "type": "B", "t": 4, "k": "p", "x": 7}]
+    events.write_text("\n".join(map(json.dumps, rows)))
+    printed = {"window_start": 0, "window_end": 10, "group": {"k": "p"}, "values": {"count": 3, "sum_x": 22}}
+    for runtime in ("auto", "oracle"):
+        result = run("match", str(query), str(events), "--runtime", runtime)
+        assert [json.loads(line) for line in result.stdout.splitlines()] == [printed]
+    table = run("match", str(query), str(events), "--format", "table").stdout
+    assert all(word in table for word in ("window_start", "k", "count", "sum_x", "22"))
+    out = tmp_path / "rows.parquet"
+    assert run("match", str(query), str(events), "--format", "parquet", "--out", str(out)).exit_code == 0
+    assert pq.read_table(out).to_pylist() == [
+        {
+            "window_start_ms": 0,
+            "window_end_ms": 10,
+            "group": {"k": "p"},
+            "values": {"count": {"decimal": "3", "value": 3.0}, "sum_x": {"decimal": "22", "value": 22.0}},
+            "exact": True,
+        }
+    ]
+    assert "an index of prefix aggregates" in run("explain", str(query), str(events)).stdout
+
+
+def test_numbers_of_trends_are_written_whole(tmp_path: Path) -> None:
+    """2^2000 - 1 trends: no double holds that."""
+    query, events, out = tmp_path / "q.cep", tmp_path / "events", tmp_path / "rows.parquet"
+    query.write_text("PATTERN A+ WITHIN 2000 SLIDE 2000 RETURN COUNT(*), MAX(A.x)")
+    events.write_text("\n".join(json.dumps({"type": "A", "t": n + 1, "x": n}) for n in range(2000)))
+    (line,) = run("match", str(query), str(events)).stdout.splitlines()
+    assert json.loads(line)["exact"] is False
+    assert json.loads(line)["values"]["count"].startswith("1.14813069527425")
+    assert json.loads(line)["values"]["count"].endswith("e+602")
+    run("match", str(query), str(events), "--format", "parquet", "--out", str(out))
+    (row,) = pq.read_table(out).to_pylist()
+    assert row["values"]["count"]["value"] is None
+    assert row["values"]["count"]["decimal"] == json.loads(line)["values"]["count"]
+    assert row["values"]["max_x"] == 1999
+    assert "(rounded)" in run("match", str(query), str(events), "--format", "table").stdout
+
+
+def test_imprecise_events_are_no_trends(tmp_path: Path) -> None:
+    query, events = tmp_path / "q.cep", tmp_path / "events"
+    query.write_text("PATTERN A+ WITHIN 10 SLIDE 10 RETURN COUNT(*)")
+    events.write_text(json.dumps({"type": "A", "t_lo": 1, "t_hi": 2}))
+    result = run("match", str(query), str(events))
+    assert result.exit_code == 2
+    assert "an aggregate over trends is not defined over imprecise events; found 1" in result.stderr

@@ -1,0 +1,155 @@
+"""Aggregates over trends on workload T (GRETA, section 10): `make bench BENCH=trends`.
+
+The cluster stream of the paper: measurements of mappers, 3,000 a second, with uniform mapper and job ids, cpu and
+memory (0..1000) and Poisson load (100), in one window. Measured: seconds of `Engine.process` with kernels warm, from
+events to rows, by the wall clock and of the processor, best of three; beside a bare compiled running sum over the same
+columns, or sorting the values. The baseline is GRETA's quadratic propagation, our own implementation: the same graph
+with every earlier event looked at, for an inequality that is written so that no index answers it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from engine import CompiledQuery, Engine, compile_query
+from engine.events import FOREVER_MS, AttributeType, EventBatch, EventSchema
+
+SCHEMA = EventSchema.of(
+    {
+        "M": {
+            "mapper": AttributeType.INT,
+            "job": AttributeType.INT,
+            "cpu": AttributeType.INT,
+            "memory": AttributeType.INT,
+            "load": AttributeType.INT,
+            "value": AttributeType.FLOAT,
+        }
+    }
+)
+"""`value`: uniform, so that no two are equal; load is Poisson and has some eighty values."""
+
+WINDOW = "WITHIN 1 day SLIDE 1 day"
+RETURNED = "RETURN COUNT(*), SUM(M.cpu)"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds, best of several runs, and rows."""
+
+    wall_s: float
+    processor_s: float
+    n_rows: int
+
+
+def cluster_stream(n: int, n_groups: int, seed: int = 1) -> EventBatch:
+    """Workload T's cluster stream: n measurements, 3,000 a second."""
+    random = np.random.default_rng(seed)
+    t_ms = 1 + np.arange(n) // 3000 * 1000
+    return EventBatch.from_columns(
+        {
+            "event_id": [str(k) for k in range(n)],
+            "type": ["M"] * n,
+            "t_lo_ms": t_ms,
+            "t_hi_ms": t_ms,
+            "source_rank": np.zeros(n, np.int64),
+            "source_seq": np.arange(n),
+            "mapper": random.integers(0, n_groups, n),
+            "job": random.integers(0, 11, n),
+            "cpu": random.integers(0, 1001, n),
+            "memory": random.integers(0, 1001, n),
+            "load": random.poisson(100, n),
+            "value": random.random(n),
+        },
+        SCHEMA,
+    )
+
+
+def measured(query: CompiledQuery, batch: EventBatch, times: int = 3) -> Measured:
+    """The best of several runs over one batch."""
+    best = Measured(float("inf"), float("inf"), 0)
+    for _ in range(times):
+        running = Engine([query], SCHEMA)
+        wall, processor = time.perf_counter(), time.process_time()
+        n_rows = len(list(running.process(batch, FOREVER_MS)))
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+        best = Measured(min(best.wall_s, wall), min(best.processor_s, processor), n_rows)
+    return best
+
+
+@njit
+def _running_sum(cpu: Any, groups: Any, counts: Any, sums: Any) -> None:
+    """Counts and sums of all subsequences, in doubles that may become infinite: nothing else could be less."""
+    for row in range(len(cpu)):
+        group = groups[row]
+        count = counts[group] + 1.0
+        sums[group] += sums[group] + cpu[row] * count
+        counts[group] += count
+
+
+def bare_running_sum(batch: EventBatch, n_groups: int) -> float:
+    """Seconds of a bare compiled pass over the columns."""
+    columns = [batch.numbers(name) for name in ("cpu", "mapper")]
+    groups = columns[1].astype(np.int64)
+    return _best(lambda: _running_sum(columns[0], groups, np.zeros(n_groups), np.zeros(n_groups)))
+
+
+def _best(work: Callable[[], object], times: int = 5) -> float:
+    found = []
+    for _ in range(times):
+        began = time.process_time()
+        work()
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+CASES = (
+    ("no predicate", "", (100_000, 1_000_000)),
+    ("one inequality", "WHERE M.value < NEXT(M).value", (100_000, 1_000_000)),
+    ("one inequality, quadratic", "WHERE M.value - NEXT(M).value < 0", (10_000,)),
+    ("two inequalities", "WHERE M.value < NEXT(M).value AND M.cpu < NEXT(M).cpu", (10_000, 100_000)),
+)
+
+
+def main() -> dict[str, Any]:
+    """Measure, print, return the rows."""
+    rows: list[dict[str, Any]] = []
+    print(f"{'query':28}{'groups':>7}{'events':>9}{'wall s':>9}{'cpu s':>9}{'events/cpu s':>14}{'times bare':>12}")
+    for n_groups in (1, 11):
+        grouped = "GROUP BY mapper" if n_groups > 1 else ""
+        for name, where, sizes in CASES:
+            query = compile_query(f"PATTERN M+ {where} {grouped} {WINDOW} {RETURNED}", SCHEMA)
+            measured(query, cluster_stream(1000, n_groups), 1)
+            for n in sizes:
+                rows.append(_row(name, query, n, n_groups, has_predicate=bool(where)))
+                print(
+                    "{query:28}{groups:7}{events:9}{wall_s:9.3f}{cpu_s:9.3f}{rate:14,.0f}{ratio:12.1f}".format(
+                        **rows[-1]
+                    )
+                )
+    return {"load": os.getloadavg(), "rows": rows}
+
+
+def _row(name: str, query: CompiledQuery, n: int, n_groups: int, *, has_predicate: bool) -> dict[str, Any]:
+    batch = cluster_stream(n, n_groups)
+    found = measured(query, batch, 1 if "two" in name else 3)
+    values = batch.numbers("value")
+    bare = _best(lambda: np.sort(values)) if has_predicate else bare_running_sum(batch, n_groups)
+    return {
+        "query": name,
+        "groups": n_groups,
+        "events": n,
+        "wall_s": found.wall_s,
+        "cpu_s": found.processor_s,
+        "rate": n / found.processor_s,
+        "bare": "sorting the values" if has_predicate else "a running sum",
+        "bare_cpu_s": bare,
+        "ratio": found.processor_s / bare,
+        "rows": found.n_rows,
+    }

@@ -1,0 +1,104 @@
+"""Templates of trends, how transitions are followed, and what the planner refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.compiled.query import compile_query
+from engine.errors import QueryError, UnsupportedQueryError
+from engine.plan.trends.model import JoinWay, TrendPlan
+from engine.runtime.composition import compile_queries
+from tests.engine.trends.trend_strategies import SCHEMA
+
+CLAUSES = "WITHIN 10 SLIDE 5 RETURN COUNT(*)"
+
+
+def plan_of(text: str) -> TrendPlan:
+    plan = compile_query(text, SCHEMA).plan
+    assert isinstance(plan, TrendPlan)
+    return plan
+
+
+def transitions(pattern: str) -> set[tuple[str, str]]:
+    """By the names of variables."""
+    template = plan_of(f"PATTERN {pattern} {CLAUSES}").templates.positive
+    return {(template.states[one].variable, template.states[other].variable) for one, other in template.transitions}
+
+
+def test_templates_of_the_paper() -> None:
+    """Figure 5, and Figure 13's pattern with a type several times."""
+    assert transitions("(SEQ(A+, B))+") == {("A", "A"), ("A", "B"), ("B", "A")}
+    several = "SEQ(A+ a1, B b2, A a3, A+ a4, B+ b5)"
+    assert transitions(several) == {
+        ("a1", "a1"), ("a1", "b2"), ("b2", "a3"), ("a3", "a4"), ("a4", "a4"), ("a4", "b5"), ("b5", "b5"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "n_states"), [("(A+)+", 1), ("SEQ(A p, A+ q)", 2), ("SEQ(A+ p, A+ q)", 2)])
+def test_a_trend_has_one_path(pattern: str, n_states: int) -> None:
+    assert len(plan_of(f"PATTERN {pattern} {CLAUSES}").templates.positive.states) == n_states
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where", "way"),
+    [
+        ("A+", "", JoinWay.SUM),
+        ("A+", "WHERE A.x > 1", JoinWay.SUM),
+        ("A+", "WHERE A.x < NEXT(A).x", JoinWay.INDEX),
+        ("A+", "WHERE NEXT(A).x * 2 >= A.x + 1", JoinWay.INDEX),
+        ("A+", "WHERE A.x = NEXT(A).x", JoinWay.SCAN),
+        ("A+", "WHERE A.x < NEXT(A).x AND A.y < NEXT(A).y", JoinWay.SCAN),
+        ("A+", "WHERE A.x + NEXT(A).x < 3", JoinWay.SCAN),
+        ("SEQ(A, NOT C, B)", "", JoinWay.SUM),
+        ("SEQ(A, NOT C+, B)", "", JoinWay.SUM),
+        ("SEQ(A, NOT SEQ(C, D), B)", "", JoinWay.SCAN),
+        ("SEQ(A, NOT C, B)", "WHERE A.x < NEXT(B).x", JoinWay.SCAN),
+    ],
+)
+def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None:
+    plan = plan_of(f"PATTERN {pattern} {where} {CLAUSES}")
+    assert {join.way for join in plan.joins} == {way}
+    assert way.summary in compile_query(f"PATTERN {pattern} {where} {CLAUSES}", SCHEMA).explain()
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (f"PATTERN SEQ(A+ p, A+ q) WHERE p.x > 1 {CLAUSES}", "read in several ways, an event as p or as q"),
+        ("PATTERN SEQ(A+ p, A+ q) WITHIN 9 SLIDE 9 RETURN COUNT(q)", "what the query asks of q depends on which"),
+        (f"PATTERN SEQ(A+ p, A+ q, NOT C) {CLAUSES}", "negations depend on which"),
+        (f"PATTERN SEQ(A, B) WHERE B.x < NEXT(A).x {CLAUSES}", "no event of A comes right after one of B"),
+        (f"PATTERN AND(A, B) {CLAUSES}", "trends of AND are not evaluated"),
+        (f"PATTERN ANY(2, A, B, C) {CLAUSES}", "trends of ANY are not evaluated"),
+        (f"PATTERN A+ EXACT {CLAUSES}", "EXACT is not evaluated"),
+        (f"PATTERN A+ WHERE skip_till_next_match {CLAUSES}", "trends under skip_till_next_match"),
+        (f"PATTERN A+ {CLAUSES} REPORT 'x'", "alerts and reports about trends"),
+        (f"PATTERN SEQ(C, D) WHERE [g] {CLAUSES}", None),
+        (f"PATTERN D+ OR A WHERE [g] {CLAUSES}", "without an event that has all of its key"),
+        (f"PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.x < NEXT(D).x {CLAUSES}", "inside a negated pattern"),
+        ("PATTERN A+ WITHIN 1 day SLIDE 1 s RETURN COUNT(*)", "would be in 86400 windows at once"),
+        (f"PATTERN A{{63}} {CLAUSES}", "repetitions are told apart"),
+        (f"PATTERN SEQ(A{{40}} p, B{{40}} q) {CLAUSES}", "a template of 80 states"),
+    ],
+)
+def test_what_is_not_evaluated_is_refused_by_name(query: str, message: str | None) -> None:
+    if message is None:
+        assert compile_query(query, SCHEMA)
+        return
+    with pytest.raises(QueryError, match=message) as caught:
+        compile_query(query, SCHEMA)
+    assert caught.value.expected or caught.value.remedy
+
+
+def test_rows_of_trends_are_no_events() -> None:
+    texts = {"rising": f"PATTERN A+ {CLAUSES}", "uses": "PATTERN rising r WHERE skip_till_any_match WITHIN 9"}
+    with pytest.raises(QueryError, match="rising aggregates trends"):
+        compile_queries(texts, SCHEMA)
+
+
+def test_baselines_refuse_trends() -> None:
+    from engine.baselines import BaselineKind
+    from engine.runtime.engine import Engine
+
+    with pytest.raises(UnsupportedQueryError):
+        Engine([compile_query(f"PATTERN A+ {CLAUSES}", SCHEMA)], SCHEMA, baseline=BaselineKind.RUNS)
