@@ -139,7 +139,7 @@ class OverloadControl:
         """The events of a step that go on."""
         began_s = self.clock()
         self._arrived.append((first_s, len(cut)))
-        while len(self._arrived) > 2 and began_s - self._arrived[0][0] > 2 * self.detector.bound.latency_s:
+        while len(self._arrived) > 2 and began_s - self._arrived[0][0] > self.detector.bound.latency_s / 2:
             self._arrived.popleft()
         elapsed_s = first_s - self._arrived[0][0]
         per_s = sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
