@@ -98,7 +98,7 @@ def shed(shape: Shape, stream: EventBatch, known: Unshed, strategy: Strategy, ra
     def control(queries: Mapping[str, CompiledQuery]) -> OverloadControl:
         runs = strategy if isinstance(strategy, RunStrategy) else RunStrategy.PSPICE
         shedder = RunShedder(
-            queries, strategy=runs, sampling=Sampling(first_every=4, n_again=250), clock=clock, seed=seed
+            queries, strategy=runs, sampling=Sampling(first_every=1, n_again=150), clock=clock, seed=seed
         )
         events = None if isinstance(strategy, RunStrategy) else _trained(shape, queries, stream, half, strategy, seed)
         return OverloadControl(OverloadDetector(BOUND), shedder, clock, events=events, least_events=8)

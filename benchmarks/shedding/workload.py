@@ -94,7 +94,7 @@ def negation(dataset: str) -> Shape:
 
 
 def ten_stocks(window: int) -> Shape:
-    """pSPICE's Q1: ten rising quotes in a certain sequence within so many events; for each of four leading companies."""
+    """pSPICE's Q1: ten rising quotes in a certain sequence within so many events; for each of four companies."""
     conditions = " AND ".join(f"s{n}.rises = 1" for n in range(10))
     texts = []
     for first in range(0, 10 * N_SEQUENCES, 10):

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.compiled.query import CompiledQuery
+from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch, Int64Array
 from engine.language import ast
 from engine.matching.output.rows import MatchRow
@@ -22,6 +23,7 @@ from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.shedding.overload.detector import OverloadDetector
+from engine.shedding.partial_matches.saved import RunModel
 
 _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
 _STEPS_PER_WINDOW = 8
@@ -181,17 +183,33 @@ class OverloadControl:
         return [replace(row, count_exact=False) if row.first_lo_ms <= until_ms else row for row in rows]
 
     def save(self) -> pa.Table:
-        """What a restart must know: until when matches may be missing."""
-        last_ms = {name: lost.last_ms for name, lost in self.shedder.loss.items() if lost.last_ms is not None}
-        return pa.table(
-            {"query": pa.array(list(last_ms), pa.string()), "last_ms": pa.array(last_ms.values(), pa.int64())}
-        )
+        """What a restart must know: until when matches may be missing, and the models."""
+        rows: list[tuple[str, int | None, str | None]] = [
+            (name, lost.last_ms, None) for name, lost in self.shedder.loss.items() if lost.last_ms is not None
+        ]
+        rows += [(name, None, model.text()) for name, model in self.shedder.models()]
+        kinds = (pa.string(), pa.int64(), pa.string())
+        columns = [[row[k] for row in rows] for k in range(3)]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        return pa.table(arrays, names=["query", "last_ms", "model"])
 
-    def restore(self, table: pa.Table) -> None:
-        """Take over what `save` returned, of queries that are there."""
+    def restore(self, table: pa.Table, hashes: Mapping[str, str]) -> list[str]:
+        """Take over what `save` returned, of queries that are there. hashes: of their meaning, by name. Returns why
+        models were left out."""
+        models, left_out = [], []
         for row in table.to_pylist():
-            if row["query"] in self.shedder.loss:
-                self.shedder.loss[row["query"]].last_ms = row["last_ms"]
+            name = row["query"]
+            if name not in hashes:
+                continue
+            if row["last_ms"] is not None:
+                self.shedder.loss[name].last_ms = row["last_ms"]
+            if row["model"] is not None:
+                try:
+                    models.append((name, RunModel.read(row["model"], hashes[name])))
+                except StateError as error:
+                    left_out.append(f"{name}: {error}")
+        self.shedder.take_over(models)
+        return left_out
 
 
 def _at(released_s: Sequence[float] | float, place: int, clock: Callable[[], float]) -> float:
