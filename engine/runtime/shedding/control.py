@@ -27,6 +27,8 @@ from engine.shedding.partial_matches.saved import RunModel
 
 _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
 _STEPS_PER_WINDOW = 8
+_NEWEST = 0.1
+"""Time constant of what newest events take on average, as a share of the bound."""
 _WAITING = 0.25
 """Events wait when they have for such a share of the latency that is planned."""
 _WINDOWS = 3
@@ -76,6 +78,8 @@ class OverloadControl:
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
     _arrived: deque[tuple[float, int]] = field(default_factory=deque)
     """When the first event of the last steps was released, and how many came with it."""
+    _newest_s: float = 0.0
+    """An event that goes on takes so long, on average over the newest."""
     _dropping_s: float = 0.0
     """To look at an event that may be dropped, on average."""
 
@@ -146,7 +150,7 @@ class OverloadControl:
         elapsed_s = first_s - self._arrived[0][0]
         per_s = sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
         plan = self.detector.drop_events(
-            began_s - first_s, per_s, self.shedder.n_runs, self._dropping_s, self.detector.bound.latency_s / 2
+            began_s - first_s, per_s, self._newest_s, self._dropping_s, self.detector.bound.latency_s / 2
         )
         keeps = shedder.keeps(cut, plan.drop_share)
         took_s = self.clock() - began_s
@@ -163,7 +167,10 @@ class OverloadControl:
     def _after(self, began_s: float, first_s: float, n_runs: int, n_events: int) -> None:
         ended_s = self.clock()
         if n_events:
-            self.detector.per_event_s.add(n_runs, (ended_s - began_s) / n_events)
+            per_event_s = (ended_s - began_s) / n_events
+            self.detector.per_event_s.add(n_runs, per_event_s)
+            share = min(1.0, (ended_s - began_s) / (_NEWEST * self.detector.bound.latency_s))
+            self._newest_s += (share if self._newest_s else 1.0) * (per_event_s - self._newest_s)
             self.statistics.latency_s = ended_s - first_s
             self.statistics.longest_s = max(self.statistics.longest_s, ended_s - first_s)
         self.statistics.processing_s += ended_s - began_s
