@@ -274,7 +274,9 @@ class Engine:
             self._runtimes[name].restore(parts)
         self._share_events()
         if self.overload is not None and _OVERLOAD in state:
-            self.overload.restore(state[_OVERLOAD])
+            hashes = {query.name: query.hash for query in self.queries}
+            for reason in self.overload.restore(state[_OVERLOAD], hashes):
+                warnings.warn(reason, RuntimeWarning, stacklevel=2)
         return frozenset(unknown)
 
     def warm_up(self, names: Collection[str], events: EventBatch) -> None:

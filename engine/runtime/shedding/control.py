@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.compiled.query import CompiledQuery
+from engine.errors import StateError
 from engine.events import FOREVER_MS, EventBatch, Int64Array
 from engine.language import ast
 from engine.matching.output.rows import MatchRow
@@ -22,9 +23,12 @@ from engine.matching.protocol import Runtime
 from engine.runtime.shedding.event_shedder import EventShedder
 from engine.runtime.shedding.run_shedder import RunShedder
 from engine.shedding.overload.detector import OverloadDetector
+from engine.shedding.partial_matches.saved import RunModel
 
 _COUNTING = (ast.Output.COUNT, ast.Output.COLLAPSED)
 _STEPS_PER_WINDOW = 8
+_NEWEST = 0.1
+"""Time constant of what newest events take on average, as a share of the bound."""
 _WAITING = 0.25
 """Events wait when they have for such a share of the latency that is planned."""
 _WINDOWS = 3
@@ -74,6 +78,8 @@ class OverloadControl:
     statistics: OverloadStatistics = field(default_factory=OverloadStatistics)
     _arrived: deque[tuple[float, int]] = field(default_factory=deque)
     """When the first event of the last steps was released, and how many came with it."""
+    _newest_s: float = 0.0
+    """An event that goes on takes so long, on average over the newest."""
     _dropping_s: float = 0.0
     """To look at an event that may be dropped, on average."""
 
@@ -139,12 +145,12 @@ class OverloadControl:
         """The events of a step that go on."""
         began_s = self.clock()
         self._arrived.append((first_s, len(cut)))
-        while len(self._arrived) > 2 and began_s - self._arrived[0][0] > 2 * self.detector.bound.latency_s:
+        while len(self._arrived) > 2 and began_s - self._arrived[0][0] > self.detector.bound.latency_s / 2:
             self._arrived.popleft()
         elapsed_s = first_s - self._arrived[0][0]
         per_s = sum(n for _, n in list(self._arrived)[:-1]) / elapsed_s if elapsed_s > 0 else 0.0
         plan = self.detector.drop_events(
-            began_s - first_s, per_s, self.shedder.n_runs, self._dropping_s, self.detector.bound.latency_s / 2
+            began_s - first_s, per_s, self._newest_s, self._dropping_s, self.detector.bound.latency_s / 2
         )
         keeps = shedder.keeps(cut, plan.drop_share)
         took_s = self.clock() - began_s
@@ -161,7 +167,10 @@ class OverloadControl:
     def _after(self, began_s: float, first_s: float, n_runs: int, n_events: int) -> None:
         ended_s = self.clock()
         if n_events:
-            self.detector.per_event_s.add(n_runs, (ended_s - began_s) / n_events)
+            per_event_s = (ended_s - began_s) / n_events
+            self.detector.per_event_s.add(n_runs, per_event_s)
+            share = min(1.0, (ended_s - began_s) / (_NEWEST * self.detector.bound.latency_s))
+            self._newest_s += (share if self._newest_s else 1.0) * (per_event_s - self._newest_s)
             self.statistics.latency_s = ended_s - first_s
             self.statistics.longest_s = max(self.statistics.longest_s, ended_s - first_s)
         self.statistics.processing_s += ended_s - began_s
@@ -181,17 +190,33 @@ class OverloadControl:
         return [replace(row, count_exact=False) if row.first_lo_ms <= until_ms else row for row in rows]
 
     def save(self) -> pa.Table:
-        """What a restart must know: until when matches may be missing."""
-        last_ms = {name: lost.last_ms for name, lost in self.shedder.loss.items() if lost.last_ms is not None}
-        return pa.table(
-            {"query": pa.array(list(last_ms), pa.string()), "last_ms": pa.array(last_ms.values(), pa.int64())}
-        )
+        """What a restart must know: until when matches may be missing, and the models."""
+        rows: list[tuple[str, int | None, str | None]] = [
+            (name, lost.last_ms, None) for name, lost in self.shedder.loss.items() if lost.last_ms is not None
+        ]
+        rows += [(name, None, model.text()) for name, model in self.shedder.models()]
+        kinds = (pa.string(), pa.int64(), pa.string())
+        columns = [[row[k] for row in rows] for k in range(3)]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        return pa.table(arrays, names=["query", "last_ms", "model"])
 
-    def restore(self, table: pa.Table) -> None:
-        """Take over what `save` returned, of queries that are there."""
+    def restore(self, table: pa.Table, hashes: Mapping[str, str]) -> list[str]:
+        """Take over what `save` returned, of queries that are there. hashes: of their meaning, by name. Returns why
+        models were left out."""
+        models, left_out = [], []
         for row in table.to_pylist():
-            if row["query"] in self.shedder.loss:
-                self.shedder.loss[row["query"]].last_ms = row["last_ms"]
+            name = row["query"]
+            if name not in hashes:
+                continue
+            if row["last_ms"] is not None:
+                self.shedder.loss[name].last_ms = row["last_ms"]
+            if row["model"] is not None:
+                try:
+                    models.append((name, RunModel.read(row["model"], hashes[name])))
+                except StateError as error:
+                    left_out.append(f"{name}: {error}")
+        self.shedder.take_over(models)
+        return left_out
 
 
 def _at(released_s: Sequence[float] | float, place: int, clock: Callable[[], float]) -> float:

@@ -18,6 +18,13 @@ from engine.shedding.events.by_type import TypeUtilities, sampled
 from engine.shedding.events.features import AttributeBins, Features, Pane
 from engine.shedding.events.hashed import EventDropper, HashedUtilities
 from engine.shedding.events.observations import AggregatedObservations
+from engine.shedding.events.threshold import UtilityDistribution
+
+_N_RECENT = 4_096
+_NOTICED_EVERY = 1_024
+_FEW = 64
+"""The distribution of utilities is that of the newest so many that were looked up, made anew every so often; while there
+are few, that of the observations."""
 
 
 class EventStrategy(Enum):
@@ -121,11 +128,28 @@ class EventShedder:
         self._hashed: HashedUtilities | None = None
         self._pane: Pane | None = None
         self._dropper = EventDropper()
+        self._distribution = UtilityDistribution.of(np.empty(0), np.empty(0))
+        self._recent: Float64Array = np.empty(0)
+        self._n_unnoticed = 0
 
     def learn(self, observed: AggregatedObservations) -> None:
         """Utilities for gSPICE-H."""
         self._hashed = HashedUtilities(self.features, observed)
         self._pane = self._hashed.pane()
+        self._distribution = self._hashed.distribution
+        self._recent = np.empty(0)
+        self._n_unnoticed = 0
+
+    def _notice(self, utilities: Float64Array, hashed: HashedUtilities) -> None:
+        """The threshold is for utilities as they are looked up now: where many panes were never observed, these are
+        not distributed as those that were."""
+        self._recent = np.concatenate([self._recent, utilities])[-_N_RECENT:]
+        self._n_unnoticed += len(utilities)
+        if self._n_unnoticed >= min(_NOTICED_EVERY, len(self._recent)) and len(self._recent) >= _FEW:
+            self._distribution = UtilityDistribution.of(self._recent, np.ones(len(self._recent)))
+            self._n_unnoticed = 0
+        elif len(self._recent) < _FEW:
+            self._distribution = hashed.distribution
 
     def keeps(self, released: EventBatch, drop_share: float) -> BoolArray:
         """Which of the events, in stream order, go on, bool (n,). To be called for all events: panes have those that
@@ -140,7 +164,8 @@ class EventShedder:
                 bins = [bins.of(_numbers(events, bins.name)) for bins in self.features.attributes]
                 attributes = np.array(bins, np.int64).reshape(-1, len(codes))
                 utilities = self._hashed.of(codes, attributes, pane_keys)
-                keeps[known] = self._dropper.keeps(utilities, self._hashed.distribution.threshold(drop_share))
+                self._notice(utilities, self._hashed)
+                keeps[known] = self._dropper.keeps(utilities, self._distribution.threshold(drop_share))
         elif drop_share > 0:
             n_types = len(self.features.types)
             by_type = self.strategy is EventStrategy.BY_TYPE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from weakref import WeakSet
@@ -16,6 +16,7 @@ from engine.matching.shedding import HasBranches, KeepsRuns, RunsAtHand, RunUtil
 from engine.parallel.divided import Divided
 from engine.runtime.shedding.run_watch import RunWatch, Sampling
 from engine.shedding.choice import at_random, lowest
+from engine.shedding.partial_matches.saved import RunModel
 
 _PROTECTED = 64
 """While runs are dropped, one of so many is never dropped, and these alone are observed."""
@@ -67,6 +68,7 @@ class RunShedder:
         self._attached: WeakSet[object] = WeakSet()
         self._parts: list[tuple[tuple[str, int], KeepsRuns]] = []
         self._dropped_ms: int | None = None
+        self._saved: dict[tuple[str, int], RunModel] = {}
         self._longest_window_ms = max((query.plan.within_ms for query in queries.values()), default=0)
 
     def attach(self, runtimes: Mapping[str, Runtime]) -> None:
@@ -78,6 +80,8 @@ class RunShedder:
                 if key not in self._watches:
                     weight = self._queries[name].resolved.weight
                     self._watches[key] = RunWatch(part.n_run_states, weight, self._sampling, self._clock)
+                    if (model := self._saved.pop(key, None)) is not None:
+                        self._watches[key].take_over(model, counts_time=self.strategy is RunStrategy.PSPICE)
                 if part not in self._attached:
                     part.watch_runs(self._watches[key])
                     part.count_arrivals()
@@ -115,6 +119,16 @@ class RunShedder:
             if rates:
                 most = int(min(max(2.0 * max(rates), 16.0), _MOST_EVENTS))
                 watch.learn(most, counts_time=self.strategy is RunStrategy.PSPICE)
+
+    def models(self) -> list[tuple[str, RunModel]]:
+        """What was learned so far, by query."""
+        found = {key: watch.model(self._queries[key[0]].hash, key[1]) for key, watch in self._watches.items()}
+        saved = {**self._saved, **{key: model for key, model in found.items() if model is not None}}
+        return [(name, model) for (name, _), model in saved.items()]
+
+    def take_over(self, models: Iterable[tuple[str, RunModel]]) -> None:
+        """Go on from what was learned before, once the runtimes are there."""
+        self._saved = {(name, model.branch): model for name, model in models}
 
     def drop(self, n: int, now_ms: int) -> int:
         """Drop the n runs with the lowest utilities at a time of the stream; returns how many were dropped.

@@ -8,9 +8,11 @@ from threading import Lock
 
 import numpy as np
 
-from engine.events import Int64Array
+from engine.errors import StateError
+from engine.events import Float64Array, Int64Array
 from engine.matching.shedding import RunUtilities
 from engine.shedding.partial_matches.costs import CostSamples
+from engine.shedding.partial_matches.saved import RunModel
 from engine.shedding.partial_matches.transitions import RunObservations, Transitions
 from engine.shedding.partial_matches.utilities import Outlook, UtilityTable
 
@@ -52,6 +54,7 @@ class RunWatch:
         self._n_all = 0
         self._n_used = 0
         self._most_events = 0
+        self._seconds: Float64Array = np.ones(n_states)
         self.outlook: Outlook | None = None
         self.utilities: RunUtilities | None = None
         """None until a model was trained."""
@@ -93,13 +96,31 @@ class RunWatch:
         outgrown = self.outlook is not None and most_events > 2 * self._most_events
         if self.utilities is not None and not has_drifted and not outgrown and self._n_all < 2 * self._n_used:
             return False
-        self._used, self._n_used = Transitions.of(self._all), self._n_all
         self._most_events = max(most_events, 16)
-        self.outlook = Outlook.of(self._used, self._costs.per_offer(), self._most_events)
+        self._train(self._costs.per_offer(), counts_time=counts_time)
+        return True
+
+    def model(self, query_hash: str, branch: int) -> RunModel | None:
+        """What was learned, to be saved; None without a model."""
+        if self.utilities is None:
+            return None
+        return RunModel(query_hash, branch, self._all, self._n_all, self._seconds, self._most_events)
+
+    def take_over(self, model: RunModel, *, counts_time: bool) -> None:
+        """Go on from a saved model; raises StateError where the query has other states."""
+        if len(model.observed.n_offers) != len(self._all.n_offers):
+            raise StateError(
+                f"a saved run model has {len(model.observed.n_offers)} states, the query {len(self._all.n_offers)}"
+            )
+        self._all, self._n_all, self._most_events = model.observed, model.n_events, model.most_events
+        self._train(model.seconds_per_offer, counts_time=counts_time)
+
+    def _train(self, seconds_per_offer: Float64Array, *, counts_time: bool) -> None:
+        self._used, self._n_used, self._seconds = Transitions.of(self._all), self._n_all, seconds_per_offer
+        self.outlook = Outlook.of(self._used, seconds_per_offer, self._most_events)
         table = UtilityTable.of(self.outlook, self.weight, counts_time=counts_time)
         self.utilities = RunUtilities(table.values, table.bin_events)
         self.n_trained += 1
-        return True
 
 
 __all__ = ["RunWatch", "Sampling"]

@@ -130,14 +130,14 @@ class OverloadDetector:
         return Plan(n_drop, achievable_s=least_s if least_s > self.bound.latency_s else None)
 
     def drop_events(
-        self, queueing_s: float, arrivals_per_s: float, n_partial_matches: int, dropping_s: float, interval_s: float
+        self, queueing_s: float, arrivals_per_s: float, per_event_s: float, dropping_s: float, interval_s: float
     ) -> Plan:
         """The share of events to drop in the next interval: what arrives in it, and what waits beyond what is planned
         (less what waits below it), is to be evaluated, at `per_event_s`, or dropped, at `dropping_s` each, within it.
+        `per_event_s`: of those that went on lately: the more is dropped, the more of what is left has work to do.
 
         So the share rises with what waits, and is what the overload asks for when that is as planned, less a step.
         """
-        per_event_s = self.per_event_s.at(n_partial_matches)
         planned_s = self.bound.planned_s - self.bound.step_share * self.bound.latency_s
         if per_event_s <= 0 or arrivals_per_s <= 0:
             return Plan()

@@ -174,6 +174,12 @@ def test_what_may_be_missing_is_known_after_a_restart() -> None:
     again.restore(engine.save())
     assert again.overload is not None
     assert again.overload.shedder.loss["q"].last_ms == last_ms
+    again.overload.shedder.attach(again._runtimes)
+    mine, its = again.overload.shedder.watch_of("q"), engine.overload.shedder.watch_of("q")
+    assert mine.utilities is not None
+    assert its.utilities is not None
+    assert mine.utilities.values.tolist() == its.utilities.values.tolist()
+    assert again.save()["overload"].equals(engine.save()["overload"])
 
 
 def test_models_follow_a_drift_and_not_chance() -> None:

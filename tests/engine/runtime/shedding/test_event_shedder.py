@@ -75,6 +75,22 @@ def test_panes_have_what_is_dropped_too() -> None:
     assert len(one.keeps(more, 0.5)) == 300
 
 
+def test_the_share_is_dropped_where_panes_were_never_observed() -> None:
+    """Panes of 200 events are hardly ever the same twice: utilities are those by type and attribute then."""
+    stream = three_types(1_500, 4)
+    judged = replace(JUDGED, pane_events=200)
+    queries = {name: compile_query(text, SCHEMA, name=name) for name, text in TEXTS.items()}
+    sparse = EventTraining(judged, queries)
+    sparse.take(stream, Engine(list(queries.values()), SCHEMA).process(stream, FOREVER_MS))
+    shedder = sparse.trained(EventStrategy.GSPICE_H)
+    more = three_types(4_000, 5)
+    for start in range(0, 4_000, 50):
+        shedder.keeps(EventBatch(more.table.slice(start, 50)), 0.5)
+    assert shedder._hashed is not None
+    assert shedder._hashed.n_unseen > 2_000
+    assert shedder.n_dropped / shedder.n_seen == pytest.approx(0.5, abs=0.05)
+
+
 def test_training_needs_events() -> None:
     with pytest.raises(EngineError, match="found no events"):
         EventTraining(JUDGED, {}).trained(EventStrategy.GSPICE_H)

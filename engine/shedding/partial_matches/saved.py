@@ -1,0 +1,84 @@
+"""What was learned of the runs of one plan, as a text: JSON with a version and a digest, so that what was cut, changed
+or learned for another query is refused. Nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from engine.errors import StateError
+from engine.events import Float64Array
+from engine.shedding.partial_matches.transitions import RunObservations
+
+_FORMAT = "clustercep run model"
+VERSION = 1
+_REMEDY = "leave it out: a model is learned again from the stream"
+
+
+@dataclass(frozen=True, slots=True)
+class RunModel:
+    """`query_hash`: of the query's meaning; `branch`: of its union. `observed` in `n_events` sampled events;
+    `seconds_per_offer` float64 (n_states,); `most_events` that reach the runs of a partition within a window."""
+
+    query_hash: str
+    branch: int
+    observed: RunObservations
+    n_events: int
+    seconds_per_offer: Float64Array
+    most_events: int
+
+    def text(self) -> str:
+        """As `read` takes it."""
+        body = {
+            "format": _FORMAT,
+            "version": VERSION,
+            "query": self.query_hash,
+            "branch": self.branch,
+            "n_offers": self.observed.n_offers.tolist(),
+            "n_next": self.observed.n_next.tolist(),
+            "n_events": self.n_events,
+            "seconds_per_offer": self.seconds_per_offer.tolist(),
+            "most_events": self.most_events,
+        }
+        return json.dumps({**body, "digest": _digest(body)})
+
+    @classmethod
+    def read(cls, text: str, query_hash: str) -> Self:
+        """What `text` returned. Raises StateError for one that is damaged, of another version or of another query."""
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise StateError(f"a saved run model is no JSON ({error}): it was cut; {_REMEDY}") from error
+        if not isinstance(found, dict) or found.get("format") != _FORMAT:
+            raise StateError(f"found something else than a {_FORMAT}; {_REMEDY}")
+        if found.get("version") != VERSION:
+            raise StateError(f"a saved run model has version {found.get('version')}, expected {VERSION}; {_REMEDY}")
+        if _digest({name: value for name, value in found.items() if name != "digest"}) != found.get("digest"):
+            raise StateError(f"a saved run model does not have the digest that it names: it was changed; {_REMEDY}")
+        if found["query"] != query_hash:
+            raise StateError(
+                f"a saved run model is of query {found['query']}, expected {query_hash}: the query has changed; "
+                f"{_REMEDY}"
+            )
+        return cls._of(found)
+
+    @classmethod
+    def _of(cls, found: dict[str, Any]) -> Self:
+        observed = RunObservations(np.array(found["n_offers"], np.int64), np.array(found["n_next"], np.int64))
+        seconds = np.array(found["seconds_per_offer"], np.float64)
+        if seconds.shape != observed.n_offers.shape or not (np.isfinite(seconds).all() and (seconds > 0).all()):
+            raise StateError(f"a saved run model has costs {seconds.tolist()}, expected one above 0 for each state")
+        return cls(
+            found["query"], found["branch"], observed, int(found["n_events"]), seconds, int(found["most_events"])
+        )
+
+
+def _digest(body: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+__all__ = ["VERSION", "RunModel"]
