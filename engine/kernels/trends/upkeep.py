@@ -64,7 +64,12 @@ def move_regions(source, target, starts, new_starts, lengths, width):
 
 @leaf
 def derive(code, bounds, programs, constants, columns, registers, aggregates, stack, values):
-    """Evaluate programs on single events: values float64 (n_programs, n), of columns (n_columns, n)."""
+    """Evaluate programs on single events: each register stands for the event at hand.
+
+    code, constants, stack: see `engine.kernels.programs.predicates`; bounds: int32 (n_programs + 1,), the begin of each
+    program. programs: int64 (n,), the numbers of those that are evaluated. columns: float64 (n_columns, n_events).
+    registers: int64 (n_registers,), aggregates: float64 (1,), both scratch. values: float64 (n, n_events), the results.
+    """
     for at in range(programs.shape[0]):
         program = programs[at]
         for row in range(values.shape[1]):
