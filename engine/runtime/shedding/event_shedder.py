@@ -23,8 +23,8 @@ from engine.shedding.events.threshold import UtilityDistribution
 _N_RECENT = 4_096
 _NOTICED_EVERY = 1_024
 _FEW = 64
-"""The distribution of utilities is that of the newest so many that were looked up, made anew every so often; while there
-are few, that of the observations."""
+"""The distribution of utilities is that of the newest so many that were looked up, made anew every so often; while
+there are few, that of the observations."""
 
 
 class EventStrategy(Enum):
