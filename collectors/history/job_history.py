@@ -26,6 +26,9 @@ POSITION_VERSION = 1
 ENDING = ".jhist"
 BESIDE = ("_conf.xml", ".crc", ".summary", ".tmp", "_COPYING_")
 """Endings of what the JobHistoryServer and copying programs write beside histories."""
+STAGING = ".staging"
+OF_JOBS = ("job.", "COMMIT_")
+"""Beginnings of what clients and ApplicationMasters write beside histories that grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +223,11 @@ class JobHistoryCollector:
 
 
 def _is_looked_at(parts: tuple[str, ...]) -> bool:
-    """Histories, and what has no reason to lie beside them."""
-    return not parts[-1].startswith((".", "_")) and not parts[-1].endswith(BESIDE)
+    """Histories, and what has no reason to lie beside them: a job's own files have in its staging folder."""
+    if parts[-1].endswith(ENDING):
+        return True
+    is_staged = any(part.endswith(STAGING) for part in parts[:-1])
+    return not (is_staged or parts[-1].startswith((".", "_", *OF_JOBS)) or parts[-1].endswith(BESIDE))
 
 
 def _what_else(begin: bytes) -> str | None:

@@ -7,6 +7,7 @@ Few small files go the same way in this process, without Spark (`on_this_machine
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from app.config import load_settings
 from app.console import table_console
 from app.durations import parse_size_bytes
 from app.live.sources import clock_skew_of, source_ranks
-from app.settings import Settings
+from app.settings import Settings, SparkSettings
 from collectors.base import OptionError
 from collectors.file_kinds import RUMEN
 from collectors.ganglia.load_balance import LoadOptions
@@ -98,7 +99,8 @@ def main(args: Sequence[str]) -> int:
     report = None
     if asked.master is None:
         limits = Limits(MAX_SMALL_FILES, settings.spark.small_ingest_bytes)
-        report = ingest_here(store_url, precedence, asked.paths, options, limits)
+        elsewhere = paths_may_be_elsewhere(settings.spark)
+        report = ingest_here(store_url, precedence, asked.paths, options, limits, only_named=elsewhere)
     if report is None:
         report = _on_spark(asked, settings, store_url, precedence, options)
     if asked.format == "json":
@@ -108,13 +110,29 @@ def main(args: Sequence[str]) -> int:
     return report.exit_code
 
 
+def paths_may_be_elsewhere(spark: SparkSettings) -> bool:
+    """Whether Hadoop may read a path without a scheme on another file system than this machine's."""
+    is_local = spark.master is None or spark.master.startswith("local")
+    names = {"spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name"}
+    return not is_local or not names.isdisjoint(spark.conf) or bool(os.environ.get("HADOOP_CONF_DIR"))
+
+
 def ingest_here(
-    store_url: str, precedence: Sequence[str], paths: Sequence[str], options: IngestOptions, limits: Limits
+    store_url: str,
+    precedence: Sequence[str],
+    paths: Sequence[str],
+    options: IngestOptions,
+    limits: Limits,
+    *,
+    only_named: bool = False,
 ) -> IngestReport | None:
-    """As `ingest`, without Spark: few small files of this machine, into a store on it; None: that is not given."""
+    """As `ingest`, without Spark: few small files of this machine, into a store on it; None: that is not given.
+
+    only_named: paths without a scheme may lie on another file system.
+    """
     if not rooted(store_url).startswith("file:///"):
         return None
-    listing = listed_here(paths, limits)
+    listing = listed_here(paths, limits, only_named=only_named)
     if listing is None:
         return None
     wanted, skipped = chosen_files(listing, options)

@@ -36,6 +36,9 @@ _LOCAL = re.compile(r"file:(?://(?=/))?(?=/)")
 _ODD = re.compile(r"[^\w@%+=.,()\[\]{} ~!#$&';-]", re.ASCII)
 """In names: what Hadoop's paths may read otherwise than we do."""
 
+_TIMES_COMPRESSED = 20
+"""So many times its size a compressed file is taken to have in it."""
+
 MAX_STORED_JOBS = 1_000_000
 """Events of stored jobs that logs are compared with."""
 
@@ -66,15 +69,21 @@ class _NotHere(Exception):  # noqa: N818 - a way out
     """Something that Spark has to look at."""
 
 
-def listed_here(paths: Sequence[str], limits: Limits) -> Listing | None:
-    """As `files.list_files`; None where that has to be asked: not plain, not on this machine, or not few."""
+def listed_here(paths: Sequence[str], limits: Limits, *, only_named: bool = False) -> Listing | None:
+    """As `files.list_files`; None where that has to be asked: not plain, not on this machine, or not few.
+
+    only_named: paths without a scheme may lie on another file system.
+    """
     try:
-        roots = [_plain(path) for path in paths]
+        roots = [_plain(path, only_named=only_named) for path in paths]
         found: dict[str, ListedFile] = {}
+        n_bytes = 0
         for root in roots:
             for file in _below(root):
+                if file.url not in found:
+                    n_bytes += file.n_bytes * (_TIMES_COMPRESSED if file.url.endswith(".gz") else 1)
                 found[file.url] = file
-                if len(found) > limits.n_files or sum(one.n_bytes for one in found.values()) > limits.n_bytes:
+                if len(found) > limits.n_files or n_bytes > limits.n_bytes:
                     return None
     except (_NotHere, OSError, ValueError):
         return None
@@ -166,10 +175,10 @@ def problems_told(parsed: Parsed) -> tuple[Problem, ...]:
 # ---- listing ---------------------------------------------------------------------------------------------------
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, *, only_named: bool) -> str:
     local = _LOCAL.match(text)
     path = text[local.end() :] if local else text
-    if not local and re.match(r"[A-Za-z][\w+.-]*:", text):
+    if not local and (only_named or re.match(r"[A-Za-z][\w+.-]*:", text)):
         raise _NotHere
     absolute = os.path.normpath(Path.cwd() / path)
     for name in Path(absolute).parts[1:]:

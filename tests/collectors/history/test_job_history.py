@@ -210,6 +210,17 @@ def test_files_of_other_kinds_are_told_once_with_what_to_do(tmp_path: Path) -> N
     assert [problem.place for problem in history.poll(NOW + 2).problems] == [str(tmp_path / "empty")]
 
 
+def test_what_a_job_has_beside_its_history_is_no_problem(tmp_path: Path) -> None:
+    for folder, names in {
+        "alice/.staging/job_1_0001": ("job.jar", "job.split", "job.splitmetainfo", "job.xml", "libjars"),
+        "done": ("job.xml", "COMMIT_STARTED"),
+    }.items():
+        (tmp_path / folder).mkdir(parents=True)
+        for name in names:
+            (tmp_path / folder / name).write_bytes(b"PK")
+    assert collector(tmp_path).poll(NOW).problems == ()
+
+
 def test_thousands_of_other_files_are_looked_into_little_by_little(tmp_path: Path) -> None:
     for number in range(MAX_PER_POLL + 5):
         (tmp_path / f"{number:04}.txt").write_bytes(b"x")
