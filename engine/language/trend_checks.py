@@ -188,6 +188,12 @@ class _TrendPattern:
                 raise self.checked.error(
                     part.span, "a SEQ of negated parts alone", "a positive part that the trends consist of"
                 )
+            if nullable(part.pattern):
+                raise self.checked.error(
+                    part.span,
+                    "the negated pattern can match without any event, so that no trend would remain",
+                    remedy="leave out its ? or *",
+                )
             self._check_part(part.pattern, at_start=False, at_end=False)
 
 
