@@ -169,9 +169,10 @@ class _TrendPattern:
         self.check(part, at_start=at_start, at_end=at_end)
 
     def _check_sequence(self, parts: tuple[Pattern, ...], *, at_start: bool, at_end: bool) -> None:
+        mandatory = [number for number, part in enumerate(parts) if not nullable(part)]
         for number, part in enumerate(parts):
-            has_before = any(not nullable(p) for p in parts[:number])
-            has_after = any(not nullable(p) for p in parts[number + 1 :])
+            has_before = bool(mandatory) and mandatory[0] < number
+            has_after = bool(mandatory) and mandatory[-1] > number
             first, last = at_start and not has_before, at_end and not has_after
             if not isinstance(part, Negation):
                 self.check(part, at_start=first, at_end=last)
