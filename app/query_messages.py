@@ -59,18 +59,17 @@ class QueryRequest:
         """The query, last, after those that it uses; raises QueryError."""
         texts = {**self.others, self.name: self.text}
         parameters = {**self.others_parameters, self.name: self.parameters}
-        queries = engine.compile_queries(texts, schema, parameters, only=[self.name])
-        refuse_trends(queries)
-        return queries
+        refuse_trends(engine.resolve_queries(texts, schema, parameters, only=[self.name]))
+        return engine.compile_queries(texts, schema, parameters, only=[self.name])
 
 
-def refuse_trends(queries: Sequence[engine.CompiledQuery]) -> None:
+def refuse_trends(queries: Sequence[engine.ResolvedQuery]) -> None:
     """Raises UnsupportedQueryError for a query about trends: its rows have windows and no events, unlike those here."""
     for query in queries:
-        if query.resolved.is_trend:
+        if query.is_trend:
             raise UnsupportedQueryError(
                 "queries about trends are not evaluated here by this version",
-                query.resolved.query.pattern.span,
+                query.query.pattern.span,
                 "a query about matches",
                 "evaluate it with clustercep match",
                 name=query.name,

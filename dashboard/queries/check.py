@@ -68,8 +68,8 @@ def check_query(
         return Checked(None, ShownProblem(f"parameter {message}", expected=expected or None), {})
     try:
         texts, parameters = {**others.texts, name: text}, {**others.parameters, name: values}
+        refuse_trends(engine.resolve_queries(texts, load_event_types(), parameters, only=[name]))
         queries = engine.compile_queries(texts, load_event_types(), parameters, only=[name])
-        refuse_trends(queries)
         engine.Engine(queries, load_event_types())
     except QueryError as error:
         return Checked(None, shown_problem(error) if error.name in (name, None) else _of_another(error), values)

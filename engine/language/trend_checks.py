@@ -169,9 +169,10 @@ class _TrendPattern:
         self.check(part, at_start=at_start, at_end=at_end)
 
     def _check_sequence(self, parts: tuple[Pattern, ...], *, at_start: bool, at_end: bool) -> None:
+        mandatory = [number for number, part in enumerate(parts) if not nullable(part)]
         for number, part in enumerate(parts):
-            has_before = any(not nullable(p) for p in parts[:number])
-            has_after = any(not nullable(p) for p in parts[number + 1 :])
+            has_before = bool(mandatory) and mandatory[0] < number
+            has_after = bool(mandatory) and mandatory[-1] > number
             first, last = at_start and not has_before, at_end and not has_after
             if not isinstance(part, Negation):
                 self.check(part, at_start=first, at_end=last)
@@ -187,6 +188,12 @@ class _TrendPattern:
             if not any(not isinstance(p, Negation) for p in parts):
                 raise self.checked.error(
                     part.span, "a SEQ of negated parts alone", "a positive part that the trends consist of"
+                )
+            if nullable(part.pattern):
+                raise self.checked.error(
+                    part.span,
+                    "the negated pattern can match without any event, so that no trend would remain",
+                    remedy="leave out its ? or *",
                 )
             self._check_part(part.pattern, at_start=False, at_end=False)
 

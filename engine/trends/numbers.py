@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import total_ordering
+from typing import Any
 
 from engine.kernels.trends.numbers import BLOCK
 
@@ -12,6 +15,13 @@ MOST_WHOLE = 2**63 - 1
 """Larger whole numbers are scaled: columns of rows have 64 bits."""
 
 _DIGITS = 17
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 
 
 @total_ordering
@@ -138,10 +148,9 @@ def calculated(op: str, left: Quantity, right: Quantity) -> Quantity | None:
     if op == "%":
         return _remainder(left, right)
     if isinstance(left, int) and isinstance(right, int) and op != "/":
-        return simplest({"+": left + right, "-": left - right, "*": left * right}[op])
+        return simplest(_OPERATORS[op](left, right))
     if any(isinstance(side, float) and not math.isfinite(side) for side in (left, right)):
-        one, other = float(left), float(right)
-        plain = {"+": one + other, "-": one - other, "*": one * other, "/": one / other}[op]
+        plain: float = _OPERATORS[op](float(left), float(right))
         return None if math.isnan(plain) else plain
     a, b = Scaled.of(left), Scaled.of(right)
     match op:
@@ -156,7 +165,8 @@ def calculated(op: str, left: Quantity, right: Quantity) -> Quantity | None:
 
 def _remainder(left: Quantity, right: Quantity) -> Quantity | None:
     if isinstance(left, int) and isinstance(right, int):
-        return left - right * int(math.copysign(1, left) * math.copysign(1, right) * (abs(left) // abs(right)))
+        rest = abs(left) % abs(right)
+        return -rest if left < 0 else rest
     one, other = float(left), float(right)
     return math.fmod(one, other) if math.isfinite(one) else None
 

@@ -61,7 +61,8 @@ class TrendRows:
             known.numbers = [
                 _joined(kind, mine, its) for kind, mine, its in zip(self._kinds, known.numbers, numbers, strict=True)
             ]
-            known.is_exact &= is_exact
+            whole_ones = (number for number, is_whole in zip(known.numbers, self._whole, strict=True) if is_whole)
+            known.is_exact &= is_exact and all(number is None or isinstance(number, int) for number in whole_ones)
 
     def _number(self, k: int, whole: int, real: float, scale: int) -> Quantity | None:
         if self._kinds[k] in (NumberKind.LEAST, NumberKind.GREATEST):
@@ -103,7 +104,7 @@ class TrendRows:
             bindings={},
             confidence=1.0,
             values={item.name: _shown(row.value(item.expression)) for item in plan.query.returns},
-            exact=totals.is_exact,
+            exact=totals.is_exact and not row.is_rounded,
             window=(start_ms, start_ms + plan.within_ms),
         )
 
@@ -130,6 +131,8 @@ class _RowValues:
         self._plan = plan
         self._key = key
         self._numbers = numbers
+        self.is_rounded = False
+        """Whether arithmetic among whole numbers has left 64 bits."""
 
     def value(self, node: ast.Expression) -> _Value:
         match node:
@@ -185,13 +188,15 @@ class _RowValues:
                 return self._numbers[at]
         raise AssertionError(f"{node} is not propagated")
 
-    @staticmethod
-    def _calculated(op: str, left: _Value, right: _Value) -> Quantity | None:
+    def _calculated(self, op: str, left: _Value, right: _Value) -> Quantity | None:
         if left is None or right is None:
             return None
         assert not isinstance(left, str | bool)
         assert not isinstance(right, str | bool)
-        return calculated(op, left, right)
+        found = calculated(op, left, right)
+        is_whole = op != "/" and isinstance(left, int) and isinstance(right, int)
+        self.is_rounded |= is_whole and found is not None and not isinstance(found, int)
+        return found
 
 
 def _is_that(number: Number, kind: NumberKind, node: ast.TrendAggregate) -> bool:

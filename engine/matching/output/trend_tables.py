@@ -33,8 +33,8 @@ def trend_schema(resolved: ResolvedQuery) -> pa.Schema:
     """The columns of rows about trends.
 
     window_start_ms, window_end_ms: int64; group: struct of the attributes of GROUP BY, left out without one; values:
-    struct of RETURN, in which counts, sums and what is made of them are of any size (`LARGE`); exact: no count and no
-    sum of whole numbers has been rounded.
+    struct of RETURN, in which counts, sums and what is calculated from aggregates are of any size (`LARGE`), left out
+    without one; exact: no count and no sum of whole numbers has been rounded.
     """
     attributes = resolved.schema.attributes
     group = [(name, attributes[name].arrow) for name in resolved.query.group_by]
@@ -42,18 +42,21 @@ def trend_schema(resolved: ResolvedQuery) -> pa.Schema:
     values = [(item.name, LARGE if _is_large(item, kind) else kind.arrow) for item, kind in returned]
     fields: list[tuple[str, pa.DataType]] = [("window_start_ms", pa.int64()), ("window_end_ms", pa.int64())]
     fields += [("group", pa.struct(group))] if group else []
-    return pa.schema([*fields, ("values", pa.struct(values)), ("exact", pa.bool_())])
+    fields += [("values", pa.struct(values))] if values else []
+    return pa.schema([*fields, ("exact", pa.bool_())])
 
 
 def _is_large(item: ast.ReturnItem, kind: AttributeType) -> bool:
-    asked = {node.function for node in ast.walk(item.expression) if isinstance(node, ast.TrendAggregate)}
-    return kind.is_number and bool(asked & {"count", "sum"})
+    nodes = tuple(ast.walk(item.expression))
+    asked = {node.function for node in nodes if isinstance(node, ast.TrendAggregate)}
+    is_calculated = any(isinstance(node, ast.Arithmetic | ast.Negative) for node in nodes)
+    return kind.is_number and bool(asked & {"count", "sum"} or is_calculated)
 
 
 def trend_table(resolved: ResolvedQuery, rows: Sequence[TrendRow]) -> pa.Table:
     """The rows as a table of `trend_schema`."""
     schema = trend_schema(resolved)
-    kinds = {field.name: field.type for field in schema.field("values").type}
+    kinds = {field.name: field.type for field in schema.field("values").type} if "values" in schema.names else {}
     columns: dict[str, list[Any]] = {
         "window_start_ms": [None if row.window is None else row.window[0] for row in rows],
         "window_end_ms": [None if row.window is None else row.window[1] for row in rows],

@@ -27,6 +27,9 @@ from engine.plan.trends.template import Cuts, Template, Templates, templates_of
 MAX_WINDOWS = 4_096
 """Windows that an event may be in: it costs as many times what it costs in one, in time and memory."""
 
+MAX_NUMBERS = 2**18
+"""Numbers that a partition has at least: states, times the windows of an event, times what is propagated in each."""
+
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 _INEQUALITIES = frozenset({"<", "<=", ">", ">="})
 _KINDS = {
@@ -73,6 +76,7 @@ class _Planner:
             for (source, target), cuts in templates.positive.transitions.items()
         )
         numbers = self._numbers()
+        self._check_size(len(templates.positive.states), 1 + len(numbers))
         end_cuts = frozenset[int]().union(*templates.positive.ends.values())
         assert query.strategy is not None
         assert query.ties is not None
@@ -119,9 +123,7 @@ class _Planner:
                 "skip_till_any_match",
                 "leave the strategy out",
             )
-        assert isinstance(query.within_ms, int)
-        assert isinstance(query.slide_ms, int)
-        n_windows = -(-query.within_ms // query.slide_ms)
+        n_windows = self._n_windows
         if n_windows > MAX_WINDOWS:
             raise UnsupportedQueryError(
                 f"an event would be in {n_windows} windows at once, and has its numbers in each",
@@ -140,6 +142,25 @@ class _Planner:
                 "EXACT is not evaluated by this version",
                 query.clause_span("EXACT"),
                 remedy="leave it out: counts are exact up to 2^63, beyond that they have 15 digits and say so",
+            )
+
+    @property
+    def _n_windows(self) -> int:
+        """Windows that an event is in, at most."""
+        within_ms, slide_ms = self.query.within_ms, self.query.slide_ms
+        assert isinstance(within_ms, int)
+        assert isinstance(slide_ms, int)
+        return -(-within_ms // slide_ms)
+
+    def _check_size(self, n_states: int, n_numbers: int) -> None:
+        size = n_states * self._n_windows * n_numbers
+        if size > MAX_NUMBERS:
+            raise UnsupportedQueryError(
+                f"{n_states} states, each with {n_numbers} numbers in {self._n_windows} windows at once, are "
+                f"{size:,} numbers for each partition",
+                self.query.clause_span("SLIDE"),
+                f"at most {MAX_NUMBERS:,}",
+                "let windows begin further apart, return fewer aggregates, or lower the bounds of {n,m}",
             )
 
     # ------------------------------------------------------------------- keys
@@ -303,4 +324,4 @@ class _Planner:
         return tuple(found)
 
 
-__all__ = ["MAX_WINDOWS", "trend_plan"]
+__all__ = ["MAX_NUMBERS", "MAX_WINDOWS", "trend_plan"]

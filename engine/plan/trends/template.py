@@ -65,20 +65,12 @@ def templates_of(pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> 
     Raises UnsupportedQueryError for AND and ANY, for a trend that can be read in ways that are told apart, and for
     templates that are too large.
     """
-    builder = _Builder()
+    builder = _Builder(pattern)
     positive = builder.template(pattern)
     negated: list[Template] = []
     while len(negated) < len(builder.negated):
         inner = builder.template(builder.negated[len(negated)])
         negated.append(inner)  # what it depends on comes after it
-    size = sum(len(each.states) for each in (positive, *negated))
-    if size > MAX_STATES:
-        raise UnsupportedQueryError(
-            f"a template of {size} states",
-            pattern.span,
-            f"at most {MAX_STATES}",
-            "lower the bounds of {n,m}, or split the query",
-        )
     return Templates(_unambiguous(positive, pattern, is_told_apart), tuple(negated))
 
 
@@ -95,8 +87,10 @@ class _Fragment:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, whole: ast.Pattern) -> None:
         self.negated: list[ast.Pattern] = []
+        self._whole = whole
+        self._n_states = 0
         self._states: list[State] = []
         self._transitions: list[tuple[int, int, Cuts]] = []
 
@@ -134,7 +128,7 @@ class _Builder:
             case ast.Component(kleene=True):
                 return self._repeated(ast.Component(pattern.event_type, pattern.variable), 1, None)
             case ast.Component(event_type=event_type, variable=variable):
-                self._states.append(State(variable, event_type))
+                self._add(State(variable, event_type))
                 own = ((len(self._states) - 1, _NONE),)
                 return _Fragment(own, own, None)
             case ast.Sequence():
@@ -165,6 +159,18 @@ class _Builder:
                 )
             case ast.Negation():
                 raise AssertionError("negations are parts of sequences")
+
+    def _add(self, state: State) -> None:
+        """A state of the template that is being built; refused as soon as all templates together are too large."""
+        self._n_states += 1
+        if self._n_states > MAX_STATES:
+            raise UnsupportedQueryError(
+                f"a template of over {MAX_STATES} states",
+                self._whole.span,
+                f"at most {MAX_STATES}",
+                "lower the bounds of {n,m}, or split the query",
+            )
+        self._states.append(state)
 
     def _sequence(self, parts: Iterable[ast.Pattern]) -> _Fragment:
         firsts: list[tuple[int, Cuts]] = []

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.compiled.query import CompiledQuery
-from engine.errors import StateError
+from engine.errors import EngineError, StateError
 from engine.events import FOREVER_MS, EventBatch, Int64Array
 from engine.language import ast
 from engine.matching.output.rows import MatchRow
@@ -82,6 +82,13 @@ class OverloadControl:
     """An event that goes on takes so long, on average over the newest."""
     _dropping_s: float = 0.0
     """To look at an event that may be dropped, on average."""
+
+    def __post_init__(self) -> None:
+        if self.events is not None and (trends := self.shedder.trends):
+            raise EngineError(
+                f"events would be dropped that queries about trends count: found {', '.join(trends)}, expected queries "
+                "about matches alone; drop runs instead, or evaluate trends in an engine of their own"
+            )
 
     def steps(
         self,

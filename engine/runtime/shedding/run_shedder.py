@@ -104,6 +104,11 @@ class RunShedder:
         return frozenset(self._queries) - {name for (name, _), _ in self._parts}
 
     @property
+    def trends(self) -> list[str]:
+        """Queries about trends, in order of their names."""
+        return sorted(name for name, query in self._queries.items() if query.resolved.is_trend)
+
+    @property
     def is_trained(self) -> bool:
         """Whether there is a model for every part that has runs."""
         return all(self._watches[key].utilities is not None for key, part in self._parts if part.n_runs)

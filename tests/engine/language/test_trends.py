@@ -65,6 +65,8 @@ def test_printed_and_parsed_again_they_are_the_same(text: str) -> None:
         ("PATTERN SEQ(A, NOT B, C) WHERE A.x < NEXT(B).x WITHIN 1 SLIDE 1 RETURN COUNT(*)", "never neighbours"),
         ("PATTERN (SEQ(NOT C, A, B))+ WITHIN 1 SLIDE 1 RETURN COUNT(*)", "NOT at the edge of a part"),
         ("PATTERN SEQ(A, NOT SEQ(NOT C, D), B) WITHIN 1 SLIDE 1 RETURN COUNT(*)", "NOT at the edge of a part"),
+        ("PATTERN SEQ(A, NOT B?, C) WITHIN 1 SLIDE 1 RETURN COUNT(*)", "negated pattern can match without any event"),
+        ("PATTERN SEQ(A, NOT B*, C) WITHIN 1 SLIDE 1 RETURN COUNT(*)", "negated pattern can match without any event"),
         ("PATTERN A* WITHIN 1 SLIDE 1 RETURN COUNT(*)", "can match without any event"),
         ("PATTERN A+ WITHIN 1 SLIDE 1 RETURN stddev(A.x)", "no aggregate over trends"),
         ("PATTERN A+ WITHIN 1 SLIDE 1 RETURN COUNT(A.x)", "counts values"),

@@ -6,7 +6,9 @@ import pytest
 
 from engine.compiled.query import compile_query
 from engine.errors import QueryError, UnsupportedQueryError
+from engine.language import ast
 from engine.plan.trends.model import JoinWay, TrendPlan
+from engine.plan.trends.template import templates_of
 from engine.runtime.composition import compile_queries
 from tests.engine.trends.trend_strategies import SCHEMA
 
@@ -77,8 +79,11 @@ def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None
         (f"PATTERN D+ OR A WHERE [g] {CLAUSES}", "without an event that has all of its key"),
         (f"PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.x < NEXT(D).x {CLAUSES}", "inside a negated pattern"),
         ("PATTERN A+ WITHIN 1 day SLIDE 1 s RETURN COUNT(*)", "would be in 86400 windows at once"),
+        ("PATTERN A{60} a WITHIN 4096 SLIDE 1 RETURN SUM(a.x)", r"737,280 numbers for each partition(.|\n)*262,144"),
         (f"PATTERN A{{63}} {CLAUSES}", "repetitions are told apart"),
-        (f"PATTERN SEQ(A{{40}} p, B{{40}} q) {CLAUSES}", "a template of 80 states"),
+        (f"PATTERN SEQ(A{{40}} p, B{{40}} q) {CLAUSES}", "a template of over 62 states"),
+        (f"PATTERN SEQ(A, NOT SEQ(B{{40}} p, C{{40}} q), D) {CLAUSES}", "a template of over 62 states"),
+        (f"PATTERN (((((A a){{30}}){{30}}){{30}}){{30}}){{6}} {CLAUSES}", "a template of over 62 states"),
     ],
 )
 def test_what_is_not_evaluated_is_refused_by_name(query: str, message: str | None) -> None:
@@ -88,6 +93,16 @@ def test_what_is_not_evaluated_is_refused_by_name(query: str, message: str | Non
     with pytest.raises(QueryError, match=message) as caught:
         compile_query(query, SCHEMA)
     assert caught.value.expected or caught.value.remedy
+
+
+def test_states_are_counted_while_they_are_built() -> None:
+    nested: ast.Pattern = ast.Component("A", "a")
+    for _ in range(12):
+        nested = ast.Repeat(nested, 60, 60)
+    optional = tuple(ast.Repeat(ast.Component("A", f"a{k}"), 0, 1) for k in range(20_000))
+    for pattern in (nested, ast.Sequence((*optional, ast.Component("B", "b")))):
+        with pytest.raises(UnsupportedQueryError, match="a template of over 62 states"):
+            templates_of(pattern, lambda _: False)
 
 
 def test_rows_of_trends_are_no_events() -> None:

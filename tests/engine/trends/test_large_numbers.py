@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -66,6 +67,43 @@ def test_having_compares_what_no_double_holds() -> None:
     assert not rows_of("PATTERN A+ WITHIN 2000 SLIDE 2000 HAVING COUNT(A) < COUNT(*) RETURN COUNT(*)", values)
     (row,) = rows_of("PATTERN A+ WITHIN 2000 SLIDE 2000 RETURN COUNT(A) / COUNT(*) AS per", values)
     assert row.values["per"] == pytest.approx(1000.0)
+
+
+@pytest.mark.parametrize(("n", "is_exact"), [(62, True), (63, False)])
+def test_arithmetic_that_leaves_64_bits_is_not_exact(n: int, is_exact: bool) -> None:
+    (row,) = rows_of(f"PATTERN A+ WITHIN {n} SLIDE {n} RETURN COUNT(*) * 2 AS twice", list(range(n)))
+    assert row.exact is is_exact
+    assert isinstance(row.values["twice"], int) is is_exact
+
+
+@pytest.mark.parametrize(("n", "is_exact"), [(62, True), (63, False)])
+def test_partitions_of_a_group_whose_sum_leaves_64_bits_are_not_exact(n: int, is_exact: bool) -> None:
+    query = "PATTERN A+ WHERE [x] WITHIN 200 SLIDE 200 RETURN COUNT(*)"
+    (row,) = rows_of(query, [0] * n + [1] * n)
+    assert row.exact is is_exact
+    assert number(row.values["count"]) == (2 * (2**n - 1) if is_exact else 2**64)
+
+
+def test_remainders_of_whole_numbers_are_exact() -> None:
+    (row,) = rows_of("PATTERN A+ WITHIN 200 SLIDE 200 RETURN COUNT(*), COUNT(*) % 10 AS r", list(range(60)))
+    assert row.values["r"] == (2**60 - 1) % 10 == 5
+    assert [calculated("%", left, right) for left, right in ((7, 3), (-7, 3), (7, -3), (-7, -3))] == [1, -1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "right", "expected"),
+    [
+        ("+", math.inf, 0.0, math.inf),
+        ("+", 0, math.inf, math.inf),
+        ("-", 0.0, math.inf, -math.inf),
+        ("*", math.inf, 0.0, None),
+        ("/", math.inf, 0.0, None),
+        ("/", 1.0, math.inf, 0.0),
+        ("+", math.inf, -math.inf, None),
+    ],
+)
+def test_infinite_operands(op: str, left: float, right: float, expected: float | None) -> None:
+    assert calculated(op, left, right) == expected
 
 
 NUMBERS = st.one_of(st.integers(-(2**3000), 2**3000), st.floats(allow_nan=False, allow_infinity=False))

@@ -96,6 +96,15 @@ def test_training_needs_events() -> None:
         EventTraining(JUDGED, {}).trained(EventStrategy.GSPICE_H)
 
 
+def test_events_of_trends_are_not_dropped() -> None:
+    texts = {**TEXTS, "t": "PATTERN A+ WITHIN 40 SLIDE 40 RETURN COUNT(*)"}
+    engine, _ = controlled(texts, BOUND, costs=COSTS)
+    assert engine.overload is not None
+    shedder = training(three_types(400, 21)).trained(EventStrategy.RANDOM)
+    with pytest.raises(EngineError, match="queries about trends count: found t,"):
+        replace(engine.overload, events=shedder)
+
+
 @pytest.mark.parametrize("drop_share", [0.0, 0.1, 0.3, 0.55, 0.8, 1.0])
 def test_types_are_dropped_by_their_utility(drop_share: float) -> None:
     by_type = TypeUtilities(np.array([0.5, 0.1, 0.0]), np.array([0.5, 0.3, 0.2]))
