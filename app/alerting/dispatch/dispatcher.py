@@ -246,13 +246,14 @@ class Dispatcher:
                 if not self._behind:
                     routes = [] if routing is None else [route.identity for route in routing.root.all()]
                     writer.groups.leave_routes_but(routes)
-                is_through = routing is None or self._enter_some(writer, routing)
-                if is_through:
+                is_last, behind = (True, "") if routing is None else self._enter_some(writer, routing)
+                if is_last:
                     writer.groups.put_routing(wanted, self._clock.now_ms())
+            is_through, self._behind = is_last, behind  # not before it is committed
         self._is_settled, self._behind = True, ""
 
-    def _enter_some(self, writer: Writer, routing: Routing) -> bool:
-        """Put open alerts into the groups of the tree; True when it was the last of them."""
+    def _enter_some(self, writer: Writer, routing: Routing) -> tuple[bool, str]:
+        """Put open alerts into the groups of the tree; (whether there are no more, id of the last one)."""
         alerts = writer.groups.open_alerts(self._behind, MOST_ALERTS)
         told = writer.groups.told_by([alert.id for alert in alerts])
         prints = {alert.id: fingerprint(labels_of(snapshot_of(alert))) for alert in alerts}
@@ -265,9 +266,7 @@ class Dispatcher:
                 return (alert_id, receiver) in told or last == State.FIRING
 
             enter(writer, routing, alert, now_ms, self._telling.max_age_ms, leave_out=is_told)
-        if alerts:
-            self._behind = alerts[-1].id
-        return len(alerts) < MOST_ALERTS
+        return len(alerts) < MOST_ALERTS, alerts[-1].id if alerts else self._behind
 
 
 def _in_order(found: Flush) -> list[Member]:

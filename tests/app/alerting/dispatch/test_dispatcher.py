@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from app.alerting.delivery import endpoint_of
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
 from app.alerting.operations import silence
 from app.alerting.payload import fingerprint, labels_of
+from app.errors import StoreError
 from app.store import Store, open_store
+from app.store.writing.writer import Writer
 from tests.app.alerting.dispatch.world import GAP_MS, MINUTE_MS, TREE, World
 from tests.new_store import placed
 
+NO_ROUTE = TREE.partition("route:")[0]
 WAIT_MS, INTERVAL_MS, REPEAT_MS = 30_000, 5 * MINUTE_MS, 240 * MINUTE_MS
 
 
@@ -341,3 +345,22 @@ def test_the_webhook_of_a_group_is_alertmanagers_version_4(store: Store) -> None
     assert "alert_id" not in annotations
     assert sorted((a["status"], a["labels"]["task_id"]) for a in alerts) == [("firing", "t1"), ("firing", "t2")]
     assert {a["fingerprint"] for a in alerts} == {fingerprint(labels_of(s)) for s in notice.alerts}
+
+
+def test_a_transaction_that_fails_loses_no_alert_of_another_tree(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, transaction = World(store), store.transaction
+    world.fire("t1", "t2")
+    world.wait(WAIT_MS)
+    world.configure(TREE.replace("receiver: ops", "receiver: db"))
+
+    @contextmanager
+    def failing() -> Iterator[Writer]:
+        with transaction() as writer:
+            yield writer
+            raise StoreError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "transaction", failing)
+        with pytest.raises(StoreError):
+            world.dispatcher.dispatch_due()
+    assert world.wait(WAIT_MS) == [("db", "first notification", {"t1": "firing", "t2": "firing"})]
