@@ -257,6 +257,11 @@ class Groups:
             }
         return found
 
+    def receivers_of(self, alert_id: str) -> set[str]:
+        """Whose groups an alert belongs to: they tell of it, and of its end."""
+        of_groups = select(AlertGroupRow.receiver).join(GroupMemberRow, GroupMemberRow.group_id == AlertGroupRow.id)
+        return set(self._rows.session.scalars(of_groups.where(GroupMemberRow.alert_id == alert_id)))
+
     def n_groups(self) -> int:
         """How many there are."""
         return self._rows.session.scalar(select(func.count()).select_from(AlertGroupRow)) or 0

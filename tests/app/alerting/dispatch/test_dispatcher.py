@@ -273,20 +273,41 @@ def test_without_a_route_groups_that_are_left_tell_the_end_of_what_they_told(sto
     world = World(store)
     world.fire("t1")
     world.wait(WAIT_MS)
-    world.configure(TREE.partition("route:")[0])
+    world.configure(NO_ROUTE)
     world.end()
     assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t1": "resolved"})]
     assert store.alert_groups() == []
 
 
 def test_a_route_takes_over_alerts_that_were_told_by_themselves(store: Store) -> None:
-    world = World(store, TREE.partition("route:")[0])
+    world = World(store, NO_ROUTE)
     world.fire("t1")
     assert {(row.receiver, row.group_id) for row in store.notifications()} == {("db", None), ("ops", None)}
     world.skip_messages()
     world.configure(TREE)
     world.fire("t1", "t2")
     assert world.wait(WAIT_MS) == [("ops", "first notification", {"t2": "firing"})]
+    world.end()
+    assert sorted(alone(store)[2:]) == [("db", "t1", "resolved"), ("ops", "t1", "resolved")]
+    world.skip_messages()
+    assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t2": "resolved"})]
+
+
+def test_a_silence_tells_no_group_of_an_alert_that_was_told_by_itself(store: Store) -> None:
+    world = World(store, NO_ROUTE)
+    world.fire("t1")
+    world.skip_messages()
+    world.configure(TREE)
+    silence(store, store.alerts()[0].id, WAIT_MS, "ann", "", world.now_ms)
+    assert world.wait(WAIT_MS) == []
+    world.step(watermark_ms=0)
+    assert world.wait(INTERVAL_MS) == []
+
+
+def alone(store: Store) -> list[tuple[str, str, str]]:
+    """Messages that tell of one alert by itself."""
+    rows = [row for row in store.notifications() if row.group_id is None]
+    return [(row.receiver, str(row.payload["key"]["task_id"]), row.state) for row in rows]
 
 
 def test_a_clock_that_was_set_back_stops_no_group(store: Store) -> None:
@@ -364,3 +385,18 @@ def test_a_transaction_that_fails_loses_no_alert_of_another_tree(store: Store, m
         with pytest.raises(StoreError):
             world.dispatcher.dispatch_due()
     assert world.wait(WAIT_MS) == [("db", "first notification", {"t1": "firing", "t2": "firing"})]
+
+
+def test_a_silence_that_outlives_the_route_repeats_nothing(store: Store) -> None:
+    world = World(store)
+    world.fire("t1")
+    world.wait(WAIT_MS)
+    silence(store, store.alerts()[0].id, WAIT_MS, "ann", "", world.now_ms)
+    world.configure(NO_ROUTE)
+    world.wait(WAIT_MS)
+    world.step(watermark_ms=0)
+    assert alone(store) == [("db", "t1", "firing")]
+    world.end()
+    assert alone(store) == [("db", "t1", "firing"), ("db", "t1", "resolved")]
+    world.skip_messages()
+    assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t1": "resolved"})]
