@@ -46,7 +46,7 @@ class Telling:
     """How alerts are told, as configured."""
 
     routing: Routing | None
-    """None: each by itself; groups that are left tell of the end of what they told."""
+    """None: each by itself; groups that are left tell what they have still to tell, and of its end."""
     receivers: Mapping[str, Receiver]
     max_age_ms: int = DAY_MS
 
@@ -232,7 +232,10 @@ class Dispatcher:
     # ------------------------------------------------------------------ another tree
 
     def _settle(self) -> None:
-        """With another tree, alerts that fire belong to its groups, except those of which their receiver was told."""
+        """With another tree, alerts that fire belong to its groups, except those of which their receiver was told.
+
+        Without one, what waits to be told is told by the groups it is in.
+        """
         if self._is_settled:
             return
         routing = self._telling.routing
@@ -243,9 +246,8 @@ class Dispatcher:
                 known = writer.groups.routing()
                 if known == wanted or (known is None and routing is None):
                     break
-                if not self._behind:
-                    routes = [] if routing is None else [route.identity for route in routing.root.all()]
-                    writer.groups.leave_routes_but(routes)
+                if routing is not None and not self._behind:
+                    writer.groups.leave_routes_but([route.identity for route in routing.root.all()])
                 is_last, behind = (True, "") if routing is None else self._enter_some(writer, routing)
                 if is_last:
                     writer.groups.put_routing(wanted, self._clock.now_ms())

@@ -225,10 +225,13 @@ class Groups:
         self._rows.session.merge(ProcessStatusRow(name=ROUTING, updated_ms=now_ms, value={"digest": digest}))
 
     def leave_routes_but(self, routes: Collection[str]) -> None:
-        """Of groups of other routes those alerts stay of which the receiver was told: it is told of their end."""
-        gone = select(AlertGroupRow.id).where(AlertGroupRow.route.not_in(sorted(routes)))
+        """Alerts that fire, and of which nobody was told, leave their groups, to enter those they belong to now; then
+        groups of other routes go that have no alerts. The others tell what is over, each as it would have."""
+        firing = select(AlertRow.id).where(AlertRow.open.is_(True), AlertRow.state == "firing")
         self._rows.session.execute(
-            delete(GroupMemberRow).where(GroupMemberRow.told.is_(False), GroupMemberRow.group_id.in_(gone))
+            delete(GroupMemberRow)
+            .where(GroupMemberRow.told.is_(False), GroupMemberRow.alert_id.in_(firing))
+            .execution_options(synchronize_session=False)
         )
         self._rows.session.execute(
             delete(AlertGroupRow)

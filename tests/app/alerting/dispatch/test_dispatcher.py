@@ -400,3 +400,51 @@ def test_a_silence_that_outlives_the_route_repeats_nothing(store: Store) -> None
     assert alone(store) == [("db", "t1", "firing"), ("db", "t1", "resolved")]
     world.skip_messages()
     assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t1": "resolved"})]
+
+
+def test_without_a_route_what_waits_is_told_by_its_group(store: Store) -> None:
+    world = World(store)
+    world.fire("t1")
+    assert world.wait(0) == []
+    world.configure(NO_ROUTE)
+    assert world.wait(WAIT_MS) == [("ops", "first notification", {"t1": "firing"})]
+    world.end()
+    assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t1": "resolved"})]
+    assert (store.alert_groups(), alone(store)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "receiver"),
+    [
+        (TREE, TREE.replace("group_by: [alertname]", "group_by: [task_id]"), "ops"),
+        (TREE, TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n", "db"),
+        (TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n", TREE, "ops"),
+    ],
+)
+def test_another_tree_tells_once_what_nobody_was_told(store: Store, before: str, after: str, receiver: str) -> None:
+    world = World(store, before)
+    world.fire("t1")
+    world.configure(after)
+    assert world.wait(2 * INTERVAL_MS) == [(receiver, "first notification", {"t1": "firing"})]
+    world.end()
+    assert world.wait(2 * INTERVAL_MS) == [(receiver, "all alerts resolved", {"t1": "resolved"})]
+    assert store.alert_groups() == []
+
+
+def test_what_is_over_before_another_tree_is_told_by_the_group_it_was_in(store: Store) -> None:
+    world = World(store)
+    world.fire("t1")
+    world.end()
+    world.configure(TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n")
+    told = world.wait(2 * INTERVAL_MS)
+    assert [reason for _, reason, _ in told] == ["first notification", "all alerts resolved"]
+    world = World(store, TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n")
+    world.fire("t2")
+    world.end()
+    world.skip_messages()
+    world.configure(TREE)
+    told = world.wait(2 * INTERVAL_MS)
+    assert [(name, reason) for name, reason, _ in told] == [
+        ("db", "first notification"),
+        ("db", "all alerts resolved"),
+    ]
