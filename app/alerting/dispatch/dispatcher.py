@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 
 from app.alerting.dispatch.entering import enter
-from app.alerting.dispatch.flush import Flush, Member, Now, Reason, flush
+from app.alerting.dispatch.flush import Flush, Member, Now, Reason, flush, place
 from app.alerting.dispatch.inhibition import Inhibitions
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice, common
@@ -24,7 +23,7 @@ from app.alerting.notices import Snapshot
 from app.alerting.payload import fingerprint, labels_of
 from app.alerting.snapshots import snapshot_of
 from app.clock import Clock
-from app.settings import Receiver, Severity
+from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import AlertGroupRow
 from app.store.writing.writer import Writer
@@ -178,14 +177,16 @@ class Dispatcher:
             _as_told(snapshot_of(alerts[member.alert_id]), fires=member.alert_id in firing)
             for member in in_order[:MAX_ALERTS]
         ]
-        snapshots += self._resolved_before(writer, group, in_order)[:MAX_ALERTS]
+        before = self._resolved_before(writer, group, in_order)[:MAX_ALERTS]
         notice = GroupNotice(
             key=group.key,
             labels=dict(group.labels),
-            common_labels=common([member.labels for member in in_order]),
+            common_labels=common([member.labels for member in (*in_order, *found.later)]),
             reason=reason.value,
-            alerts=snapshots,
-            n_left_out=max(0, len(in_order) - MAX_ALERTS),
+            alerts=[*snapshots, *before],
+            n_firing=len(found.firing),
+            n_resolved=len(found.resolved) + len(found.later) + len(before),
+            n_left_out=len(in_order) + len(found.later) - len(snapshots),
         )
         content = sorted(f"{member.alert_id} {member.alert_id in firing} {member.revision}" for member in in_order)
         key = digest("group message", group.id, group.receiver, str(group.n_told), *content)
@@ -274,10 +275,6 @@ class Dispatcher:
 def _in_order(found: Flush) -> list[Member]:
     """News first, then what is over, then the rest; of each the most urgent first, then the latest."""
     news = {member.alert_id for member in found.news}
-
-    def place(member: Member) -> tuple[Any, ...]:
-        return -Severity(member.severity).rank, -member.start_ms, member.alert_id
-
     going_on = [member for member in found.firing if member.alert_id not in news]
     return [*sorted(found.news, key=place), *sorted(found.resolved, key=place), *sorted(going_on, key=place)]
 

@@ -325,10 +325,37 @@ def test_a_large_group_is_one_bounded_message(store: Store) -> None:
     (row,) = store.notifications()
     notice = GroupNotice.from_json(row.payload)
     assert (len(alerts), notice.n_left_out, notice.common_labels["alertname"]) == (MAX_ALERTS, 200, "slow")
-    assert world.wait(INTERVAL_MS) == []
-    world.end()
     ((_, reason, alerts),) = world.wait(INTERVAL_MS)
-    assert (reason, len(alerts), store.alert_groups()) == ("all alerts resolved", MAX_ALERTS, [])
+    assert (reason, len(alerts), "t00000" in alerts, world.wait(INTERVAL_MS)) == (
+        "new alerts added",
+        MAX_ALERTS,
+        True,
+        [],
+    )
+    world.end()
+    told = world.wait(2 * INTERVAL_MS)
+    assert [(reason, len(alerts)) for _, reason, alerts in told] == [
+        ("all alerts resolved", MAX_ALERTS),
+        ("all alerts resolved", 200),
+    ]
+    assert len({task for _, _, alerts in told for task in alerts}) == MAX_ALERTS + 200
+    assert store.alert_groups() == []
+
+
+def test_a_group_fires_while_one_does_that_its_message_leaves_out(store: Store) -> None:
+    world = World(store)
+    world.fire(*(f"t{n:05}" for n in range(MAX_ALERTS + 1)))
+    world.wait(WAIT_MS)
+    world.wait(INTERVAL_MS)
+    world.wait(2 * GAP_MS)
+    world.fire("t00000")
+    ((_, reason, alerts),) = world.wait(INTERVAL_MS)
+    row = store.notifications()[-1]
+    notice = GroupNotice.from_json(row.payload)
+    assert (reason, set(alerts.values()), row.state) == ("some alerts resolved", {"resolved"}, "firing")
+    assert (notice.n_firing, notice.n_resolved, notice.n_left_out) == (1, MAX_ALERTS, 1)
+    del row.payload["group"]["n_firing"]
+    assert GroupNotice.from_json(row.payload) == notice
 
 
 def test_each_alert_shows_the_messages_that_told_of_it(store: Store) -> None:
@@ -448,3 +475,17 @@ def test_what_is_over_before_another_tree_is_told_by_the_group_it_was_in(store: 
         ("db", "first notification"),
         ("db", "all alerts resolved"),
     ]
+
+
+def test_a_route_that_goes_on_from_now_on_tells_the_routes_behind_it(store: Store) -> None:
+    world = World(store, ROUTED.replace("continue: true", "continue: false"))
+    world.fire("t1", query="node-lost")
+    assert world.wait(WAIT_MS) == [("db", "first notification", {"t1": "firing"})]
+    world.configure(ROUTED)
+    assert world.wait(WAIT_MS) == [("ops", "first notification", {"t1": "firing"})]
+
+
+def test_values_in_the_key_of_a_group_are_escaped(store: Store) -> None:
+    world = World(store, TREE.replace("[alertname]", "[host]"))
+    world.fire("t1", host='a", b="c')
+    assert [row.key for row in store.alert_groups()] == [r'{}:{host="a\", b=\"c"}']
