@@ -6,7 +6,7 @@ from now on, and the next timers. A crash anywhere repeats or loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -53,8 +53,12 @@ class Telling:
 class Dispatcher:
     """Looks at the groups of one store."""
 
-    def __init__(self, store: Store, telling: Telling, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, telling: Telling, clock: Clock, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`stopping`: whether another one takes its place; it looks at no further groups then."""
         self._store = store
+        self._stopping = stopping
         self._telling = telling
         self._clock = clock
         self._is_settled = False
@@ -65,7 +69,10 @@ class Dispatcher:
         """Look at the groups whose time has come; returns how many messages that gave. Raises StoreError."""
         self._settle()
         n_messages = 0
-        while (next_ms := self._store.next_flush_ms()) is not None and self._wait_of(next_ms) == 0:
+        while not self._stopping():
+            next_ms = self._store.next_flush_ms()
+            if next_ms is None or self._wait_of(next_ms) > 0:
+                break
             n_messages += self._look()
         return n_messages
 

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from app.alerting.delivery import endpoint_of
+from app.alerting.dispatch import dispatcher
+from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
+from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import silence
 from app.alerting.payload import fingerprint, labels_of
 from app.errors import StoreError
@@ -489,3 +492,13 @@ def test_values_in_the_key_of_a_group_are_escaped(store: Store) -> None:
     world = World(store, TREE.replace("[alertname]", "[host]"))
     world.fire("t1", host='a", b="c')
     assert [row.key for row in store.alert_groups()] == [r'{}:{host="a\", b=\"c"}']
+
+
+def test_who_is_replaced_looks_at_no_further_groups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "MOST_GROUPS", 1)
+    world = World(store, TREE.replace("[alertname]", "[task_id]"))
+    world.fire("t1", "t2")
+    world.clock.advance_to(world.now_ms + WAIT_MS)
+    telling = Telling(Routing.of(world.read(world.tree)), world.read(world.tree).receivers)
+    leaving = Dispatcher(store, telling, world.clock, stopping=lambda: len(store.notifications()) > 0)
+    assert (leaving.dispatch_due(), world.dispatcher.dispatch_due()) == (1, 1)
