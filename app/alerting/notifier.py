@@ -131,8 +131,9 @@ class Notifier:
         return _Worker(endpoint.name, courier, leaving, self.POLL_S, predecessor, endpoint=endpoint)
 
     def _dispatching(self, telling: Telling, predecessor: _Worker | None) -> _Worker:
-        groups = _Groups(Dispatcher(self._store, telling, self._clock), self._wake_couriers)
-        return _Worker("groups", groups, threading.Event(), self.POLL_S, predecessor)
+        leaving = threading.Event()
+        dispatcher = Dispatcher(self._store, telling, self._clock, stopping=leaving.is_set)
+        return _Worker("groups", _Groups(dispatcher, self._wake_couriers), leaving, self.POLL_S, predecessor)
 
     def _wake_couriers(self) -> None:
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 from app.alerting import certainty, lifecycle
@@ -470,16 +471,23 @@ class Recorder:
         """Tell who wants to know of a change; `before`: the state that it came from."""
         if alert.state == State.ACKNOWLEDGED or (alert.silenced and alert.state == State.RESOLVED):
             self._writer.groups.forget_untold(alert.id)
-        if (routing := self._options.routing) is not None:
-            if alert.state == State.FIRING:
-                for said in enter(self._writer, routing, alert, self._now_ms, self._options.max_age_ms):
-                    self.outcome.tell(alert, said)
+        routing, receivers = self._options.routing, self._options.receivers
+        if routing is not None and alert.state == State.FIRING:
+            self._enter(routing, alert, before)
+        if routing is not None and alert.state != State.RESOLVED:
             return
         snapshot = snapshot_of(alert)
         by_labels = fingerprint(labels_of(snapshot))
+        if routing is not None:  # who was told without one that it fires is told so that it is over
+            receivers = {name: of for name, of in receivers.items() if self._told(alert, before, name, by_labels)}
+        is_known = bool(receivers) and before is not None and self._had_groups
+        by_groups = self._writer.groups.receivers_of(alert.id) if is_known else set()
         key = lifecycle.idempotency_key(alert.id, State(alert.state), alert.revision)
-        same = self._same_that_fire(alert) if self._options.receivers else []
-        for name, receiver in self._options.receivers.items():
+        same = self._same_that_fire(alert) if receivers else []
+        for name, receiver in receivers.items():
+            if name in by_groups:
+                self.outcome.tell(alert, f"{name} is told with a group")
+                continue
             audience = Audience(
                 snapshot,
                 receiver,
@@ -511,6 +519,20 @@ class Recorder:
                 "finished_ms": None,
             }
             self.outcome.n_notifications += self._writer.outbox.add(message, alert)
+
+    @cached_property
+    def _had_groups(self) -> bool:
+        """Whether alerts that were there before belong to groups."""
+        return self._writer.groups.n_groups() > 0
+
+    def _enter(self, routing: Routing, alert: AlertRow, before: str | None) -> None:
+        """Put an alert that fires into its groups, but for those who were told without a group that it does."""
+
+        def is_told(receiver: str) -> bool:
+            return before == alert.state and self._writer.outbox.was_notified_since_firing(alert.id, receiver)
+
+        for said in enter(self._writer, routing, alert, self._now_ms, self._options.max_age_ms, leave_out=is_told):
+            self.outcome.tell(alert, said)
 
     def _look_up_notified(self, alerts: Sequence[AlertRow]) -> None:
         """Read at once what is asked of each receiver when these end."""

@@ -6,14 +6,13 @@ from now on, and the next timers. A crash anywhere repeats or loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 
 from app.alerting.dispatch.entering import enter
-from app.alerting.dispatch.flush import Flush, Member, Now, Reason, flush
+from app.alerting.dispatch.flush import Flush, Member, Now, Reason, flush, place
 from app.alerting.dispatch.inhibition import Inhibitions
 from app.alerting.dispatch.matchers import Matcher
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice, common
@@ -24,7 +23,7 @@ from app.alerting.notices import Snapshot
 from app.alerting.payload import fingerprint, labels_of
 from app.alerting.snapshots import snapshot_of
 from app.clock import Clock
-from app.settings import Receiver, Severity
+from app.settings import Receiver
 from app.store.api import Store
 from app.store.models import AlertGroupRow
 from app.store.writing.writer import Writer
@@ -46,7 +45,7 @@ class Telling:
     """How alerts are told, as configured."""
 
     routing: Routing | None
-    """None: each by itself; groups that are left tell of the end of what they told."""
+    """None: each by itself; groups that are left tell what they have still to tell, and of its end."""
     receivers: Mapping[str, Receiver]
     max_age_ms: int = DAY_MS
 
@@ -54,8 +53,12 @@ class Telling:
 class Dispatcher:
     """Looks at the groups of one store."""
 
-    def __init__(self, store: Store, telling: Telling, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, telling: Telling, clock: Clock, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`stopping`: whether another one takes its place; it looks at no further groups then."""
         self._store = store
+        self._stopping = stopping
         self._telling = telling
         self._clock = clock
         self._is_settled = False
@@ -66,7 +69,10 @@ class Dispatcher:
         """Look at the groups whose time has come; returns how many messages that gave. Raises StoreError."""
         self._settle()
         n_messages = 0
-        while (next_ms := self._store.next_flush_ms()) is not None and self._wait_of(next_ms) == 0:
+        while not self._stopping():
+            next_ms = self._store.next_flush_ms()
+            if next_ms is None or self._wait_of(next_ms) > 0:
+                break
             n_messages += self._look()
         return n_messages
 
@@ -178,14 +184,16 @@ class Dispatcher:
             _as_told(snapshot_of(alerts[member.alert_id]), fires=member.alert_id in firing)
             for member in in_order[:MAX_ALERTS]
         ]
-        snapshots += self._resolved_before(writer, group, in_order)[:MAX_ALERTS]
+        before = self._resolved_before(writer, group, in_order)[:MAX_ALERTS]
         notice = GroupNotice(
             key=group.key,
             labels=dict(group.labels),
-            common_labels=common([member.labels for member in in_order]),
+            common_labels=common([member.labels for member in (*in_order, *found.later)]),
             reason=reason.value,
-            alerts=snapshots,
-            n_left_out=max(0, len(in_order) - MAX_ALERTS),
+            alerts=[*snapshots, *before],
+            n_firing=len(found.firing),
+            n_resolved=len(found.resolved) + len(found.later) + len(before),
+            n_left_out=len(in_order) + len(found.later) - len(snapshots),
         )
         content = sorted(f"{member.alert_id} {member.alert_id in firing} {member.revision}" for member in in_order)
         key = digest("group message", group.id, group.receiver, str(group.n_told), *content)
@@ -232,7 +240,10 @@ class Dispatcher:
     # ------------------------------------------------------------------ another tree
 
     def _settle(self) -> None:
-        """With another tree, alerts that fire belong to its groups, except those of which their receiver was told."""
+        """With another tree, alerts that fire belong to its groups, except those of which their receiver was told.
+
+        Without one, what waits to be told is told by the groups it is in.
+        """
         if self._is_settled:
             return
         routing = self._telling.routing
@@ -243,16 +254,16 @@ class Dispatcher:
                 known = writer.groups.routing()
                 if known == wanted or (known is None and routing is None):
                     break
-                if not self._behind:
-                    routes = [] if routing is None else [route.identity for route in routing.root.all()]
-                    writer.groups.leave_routes_but(routes)
-                is_through = routing is None or self._enter_some(writer, routing)
-                if is_through:
+                if routing is not None and not self._behind:
+                    writer.groups.leave_routes_but([route.identity for route in routing.root.all()])
+                is_last, behind = (True, "") if routing is None else self._enter_some(writer, routing)
+                if is_last:
                     writer.groups.put_routing(wanted, self._clock.now_ms())
+            is_through, self._behind = is_last, behind  # not before it is committed
         self._is_settled, self._behind = True, ""
 
-    def _enter_some(self, writer: Writer, routing: Routing) -> bool:
-        """Put open alerts into the groups of the tree; True when it was the last of them."""
+    def _enter_some(self, writer: Writer, routing: Routing) -> tuple[bool, str]:
+        """Put open alerts into the groups of the tree; (whether there are no more, id of the last one)."""
         alerts = writer.groups.open_alerts(self._behind, MOST_ALERTS)
         told = writer.groups.told_by([alert.id for alert in alerts])
         prints = {alert.id: fingerprint(labels_of(snapshot_of(alert))) for alert in alerts}
@@ -265,18 +276,12 @@ class Dispatcher:
                 return (alert_id, receiver) in told or last == State.FIRING
 
             enter(writer, routing, alert, now_ms, self._telling.max_age_ms, leave_out=is_told)
-        if alerts:
-            self._behind = alerts[-1].id
-        return len(alerts) < MOST_ALERTS
+        return len(alerts) < MOST_ALERTS, alerts[-1].id if alerts else self._behind
 
 
 def _in_order(found: Flush) -> list[Member]:
     """News first, then what is over, then the rest; of each the most urgent first, then the latest."""
     news = {member.alert_id for member in found.news}
-
-    def place(member: Member) -> tuple[Any, ...]:
-        return -Severity(member.severity).rank, -member.start_ms, member.alert_id
-
     going_on = [member for member in found.firing if member.alert_id not in news]
     return [*sorted(found.news, key=place), *sorted(found.resolved, key=place), *sorted(going_on, key=place)]
 

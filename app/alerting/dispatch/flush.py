@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
+from app.alerting.dispatch.notice import MAX_ALERTS
 from app.alerting.lifecycle import State
 from app.settings import Severity
 
@@ -110,12 +111,19 @@ class Flush:
     """Those that are over, of which the receiver believes that they fire."""
     news: list[Member] = field(default_factory=list)
     """Those of `firing` of which the receiver was not told before."""
+    later: list[Member] = field(default_factory=list)
+    """What is over as well, of which a later message tells: one tells at most MAX_ALERTS news."""
     told: list[str] = field(default_factory=list)
     """Alerts that are known to the receiver as firing from now on."""
     hidden: list[str] = field(default_factory=list)
     """Alerts that are silenced, inhibited or muted, and were not before."""
     gone: list[str] = field(default_factory=list)
     """Alerts that belong to the group no more."""
+
+
+def place(member: Member) -> tuple[Any, ...]:
+    """The most urgent first, then the latest."""
+    return -Severity(member.severity).rank, -member.start_ms, member.alert_id
 
 
 def flush(members: Sequence[Member], now: Now) -> Flush:
@@ -183,6 +191,10 @@ def _decide(result: Flush, now: Now, n_told: int, by_labels: Mapping[str, Sequen
         result.firing, result.resolved, result.news = [], [], []
         return
     result.firing += result.news
+    if len(result.news) + len(result.resolved) > MAX_ALERTS:
+        result.news = sorted(result.news, key=place)[:MAX_ALERTS]
+        n_left, resolved = MAX_ALERTS - len(result.news), sorted(result.resolved, key=place)
+        result.resolved, result.later = resolved[:n_left], resolved[n_left:]
     result.told += [member.alert_id for member in result.news]
     for over in result.resolved:
         result.gone += [member.alert_id for member in by_labels[over.fingerprint]]
@@ -199,4 +211,4 @@ def _reason(result: Flush, now: Now, n_told: int) -> Reason | None:
     return Reason.REPEAT if any(member.state == State.FIRING for member in result.firing) else None
 
 
-__all__ = ["Flush", "Now", "Reason", "flush"]
+__all__ = ["Flush", "Now", "Reason", "flush", "place"]

@@ -34,12 +34,15 @@ class GroupNotice:
     """Which all alerts have, those that are left out as well."""
     reason: str
     alerts: list[Snapshot]
+    n_firing: int
+    """Of all alerts, as n_resolved."""
+    n_resolved: int
     n_left_out: int = 0
 
     @property
     def status(self) -> str:
         """firing while one of them does."""
-        return "firing" if any(alert.state != "resolved" for alert in self.alerts) else "resolved"
+        return "firing" if self.n_firing else "resolved"
 
     def as_json(self) -> dict[str, Any]:
         """For the outbox."""
@@ -49,6 +52,8 @@ class GroupNotice:
                 "labels": self.labels,
                 "common_labels": self.common_labels,
                 "reason": self.reason,
+                "n_firing": self.n_firing,
+                "n_resolved": self.n_resolved,
                 "n_left_out": self.n_left_out,
             },
             "alerts": [alert.as_json() for alert in self.alerts],
@@ -57,7 +62,11 @@ class GroupNotice:
     @classmethod
     def from_json(cls, payload: Mapping[str, Any]) -> GroupNotice:
         """From the outbox; raises KeyError or TypeError for anything else."""
-        return cls(**payload["group"], alerts=[Snapshot.from_json(alert) for alert in payload["alerts"]])
+        group, alerts = payload["group"], [Snapshot.from_json(alert) for alert in payload["alerts"]]
+        n_resolved = sum(alert.state == "resolved" for alert in alerts)
+        # Messages of versions that did not count: what they left out was said to fire.
+        counted = {"n_firing": len(alerts) - n_resolved + group["n_left_out"], "n_resolved": n_resolved}
+        return cls(**{**counted, **group}, alerts=alerts)
 
 
 def is_of_group(payload: Mapping[str, Any]) -> bool:
@@ -136,11 +145,10 @@ _URGENCY = ("info", "warning", "critical")
 
 
 def _counts(notice: GroupNotice) -> dict[str, object]:
-    n_resolved = sum(alert.state == "resolved" for alert in notice.alerts)
     return {
         "n_alerts": len(notice.alerts) + notice.n_left_out,
-        "n_resolved": n_resolved,
-        "n_firing": len(notice.alerts) - n_resolved + notice.n_left_out,
+        "n_resolved": notice.n_resolved,
+        "n_firing": notice.n_firing,
         "reason": notice.reason,
     }
 

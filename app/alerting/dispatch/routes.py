@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from app.alerting.dispatch.inhibition import InhibitRule
-from app.alerting.dispatch.matchers import Matchers, all_match, matchers_text
+from app.alerting.dispatch.matchers import Matcher, Matchers, all_match, matchers_text
 from app.alerting.dispatch.settings import ALL_LABELS, InhibitRuleSettings, RouteSettings, TimeIntervalSettings
 from app.alerting.episodes import digest
 from app.settings import Alerting, Receiver
@@ -117,7 +117,7 @@ class Routing:
     def digest(self) -> str:
         """Of all that decides which groups an alert belongs to."""
         parts = [
-            f"{route.identity} {' '.join(route.group_by)} {self.receivers[route.receiver].enabled}"
+            f"{route.identity} {' '.join(route.group_by)} {self.receivers[route.receiver].enabled} {route.goes_on}"
             for route in self.root.all()
         ]
         return digest("routing", *parts)
@@ -147,7 +147,7 @@ def target_of(route: Route, labels: Mapping[str, str]) -> Target:
     """The group of a route that an alert with these labels belongs to."""
     of_group = route.group_labels(labels)
     parts = [text for pair in of_group.items() for text in pair]
-    shown = ", ".join(f'{name}="{value}"' for name, value in of_group.items())
+    shown = ", ".join(str(Matcher(name, "=", value)) for name, value in of_group.items())
     return Target(digest("group", route.identity, *parts), f"{route.key}:{{{shown}}}", route, of_group)
 
 

@@ -225,10 +225,13 @@ class Groups:
         self._rows.session.merge(ProcessStatusRow(name=ROUTING, updated_ms=now_ms, value={"digest": digest}))
 
     def leave_routes_but(self, routes: Collection[str]) -> None:
-        """Of groups of other routes those alerts stay of which the receiver was told: it is told of their end."""
-        gone = select(AlertGroupRow.id).where(AlertGroupRow.route.not_in(sorted(routes)))
+        """Alerts that fire, and of which nobody was told, leave their groups, to enter those they belong to now; then
+        groups of other routes go that have no alerts. The others tell what is over, each as it would have."""
+        firing = select(AlertRow.id).where(AlertRow.open.is_(True), AlertRow.state == "firing")
         self._rows.session.execute(
-            delete(GroupMemberRow).where(GroupMemberRow.told.is_(False), GroupMemberRow.group_id.in_(gone))
+            delete(GroupMemberRow)
+            .where(GroupMemberRow.told.is_(False), GroupMemberRow.alert_id.in_(firing))
+            .execution_options(synchronize_session=False)
         )
         self._rows.session.execute(
             delete(AlertGroupRow)
@@ -256,6 +259,11 @@ class Groups:
                 (alert_id, receiver) for alert_id, receiver in self._rows.session.execute(joined.where(*of_chunk))
             }
         return found
+
+    def receivers_of(self, alert_id: str) -> set[str]:
+        """Whose groups an alert belongs to: they tell of it, and of its end."""
+        of_groups = select(AlertGroupRow.receiver).join(GroupMemberRow, GroupMemberRow.group_id == AlertGroupRow.id)
+        return set(self._rows.session.scalars(of_groups.where(GroupMemberRow.alert_id == alert_id)))
 
     def n_groups(self) -> int:
         """How many there are."""

@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.alerting.delivery import endpoint_of
+from app.alerting.dispatch import dispatcher
+from app.alerting.dispatch.dispatcher import Dispatcher, Telling
 from app.alerting.dispatch.notice import MAX_ALERTS, GroupNotice
+from app.alerting.dispatch.routes import Routing
 from app.alerting.operations import silence
 from app.alerting.payload import fingerprint, labels_of
+from app.errors import StoreError
 from app.store import Store, open_store
+from app.store.writing.writer import Writer
 from tests.app.alerting.dispatch.world import GAP_MS, MINUTE_MS, TREE, World
 from tests.new_store import placed
 
+NO_ROUTE = TREE.partition("route:")[0]
 WAIT_MS, INTERVAL_MS, REPEAT_MS = 30_000, 5 * MINUTE_MS, 240 * MINUTE_MS
 
 
@@ -269,20 +276,41 @@ def test_without_a_route_groups_that_are_left_tell_the_end_of_what_they_told(sto
     world = World(store)
     world.fire("t1")
     world.wait(WAIT_MS)
-    world.configure(TREE.partition("route:")[0])
+    world.configure(NO_ROUTE)
     world.end()
     assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t1": "resolved"})]
     assert store.alert_groups() == []
 
 
 def test_a_route_takes_over_alerts_that_were_told_by_themselves(store: Store) -> None:
-    world = World(store, TREE.partition("route:")[0])
+    world = World(store, NO_ROUTE)
     world.fire("t1")
     assert {(row.receiver, row.group_id) for row in store.notifications()} == {("db", None), ("ops", None)}
     world.skip_messages()
     world.configure(TREE)
     world.fire("t1", "t2")
     assert world.wait(WAIT_MS) == [("ops", "first notification", {"t2": "firing"})]
+    world.end()
+    assert sorted(alone(store)[2:]) == [("db", "t1", "resolved"), ("ops", "t1", "resolved")]
+    world.skip_messages()
+    assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t2": "resolved"})]
+
+
+def test_a_silence_tells_no_group_of_an_alert_that_was_told_by_itself(store: Store) -> None:
+    world = World(store, NO_ROUTE)
+    world.fire("t1")
+    world.skip_messages()
+    world.configure(TREE)
+    silence(store, store.alerts()[0].id, WAIT_MS, "ann", "", world.now_ms)
+    assert world.wait(WAIT_MS) == []
+    world.step(watermark_ms=0)
+    assert world.wait(INTERVAL_MS) == []
+
+
+def alone(store: Store) -> list[tuple[str, str, str]]:
+    """Messages that tell of one alert by itself."""
+    rows = [row for row in store.notifications() if row.group_id is None]
+    return [(row.receiver, str(row.payload["key"]["task_id"]), row.state) for row in rows]
 
 
 def test_a_clock_that_was_set_back_stops_no_group(store: Store) -> None:
@@ -300,10 +328,37 @@ def test_a_large_group_is_one_bounded_message(store: Store) -> None:
     (row,) = store.notifications()
     notice = GroupNotice.from_json(row.payload)
     assert (len(alerts), notice.n_left_out, notice.common_labels["alertname"]) == (MAX_ALERTS, 200, "slow")
-    assert world.wait(INTERVAL_MS) == []
-    world.end()
     ((_, reason, alerts),) = world.wait(INTERVAL_MS)
-    assert (reason, len(alerts), store.alert_groups()) == ("all alerts resolved", MAX_ALERTS, [])
+    assert (reason, len(alerts), "t00000" in alerts, world.wait(INTERVAL_MS)) == (
+        "new alerts added",
+        MAX_ALERTS,
+        True,
+        [],
+    )
+    world.end()
+    told = world.wait(2 * INTERVAL_MS)
+    assert [(reason, len(alerts)) for _, reason, alerts in told] == [
+        ("all alerts resolved", MAX_ALERTS),
+        ("all alerts resolved", 200),
+    ]
+    assert len({task for _, _, alerts in told for task in alerts}) == MAX_ALERTS + 200
+    assert store.alert_groups() == []
+
+
+def test_a_group_fires_while_one_does_that_its_message_leaves_out(store: Store) -> None:
+    world = World(store)
+    world.fire(*(f"t{n:05}" for n in range(MAX_ALERTS + 1)))
+    world.wait(WAIT_MS)
+    world.wait(INTERVAL_MS)
+    world.wait(2 * GAP_MS)
+    world.fire("t00000")
+    ((_, reason, alerts),) = world.wait(INTERVAL_MS)
+    row = store.notifications()[-1]
+    notice = GroupNotice.from_json(row.payload)
+    assert (reason, set(alerts.values()), row.state) == ("some alerts resolved", {"resolved"}, "firing")
+    assert (notice.n_firing, notice.n_resolved, notice.n_left_out) == (1, MAX_ALERTS, 1)
+    del row.payload["group"]["n_firing"]
+    assert GroupNotice.from_json(row.payload) == notice
 
 
 def test_each_alert_shows_the_messages_that_told_of_it(store: Store) -> None:
@@ -341,3 +396,109 @@ def test_the_webhook_of_a_group_is_alertmanagers_version_4(store: Store) -> None
     assert "alert_id" not in annotations
     assert sorted((a["status"], a["labels"]["task_id"]) for a in alerts) == [("firing", "t1"), ("firing", "t2")]
     assert {a["fingerprint"] for a in alerts} == {fingerprint(labels_of(s)) for s in notice.alerts}
+
+
+def test_a_transaction_that_fails_loses_no_alert_of_another_tree(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, transaction = World(store), store.transaction
+    world.fire("t1", "t2")
+    world.wait(WAIT_MS)
+    world.configure(TREE.replace("receiver: ops", "receiver: db"))
+
+    @contextmanager
+    def failing() -> Iterator[Writer]:
+        with transaction() as writer:
+            yield writer
+            raise StoreError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "transaction", failing)
+        with pytest.raises(StoreError):
+            world.dispatcher.dispatch_due()
+    assert world.wait(WAIT_MS) == [("db", "first notification", {"t1": "firing", "t2": "firing"})]
+
+
+def test_a_silence_that_outlives_the_route_repeats_nothing(store: Store) -> None:
+    world = World(store)
+    world.fire("t1")
+    world.wait(WAIT_MS)
+    silence(store, store.alerts()[0].id, WAIT_MS, "ann", "", world.now_ms)
+    world.configure(NO_ROUTE)
+    world.wait(WAIT_MS)
+    world.step(watermark_ms=0)
+    assert alone(store) == [("db", "t1", "firing")]
+    world.end()
+    assert alone(store) == [("db", "t1", "firing"), ("db", "t1", "resolved")]
+    world.skip_messages()
+    assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t1": "resolved"})]
+
+
+def test_without_a_route_what_waits_is_told_by_its_group(store: Store) -> None:
+    world = World(store)
+    world.fire("t1")
+    assert world.wait(0) == []
+    world.configure(NO_ROUTE)
+    assert world.wait(WAIT_MS) == [("ops", "first notification", {"t1": "firing"})]
+    world.end()
+    assert world.wait(INTERVAL_MS) == [("ops", "all alerts resolved", {"t1": "resolved"})]
+    assert (store.alert_groups(), alone(store)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "receiver"),
+    [
+        (TREE, TREE.replace("group_by: [alertname]", "group_by: [task_id]"), "ops"),
+        (TREE, TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n", "db"),
+        (TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n", TREE, "ops"),
+    ],
+)
+def test_another_tree_tells_once_what_nobody_was_told(store: Store, before: str, after: str, receiver: str) -> None:
+    world = World(store, before)
+    world.fire("t1")
+    world.configure(after)
+    assert world.wait(2 * INTERVAL_MS) == [(receiver, "first notification", {"t1": "firing"})]
+    world.end()
+    assert world.wait(2 * INTERVAL_MS) == [(receiver, "all alerts resolved", {"t1": "resolved"})]
+    assert store.alert_groups() == []
+
+
+def test_what_is_over_before_another_tree_is_told_by_the_group_it_was_in(store: Store) -> None:
+    world = World(store)
+    world.fire("t1")
+    world.end()
+    world.configure(TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n")
+    told = world.wait(2 * INTERVAL_MS)
+    assert [reason for _, reason, _ in told] == ["first notification", "all alerts resolved"]
+    world = World(store, TREE + "  routes: [{matchers: ['alertname=slow'], receiver: db}]\n")
+    world.fire("t2")
+    world.end()
+    world.skip_messages()
+    world.configure(TREE)
+    told = world.wait(2 * INTERVAL_MS)
+    assert [(name, reason) for name, reason, _ in told] == [
+        ("db", "first notification"),
+        ("db", "all alerts resolved"),
+    ]
+
+
+def test_a_route_that_goes_on_from_now_on_tells_the_routes_behind_it(store: Store) -> None:
+    world = World(store, ROUTED.replace("continue: true", "continue: false"))
+    world.fire("t1", query="node-lost")
+    assert world.wait(WAIT_MS) == [("db", "first notification", {"t1": "firing"})]
+    world.configure(ROUTED)
+    assert world.wait(WAIT_MS) == [("ops", "first notification", {"t1": "firing"})]
+
+
+def test_values_in_the_key_of_a_group_are_escaped(store: Store) -> None:
+    world = World(store, TREE.replace("[alertname]", "[host]"))
+    world.fire("t1", host='a", b="c')
+    assert [row.key for row in store.alert_groups()] == [r'{}:{host="a\", b=\"c"}']
+
+
+def test_who_is_replaced_looks_at_no_further_groups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "MOST_GROUPS", 1)
+    world = World(store, TREE.replace("[alertname]", "[task_id]"))
+    world.fire("t1", "t2")
+    world.clock.advance_to(world.now_ms + WAIT_MS)
+    telling = Telling(Routing.of(world.read(world.tree)), world.read(world.tree).receivers)
+    leaving = Dispatcher(store, telling, world.clock, stopping=lambda: len(store.notifications()) > 0)
+    assert (leaving.dispatch_due(), world.dispatcher.dispatch_due()) == (1, 1)
