@@ -6,8 +6,8 @@ from engine.kernels.compile.ways import leaf
 
 
 @leaf
-def of_pairs(match_pair, pairs, pair_lo_ms, pair_hi_ms, partition, first_ms, last_ms, confidence):
-    """What precise matches have from their pairs: partition, first_ms, last_ms int64 (n,), confidence float64 (n,).
+def of_pairs(match_pair, pairs, pair_lo_ms, pair_hi_ms, partition, first_ms, last_ms):
+    """What precise matches have from their pairs: partition, first_ms, last_ms int64 (n,).
 
     match_pair: int32 (n,). pairs: int64 (n_pairs, >= 3); pair_lo_ms, pair_hi_ms: int64 (n_pairs,).
     """
@@ -16,18 +16,19 @@ def of_pairs(match_pair, pairs, pair_lo_ms, pair_hi_ms, partition, first_ms, las
         partition[k] = pairs[pair, 2]
         first_ms[k] = pair_lo_ms[pair]
         last_ms[k] = pair_hi_ms[pair]
-        confidence[k] = 1.0
 
 
 @leaf
-def list_lengths(node_parent, match_node, match_pair, ends_apart, n_single, depth, offsets):
-    """Where the Kleene events of each match begin: offsets int64 (n + 1,); returns the length of the longest path.
+def list_lengths(node_parent, match_node, match_pair, ends_apart, n_single, most, depth, offsets):
+    """Where the Kleene events of each match begin: offsets int32 (n + 1,), filled unless there are more than `most`.
+
+    Returns the length of the longest path, and how many events there are.
 
     node_parent: int32 (n_nodes,), a node after the one before it, -1 for none; depth: int32 (n_nodes,), filled, of a
     root 1. match_node, match_pair: int32 (n,). ends_apart: bool (n_pairs,), whether the last event of a pair comes
     after the path. n_single: events of a match that are not of the Kleene component.
     """
-    longest = 0
+    longest, n_members = 0, 0
     for node in range(node_parent.shape[0]):
         before = node_parent[node]
         depth[node] = 1 if before < 0 else depth[before] + 1
@@ -37,8 +38,10 @@ def list_lengths(node_parent, match_node, match_pair, ends_apart, n_single, dept
         length = 1 if ends_apart[match_pair[k]] else 0
         if match_node[k] >= 0:
             length += depth[match_node[k]]
-        offsets[k + 1] = offsets[k] + length - n_single
-    return longest
+        n_members += length - n_single
+        if n_members <= most:
+            offsets[k + 1] = n_members
+    return longest, n_members
 
 
 @leaf
@@ -52,8 +55,8 @@ def fill_lists(
     path, codes: int32 (longest + 2,), scratch: the nodes of the match before and what they stand for, by depth.
     Others as `list_lengths` has them.
 
-    node_parent, depth: int32 (n_nodes,). match_node, match_pair: int32 (n,). ends_apart: bool (n,). offsets: int64 (n +
-    1,).
+    node_parent, depth: int32 (n_nodes,). match_node, match_pair: int32 (n,). ends_apart: bool (n_pairs,). offsets:
+    int32 (n + 1,).
     """
     n_known = 0  # nodes of `path` that are one another's parents
     for k in range(match_node.shape[0]):

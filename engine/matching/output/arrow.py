@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.events import BoolArray, Int64Array
+from engine.events import BoolArray, Float64Array, Int64Array
 from engine.kernels.columns.lists import count_by_step, number_rows, span_of, split_by_step
 from engine.stream.values import column_of
 
 Int32Array = npt.NDArray[np.int32]
 IntArray = TypeVar("IntArray", Int32Array, Int64Array)
+Numbers = TypeVar("Numbers", np.int32, np.int64, np.float64)
 
 IDS = pa.dictionary(pa.int32(), pa.string())
 """Of the ids in a list: an event may be in millions of matches."""
 
 _LISTS = pa.list_(IDS)
-_MOST_IN_LIST = 2**31 - 1
+MOST_IN_LIST = 2**31 - 1
+"""Ids in all lists of a column; beyond it the column is one of large lists."""
+_FEW_BYTES = 1 << 16
+_MOST_CONSTANT = 1 << 20
 _MOST_SPAN = 1 << 20
 _SPARSE = 16
 """Rows that lie so far apart, in a span as long as that, are sorted rather than marked in it."""
@@ -28,31 +33,71 @@ _SPARSE = 16
 
 def coded(ids: pa.ChunkedArray, *groups: Int64Array) -> tuple[pa.Array, list[Int32Array]]:
     """The ids of the rows in all groups, each once, and for each group (m,) the places of its rows' ids among them."""
-    rows = np.concatenate(groups)
-    low, high = span_of(rows) if len(rows) else (0, -1)
-    if high - low < _MOST_SPAN or high - low < _SPARSE * len(rows):
-        number_of = np.empty(high - low + 1, np.int32)
-        number_of.fill(-1)
-        codes, distinct = np.empty(len(rows), np.int32), np.empty(min(len(number_of), len(rows)), np.int64)
-        distinct = distinct[: number_rows(rows, low, number_of, codes, distinct, 0)]
+    spans = [span_of(rows) for rows in groups if len(rows)] or [(0, -1)]
+    low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+    n = sum(map(len, groups))
+    if high - low < _MOST_SPAN or high - low < _SPARSE * n:
+        number_of = np.full(high - low + 1, -1, np.int32)
+        distinct, n_distinct = np.empty(min(len(number_of), n), np.int64), 0
+        found = [np.empty(len(rows), np.int32) for rows in groups]
+        for rows, codes in zip(groups, found, strict=True):
+            n_distinct = number_rows(rows, low, number_of, codes, distinct, n_distinct)
+        distinct = distinct[:n_distinct]
     else:
-        distinct, places = np.unique(rows, return_inverse=True)
-        codes = places.astype(np.int32)
+        distinct, places = np.unique(np.concatenate(groups), return_inverse=True)
+        found = np.split(places.astype(np.int32), np.cumsum([len(rows) for rows in groups[:-1]]))
     texts = (ids.chunk(0) if ids.num_chunks == 1 else ids).take(column_of(distinct))
-    found, start = [], 0
-    for own in groups:
-        found.append(codes[start : start + len(own)])
-        start += len(own)
     return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, found
 
 
 def id_lists(dictionary: pa.Array, offsets: Int64Array | Int32Array, codes: Int32Array) -> pa.Array:
     """A list per row: list k has the ids dictionary[codes[offsets[k] : offsets[k + 1]]]."""
     values = pa.DictionaryArray.from_arrays(column_of(codes), dictionary, safe=False)
-    if offsets[-1] > _MOST_IN_LIST:
+    if offsets[-1] > MOST_IN_LIST:
         return pa.LargeListArray.from_arrays(column_of(offsets), values)
     memory = pa.py_buffer(np.ascontiguousarray(offsets, np.int32))
     return pa.Array.from_buffers(_LISTS, len(offsets) - 1, [None, memory], children=[values])
+
+
+def id_each(dictionary: pa.Array, codes: Int32Array) -> pa.Array:
+    """A list of one id per row: dictionary[codes[k]]."""
+    values = pa.DictionaryArray.from_arrays(column_of(codes), dictionary, safe=False)
+    places = _PLACES.first(len(codes) + 1).buffers()[1]
+    return pa.Array.from_buffers(_LISTS, len(codes), [None, places], children=[values])
+
+
+def certainty(n: int) -> pa.Array:
+    """The confidence of n precise matches: 1 each."""
+    return _ONES.first(n)
+
+
+def room_for(kind: type[Numbers], *shape: int) -> npt.NDArray[Numbers]:
+    """An array that is to be filled and becomes part of a table: large ones are Arrow's memory, which it uses again,
+    where the C library returns it to the system and a page that is written first costs more than what is written."""
+    n_bytes = math.prod(shape) * np.dtype(kind).itemsize
+    if n_bytes < _FEW_BYTES:
+        return np.empty(shape, kind)
+    return np.frombuffer(pa.allocate_buffer(n_bytes), kind).reshape(shape)
+
+
+class _Constant:
+    """A column of which every block has the beginning: made once, and anew when a longer one is asked for."""
+
+    def __init__(self, make: Callable[[int], Int32Array | Float64Array]) -> None:
+        self._make = make
+        self._column = column_of(make(0))
+
+    def first(self, n: int) -> pa.Array:
+        column = self._column
+        if len(column) < n:
+            column = column_of(self._make(max(n, min(2 * n, _MOST_CONSTANT))))
+            if len(column) <= _MOST_CONSTANT:
+                self._column = column
+        return column.slice(0, n)
+
+
+_PLACES = _Constant(lambda n: np.arange(n, dtype=np.int32))
+_ONES = _Constant(np.ones)
 
 
 def lists_by_step(

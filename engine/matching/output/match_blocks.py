@@ -19,7 +19,7 @@ import pyarrow as pa
 from engine.events import BoolArray, Float64Array, Int64Array, Value
 from engine.kernels.pairs.independent_listing import spell_out
 from engine.kernels.pairs.reading import fill_lists, list_lengths, of_pairs
-from engine.matching.output.arrow import coded, id_lists
+from engine.matching.output.arrow import MOST_IN_LIST, Int32Array, certainty, coded, id_each, id_lists, room_for
 from engine.matching.output.rows import MatchRow, RowBlock
 from engine.plan.model import Plan
 from engine.stream.store import StoredEvents
@@ -124,37 +124,38 @@ class MatchBlock(OneByOne):
     def to_arrow(self) -> pa.Table:
         """key, first_lo_ms, last_hi_ms, bindings, confidence, values: one row per match; see `rows.rows_table`."""
         n = len(self)
-        partition, first_ms, last_ms = np.empty((3, n), np.int64)
-        confidence = np.empty(n, np.float64)
-        of_pairs(
-            self.match_pair, self.pairs, self.pair_lo_ms, self.pair_hi_ms, partition, first_ms, last_ms, confidence
+        depth, offsets = np.empty(len(self.node_parent), np.int32), room_for(np.int32, n + 1)
+        n_single = self.plan.n_steps - 1
+        longest, n_members = list_lengths(
+            self.node_parent, self.match_node, self.match_pair, self._ends_apart, n_single, MOST_IN_LIST, depth, offsets
         )  # fmt: skip
+        if n_members > MOST_IN_LIST:
+            return pa.concat_tables([self.chosen(slice(n // 2)).to_arrow(), self.chosen(slice(n // 2, n)).to_arrow()])
+        partition, first_ms, last_ms = (room_for(np.int64, n) for _ in range(3))
+        of_pairs(self.match_pair, self.pairs, self.pair_lo_ms, self.pair_hi_ms, partition, first_ms, last_ms)
         columns = {
             "key": self.source.keys_as_arrow(partition),
             "first_lo_ms": column_of(first_ms),
             "last_hi_ms": column_of(last_ms),
-            "bindings": self._bindings(),
-            "confidence": column_of(confidence),
+            "bindings": self._bindings(depth, longest, offsets),
+            "confidence": certainty(n),
             "values": self.source.values_as_arrow(self.plan.returns, self.values),
         }
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
-    def _bindings(self) -> pa.Array:
-        """The ids by variable, as a struct of lists."""
+    def _bindings(self, depth: Int32Array, longest: int, offsets: Int32Array) -> pa.Array:
+        """The ids by variable, as a struct of lists; the others as `list_lengths` has them."""
         n, n_steps, kleene = len(self), self.plan.n_steps, self.kleene
-        dictionary, (node_code, last_code) = coded(self.source.ids, self.node_row, self.pairs[:, 1])
-        depth, offsets = np.empty(len(self.node_parent), np.int32), np.empty(n + 1, np.int64)
-        paths = self.node_parent, self.match_node, self.match_pair, self._ends_apart
-        longest = list_lengths(*paths, n_steps - 1, depth, offsets)
+        lasts = np.ascontiguousarray(self.pairs[:, 1])
+        dictionary, (node_code, last_code) = coded(self.source.ids, self.node_row, lasts)
         path, codes = np.empty((2, longest + 2), np.int32)
-        members, singles = np.empty(offsets[-1], np.int32), np.empty((n_steps, n), np.int32)
+        members, singles = room_for(np.int32, int(offsets[-1])), room_for(np.int32, n_steps, n)
         fill_lists(
             self.node_parent, node_code, depth, self.match_node, self.match_pair, self._ends_apart, last_code, kleene,
             n_steps - 1 - kleene, offsets, path, codes, members, singles,
         )  # fmt: skip
-        ones = np.arange(n + 1, dtype=np.int32)
         arrays = [
-            id_lists(dictionary, *((offsets, members) if position == kleene else (ones, singles[position])))
+            id_lists(dictionary, offsets, members) if position == kleene else id_each(dictionary, singles[position])
             for position in range(n_steps)
         ]
         return pa.StructArray.from_arrays(arrays, [step.variable for step in self.plan.steps])

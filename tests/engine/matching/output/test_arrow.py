@@ -16,12 +16,14 @@ from engine import Engine, RowSink, compile_query
 from engine.errors import UnsupportedQueryError
 from engine.events import FOREVER_MS, AttributeType
 from engine.kernels.columns.partitions import BROADCAST
-from engine.matching.output.arrow import IDS, coded, encoded, id_lists, with_ends
+from engine.matching.output import arrow, match_blocks
+from engine.matching.output.arrow import IDS, certainty, coded, encoded, id_each, id_lists, room_for, with_ends
 from engine.matching.output.match_blocks import OneByOne
 from engine.matching.output.rows import MatchRow, MatchRows, RowBlock, rows_table
 from engine.matching.output.tables import rows_schema, rows_tables
 from engine.stream.interner import KnownTexts
 from engine.stream.values import keys_as_arrow, numbers_as_arrow
+from tests.engine import trend_cases
 from tests.engine.query_strategies import EVERYTHING, SCHEMA
 from tests.engine.strategies import IMPRECISE, PRECISE, Case, cases, streams_for
 from tests.examples import examples
@@ -168,6 +170,35 @@ def test_ids_are_told_once() -> None:
     assert dictionary.take(pa.array(codes)).to_pylist() == ["z", None, "z"]
     nothing, (none,) = coded(ids, np.empty(0, np.int64))
     assert (len(nothing), len(none)) == (0, 0)
+
+
+def test_columns_that_all_blocks_share_are_long_enough_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "_MOST_CONSTANT", 8)
+    for n in (3, 0, 5, 9, 20, 2):  # beyond the bound for this one alone
+        assert certainty(n).to_pylist() == [1.0] * n
+        dictionary = pa.array([f"e{k}" for k in range(n)])
+        assert id_each(dictionary, np.arange(n, dtype=np.int32)).to_pylist() == [[f"e{k}"] for k in range(n)]
+
+
+def test_memory_of_arrow_is_filled_as_any_other() -> None:
+    rooms = [room_for(np.int64, 2, n) for n in (3, 5_000)]
+    for room in rooms:
+        room[:] = np.arange(room.size).reshape(room.shape)
+    assert [room.sum() for room in rooms] == [15, 9_999 * 5_000]
+
+
+@pytest.mark.parametrize("most", [4, 7, 40, 44])
+def test_more_ids_than_a_column_of_lists_holds_are_told_in_parts(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = trend_cases.stream("a0 b1 a2 b3 b4 b5 c6")
+    query = compile_query(
+        "PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_any_match WITHIN 1 h RETURN count(b[]) AS n", trend_cases.SCHEMA
+    )
+    (block,) = blocks_of(Engine([query], trend_cases.SCHEMA).process(stream, FOREVER_MS))
+    assert isinstance(block, match_blocks.MatchBlock)
+    assert len(block) == 15 + 7
+    monkeypatch.setattr(match_blocks, "MOST_IN_LIST", most)
+    check(block)
+    assert (block.to_arrow().column("bindings").num_chunks == 1) is (most == 44)
 
 
 def test_ends_of_pairs_that_are_one_event_are_there_once() -> None:
