@@ -91,6 +91,11 @@ class Commands(TyperGroup):
         command.name = cmd_name
         return command
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As Typer does, which looks for the nearest of a mistyped name among these."""
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """As click does, from the table."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
@@ -104,7 +109,6 @@ cli = typer.Typer(
     name="clustercep",
     help="Watches Hadoop clusters: pattern queries over their metrics and logs, alerts with evidence and confidence.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from rich.console import Console
 
 PIPE_WIDTH = 160
+WHOLE_WIDTH = 10_000
 
 
-def table_console() -> Console:
-    """As wide as the terminal; wide enough for whole words where there is none."""
+def table_console(*, whole_lines: bool = False) -> Console:
+    """As wide as the terminal; where there is none, wide enough for whole words, or for lines that are never cut."""
     console = Console()
-    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+    if console.is_terminal:
+        return console
+    return Console(width=WHOLE_WIDTH if whole_lines else PIPE_WIDTH)
 
 
 def inert(text: object) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from rich.box import HEAVY_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +23,7 @@ from app.commands.alerts_options import (
     ConfigOption,
     Format,
     FormatOption,
+    JsonOption,
     StoreOption,
     fold,
     opened,
@@ -38,6 +41,8 @@ from app.units import value_text
 from app.watching import unknown_text, watched
 
 MAX_RECORDS_SHOWN = 20
+WIDE = 170
+"""Columns of a terminal that shows all that the list has."""
 
 
 class StateFilter(StrEnum):
@@ -67,9 +72,11 @@ def list_alerts(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest first.")] = 100,
+    ids: Annotated[bool, typer.Option("--ids", help="Show ids also where the terminal is narrow.")] = False,
     format_: FormatOption = Format.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
-    """List alerts, the latest first."""
+    """List alerts, the latest first, each in a line; 'alerts show' has all that is known of one."""
     now_ms = SystemClock().now_ms()
     wanted = AlertFilter(
         states=() if state is None else (state.value,),
@@ -85,27 +92,17 @@ def list_alerts(
         alerts = found.alerts(wanted)
         n_all = found.n_alerts(wanted)
         watch = watched(found, now_ms)
-    if format_ is Format.JSON:
+    if as_json or format_ is Format.JSON:
         print_json([alert_json(alert) for alert in alerts])
         return
     as_of_ms = watch.as_of_ms if watch.is_replay and watch.as_of_ms is not None else now_ms
-    table = Table("id", "state", "severity", "query", "began", "lasted", "host", "matches", "at least one", "summary")
-    for alert in alerts:
-        table.add_row(
-            alert.id[:8],
-            state_text(alert.state, alert.silenced),
-            alert.severity,
-            Text(alert.query),
-            iso(alert.onset_ms)[:19],
-            lasted_text(alert, as_of_ms),
-            Text(plain(alert.host or "")),
-            _n_matches(alert),
-            at_least_one_text(alert),
-            Text(plain(alert.summary)),
-        )
-    console = table_console()
-    fold(table)
-    console.print(table)
+    console = table_console(whole_lines=True)
+    if alerts:
+        console.print(_table(alerts, as_of_ms, console.width, ids=ids))
+        if console.width < WIDE and not ids:
+            console.print("--ids shows the ids that 'alerts show' and 'alerts ack' take.")
+    else:
+        console.print("No alert is like that." if wanted != AlertFilter(limit=limit) else "There is no alert.")
     if n_all > len(alerts):
         console.print(f"{len(alerts)} of {n_all} alerts; see --limit.")
     if watch.is_replay and watch.as_of_ms is not None:
@@ -114,13 +111,43 @@ def list_alerts(
         console.print(Text(plain(unknown, 2_000), style="bold"))
 
 
+def _table(alerts: Sequence[AlertRow], as_of_ms: int, width: int, *, ids: bool) -> Table:
+    """A line for each alert: what does not fit is cut off at its end. Columns that say less are for wide terminals."""
+    is_wide = width >= WIDE
+    columns: dict[str, Callable[[AlertRow], str]] = {
+        "id": lambda alert: alert.id[:8],
+        "state": lambda alert: state_text(alert.state, alert.silenced),
+        "severity": lambda alert: alert.severity,
+        "query": lambda alert: plain(alert.query),
+        "began (UTC)": lambda alert: iso(alert.onset_ms)[: 19 if is_wide else 16],
+        "lasted": lambda alert: lasted_text(alert, as_of_ms),
+        "host": lambda alert: plain(alert.host or ""),
+        "matches": _n_matches,
+        "at least one": at_least_one_text,
+        "summary": lambda alert: plain(alert.summary),
+    }
+    if not is_wide:
+        narrow = ("id",) * ids + ("state", "severity", "began (UTC)", "summary")
+        columns = {name: columns[name] for name in narrow}
+    table = Table(box=HEAVY_HEAD if is_wide else None, pad_edge=is_wide)
+    for name in columns:
+        table.add_column(name, no_wrap=name != "summary")  # Rich makes those narrower that may wrap
+    for alert in alerts:
+        table.add_row(*(Text(of(alert), no_wrap=True, overflow="ellipsis") for of in columns.values()))
+    return table
+
+
 def show(
-    alert: AlertArgument, config: ConfigOption = None, store: StoreOption = None, format_: FormatOption = Format.TABLE
+    alert: AlertArgument,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    format_: FormatOption = Format.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
     """Show one alert with its changes, evidence and notifications."""
     with opened(config, store) as found:
         details = found.alert(alert)
-    if format_ is Format.JSON:
+    if as_json or format_ is Format.JSON:
         print_json(details_json(details))
     else:
         _print_details(table_console(), details)
@@ -260,7 +287,10 @@ def _n_matches(alert: AlertRow) -> str:
 
 
 alerts_cli = typer.Typer(
-    help="List, show, acknowledge and silence alerts.", no_args_is_help=True, rich_markup_mode=None
+    help="List, show, acknowledge and silence alerts.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 for _name, _command in (
     ("list", list_alerts),

@@ -11,20 +11,34 @@ from rich.text import Text
 from app.alerting import operations
 from app.alerting.text import iso, plain
 from app.clock import SystemClock
-from app.commands.alerts_options import AlertArgument, ConfigOption, NoteOption, StoreOption, actor, fold, opened
+from app.commands.alerts_options import (
+    AlertArgument,
+    AlertsArgument,
+    ConfigOption,
+    Format,
+    FormatOption,
+    JsonOption,
+    NoteOption,
+    StoreOption,
+    actor,
+    fold,
+    opened,
+    print_json,
+)
 from app.console import table_console
 from app.durations import format_duration, parse_duration_ms
 from app.errors import AppError
 
 
 def acknowledge(
-    alert: AlertArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
+    alerts: AlertsArgument, config: ConfigOption = None, store: StoreOption = None, note: NoteOption = ""
 ) -> None:
-    """Acknowledge an alert: somebody looks after it."""
+    """Acknowledge alerts: somebody looks after them. An id that names none, or several, acknowledges nothing."""
     with opened(config, store) as found:
-        alert_id = found.alert(alert).alert.id
-        operations.acknowledge(found, alert_id, actor(), note, SystemClock().now_ms())
-    typer.echo(f"{alert_id} is acknowledged.")
+        ids = dict.fromkeys(found.alert(alert).alert.id for alert in alerts)
+        for alert_id in ids:
+            operations.acknowledge(found, alert_id, actor(), note, SystemClock().now_ms())
+            typer.echo(f"{alert_id} is acknowledged.")
 
 
 def silence(
@@ -49,10 +63,30 @@ def silence(
     typer.echo(f"{row.query} is silent for {format_duration(duration_ms)}; {n_silenced} open alert(s) with it.")
 
 
-def silences(config: ConfigOption = None, store: StoreOption = None) -> None:
+def silences(
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    format_: FormatOption = Format.TABLE,
+    as_json: JsonOption = False,
+) -> None:
     """List the silences that hold."""
     with opened(config, store) as found:
         rows = found.silences(SystemClock().now_ms())
+    if as_json or format_ is Format.JSON:
+        print_json(
+            [
+                {
+                    "number": row.id,
+                    "query": row.query,
+                    "key": row.key_text,
+                    "until": iso(row.until_ms),
+                    "by": row.actor,
+                    "why": row.reason,
+                }
+                for row in rows
+            ]
+        )
+        return
     table = Table("number", "query", "key", "until", "by", "why")
     for row in rows:
         key = Text("every key" if row.key_text is None else plain(row.key_text))

@@ -34,7 +34,9 @@ StoreOption = Annotated[
     Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of another SQLite store, such as a replay's.")
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="A table, or JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 AlertArgument = Annotated[str, typer.Argument(metavar="ALERT", help="Id of an alert, or a beginning of it.")]
+AlertsArgument = Annotated[list[str], typer.Argument(metavar="ALERT...", help="Ids of alerts, or beginnings of them.")]
 NoteOption = Annotated[str, typer.Option(help="Why; kept with the change.")]
 
 

@@ -133,7 +133,10 @@ def _tree(route: Route) -> Tree:
 
 
 routes_cli = typer.Typer(
-    help="Say who is told of an alert, and print the routing tree.", no_args_is_help=True, rich_markup_mode=None
+    help="Say who is told of an alert, and print the routing tree.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 for _name, _command in (("test", who_is_told), ("show", show)):
     routes_cli.command(name=_name)(friendly(_command))

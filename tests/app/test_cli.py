@@ -57,6 +57,23 @@ def test_help_lists_every_command() -> None:
         assert f"  {name} " in text
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("alerst", "alerts"), ("explian", "explain"), ("dashbord", "dashboard")])
+def test_a_mistyped_command_is_told_the_nearest(typed: str, meant: str) -> None:
+    result = invoke(typed)
+    assert result.exit_code == 2
+    assert f"Did you mean '{meant}'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("clustercep rep", "replay report"), ("clustercep alerts sil", "silence silences")]
+)
+def test_shells_complete_commands(typed: str, completed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_CLUSTERCEP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    assert CliRunner().invoke(cli, prog_name="clustercep").stdout.split() == completed.split()
+
+
 def test_check_is_content(config: Path) -> None:
     result = invoke("check", "-c", config)
     assert (result.exit_code, result.stdout) == (0, "Configuration, 1 queries and 0 receivers are fine.\n")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from app.alerting.recorder import Recorder
+from app.commands import alerts as commands
 from app.commands.alerts_options import time_ms
 from app.errors import AppError
 from app.store import open_store
@@ -164,3 +169,51 @@ def test_what_was_overtaken_is_told(config: Path) -> None:
     told = invoke("alerts", "resend", "-c", config).stdout
     assert "0 message(s) will be sent again" in told
     assert "1 stay given up" in told
+
+
+def test_several_alerts_are_acknowledged_or_none(config: Path) -> None:
+    ids = [str(alert["id"]) for alert in alerts_of(config)]
+    refused = invoke("alerts", "ack", ids[0], "nosuch", "-c", config)
+    assert refused.exit_code == 2
+    assert "nosuch" in refused.output
+    assert not alerts_of(config, "--state", "acknowledged")
+    firing = [str(alert["id"]) for alert in alerts_of(config, "--state", "firing")]
+    assert invoke("alerts", "ack", *firing, firing[0][:10], "-c", config).stdout.count("is acknowledged") == len(firing)
+    assert [alert["id"] for alert in alerts_of(config, "--state", "acknowledged")] == firing
+
+
+def test_a_list_of_nothing_says_so(config: Path) -> None:
+    assert "No alert is like that." in invoke("alerts", "list", "--host", "n9", "-c", config).stdout
+    with open_store(f"sqlite:///{config.parent / 'other/clustercep.db'}"):
+        pass
+    assert "There is no alert." in invoke("alerts", "list", "--store", config.parent / "other").stdout
+
+
+@pytest.mark.parametrize("words", [["list"], ["show", "ID"], ["silences"]])
+def test_json_has_a_short_name(words: list[str], config: Path) -> None:
+    given = [str(alerts_of(config)[0]["id"]) if word == "ID" else word for word in words]
+    long, short = (
+        invoke("alerts", *given, "--format", "json", "-c", config),
+        invoke("alerts", *given, "--json", "-c", config),
+    )
+    assert long.exit_code == short.exit_code == 0
+    assert json.loads(short.stdout) == json.loads(long.stdout)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_each_alert_is_a_line_of_a_terminal(width: int, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Console(width=width, force_terminal=True, no_color=True, file=io.StringIO())
+    monkeypatch.setattr(commands, "table_console", lambda **_: terminal)
+    for words in ([], ["--ids"]):
+        invoke("alerts", "list", *words, "-c", config)
+    assert isinstance(terminal.file, io.StringIO)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.file.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum("warning" in line for line in lines) == 4
+    assert str(alerts_of(config)[0]["id"])[:8] in "\n".join(lines)
+
+
+def test_what_is_piped_is_never_cut(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = invoke("alerts", "list", "-c", config).stdout
+    assert all(str(alert["summary"]) in shown for alert in alerts_of(config))
