@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -47,9 +49,10 @@ class Interruption:
         self._ended = threading.Event()
 
     def install(self) -> None:
-        """Listen."""
+        """Listen, also to what came while this process was still starting (`app.process.child_process.held_back`)."""
         for number in ENDING:
             signal.signal(number, self._ask)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
     def end(self) -> None:
         """Of what is being done to end the job."""
@@ -92,13 +95,14 @@ def run_job(main: Callable[[Sequence[str]], int]) -> NoReturn:
     and end with 128 + their number, before anything of an unfinished write can be seen.
     """
     asked = Interruption()
-    asked.install()
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it prints what is raised as well, and what a signal cuts off
     try:
+        asked.install()
         code = main(sys.argv[1:])
     except BaseException as error:
         asked.end()
-        if asked.number:  # whatever the cancelled call made of it
-            code = _interrupted(asked.number)
+        if asked.number or isinstance(error, KeyboardInterrupt):  # whatever the cancelled call made of it
+            code = _interrupted(asked.number or signal.SIGINT)
         elif isinstance(error, AppError | EngineError):
             print(f"clustercep: {inert(error)}", file=sys.stderr)
             code = EXIT_MISTAKE
@@ -124,22 +128,38 @@ def cancel_jobs() -> None:
 
 
 def end_jvm(grace_s: float) -> None:
-    """End the JVM that was started by this process, if there is one."""
+    """End the JVM that was started by this process, if there is one; one that was still starting, too."""
     gateway = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    if process is None or process.poll() is not None:
-        return
-    if process.stdin is not None:
+    if process is not None and process.poll() is None:
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()  # for which it waits
+        try:
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    for pid in _starting_jvms():
         with suppress(OSError):
-            process.stdin.close()  # for which it waits
-    try:
-        process.wait(grace_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+            os.kill(pid, signal.SIGKILL)
+
+
+def _starting_jvms() -> list[int]:
+    """Children of this process that are a JVM, or the script that becomes one: nobody else starts such."""
+    found = []
+    with suppress(OSError):  # where the kernel does not list them
+        for listed in Path("/proc/self/task").glob("*/children"):
+            for pid in map(int, listed.read_text("ascii").split()):
+                with suppress(OSError):
+                    if Path(f"/proc/{pid}/exe").resolve().name in ("java", "bash", "sh", "dash"):
+                        found.append(pid)
+    return found
 
 
 def _interrupted(number: int) -> int:
+    # What py4j says on the root logger of calls to a JVM that ends is no news.
+    logging.getLogger().addFilter(lambda record: "while sending command" not in record.getMessage())
     end_jvm(JVM_GRACE_S)
     print(
         f"clustercep: interrupted by {signal.Signals(number).name}; what ran on Spark has been cancelled. Nothing is "
@@ -162,7 +182,8 @@ def _cancel_all(context: Any) -> None:
 
 def _is_in_call(frame: FrameType | None) -> bool:
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith("py4j."):
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith("py4j.") or name == "subprocess":  # a child that is half begun would be nobody's
             return True
         frame = frame.f_back
     return False

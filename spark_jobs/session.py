@@ -10,10 +10,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.core import context as context_module
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -38,6 +40,20 @@ _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 @contextmanager
+def _no_handler_of_spark() -> Iterator[None]:
+    """Within it Spark sets no handler of SIGINT: its own calls the JVM over a connection that is in use."""
+    handler = signal.getsignal(signal.SIGINT)
+    before = vars(context_module).get("signal", signal)
+    vars(context_module)["signal"] = SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda *_: None)
+    try:
+        yield
+    finally:
+        vars(context_module)["signal"] = before
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)  # a version of Spark that sets it elsewhere
+
+
+@contextmanager
 def spark_session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
@@ -56,15 +72,13 @@ def spark_session(
         builder = builder.config(key, value)
     if wanted is not None:
         builder = builder.master(wanted)
-    handler = signal.getsignal(signal.SIGINT)
     try:
-        spark = builder.getOrCreate()
+        with _no_handler_of_spark():
+            spark = builder.getOrCreate()
     except (PySparkException, Py4JJavaError, RuntimeError) as error:
         place = f"on {wanted}" if wanted else "on the master that it was given"
         java = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else None
         raise SparkJobError(f"Spark did not start {place}: {str(java or error).strip()}") from error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)  # Spark's own calls the JVM over a connection that is in use
     _remember_classes(spark)
     try:
         yield spark

@@ -9,12 +9,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.process.child_process import passing_signals_on
+from app.process.child_process import held_back, passing_signals_on
 from app.process.signals import exit_code
 
 ConfigOption = Annotated[
@@ -69,10 +70,15 @@ def run_spark_job(package: str, words: Sequence[str]) -> int:
     """Run `spark_jobs.<package>.job` with these words as command line, and our standard streams; returns its exit code.
 
     SIGINT, SIGTERM and SIGHUP are passed on: the job cancels what runs on its executors and ends with 128 + number.
+    Those that come while it starts wait until it listens (`signal.pthread_sigmask`, as `run_job` does).
     """
-    # A session of its own: a Ctrl-C reaches it once, through us, and its JVM not at all.
-    process = subprocess.Popen([sys.executable, "-m", f"spark_jobs.{package}.job", *words], start_new_session=True)  # noqa: S603  # our module
-    with passing_signals_on(process):
+    with ExitStack() as passing:
+        with held_back():  # until we pass them on, and until the job listens
+            # A session of its own: a Ctrl-C reaches it once, through us, and its JVM not at all.
+            process = subprocess.Popen(  # noqa: S603  # our module
+                [sys.executable, "-m", f"spark_jobs.{package}.job", *words], start_new_session=True
+            )
+            passing.enter_context(passing_signals_on(process))
         return exit_code(process.wait())
 
 

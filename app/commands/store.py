@@ -12,7 +12,10 @@ from app.commands.spark import ConfigOption, MasterOption, StoreOption, run_spar
 FormatOption = Annotated[str, typer.Option("--format", metavar="table|json", help="How the answer is printed.")]
 
 store_cli = typer.Typer(
-    name="store", help="The event store of the jobs on Spark: info, compact, sweep, delete.", no_args_is_help=True
+    name="store",
+    help="The event store of the jobs on Spark: info, compact, sweep, delete.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,4 +27,15 @@ def passing_signals_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
         process.wait()
 
 
-__all__ = ["passing_signals_on"]
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Within it signals wait, and a process that is started inherits that: it gets them when it listens to them
+    (`signal.pthread_sigmask`), and not in the middle of its imports."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+__all__ = ["held_back", "passing_signals_on"]

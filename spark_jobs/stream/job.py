@@ -10,7 +10,6 @@ while no events come at all, heartbeats move the watermark.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +43,7 @@ from engine.errors import EngineError
 from engine.events import EventSchema
 from spark_jobs.event_store.file_system import StoreFiles
 from spark_jobs.event_store.schema import columns_of
-from spark_jobs.interruption import EXIT_MISTAKE
+from spark_jobs.interruption import EXIT_MISTAKE, run_job
 from spark_jobs.session import SparkJobError, spark_session
 from spark_jobs.stream.alerts import AlertSink, Written
 from spark_jobs.stream.checkpoint import (
@@ -249,8 +248,6 @@ def _main(given: argparse.Namespace, settings: Settings) -> int:
         conf = {**CONF, **partitions, **settings.spark.conf, **_pairs(given.conf, "--conf")}
         spark = opened.enter_context(spark_session("clustercep stream", given.master or settings.spark.master, conf))
         opened.enter_context(handling(dict.fromkeys(ENDING, stopped.stop)))  # after Spark, which has one of its own
-        # It prints what the end of the query says again, and what a signal does to the micro-batch that it cuts off.
-        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         notifier.start()
         run(StreamJob(options, settings, queries, store, notifier=notifier), spark, stopped.event)
         return KILLED_BY_SIGNAL + stopped.by if stopped.by else 0
@@ -361,4 +358,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_job(main)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from deploy.minicluster.guard import descendants, signal_all
@@ -123,3 +124,37 @@ def cancel_jobs(spark: SparkSession, tmp_path: Path, commands: Mapping[str, sign
 
 def test_a_signal_cancels_the_job(spark: SparkSession, tmp_path: Path) -> None:
     cancel_jobs(spark, tmp_path, {"ingest": signal.SIGINT})
+
+
+def jvm_of(process: subprocess.Popen[str]) -> int:
+    """The command's JVM, as soon as there is one."""
+    for _ in range(WITHIN_S * 50):
+        for pid in descendants(process.pid):
+            if program(pid) == "java":
+                return pid
+        try:
+            process.wait(0.02)
+        except subprocess.TimeoutExpired:
+            continue
+        break
+    raise AssertionError("no JVM was seen")
+
+
+@pytest.mark.parametrize(
+    ("number", "is_jvm_there"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, True)]
+)
+def test_a_signal_while_it_starts_leaves_no_jvm(number: signal.Signals, is_jvm_there: bool, tmp_path: Path) -> None:
+    with started(["report", "stragglers", "--store", str(tmp_path), "--master", "local[1]"]) as process:
+        if is_jvm_there:
+            jvm = jvm_of(process)
+            (job, *_) = descendants(process.pid)
+        else:
+            while not (below := descendants(process.pid)):
+                assert process.poll() is None
+            (job, *_), jvm = below, None
+        process.send_signal(number)
+        _, told = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 128 + number, told
+    assert "Traceback" not in told
+    assert told.rstrip().splitlines()[-1].startswith(f"clustercep: interrupted by {number.name}")
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (job, jvm) if pid is not None)

@@ -18,7 +18,11 @@ if sys.argv[1] == "code":
     sys.exit(int(sys.argv[2]))
 if sys.argv[1] == "die":
     os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[1] == "late":
+    print("ready", flush=True)
+    time.sleep(1)  # what it would import
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -45,10 +49,14 @@ def test_a_job_that_a_signal_kills(jobs: Path) -> None:
     assert run_spark_job("example", ["die"]) == 128 + signal.SIGKILL
 
 
-def test_signals_reach_the_job(jobs: Path) -> None:
+@pytest.mark.parametrize("when", ["wait", "late"])
+def test_signals_reach_the_job(when: str, jobs: Path) -> None:
+    """Also one that comes before the job listens."""
     starter = f"import sys; sys.path.append({str(Path(__file__).parents[3])!r}); " \
-              "from app.commands.spark import run_spark_job; sys.exit(run_spark_job('example', ['wait']))"  # fmt: skip
-    with subprocess.Popen([sys.executable, "-c", starter], cwd=jobs, stdout=subprocess.PIPE, text=True) as process:
+              "from app.commands.spark import run_spark_job as run; sys.exit(run('example', [sys.argv[1]]))"  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-c", starter, when], cwd=jobs, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         os.kill(process.pid, signal.SIGTERM)
