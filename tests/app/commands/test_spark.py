@@ -53,7 +53,7 @@ def test_a_job_that_a_signal_kills(jobs: Path) -> None:
 def test_signals_reach_the_job(when: str, jobs: Path) -> None:
     """Also one that comes before the job listens."""
     starter = f"import sys; sys.path.append({str(Path(__file__).parents[3])!r}); " \
-              "from app.commands.spark import run_spark_job as run; sys.exit(run('example', [sys.argv[1]]))"  # fmt: skip
+              "from app.commands.spark import run_spark_job as run; sys.exit(run('example', sys.argv[1:]))"  # fmt: skip
     with subprocess.Popen(
         [sys.executable, "-c", starter, when], cwd=jobs, stdout=subprocess.PIPE, text=True
     ) as process:
