@@ -6,7 +6,7 @@ it, also in those that become known later: such events are kept as long as a win
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -21,7 +21,11 @@ from engine.language import ast
 from engine.plan.trends.model import TrendPlan
 from engine.stream.columns import StreamColumns
 from engine.stream.key_table import KeyTable
+from engine.trends.broadcast import Agreement, Part, slices
 from engine.trends.template_arrays import TrendTables
+
+PAIRS = 2**18
+"""Pairs of an event and a partition in one batch, unless a single event has more; each takes some 50 bytes."""
 
 
 @dataclass(frozen=True)
@@ -145,35 +149,54 @@ class TrendIntake:
 
     # -------------------------------------------------------------- partitions
 
-    def batch(self, coming: Candidates) -> ta.Batch:
-        """The events by partition; new keys get new numbers."""
-        n_known = len(self.keys)
+    def batches(self, coming: Candidates) -> Iterator[ta.Batch]:
+        """The events by partition, in one batch, or in several where broadcast ones are in very many; new keys get new
+        numbers. Each must be taken in before the next one is asked for."""
+        n_before = len(self.keys)
         whole = np.zeros(len(coming), np.int64)
         for number, is_whole in enumerate(self._whole):
             if is_whole:
                 whole |= coming.states[number]
         keyed = np.flatnonzero(whole)
-        partitions = [self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))]
+        partition = self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))
         if all(self._whole):
-            return self._batch(coming, keyed, partitions[0], whole[keyed])
-        rows, states = [keyed], [whole[keyed]]
+            yield self._batch(coming, keyed, partition, whole[keyed])
+            return
         n_waiting = len(self._waiting)
         everything = coming.after(self._waiting)
-        rows[0] = keyed + n_waiting
-        known = self.keys.values()
+        keyed = keyed + n_waiting
+        n_known = np.zeros(len(everything), np.int64)
+        n_known[keyed] = partition + 1
+        n_known = np.maximum(np.maximum.accumulate(n_known), n_before)
+        agreeing = self._agreeing(everything, n_known)
+        n_pairs = np.zeros(len(everything), np.int64)
+        n_pairs[keyed] = 1
+        for _, each in agreeing:
+            n_pairs += each.n_pairs()
+        n_pairs[:n_waiting] = 0  # they were given to the partitions that were known then
+        self._waiting = everything.where(np.any(everything.states[[number for number, _ in agreeing]], axis=0))
+        for first, last in slices(n_pairs[n_waiting:], PAIRS):
+            begin, end = first + n_waiting, last + n_waiting
+            n_after = int(n_known[end - 1])
+            own = slice(*np.searchsorted(keyed, [begin, end]))
+            rows, partitions, states = [keyed[own]], [partition[own]], [whole[keyed[own] - n_waiting]]
+            for number, each in agreeing:
+                of_pair, in_partition = each.pairs(begin, end, n_before, n_after)
+                rows.append(of_pair)
+                partitions.append(in_partition)
+                states.append(everything.states[number][of_pair])
+            yield self._batch(everything, np.concatenate(rows), np.concatenate(partitions), np.concatenate(states))
+            n_before = n_after
+
+    def _agreeing(self, events: Candidates, n_known: Int64Array) -> list[tuple[int, Agreement]]:
+        """Of each class with a part of the key the partitions that its events are in."""
+        known, found = self.keys.values(), []
         for number, each in enumerate(self._classes):
-            if self._whole[number]:
-                continue
-            own = np.flatnonzero(everything.states[number])
-            of_event, of_partition = _agreeing(everything.key[list(each.components)][:, own], known[:, each.components])
-            # What waited was given to the partitions that were known then.
-            fresh = (own[of_event] >= n_waiting) | (of_partition >= n_known)
-            rows.append(own[of_event[fresh]])
-            partitions.append(of_partition[fresh])
-            states.append(everything.states[number][own[of_event[fresh]]])
-        partial = [number for number, is_whole in enumerate(self._whole) if not is_whole]
-        self._waiting = everything.where(np.any(everything.states[partial], axis=0))
-        return self._batch(everything, np.concatenate(rows), np.concatenate(partitions), np.concatenate(states))
+            if not self._whole[number]:
+                own = np.flatnonzero(events.states[number])
+                part = Part(own, events.key[list(each.components)][:, own], each.components)
+                found.append((number, Agreement(part, known, n_known)))
+        return found
 
     def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> ta.Batch:
         if len(self.keys) > 1:
@@ -227,19 +250,4 @@ class TrendIntake:
         self._waiting = Candidates(**values)
 
 
-def _agreeing(events: Float64Array, known: Float64Array) -> tuple[Int64Array, Int64Array]:
-    """Pairs of an event and a partition with equal parts of the key: events (w, n), known (p, w)."""
-    n_events, n_known = events.shape[1], len(known)
-    if not len(events):
-        return np.repeat(np.arange(n_events), n_known), np.tile(np.arange(n_known), n_events)
-    _, codes = np.unique(np.concatenate([known, events.T]), axis=0, return_inverse=True)
-    codes = codes.reshape(-1)
-    order = np.argsort(codes[:n_known], kind="stable")
-    begin = np.searchsorted(codes[:n_known][order], codes[n_known:], "left")
-    n_each = np.searchsorted(codes[:n_known][order], codes[n_known:], "right") - begin
-    of_event = np.repeat(np.arange(n_events), n_each)
-    offsets = np.arange(len(of_event)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
-    return of_event, order[np.repeat(begin, n_each) + offsets]
-
-
-__all__ = ["Candidates", "TrendIntake"]
+__all__ = ["PAIRS", "Candidates", "TrendIntake"]

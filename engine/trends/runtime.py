@@ -53,7 +53,8 @@ class TrendRuntime:
         self._n_rejected += stream.n_imprecise(self.plan.types)
         coming = self._intake.candidates(stream)
         if len(coming):
-            self._take_in(self._intake.batch(coming))
+            for batch in self._intake.batches(coming):
+                self._take_in(batch)
         self._close(watermark_ms)
         self._intake.forget(watermark_ms - 1 - self.plan.within_ms)
         self._forget_partitions()

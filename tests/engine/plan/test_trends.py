@@ -105,6 +105,14 @@ def test_states_are_counted_while_they_are_built() -> None:
             templates_of(pattern, lambda _: False)
 
 
+def test_many_alternatives_are_told_apart_in_no_time() -> None:
+    """Each step of two paths at once would be 3,600 times 3,600 pairs."""
+    same = " OR ".join(f"A a{k}" for k in range(60))
+    assert len(plan_of(f"PATTERN ({same})+ {CLAUSES}").templates.positive.states) == 1
+    once = " OR ".join(f"SEQ(A a{k}, B b{k})" for k in range(30))
+    assert len(plan_of(f"PATTERN {once} {CLAUSES}").templates.positive.states) == 2
+
+
 def test_rows_of_trends_are_no_events() -> None:
     texts = {"rising": f"PATTERN A+ {CLAUSES}", "uses": "PATTERN rising r WHERE skip_till_any_match WITHIN 9"}
     with pytest.raises(QueryError, match="rising aggregates trends"):

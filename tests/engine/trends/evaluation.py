@@ -11,7 +11,7 @@ from engine.events import FOREVER_MS, EventBatch, EventSchema
 from engine.matching.output.rows import MatchRow
 from engine.reference import reference_output
 from engine.runtime.engine import Engine
-from engine.trends import memory, runtime
+from engine.trends import intake, memory, runtime
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
 
 
@@ -50,6 +50,7 @@ def check(query: CompiledQuery, case: TrendCase) -> None:
         patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
         patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
         patch.setattr(runtime, "RESULTS", 1)
+        patch.setattr(intake, "PAIRS", 1)
         assert shown(evaluated(query, case.stream, SCHEMA)) == expected
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
         patch.setattr(memory, "WAITING_PER_ROOT", 1.0)  # some events wait behind an index
