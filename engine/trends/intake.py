@@ -31,7 +31,8 @@ PAIRS = 2**18
 @dataclass(frozen=True)
 class Candidates:
     """Events that some state reads, in order. columns (n_columns, n), derived (n_derived, n), key (n_components, n);
-    states (n_classes, n): a bit for each state that reads the event, by the parts of the key that it has."""
+    states (n_classes, n): a bit for each state that reads the event, by the parts of the key that it has. ids (1, n):
+    the ids of the events, (0, n) where nobody asks for them."""
 
     t_ms: Int64Array
     order: Int64Array
@@ -39,6 +40,7 @@ class Candidates:
     derived: Float64Array
     key: Float64Array
     states: Int64Array
+    ids: np.ndarray
 
     def __len__(self) -> int:
         return len(self.t_ms)
@@ -84,7 +86,7 @@ class TrendIntake:
         return Candidates(
             np.empty(0, np.int64), np.empty(0, np.int64), np.empty((len(self._plan.programs.columns), 0)),
             np.empty((int(template.sizes[ta.N_DERIVED]), 0)), np.empty((len(self._plan.components), 0)),
-            np.empty((len(self._classes), 0), np.int64),
+            np.empty((len(self._classes), 0), np.int64), np.empty((int(self._plan.is_told), 0), object),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ events
@@ -110,7 +112,10 @@ class TrendIntake:
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
         order = t_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
-        found = Candidates(t_ms, order, columns, self._evaluated(plan.derived, columns), key, states)
+        ids = np.empty((int(plan.is_told), len(rows)), object)
+        if plan.is_told:
+            ids[0] = stream.ids_of(rows).to_numpy(zero_copy_only=False)
+        found = Candidates(t_ms, order, columns, self._evaluated(plan.derived, columns), key, states, ids)
         is_read: BoolArray = np.any(states, axis=0)
         return found if is_read.all() else found.where(is_read)
 
@@ -149,9 +154,9 @@ class TrendIntake:
 
     # -------------------------------------------------------------- partitions
 
-    def batches(self, coming: Candidates) -> Iterator[ta.Batch]:
-        """The events by partition, in one batch, or in several where broadcast ones are in very many; new keys get new
-        numbers. Each must be taken in before the next one is asked for."""
+    def batches(self, coming: Candidates) -> Iterator[tuple[ta.Batch, np.ndarray]]:
+        """The events by partition, in one batch, or in several where broadcast ones are in very many, each with the ids
+        of its events where these are asked for; new keys get new numbers. Each must be taken in before the next one."""
         n_before = len(self.keys)
         whole = np.zeros(len(coming), np.int64)
         for number, is_whole in enumerate(self._whole):
@@ -198,14 +203,19 @@ class TrendIntake:
                 found.append((number, Agreement(part, known, n_known)))
         return found
 
-    def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> ta.Batch:
+    def _batch(
+        self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array
+    ) -> tuple[ta.Batch, np.ndarray]:
         if len(self.keys) > 1:
             by_partition = np.lexsort((rows, partition))
             rows, partition, states = rows[by_partition], partition[by_partition], states[by_partition]
         ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)
-        return ta.Batch(
-            rows, partition, events.t_ms[rows], events.order[rows], states, ranks, events.columns, events.derived
-        )
+        reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
+        batch = ta.Batch(
+            rows, partition, events.t_ms[rows], events.order[rows], states, ranks, events.columns, events.derived,
+            reached,
+        )  # fmt: skip
+        return batch, (events.ids[0][rows] if self._plan.is_told else events.ids)
 
     def forget(self, earliest_ms: int) -> None:
         """Events of then or before are in no window any more."""
@@ -223,7 +233,7 @@ class TrendIntake:
         """Keys, and events that partitions to come will have."""
         waiting = self._waiting
         columns: dict[str, np.ndarray] = {"t_ms": waiting.t_ms, "order": waiting.order}
-        for name in ("columns", "derived", "key", "states"):
+        for name in ("columns", "derived", "key", "states", "ids"):
             columns |= {f"{name}{number}": row for number, row in enumerate(getattr(waiting, name))}
         keys = {f"k{number}": column for number, column in enumerate(self.keys.values().T)}
         meta = {"n_seen": str(self.n_seen), "n_keys": str(len(self.keys))}
@@ -243,9 +253,9 @@ class TrendIntake:
         self.keys = KeyTable(width, np.stack(columns, axis=1) if width else np.empty((len(keys), 0)))
         none = self._none()
         values = {name: table.column(name).to_numpy() for name in ("t_ms", "order")}
-        for name in ("columns", "derived", "key", "states"):
+        for name in ("columns", "derived", "key", "states", "ids"):
             like = getattr(none, name)
-            rows = [table.column(f"{name}{number}").to_numpy() for number in range(len(like))]
+            rows = [table.column(f"{name}{number}").to_numpy(zero_copy_only=False) for number in range(len(like))]
             values[name] = np.stack(rows) if rows else np.empty((0, len(table)), like.dtype)
         self._waiting = Candidates(**values)
 

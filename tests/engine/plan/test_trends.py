@@ -74,7 +74,6 @@ def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None
         (f"PATTERN ANY(2, A, B, C) {CLAUSES}", "trends of ANY are not evaluated"),
         (f"PATTERN A+ EXACT {CLAUSES}", "EXACT is not evaluated"),
         (f"PATTERN A+ WHERE skip_till_next_match {CLAUSES}", "trends under skip_till_next_match"),
-        (f"PATTERN A+ {CLAUSES} REPORT 'x'", "alerts and reports about trends"),
         (f"PATTERN SEQ(C, D) WHERE [g] {CLAUSES}", None),
         (f"PATTERN D+ OR A WHERE [g] {CLAUSES}", "without an event that has all of its key"),
         (f"PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.x < NEXT(D).x {CLAUSES}", "inside a negated pattern"),
