@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.errors import StateError
 from engine.events import Int64Array
 from engine.events import Value as EventValue
-from engine.kernels.trends.arrays import FIRST_REACHED, LAST_REACHED, REACHED_BY, Batch
+from engine.kernels.trends.arrays import FIRST_REACHED, LAST_REACHED, NEVER, REACHED_BY, Batch
 
 SAMPLED = 10
 """Events of each end of a window that are shown."""
@@ -54,6 +54,8 @@ class TrendEvidence:
     def __init__(self, variables: Sequence[str]) -> None:
         self._variables = variables
         self._panes: dict[Group, dict[tuple[int, int], _Pane]] = {}
+        self._forgotten = NEVER
+        """Windows up to this one are forgotten."""
 
     def add(self, batch: Batch, ids: np.ndarray, groups: Mapping[int, Group]) -> None:
         """Take the events of a batch that trends come to; `groups`: of each partition."""
@@ -61,21 +63,17 @@ class TrendEvidence:
         if not len(at):
             return
         first, last, state = batch.reached[[FIRST_REACHED, LAST_REACHED, REACHED_BY]][:, at]
-        partition = batch.partition[at]
-        order = np.lexsort((batch.t_ms[at], last, first, partition))
+        partition, t_ms = batch.partition[at], batch.t_ms[at]
+        order = np.lexsort((t_ms, last, first, partition))
         key = np.stack([partition, first, last])[:, order]
         begins = np.flatnonzero(np.concatenate([[True], np.any(key[:, 1:] != key[:, :-1], axis=0)]))
         for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
             own, window = groups[int(key[0, begin])], (int(key[1, begin]), int(key[2, begin]))
             pane = self._panes.setdefault(own, {}).setdefault(window, _Pane())
-            low, high = self._ends(batch.t_ms[at], order, begin, end)
-            shown = [
-                [
-                    (int(batch.t_ms[at[k]]), str(ids[at[k]]), self._variables[int(state[k])])
-                    for k in order[part].tolist()
-                ]
-                for part in (low, high)
-            ]
+            shown = (
+                [(int(t_ms[k]), str(ids[at[k]]), self._variables[int(state[k])]) for k in order[part].tolist()]
+                for part in self._ends(t_ms, order, begin, end)
+            )
             pane.add(end - begin, *shown)
 
     @staticmethod
@@ -89,17 +87,31 @@ class TrendEvidence:
 
     def of(self, group: Group, window: int) -> Contributing:
         """The events of a window and group."""
-        total = _Pane()
-        for (first, last), pane in self._panes.get(group, {}).items():
-            if first <= window <= last:
-                total.add(pane.n_events, pane.first, pane.last)
+        panes = [pane for (first, last), pane in self._panes.get(group, {}).items() if first <= window <= last]
+        first, last = set[_Event](), set[_Event]()
+        outermost = set[_Event]()
+        for pane in sorted(panes, key=lambda pane: pane.first[0]):
+            first.update(pane.first)
+            outermost.add(pane.first[0])
+            if len(outermost) > SAMPLED:  # what is in further panes comes later than so many
+                break
+        outermost.clear()
+        for pane in sorted(panes, key=lambda pane: pane.last[-1], reverse=True):
+            last.update(pane.last)
+            outermost.add(pane.last[-1])
+            if len(outermost) > SAMPLED:
+                break
         found: dict[str, dict[str, None]] = {}
-        for _, event_id, variable in sorted({*total.first, *total.last}):
+        for _, event_id, variable in sorted({*sorted(first)[:SAMPLED], *sorted(last)[-SAMPLED:]}):
             found.setdefault(variable, {})[event_id] = None
-        return Contributing({name: tuple(events) for name, events in found.items()}, total.n_events)
+        n_events = sum(pane.n_events for pane in panes)
+        return Contributing({name: tuple(events) for name, events in found.items()}, n_events)
 
     def forget(self, last_window: int) -> None:
         """Windows up to this one are told."""
+        if last_window <= self._forgotten:
+            return
+        self._forgotten = last_window
         for group in list(self._panes):
             panes = {window: pane for window, pane in self._panes[group].items() if window[1] > last_window}
             if panes:
