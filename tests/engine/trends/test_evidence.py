@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import assume, given, settings
 
 from engine.compiled.query import CompiledQuery, compile_query
 from engine.errors import QueryError
-from engine.matching.output.row_json import row_from_json, row_to_json
-from engine.matching.output.rows import Binding, MatchRow
 from engine.reference.observed import observe
-from engine.reference.trends import _Trends
-from engine.trends import intake, runtime
 from engine.trends.evidence import SAMPLED
-from tests.engine.trends.evaluation import evaluated
+from tests.engine.trends.evaluation import check_events, evaluated, told
 from tests.engine.trends.test_long_streams import N_EVENTS, long_stream
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase, trend_cases
 from tests.examples import examples
-
-Told = dict[tuple[object, object], tuple[dict[str, Binding], int | None]]
-
-
-def told(rows: list[MatchRow]) -> Told:
-    return {(row.window, row.key): (dict(row.bindings), row.n_events) for row in rows}
 
 
 def alerting(case: TrendCase) -> CompiledQuery:
@@ -40,23 +29,7 @@ def alerting(case: TrendCase) -> CompiledQuery:
 def test_every_event_of_a_trend_is_told_however_the_stream_is_cut(case: TrendCase) -> None:
     """Of few events all are told: those of whole trends, and others only if a trend comes to them."""
     query = alerting(case)
-    rows = evaluated(query, case.stream, SCHEMA)
-    trends, events = _Trends(query.resolved), observe(case.stream, SCHEMA)
-    for row in rows:
-        assert row.window is not None
-        inside = [event for event in events if row.window[0] < event.lo_ms <= row.window[1]]
-        own = [reading for reading in trends.of(inside) if trends.group_of(reading) == row.key]
-        shown = {event_id for ids in row.bindings.values() for event_id in ids}
-        assert {event.event_id for reading in own for event, _ in reading} <= shown
-        assert shown <= {event.event_id for event in inside}
-        assert row.n_events is not None
-        assert row.n_events >= len(shown)
-        assert row_from_json(row.query, row_to_json(row)) == row
-    assert told(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == told(rows)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
-        patch.setattr(intake, "PAIRS", 1)
-        assert told(evaluated(query, case.stream, SCHEMA, case.cuts)) == told(rows)
+    check_events(query, case)
 
 
 def test_of_many_events_both_ends_are_told() -> None:
