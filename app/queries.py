@@ -56,9 +56,8 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
             path = files[name]
             uses = f"it uses the matches of {error.name}, which has problems of its own"
             problems.append(f"{path}: {error if error.name == name else uses}")
-    problems += _of_trends(compiled, files)
     known = (compiled[name] for name in texts if name in compiled)
-    queries = engine.with_consumed(query for query in known if not query.resolved.is_trend)
+    queries = engine.with_consumed(known)
     infos = {}
     for query in queries:
         info = describe(query, runbook.get(query.name, ""), group_gap_ms)
@@ -70,16 +69,6 @@ def load_queries(settings: Queries, group_gap_ms: int, schema: EventSchema | Non
         problems += [f"{files[query.name]}: {text}" for text in _info_problems(query, info, where)]
         problems += [f"{files[query.name]}: {error}" for error in _endless(query, texts[query.name])]
     return Loaded(tuple(queries), infos, tuple(problems))
-
-
-def _of_trends(compiled: Mapping[str, CompiledQuery], files: Mapping[str, Path]) -> list[str]:
-    """Queries that the live process does not evaluate: nobody would be told of their rows as they are meant."""
-    return [
-        f"{files[name]}: it aggregates trends, which are neither alerts nor reports in this version; expected a query "
-        "about matches; evaluate this one with clustercep match, in a folder of its own"
-        for name, query in compiled.items()
-        if query.resolved.is_trend
-    ]
 
 
 def _texts(
@@ -155,7 +144,7 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         severity=None if notice is None or reported else Severity(notice.severity.value),
         summary="" if notice is None else notice.summary,
         group_gap_ms=group_gap_ms if query.group_gap_ms is None else query.group_gap_ms,
-        key=query.resolved.key,
+        key=_key(query),
         per=() if notice is None else notice.per,
         runbook=runbook,
         within_ms=query.reach_ms if query.reach_ms < FOREVER_MS else None,
@@ -165,6 +154,11 @@ def describe(query: CompiledQuery, runbook: str, group_gap_ms: int) -> QueryInfo
         hosts=query.resolved.query.hosts,
         onset=query.resolved.query.onset,
     )
+
+
+def _key(query: CompiledQuery) -> tuple[str, ...]:
+    """The attributes in its rows' key: those of the partition, or of trends those of the group."""
+    return query.resolved.query.group_by if query.resolved.is_trend else query.resolved.key
 
 
 def _numbers(query: CompiledQuery) -> frozenset[str]:
@@ -187,7 +181,7 @@ def _info_problems(query: CompiledQuery, info: QueryInfo, runbook: str) -> list[
     problems = []
     if not info.runbook:
         problems.append(f"no runbook paragraph; expected text below a heading {info.name!r} in {runbook}")
-    known = {item.name for item in query.resolved.query.returns} | set(query.resolved.key) | {"query"}
+    known = {item.name for item in query.resolved.query.returns} | set(_key(query)) | {"query"}
     unknown = sorted(placeholders(info.summary) - known)
     if unknown:
         expected = ", ".join(sorted(known))

@@ -7,8 +7,10 @@ nothing here depends on the order in which matches come, nor on how they are div
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Self
 
 import engine
@@ -19,6 +21,9 @@ from engine import ast
 
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 """As numbers that are not finite are stored, see app.store.storable."""
+
+_BEYOND_DOUBLES = re.compile(r"-?\d\.\d{1,20}e\+\d{3,12}", re.ASCII)
+"""As aggregates over trends are, see engine.trends.numbers."""
 
 _ASPECTS = [(aspect, aspect.value.lower()) for aspect in ast.Aspect]
 """With their names in templates and messages."""
@@ -80,7 +85,7 @@ class Seen:
         if self._bound is None:
             assert self._match is not None, "a match that was stored has no events"
             bound = [(name, i) for name, ids in self._match.bindings.items() for i in engine.flat_ids(ids)]
-            self.n_events, self._bound = len(bound), ends(bound, at_most)
+            self.n_events, self._bound = self._match.n_events or len(bound), ends(bound, at_most)
         return self._bound
 
     def set_events(self, bound: Bound, n_events: int) -> None:
@@ -155,10 +160,10 @@ class Extremes:
         return cls(seen[kept["first"]], seen[kept["last"]], most)
 
 
-def number(value: object) -> float | int | None:
-    """A value that was found to be a number; None for NULL and NaN."""
+def number(value: object) -> float | int | Decimal | None:
+    """A value that was found to be a number; None for NULL and NaN. Those beyond all doubles come as text."""
     if isinstance(value, str):
-        return _INFINITE.get(value)
+        return Decimal(value) if _BEYOND_DOUBLES.fullmatch(value) else _INFINITE.get(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return None if math.isnan(value) else value

@@ -68,6 +68,11 @@ class Match(Protocol):
         ...
 
     @property
+    def n_events(self) -> int | None:
+        """Of a row about trends: how many events its trends come to; `bindings` has the first and the last ones."""
+        ...
+
+    @property
     def window(self) -> tuple[int, int] | None:
         """Start and end of the window that the row belongs to; None for a query without windows of its own."""
         ...

@@ -32,7 +32,7 @@ class OutputFormat(StrEnum):
 
 def as_json(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
     """A match as DESIGN 3 prints it, with what a row of several matches has besides."""
-    if row.window is not None and not row.bindings:
+    if row.window is not None and _is_of_trends(row):
         return _of_trends(row, row.window)
     printed: dict[str, Any] = {
         "bindings": {variable: list(ids) for variable, ids in row.bindings.items()},
@@ -61,6 +61,11 @@ def _of_trends(row: engine.MatchRow | ReferenceRow, window: tuple[int, int]) -> 
         "values": {name: printable(value) for name, value in row.values.items()},
     }
     return printed if row.exact else printed | {"exact": False}
+
+
+def _is_of_trends(row: engine.MatchRow | ReferenceRow) -> bool:
+    """Whether it is about all trends of a window; the events that come with it are a sample."""
+    return not row.bindings or (isinstance(row, engine.MatchRow) and row.n_events is not None)
 
 
 def _at_least_one(row: engine.MatchRow | ReferenceRow) -> dict[str, Any]:
@@ -129,7 +134,7 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    if not any(row.bindings for row in rows):
+    if all(map(_is_of_trends, rows)):
         _print_trends(rows)
         return
     variables = list(dict.fromkeys(variable for row in rows for variable in row.bindings))

@@ -168,7 +168,7 @@ def assemble(
         return matcher
 
     judgeable = judgeable_types(event_table(), sources)
-    for_histories = [query for query in queries.compiled if query.read_types <= judgeable]
+    for_histories = [q for q in queries.compiled if q.read_types <= judgeable and _is_of_jobs(q)]
 
     def history_matcher() -> FreshMatcher | None:
         return matcher_of(for_histories) if for_histories else None
@@ -202,6 +202,13 @@ def assemble(
     for name, position in (pipeline.restore(now_ms) or {}).items():
         _restore_position(sources, name, position)
     return Live(pipeline, sources)
+
+
+def _is_of_jobs(query: engine.CompiledQuery) -> bool:
+    """Whether what it says of a job rests on the job's events: a row about trends counts all that its window has, and
+    that of the job alone would be another row."""
+    resolved = query.resolved
+    return not resolved.is_trend or "job_id" in {*resolved.key, *resolved.query.group_by}
 
 
 def types_of_one_source(rows: Iterable[AttributeRow]) -> frozenset[str]:

@@ -6,7 +6,7 @@ it, also in those that become known later: such events are kept as long as a win
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -21,13 +21,18 @@ from engine.language import ast
 from engine.plan.trends.model import TrendPlan
 from engine.stream.columns import StreamColumns
 from engine.stream.key_table import KeyTable
+from engine.trends.broadcast import Agreement, Part, slices
 from engine.trends.template_arrays import TrendTables
+
+PAIRS = 2**18
+"""Pairs of an event and a partition in one batch, unless a single event has more; each takes some 50 bytes."""
 
 
 @dataclass(frozen=True)
 class Candidates:
     """Events that some state reads, in order. columns (n_columns, n), derived (n_derived, n), key (n_components, n);
-    states (n_classes, n): a bit for each state that reads the event, by the parts of the key that it has."""
+    states (n_classes, n): a bit for each state that reads the event, by the parts of the key that it has. ids (1, n):
+    the ids of the events, (0, n) where nobody asks for them."""
 
     t_ms: Int64Array
     order: Int64Array
@@ -35,6 +40,7 @@ class Candidates:
     derived: Float64Array
     key: Float64Array
     states: Int64Array
+    ids: np.ndarray
 
     def __len__(self) -> int:
         return len(self.t_ms)
@@ -80,7 +86,7 @@ class TrendIntake:
         return Candidates(
             np.empty(0, np.int64), np.empty(0, np.int64), np.empty((len(self._plan.programs.columns), 0)),
             np.empty((int(template.sizes[ta.N_DERIVED]), 0)), np.empty((len(self._plan.components), 0)),
-            np.empty((len(self._classes), 0), np.int64),
+            np.empty((len(self._classes), 0), np.int64), np.empty((int(self._plan.is_told), 0), object),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ events
@@ -106,7 +112,10 @@ class TrendIntake:
         t_ms = np.ascontiguousarray(stream.t_lo_ms if is_all else stream.t_lo_ms[rows])
         order = t_ms.copy() if plan.ties is ast.Ties.STRICT else first + rows
         states = self._states(stream.type_index(self._types, None if is_all else rows), columns, key)
-        found = Candidates(t_ms, order, columns, self._evaluated(plan.derived, columns), key, states)
+        ids = np.empty((int(plan.is_told), len(rows)), object)
+        if plan.is_told:
+            ids[0] = stream.ids_of(rows).to_numpy(zero_copy_only=False)
+        found = Candidates(t_ms, order, columns, self._evaluated(plan.derived, columns), key, states, ids)
         is_read: BoolArray = np.any(states, axis=0)
         return found if is_read.all() else found.where(is_read)
 
@@ -145,44 +154,68 @@ class TrendIntake:
 
     # -------------------------------------------------------------- partitions
 
-    def batch(self, coming: Candidates) -> ta.Batch:
-        """The events by partition; new keys get new numbers."""
-        n_known = len(self.keys)
+    def batches(self, coming: Candidates) -> Iterator[tuple[ta.Batch, np.ndarray]]:
+        """The events by partition, in one batch, or in several where broadcast ones are in very many, each with the ids
+        of its events where these are asked for; new keys get new numbers. Each must be taken in before the next one."""
+        n_before = len(self.keys)
         whole = np.zeros(len(coming), np.int64)
         for number, is_whole in enumerate(self._whole):
             if is_whole:
                 whole |= coming.states[number]
         keyed = np.flatnonzero(whole)
-        partitions = [self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))]
+        partition = self.keys.numbers(np.ascontiguousarray(coming.key[:, keyed]))
         if all(self._whole):
-            return self._batch(coming, keyed, partitions[0], whole[keyed])
-        rows, states = [keyed], [whole[keyed]]
+            yield self._batch(coming, keyed, partition, whole[keyed])
+            return
         n_waiting = len(self._waiting)
         everything = coming.after(self._waiting)
-        rows[0] = keyed + n_waiting
-        known = self.keys.values()
-        for number, each in enumerate(self._classes):
-            if self._whole[number]:
-                continue
-            own = np.flatnonzero(everything.states[number])
-            of_event, of_partition = _agreeing(everything.key[list(each.components)][:, own], known[:, each.components])
-            # What waited was given to the partitions that were known then.
-            fresh = (own[of_event] >= n_waiting) | (of_partition >= n_known)
-            rows.append(own[of_event[fresh]])
-            partitions.append(of_partition[fresh])
-            states.append(everything.states[number][own[of_event[fresh]]])
-        partial = [number for number, is_whole in enumerate(self._whole) if not is_whole]
-        self._waiting = everything.where(np.any(everything.states[partial], axis=0))
-        return self._batch(everything, np.concatenate(rows), np.concatenate(partitions), np.concatenate(states))
+        keyed = keyed + n_waiting
+        n_known = np.zeros(len(everything), np.int64)
+        n_known[keyed] = partition + 1
+        n_known = np.maximum(np.maximum.accumulate(n_known), n_before)
+        agreeing = self._agreeing(everything, n_known)
+        n_pairs = np.zeros(len(everything), np.int64)
+        n_pairs[keyed] = 1
+        for _, each in agreeing:
+            n_pairs += each.n_pairs()
+        n_pairs[:n_waiting] = 0  # they were given to the partitions that were known then
+        self._waiting = everything.where(np.any(everything.states[[number for number, _ in agreeing]], axis=0))
+        for first, last in slices(n_pairs[n_waiting:], PAIRS):
+            begin, end = first + n_waiting, last + n_waiting
+            n_after = int(n_known[end - 1])
+            own = slice(*np.searchsorted(keyed, [begin, end]))
+            rows, partitions, states = [keyed[own]], [partition[own]], [whole[keyed[own] - n_waiting]]
+            for number, each in agreeing:
+                of_pair, in_partition = each.pairs(begin, end, n_before, n_after)
+                rows.append(of_pair)
+                partitions.append(in_partition)
+                states.append(everything.states[number][of_pair])
+            yield self._batch(everything, np.concatenate(rows), np.concatenate(partitions), np.concatenate(states))
+            n_before = n_after
 
-    def _batch(self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array) -> ta.Batch:
+    def _agreeing(self, events: Candidates, n_known: Int64Array) -> list[tuple[int, Agreement]]:
+        """Of each class with a part of the key the partitions that its events are in."""
+        known, found = self.keys.values(), []
+        for number, each in enumerate(self._classes):
+            if not self._whole[number]:
+                own = np.flatnonzero(events.states[number])
+                part = Part(own, events.key[list(each.components)][:, own], each.components)
+                found.append((number, Agreement(part, known, n_known)))
+        return found
+
+    def _batch(
+        self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array
+    ) -> tuple[ta.Batch, np.ndarray]:
         if len(self.keys) > 1:
             by_partition = np.lexsort((rows, partition))
             rows, partition, states = rows[by_partition], partition[by_partition], states[by_partition]
         ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)
-        return ta.Batch(
-            rows, partition, events.t_ms[rows], events.order[rows], states, ranks, events.columns, events.derived
-        )
+        reached = np.full((3, len(rows) if self._plan.is_told else 0), -1)
+        batch = ta.Batch(
+            rows, partition, events.t_ms[rows], events.order[rows], states, ranks, events.columns, events.derived,
+            reached,
+        )  # fmt: skip
+        return batch, (events.ids[0][rows] if self._plan.is_told else events.ids)
 
     def forget(self, earliest_ms: int) -> None:
         """Events of then or before are in no window any more."""
@@ -200,7 +233,7 @@ class TrendIntake:
         """Keys, and events that partitions to come will have."""
         waiting = self._waiting
         columns: dict[str, np.ndarray] = {"t_ms": waiting.t_ms, "order": waiting.order}
-        for name in ("columns", "derived", "key", "states"):
+        for name in ("columns", "derived", "key", "states", "ids"):
             columns |= {f"{name}{number}": row for number, row in enumerate(getattr(waiting, name))}
         keys = {f"k{number}": column for number, column in enumerate(self.keys.values().T)}
         meta = {"n_seen": str(self.n_seen), "n_keys": str(len(self.keys))}
@@ -220,26 +253,11 @@ class TrendIntake:
         self.keys = KeyTable(width, np.stack(columns, axis=1) if width else np.empty((len(keys), 0)))
         none = self._none()
         values = {name: table.column(name).to_numpy() for name in ("t_ms", "order")}
-        for name in ("columns", "derived", "key", "states"):
+        for name in ("columns", "derived", "key", "states", "ids"):
             like = getattr(none, name)
-            rows = [table.column(f"{name}{number}").to_numpy() for number in range(len(like))]
+            rows = [table.column(f"{name}{number}").to_numpy(zero_copy_only=False) for number in range(len(like))]
             values[name] = np.stack(rows) if rows else np.empty((0, len(table)), like.dtype)
         self._waiting = Candidates(**values)
 
 
-def _agreeing(events: Float64Array, known: Float64Array) -> tuple[Int64Array, Int64Array]:
-    """Pairs of an event and a partition with equal parts of the key: events (w, n), known (p, w)."""
-    n_events, n_known = events.shape[1], len(known)
-    if not len(events):
-        return np.repeat(np.arange(n_events), n_known), np.tile(np.arange(n_known), n_events)
-    _, codes = np.unique(np.concatenate([known, events.T]), axis=0, return_inverse=True)
-    codes = codes.reshape(-1)
-    order = np.argsort(codes[:n_known], kind="stable")
-    begin = np.searchsorted(codes[:n_known][order], codes[n_known:], "left")
-    n_each = np.searchsorted(codes[:n_known][order], codes[n_known:], "right") - begin
-    of_event = np.repeat(np.arange(n_events), n_each)
-    offsets = np.arange(len(of_event)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
-    return of_event, order[np.repeat(begin, n_each) + offsets]
-
-
-__all__ = ["Candidates", "TrendIntake"]
+__all__ = ["PAIRS", "Candidates", "TrendIntake"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.events import AttributeType
+from engine.events import AttributeType, Int64Array
 from engine.events import Value as EventValue
 from engine.kernels.trends import arrays as ta
 from engine.language import ast
@@ -16,6 +16,7 @@ from engine.matching.output.rows import MatchRow
 from engine.plan.trends.model import Number, NumberKind, TrendPlan
 from engine.stream.interner import Interner
 from engine.stream.key_table import KeyTable
+from engine.trends.evidence import Group, TrendEvidence
 from engine.trends.numbers import Quantity, Scaled, calculated, number_of
 
 _Value = Quantity | str | bool | None
@@ -69,11 +70,25 @@ class TrendRows:
             return real if scale else None
         return number_of(whole, real, scale)
 
-    def take(self) -> list[MatchRow]:
-        """The rows of all that was added, by window, then by group."""
+    def groups(self, keys: KeyTable, partitions: Int64Array) -> dict[int, Group]:
+        """The group of each of these partitions, as rows have it."""
+        values = keys.values(partitions)[:, list(self._plan.groups)].tolist()
+        return {
+            partition: tuple(self._group_value(k, value) for k, value in zip(self._plan.groups, group, strict=True))
+            for partition, group in zip(partitions.tolist(), values, strict=True)
+        }
+
+    def take(self, evidence: TrendEvidence | None = None) -> list[MatchRow]:
+        """The rows of all that was added, by window, then by group; with the events that each is of, where they are
+        kept."""
         found, self._totals = self._totals, {}
         rows = (self._row(window, group, found[window, group]) for window, group in sorted(found, key=self._place))
-        return [row for row in rows if row is not None]
+        told = (row for row in rows if row is not None)
+        return list(told) if evidence is None else [self._with_events(row, evidence) for row in told]
+
+    def _with_events(self, row: MatchRow, evidence: TrendEvidence) -> MatchRow:
+        found = evidence.of(tuple(value for _, value in row.key), row.first_lo_ms // self._plan.slide_ms)
+        return replace(row, bindings=found.bindings, n_events=found.n_events)
 
     def _place(self, at: tuple[int, tuple[float, ...]]) -> tuple[object, ...]:
         window, group = at

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from engine.errors import StateError
 from engine.events import FOREVER_MS
 from engine.kernels.programs.opcodes import MAX_STACK
 from engine.kernels.trends import arrays as ta
@@ -15,6 +16,7 @@ from engine.matching.output.rows import MatchRow
 from engine.plan.trends.model import TrendPlan
 from engine.stream.columns import StreamColumns
 from engine.stream.interner import Interner
+from engine.trends.evidence import TrendEvidence
 from engine.trends.intake import TrendIntake
 from engine.trends.memory import TrendMemory
 from engine.trends.rows import TrendRows
@@ -38,6 +40,7 @@ class TrendRuntime:
         self._intake = TrendIntake(plan, self._tables)
         self._memory = TrendMemory(self._tables)
         self._rows = TrendRows(plan, interner)
+        self._evidence = TrendEvidence(self._tables.variables) if plan.is_told else None
         self._n_rejected = 0
         sizes = self._tables.template.sizes
         n_numbers = int(sizes[ta.N_NUMBERS])
@@ -53,11 +56,17 @@ class TrendRuntime:
         self._n_rejected += stream.n_imprecise(self.plan.types)
         coming = self._intake.candidates(stream)
         if len(coming):
-            self._take_in(self._intake.batch(coming))
+            for batch, ids in self._intake.batches(coming):
+                self._take_in(batch)
+                if self._evidence is not None:
+                    self._evidence.add(batch, ids, self._rows.groups(self._intake.keys, np.unique(batch.partition)))
         self._close(watermark_ms)
         self._intake.forget(watermark_ms - 1 - self.plan.within_ms)
         self._forget_partitions()
-        return self._rows.take()
+        rows = self._rows.take(self._evidence)
+        if self._evidence is not None:
+            self._evidence.forget(self._last_window(watermark_ms))
+        return rows
 
     def _take_in(self, batch: ta.Batch) -> None:
         memory, tables = self._memory, self._tables
@@ -82,8 +91,8 @@ class TrendRuntime:
 
     def _close(self, watermark_ms: int) -> None:
         """Tell the windows that end before the watermark."""
-        memory, plan = self._memory, self.plan
-        last_window = (min(watermark_ms, FOREVER_MS) - 1 - plan.within_ms) // plan.slide_ms
+        memory = self._memory
+        last_window = self._last_window(watermark_ms)
         first = 0
         while first < memory.n_partitions:
             first = graph.close_windows(
@@ -91,6 +100,10 @@ class TrendRuntime:
                 first,
             )  # fmt: skip
             self._hand_over()
+
+    def _last_window(self, watermark_ms: int) -> int:
+        """The last window that ends before the watermark."""
+        return (min(watermark_ms, FOREVER_MS) - 1 - self.plan.within_ms) // self.plan.slide_ms
 
     def _hand_over(self) -> None:
         if self._results.n_rows[0]:
@@ -118,12 +131,17 @@ class TrendRuntime:
         self._memory.forget_closed()
         state = {**self._intake.save(), **self._memory.save()}
         meta = {**(state["keys"].schema.metadata or {}), "n_rejected": str(self._n_rejected)}
-        return {**state, "keys": state["keys"].replace_schema_metadata(meta)}
+        told = {} if self._evidence is None else {"evidence": self._evidence.save()}
+        return {**state, **told, "keys": state["keys"].replace_schema_metadata(meta)}
 
     def restore(self, state: Mapping[str, pa.Table]) -> None:
         """See `Runtime.restore`."""
         self._intake.restore(state)
         self._memory.restore(state)
+        if self._evidence is not None:
+            if "evidence" not in state:
+                raise StateError(f"saved state of {self.plan.name} lacks ['evidence']")
+            self._evidence.restore(state["evidence"])
         self._n_rejected = int((state["keys"].schema.metadata or {}).get(b"n_rejected", b"0"))
 
     @property

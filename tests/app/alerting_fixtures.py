@@ -28,6 +28,7 @@ class FakeMatch:
     values: Mapping[str, Any] = field(default_factory=lambda: {"task_id": "t1", "period_ms": 5})
     count: int = 1
     count_exact: bool = True
+    n_events: int | None = None
     capped: bool = False
     window: tuple[int, int] | None = None
     possible: Possibilities | None = None

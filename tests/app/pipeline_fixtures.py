@@ -18,7 +18,7 @@ from app.live.deduplicate import Deduplicator
 from app.live.histories import HistoryReplay
 from app.live.intake import IntakeQueue, Source
 from app.live.ordering import Order
-from app.live.pipeline import Boundary, Pipeline, no_boundary
+from app.live.pipeline import Boundary, Matcher, Pipeline, no_boundary
 from app.live.recent import RecentEvents
 from app.live.source_book import SourceBook
 from app.live.watermarks import Watermarks
@@ -157,6 +157,7 @@ def start(
     rewind: Callable[[EventBatch, int], PairMatcher] | None = None,
     recent: RecentEvents | None = None,
     collectors: Sequence[Collector] | None = None,
+    matcher: Matcher | None = None,
 ) -> Process:
     """Build the pipeline and take up the store's checkpoint, as `clustercep run` does.
 
@@ -173,7 +174,7 @@ def start(
             Watermarks(names, timeout_ms, now_ms),
             history_types={"MapStart", "MapEnd"},
         ),
-        matcher=PairMatcher(),
+        matcher=PairMatcher() if matcher is None else matcher,
         histories=HistoryReplay(PairMatcher),
         recent=RecentEvents({"MapStart": 1_000, "MapEnd": 1_000}) if recent is None else recent,
         alerting=alerting or options(ops=receiver()),

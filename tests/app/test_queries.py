@@ -203,9 +203,21 @@ def test_what_counts_over_a_run_needs_a_window_on_a_stream(folder: Path, clause:
         assert not loaded.problems
 
 
-def test_the_live_process_evaluates_no_trends(folder: Path) -> None:
-    write(folder, trends__cep="PATTERN MapStart+ WITHIN 1 minute SLIDE 1 minute RETURN COUNT(*)")
+TREND = (
+    "PATTERN MapEnd+ m GROUP BY host WITHIN 1 minute SLIDE 20 s RETURN host, COUNT(*) AS n ALERT info '{n} on {host}'"
+)
+
+
+def test_the_key_of_alerts_about_trends_is_their_group(folder: Path) -> None:
+    write(folder, other__cep=TREND)
     loaded = load_queries(Queries(directory=folder), 7)
-    assert [query.name for query in loaded.compiled] == ["slow"]
-    (problem,) = loaded.problems
-    assert problem.startswith(f"{folder / 'trends.cep'}: it aggregates trends")
+    assert not loaded.problems
+    info = loaded.infos["other"]
+    assert (info.key, info.within_ms, info.is_report) == (("host",), 60_000, False)
+
+
+def test_rows_about_trends_can_be_reports(folder: Path) -> None:
+    write(folder, other__cep=TREND.partition(" ALERT")[0])
+    loaded = load_queries(Queries(directory=folder), 7)
+    assert not loaded.problems
+    assert loaded.infos["other"].is_report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine import compile_query
 from engine.errors import QueryError
-from tests.engine.trends.evaluation import check
+from tests.engine.trends.evaluation import check, check_events
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
 
 
@@ -17,6 +17,7 @@ def look_at_trends(case: TrendCase) -> None:
     assert query.explain()
     assert query.dot()
     check(query, case)
+    check_events(compile_query(f"{case.query} ALERT warning 'found'", SCHEMA), case)
 
 
 __all__ = ["look_at_trends"]

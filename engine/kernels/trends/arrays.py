@@ -40,6 +40,11 @@ NUMBER = 0
 KIND = 1
 COLUMN = 2
 
+# Rows of `reached`.
+FIRST_REACHED = 0
+LAST_REACHED = 1
+REACHED_BY = 2
+
 OF_EVENTS = 0
 OF_KNOWN = 1
 OF_WHOLE_VALUES = 2
@@ -99,7 +104,8 @@ class Template(NamedTuple):
 class Batch(NamedTuple):
     """Events by partition, each partition's in order: row among the columns, partition, time, order, a bit for each
     state that reads it; `ranks` (n_indexes, n): its place in an index that was made with it, -1 where there is none.
-    columns (n_columns, rows), derived (n_derived, rows)."""
+    columns (n_columns, rows), derived (n_derived, rows). `reached` (3, n), or (3, 0) where nobody asks: the first and
+    the last window in which a trend comes to the event, and the first state that reads it so; -1 as state: none."""
 
     rows: Int64Array
     partition: Int64Array
@@ -109,6 +115,7 @@ class Batch(NamedTuple):
     ranks: Int64Array
     columns: Float64Array
     derived: Float64Array
+    reached: Int64Array
 
 
 class Sums(NamedTuple):
@@ -195,12 +202,14 @@ __all__ = [
     "FIRST_COMPARED",
     "FIRST_CUT",
     "FIRST_PROGRAM",
+    "FIRST_REACHED",
     "HOW",
     "INDEX",
     "KIND",
     "LAST_COMPARED",
     "LAST_CUT",
     "LAST_PROGRAM",
+    "LAST_REACHED",
     "LEFT",
     "NEVER",
     "NUMBER",
@@ -220,6 +229,7 @@ __all__ = [
     "OF_KNOWN",
     "OF_REAL_VALUES",
     "OF_WHOLE_VALUES",
+    "REACHED_BY",
     "RIGHT",
     "SLIDE_MS",
     "SOURCE",

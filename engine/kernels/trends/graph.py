@@ -15,7 +15,9 @@ import math
 from engine.kernels.compile.ways import inlined, leaf
 from engine.kernels.trends.arrays import (
     COLUMN,
+    FIRST_REACHED,
     KIND,
+    LAST_REACHED,
     N_CHANNELS,
     N_COLUMNS,
     N_DERIVED,
@@ -33,6 +35,7 @@ from engine.kernels.trends.arrays import (
     OF_EXTREMES,
     OF_KNOWN,
     OF_WHOLE_VALUES,
+    REACHED_BY,
     SLIDE_MS,
     SOURCE,
     WITHIN_MS,
@@ -102,6 +105,8 @@ def _read(template, batch, sums, vertices, indexes, scratch, at, first_window, l
         _gather(template, batch, sums, vertices, indexes, scratch, state, at, first_window, last_window)
         if not _is_reached(template, scratch, last_window - first_window + 1):
             continue
+        if batch.reached.shape[1] > 0:
+            _note_reached(template, batch, scratch, state, at, first_window, last_window)
         _contribute(template, batch, scratch, state, at, last_window - first_window + 1)
         _pass_on(template, sums, scratch, state, batch.partition[at], first_window, last_window)
         if template.stored[state] >= 0:
@@ -154,6 +159,21 @@ def _is_reached(template, scratch, n_windows):
     for window in range(n_windows):
         found = found or scratch.whole[window * template.sizes[N_NUMBERS]] != 0
     return found
+
+
+@inlined
+def _note_reached(template, batch, scratch, state, at, first_window, last_window):
+    """In which windows a trend comes to the event."""
+    n_numbers = template.sizes[N_NUMBERS]
+    for window in range(first_window, last_window + 1):
+        if scratch.whole[(window - first_window) * n_numbers] == 0:
+            continue
+        if batch.reached[REACHED_BY, at] < 0:
+            batch.reached[FIRST_REACHED, at] = window
+            batch.reached[LAST_REACHED, at] = window
+            batch.reached[REACHED_BY, at] = state
+        batch.reached[FIRST_REACHED, at] = min(batch.reached[FIRST_REACHED, at], window)
+        batch.reached[LAST_REACHED, at] = max(batch.reached[LAST_REACHED, at], window)
 
 
 @inlined

@@ -48,9 +48,11 @@ class MatchRow:
     `candidates` (COLLAPSED): ids per variable that occur in a match, or may do so unless `exact`. `capped`: a limit or
     the work budget stopped the listing. `window`: start and end in ms of the window that the row belongs to, where the
     query has windows of its own (SLIDE, OPEN ON). `last_lo_ms`: earliest possible time of the last event, None where it
-    is precise. `possible`: the matches behind the row by what they demand of a world, where `Limits.possibilities` asks
-    for them and none of them is certain. `ends`: of forms over listed matches. `place`: where the row
-    stands in output order, of queries with LIMIT or TOP. These three are no part of what makes rows equal.
+    is precise. `n_events`: of a row about trends that people are told of, the events that its trends come to, of
+    which `bindings` then has the first and the last ones. `possible`: the matches behind the row by what they
+    demand of a world, where `Limits.possibilities` asks for them and none of them is certain. `ends`: of forms over
+    listed matches. `place`: where the row stands in output order, of queries with LIMIT or TOP. These three are no
+    part of what makes rows equal.
     """
 
     query: str
@@ -67,6 +69,7 @@ class MatchRow:
     capped: bool = False
     window: tuple[int, int] | None = None
     last_lo_ms: int | None = None
+    n_events: int | None = None
     possible: Possibilities | None = field(default=None, compare=False, repr=False)
     ends: RowEnds | None = field(default=None, compare=False, repr=False)
     place: RowPlace | None = field(default=None, compare=False, repr=False)

@@ -137,6 +137,11 @@ class TrendPlan(Plan):
         return False
 
     @property
+    def is_told(self) -> bool:
+        """Whether people are told of its rows, and want to see of which events they are."""
+        return self.query.notice is not None and self.query.notice.severity is not ast.Severity.REPORT
+
+    @property
     def n_windows(self) -> int:
         """Windows that an event is in, at most."""
         return -(-self.within_ms // self.slide_ms)

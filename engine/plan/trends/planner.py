@@ -131,12 +131,6 @@ class _Planner:
                 f"at most {MAX_WINDOWS}",
                 "let windows begin further apart, or make them shorter",
             )
-        if query.notice is not None:
-            raise UnsupportedQueryError(
-                "alerts and reports about trends are not evaluated by this version",
-                query.clause_span("ALERT or REPORT"),
-                remedy="leave ALERT or REPORT out, and evaluate the query with clustercep match",
-            )
         if query.exact:
             raise UnsupportedQueryError(
                 "EXACT is not evaluated by this version",

@@ -11,7 +11,7 @@ positions of a set apart, and where negations depend on the path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.errors import UnsupportedQueryError
@@ -238,28 +238,50 @@ def _unambiguous(template: Template, pattern: ast.Pattern, is_told_apart: Callab
 
 def _ambiguous_pair(template: Template) -> tuple[int, int] | None:
     """Two states that read one event of a trend on two complete paths; None where every trend has one path."""
-    following: dict[int, list[int]] = {}
+    n = len(template.states)
+    after, before = [0] * n, [0] * n
     for one, other in template.transitions:
-        following.setdefault(one, []).append(other)
-    types = [state.event_type for state in template.states]
-    todo = [(a, b) for a in template.starts for b in template.starts if types[a] == types[b]]
-    before: dict[tuple[int, int], set[tuple[int, int]]] = {pair: set() for pair in todo}
-    while todo:
-        a, b = todo.pop()
-        for pair in ((c, d) for c in following.get(a, ()) for d in following.get(b, ()) if types[c] == types[d]):
-            if pair not in before:
-                before[pair] = set()
-                todo.append(pair)
-            before[pair].add((a, b))
-    complete = [(a, b) for a, b in before if a in template.ends and b in template.ends]
-    seen = set(complete)
-    while complete:
-        pair = complete.pop()
-        if pair[0] != pair[1]:
-            return pair
-        complete += [earlier for earlier in before[pair] if earlier not in seen]
-        seen |= before[pair]
+        after[one] |= 1 << other
+        before[other] |= 1 << one
+    same_type = [
+        sum(1 << other for other, its in enumerate(template.states) if its.event_type == own.event_type)
+        for own in template.states
+    ]
+    begun = _pairs(sum(1 << state for state in template.starts), after, same_type)
+    ended = _pairs(sum(1 << state for state in template.ends), before, same_type)
+    for state in range(n):
+        others = begun[state] & ended[state] & ~(1 << state)
+        if others:
+            return state, next(_bits(others))
     return None
+
+
+def _pairs(outer: int, following: Sequence[int], same_type: Sequence[int]) -> list[int]:
+    """Pairs of states that are reached by two paths of the same types from two of the `outer` states, which are bits;
+    of each state the bits of the others. One of the two goes a step after the other, so that a pair costs the edges of
+    its states, not the product of both."""
+    found = [same & outer if (outer >> state) & 1 else 0 for state, same in enumerate(same_type)]
+    new, todo = found[:], set(_bits(outer))
+    while todo:
+        state = todo.pop()
+        reached, new[state] = new[state], 0
+        stepped = 0
+        for other in _bits(reached):
+            stepped |= following[other]
+        for target in _bits(following[state]):
+            fresh = stepped & same_type[target] & ~found[target]
+            if fresh:
+                found[target] |= fresh
+                new[target] |= fresh
+                todo.add(target)
+    return found
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 def _deterministic(template: Template, pattern: ast.Pattern, is_told_apart: Callable[[str], bool]) -> Template:

@@ -74,7 +74,6 @@ def test_the_way_of_a_transition(pattern: str, where: str, way: JoinWay) -> None
         (f"PATTERN ANY(2, A, B, C) {CLAUSES}", "trends of ANY are not evaluated"),
         (f"PATTERN A+ EXACT {CLAUSES}", "EXACT is not evaluated"),
         (f"PATTERN A+ WHERE skip_till_next_match {CLAUSES}", "trends under skip_till_next_match"),
-        (f"PATTERN A+ {CLAUSES} REPORT 'x'", "alerts and reports about trends"),
         (f"PATTERN SEQ(C, D) WHERE [g] {CLAUSES}", None),
         (f"PATTERN D+ OR A WHERE [g] {CLAUSES}", "without an event that has all of its key"),
         (f"PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.x < NEXT(D).x {CLAUSES}", "inside a negated pattern"),
@@ -103,6 +102,14 @@ def test_states_are_counted_while_they_are_built() -> None:
     for pattern in (nested, ast.Sequence((*optional, ast.Component("B", "b")))):
         with pytest.raises(UnsupportedQueryError, match="a template of over 62 states"):
             templates_of(pattern, lambda _: False)
+
+
+def test_many_alternatives_are_told_apart_in_no_time() -> None:
+    """Each step of two paths at once would be 3,600 times 3,600 pairs."""
+    same = " OR ".join(f"A a{k}" for k in range(60))
+    assert len(plan_of(f"PATTERN ({same})+ {CLAUSES}").templates.positive.states) == 1
+    once = " OR ".join(f"SEQ(A a{k}, B b{k})" for k in range(30))
+    assert len(plan_of(f"PATTERN {once} {CLAUSES}").templates.positive.states) == 2
 
 
 def test_rows_of_trends_are_no_events() -> None:

@@ -8,10 +8,13 @@ import pytest
 
 from engine.compiled.query import CompiledQuery
 from engine.events import FOREVER_MS, EventBatch, EventSchema
-from engine.matching.output.rows import MatchRow
+from engine.matching.output.row_json import row_from_json, row_to_json
+from engine.matching.output.rows import Binding, MatchRow
 from engine.reference import reference_output
+from engine.reference.observed import observe
+from engine.reference.trends import _Trends
 from engine.runtime.engine import Engine
-from engine.trends import memory, runtime
+from engine.trends import intake, memory, runtime
 from tests.engine.trends.trend_strategies import SCHEMA, TrendCase
 
 
@@ -50,10 +53,40 @@ def check(query: CompiledQuery, case: TrendCase) -> None:
         patch.setattr(memory, "WAITING_PER_ROOT", 0.0)
         patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
         patch.setattr(runtime, "RESULTS", 1)
+        patch.setattr(intake, "PAIRS", 1)
         assert shown(evaluated(query, case.stream, SCHEMA)) == expected
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == expected
         patch.setattr(memory, "WAITING_PER_ROOT", 1.0)  # some events wait behind an index
         assert shown(evaluated(query, case.stream, SCHEMA, case.cuts)) == expected
 
 
-__all__ = ["check", "evaluated", "shown"]
+Told = dict[tuple[object, object], tuple[dict[str, Binding], int | None]]
+
+
+def told(rows: list[MatchRow]) -> Told:
+    return {(row.window, row.key): (dict(row.bindings), row.n_events) for row in rows}
+
+
+def check_events(query: CompiledQuery, case: TrendCase) -> None:
+    """Of an alert's query over few events: those of whole trends are told, others only if a trend comes to them, and
+    neither cuts nor restarts change that."""
+    rows = evaluated(query, case.stream, SCHEMA)
+    trends, events = _Trends(query.resolved), observe(case.stream, SCHEMA)
+    for row in rows:
+        assert row.window is not None
+        inside = [event for event in events if row.window[0] < event.lo_ms <= row.window[1]]
+        own = [reading for reading in trends.of(inside) if trends.group_of(reading) == row.key]
+        shown = {event_id for ids in row.bindings.values() for event_id in ids}
+        assert {event.event_id for reading in own for event, _ in reading} <= shown
+        assert shown <= {event.event_id for event in inside}
+        assert row.n_events is not None
+        assert row.n_events >= len(shown)
+        assert row_from_json(row.query, row_to_json(row)) == row
+    assert told(evaluated(query, case.stream, SCHEMA, case.cuts, restarts=True)) == told(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "LEAST_FORGOTTEN", 0)
+        patch.setattr(intake, "PAIRS", 1)
+        assert told(evaluated(query, case.stream, SCHEMA, case.cuts)) == told(rows)
+
+
+__all__ = ["Told", "check", "check_events", "evaluated", "shown", "told"]

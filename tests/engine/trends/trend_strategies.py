@@ -114,7 +114,7 @@ def trend_cases(draw: st.DrawFn, max_events: int = 9) -> TrendCase:
 @st.composite
 def _events(draw: st.DrawFn, max_events: int) -> tuple[dict[str, Any], ...]:
     number = st.one_of(st.integers(0, 3), st.none())
-    found = draw(
+    found: list[dict[str, Any]] = draw(
         st.lists(
             st.fixed_dictionaries(
                 {

@@ -281,3 +281,33 @@ def test_pythons_workers_do_without_a_database() -> None:
     """Each of them loads what is evaluated on executors; SQLAlchemy and Alembic would nearly double that time."""
     script = "import spark_jobs.stream.processor, sys; sys.exit(int('sqlalchemy' in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script], timeout=120, check=False).returncode == 0
+
+
+RISING = """
+PATTERN Mapper+ m
+GROUP BY job_id
+WITHIN  4 seconds SLIDE 2 seconds
+HAVING  COUNT(*) > 3
+RETURN  job_id, COUNT(*) AS n
+ALERT   warning '{job_id}: {n}'
+"""
+
+
+def test_rows_about_trends_come_from_one_bucket_with_their_events(tmp_path: Path) -> None:
+    rows = [event for event in events() if event["type"] == "Mapper"]
+    plan = planned(tmp_path / "queries", rising=RISING)
+    (group,) = plan.groups
+    assert group.route.n_buckets == 1
+    told: list[engine.MatchRow] = []
+    bucket = Bucket(group, plan.options, 0)
+    for watermark_ms, until_ms in ((0, 3_000), (3_000, 6_000), (6_000, 2**40)):
+        told += bucket.step([table([row for row in rows if row["t_lo_ms"] < until_ms])], watermark_ms).matches
+        state = bucket.save()
+        bucket = Bucket(group, plan.options, 0)
+        assert bucket.restore(state) == frozenset()
+        rows = [row for row in rows if row["t_lo_ms"] >= until_ms]
+    told += bucket.step([], 2**41).matches
+    assert meaning(told) == expected(group, [event for event in events() if event["type"] == "Mapper"])
+    for row in told:
+        assert row.n_events == len(row.event_ids) > 1
+        assert match_of(row.query, match_content(row)) == row
