@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from app.heuristics import advice
@@ -118,7 +118,7 @@ def container_bytes(job: JobFigures, kind: TaskKind) -> int | None:
     return math.ceil(heap_mb / ratio) * MIB if 0 < ratio <= 1 and heap_mb else None
 
 
-def peak_bytes(kind: TaskKind, counters: dict[str, int] | None) -> int | None:
+def peak_bytes(kind: TaskKind, counters: Mapping[str, int] | None) -> int | None:
     """The greatest physical memory of an attempt, as far as its counters tell; None where they do not (0: not read)."""
     told = [(counters or {}).get(name, 0) for name in (PEAK[kind], AT_END)]
     return max(told) or None
@@ -329,7 +329,7 @@ def _memory(job: JobFigures, name: str, kind: TaskKind) -> Finding:
     container = container_bytes(job, kind)
     if container is None:
         return not_known(name, len(tasks), f"its configuration does not tell {MEMORY_MB[kind]}")
-    peaks = [(peak, task.task_id) for task in tasks if (peak := peak_bytes(kind, dict(task.counters or {})))]
+    peaks = [(peak, task.task_id) for task in tasks if (peak := peak_bytes(kind, task.counters))]
     if not peaks:
         return not_known(name, len(tasks), f"no task has the counter {AT_END} above 0")
     largest = max(peaks)[0]
