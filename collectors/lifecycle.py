@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from collectors.counters import ATTRIBUTES
-from collectors.hadoop_ids import TaskKind, cluster_start_ms, job_of, kind_of, task_of
+from collectors.hadoop_ids import TaskKind, job_of, kind_of, task_of
 from collectors.identity import lifecycle_id
 from collectors.schema import load_event_types
 from collectors.time_units import MAX_TIME_MS
@@ -228,12 +228,10 @@ class EventRows:
         told = {"job_id": job_id, "counters": counters, "diagnostics": diagnostics}
         self._add_beside("JobCounters", lifecycle_id("JobCounters", job_id), t_ms, clock_id, origin, told)
 
-    def job_settings(self, job_id: str, settings: str, origin: str) -> None:
-        """JobSettings, at the start of the cluster: see `cluster_start_ms`."""
+    def job_settings(self, job_id: str, settings: str, t_ms: int, clock_id: str | None, origin: str) -> None:
+        """JobSettings: a configuration has no time of its own."""
         told = {"job_id": job_id, "settings": settings}
-        self._add_beside(
-            "JobSettings", lifecycle_id("JobSettings", job_id), cluster_start_ms(job_id), None, origin, told
-        )
+        self._add_beside("JobSettings", lifecycle_id("JobSettings", job_id), t_ms, clock_id, origin, told)
 
     def take_batch(self) -> EventBatch:
         """The rows as a batch; none are left."""

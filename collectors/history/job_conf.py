@@ -9,7 +9,9 @@ and fragment.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from xml.etree.ElementTree import ParseError
@@ -18,7 +20,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 
 from collectors.base import ProblemLog
-from collectors.hadoop_ids import JOB
+from collectors.hadoop_ids import JOB, cluster_start_ms
 from collectors.lifecycle import EventRows, clean_text
 
 MAX_BYTES = 1 << 24
@@ -140,11 +142,38 @@ def read_settings(data: bytes, place: str, problems: ProblemLog) -> dict[str, st
 
 
 def settings_event(job_id: str, settings: Mapping[str, str], source_rank: int, origin: str) -> EventRows:
-    """JobSettings, at the start of the cluster that the job's id tells: a configuration has no time of its own."""
+    """JobSettings, at the start of the cluster that the job's id tells: so it is found without knowing more."""
     rows = EventRows(source_rank)
-    text = json.dumps(settings, sort_keys=True, separators=(",", ":"))
-    rows.job_settings(job_id, text, origin)
+    rows.job_settings(job_id, settings_text(settings), cluster_start_ms(job_id), None, origin)
     return rows
+
+
+def settings_text(settings: Mapping[str, str]) -> str:
+    """As events have them."""
+    return json.dumps(settings, sort_keys=True, separators=(",", ":"))
+
+
+def read_beside(history: str, job_id: str, problems: ProblemLog) -> tuple[str, dict[str, str]] | None:
+    """(place, settings) of the configuration that stands beside a job's history; None where there is none."""
+    place = os.path.join(os.path.dirname(history), f"{job_id}_conf.xml")  # noqa: PTH118, PTH120 - undecodable names
+    try:
+        # Neither a link out of the folder nor a pipe that nobody writes to.
+        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problems.report(place, "unreadable", f"file cannot be read: {error.strerror or error}")
+        return None
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        problems.report(place, "unreadable", f"file cannot be read: {error.strerror or error}")
+        return None
+    settings = read_settings(data, place, problems)
+    return None if settings is None else (place, settings)
 
 
 def _properties(data: bytes) -> dict[str, str] | None:
@@ -176,4 +205,6 @@ def _resolved(text: str, properties: Mapping[str, str]) -> str:
     return text
 
 
-__all__ = ["MAX_BYTES", "SETTINGS", "job_of_name", "read_settings", "settings_event"]
+__all__ = [
+    "MAX_BYTES", "SETTINGS", "job_of_name", "read_beside", "read_settings", "settings_event", "settings_text",
+]  # fmt: skip
