@@ -34,6 +34,10 @@ OF_JOB = frozenset({"names", "config", "master", "store", "format_", "as_json", 
 """Parameters that `report job` takes."""
 
 
+JOBS = "jobs"
+OF_JOBS = frozenset({"names", "config", "master", "store", "format_", "as_json", "from_", "to", "top"})
+
+
 class ReportFormat(StrEnum):
     """How reports are printed."""
 
@@ -49,7 +53,7 @@ def report(
         typer.Argument(
             metavar="[REPORT]...",
             help="life-times, queuing, stragglers; else all. Or `job JOB`: one finished MapReduce job, judged by "
-            "heuristics.",
+            "heuristics. Or `jobs`: those of a span, ranked by memory and time that they wasted.",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -107,13 +111,19 @@ def report(
         _only(ctx, OF_JOB, "job")
         job_options = {"--config": config, "--master": master, "--store": store, "--format": format_.value}
         raise typer.Exit(_judge(chosen[1:], [*words_of(job_options), *(["--dr-elephant"] if dr_elephant else [])]))
+    if chosen[:1] == [JOBS]:
+        _only(ctx, OF_JOBS, JOBS)
+        if len(chosen) > 1:
+            raise AppError(f"report jobs: found {chosen[1]!r} behind it; expected nothing: --from and --to choose")
+        span = {"--from": from_, "--to": to, "--top": top, "--format": format_.value}
+        words = words_of({"--config": config, "--master": master, "--store": store, **span})
+        raise typer.Exit(run_spark_job("heuristics", [*words, "--", JOBS]))
     if dr_elephant:
         raise AppError("--dr-elephant: it is about one job; expected `clustercep report job JOB --dr-elephant`")
     unknown = [name for name in chosen if name not in {one.value for one in ReportName}]
     if unknown:
-        raise AppError(
-            f"report: found {unknown[0]!r}; expected some of {', '.join(one.value for one in ReportName)}, or job JOB"
-        )
+        expected = ", ".join(one.value for one in ReportName)
+        raise AppError(f"report: found {unknown[0]!r}; expected some of {expected}, or job JOB, or jobs")
     options = {
         "--config": config,
         "--master": master,

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from app.heuristics.from_events import COLUMNS, TYPES, job_figures
 from app.heuristics.judging import Judgement, judged
-from app.heuristics.printing import severity_text, value_text
+from app.heuristics.printing import measure_text, severity_text, value_text
 from app.heuristics.severity import Finding, Measure, Severity
 from dashboard.jobs.reading import SLACK_MS, JobEvents
 from dashboard.store import EventLogReader
@@ -40,7 +40,7 @@ def rows(findings: Sequence[Finding]) -> list[dict[str, str | int]]:
             "Severity": "? not known" if finding.severity is None else SIGNS[finding.severity],
             "Score": finding.score,
             "Measured": _measured(finding),
-            "Limit passed": "; ".join(_limit(measure) for measure in finding.measures if measure.passed is not None),
+            "Limit passed": "; ".join(filter(None, map(_limit, finding.measures))) if finding.severity else "",
             "Tasks": inert(", ".join(finding.tasks[:MAX_TASKS_SHOWN]), 300) if finding.tasks else "",
         }
         for finding in ordered(findings)
@@ -53,9 +53,14 @@ def ordered(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def advised(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
-    """(heuristic, severity, advice) of those that passed a limit, the worst first."""
-    chosen = [finding for finding in ordered(findings) if finding.severity and finding.advice]
-    return [(finding.heuristic, severity_text(finding), finding.advice) for finding in chosen]
+    """(heuristic, severity, what was measured and advised) of those that passed a limit, the worst first."""
+    told = []
+    for finding in ordered(findings):
+        if finding.severity and finding.advice:
+            measured = "; ".join(inert(measure_text(measure), 120) for measure in finding.measures)
+            text = f"{measured}. {finding.advice}" if measured else finding.advice
+            told.append((finding.heuristic, severity_text(finding), text))
+    return told
 
 
 def _measured(finding: Finding) -> str:

@@ -392,7 +392,7 @@ def _heuristics(found: JobEvents) -> None:
         key="job-heuristics",
     )
     for heuristic, severity, advice in advised(findings):
-        st.markdown(f"**{md(heuristic)}** ({md(severity)}): {md(advice, 500)}")
+        st.markdown(f"**{md(heuristic)}** ({md(severity)}): {md(advice, 1_000)}")
     st.caption(md(NO_SPARK))
 
 

@@ -1,4 +1,4 @@
-"""`clustercep report job`: one job of the event store, judged.
+"""`clustercep report job` and `report jobs`: one job of the event store, judged; all of a span, ranked.
 
 find the job -> read its events (by this process where the store is on this machine, else by Spark) -> judge -> print
 """
@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 
+from app.clock import SystemClock
+from app.commands.alerts_options import time_ms
 from app.config import load_settings
 from app.console import table_console
 from app.heuristics.from_events import COLUMNS, JOB_TYPES, TYPES, job_figures
@@ -29,11 +31,15 @@ from spark_jobs.event_store.commits import CommitReader
 from spark_jobs.event_store.errors import job_errors
 from spark_jobs.event_store.file_system import StoreError, rooted
 from spark_jobs.event_store.on_this_machine import LocalFolder
+from spark_jobs.heuristics.jobs import print_jobs, rows_here, rows_on_spark, to_json
 from spark_jobs.interruption import run_job
 from spark_jobs.session import SparkJobError, spark_session
 
 SLACK_MS = DAY_MS
 """How far outside of a job's span its attempts are looked for: clocks differ, and attempts may end after their job."""
+
+ALL = "jobs"
+"""In place of an id: all jobs of a span."""
 
 _LOCAL = "file://"
 
@@ -41,6 +47,8 @@ _LOCAL = "file://"
 def main(args: Sequence[str]) -> int:
     """Exit code: 0 for a job that was judged, 1 where nothing of it could be; raises AppError for a mistake."""
     asked = _parser().parse_args(args)
+    if asked.job == ALL:
+        return _all_jobs(asked)
     if not is_job(asked.job):
         raise SparkJobError(f"report job: found {asked.job!r}; expected an id such as job_1700000000000_0001")
     settings = load_settings(asked.config)
@@ -64,6 +72,24 @@ def main(args: Sequence[str]) -> int:
         print_judgement(table_console(), judgement, waste, compatible=asked.compatible)
     findings = judgement.dr_elephant if asked.compatible else judgement.corrected
     return 0 if any(finding.severity is not None for finding in findings) else 1
+
+
+def _all_jobs(asked: argparse.Namespace) -> int:
+    """0 where a job ended in the span, else 1."""
+    settings, now_ms = load_settings(asked.config), SystemClock().now_ms()
+    store_url = asked.store or settings.event_store_url
+    from_ms = None if asked.from_ is None else time_ms("--from", asked.from_, now_ms)
+    to_ms = None if asked.to is None else time_ms("--to", asked.to, now_ms)
+    is_here = asked.master is None and rooted(store_url).startswith(f"{_LOCAL}/")
+    rows = rows_here(store_url, from_ms, to_ms) if is_here else None
+    if rows is None:
+        with spark_session("clustercep report", asked.master or settings.spark.master, settings.spark.conf) as spark:
+            rows = rows_on_spark(EventStore.open(spark, store_url), from_ms, to_ms)
+    if asked.format == "json":
+        print(json.dumps(to_json(rows, asked.top), indent=1))
+    else:
+        print_jobs(table_console(), rows, asked.top)
+    return 0 if rows else 1
 
 
 def events_here(url: str, job_id: str) -> pa.Table:
@@ -136,6 +162,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--master")
     parser.add_argument("--store")
     parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument("--from", dest="from_")
+    parser.add_argument("--to")
+    parser.add_argument("--top", type=int, default=10)
     parser.add_argument("--dr-elephant", dest="compatible", action="store_true")
     return parser
 

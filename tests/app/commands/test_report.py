@@ -76,6 +76,8 @@ def test_one_job(started: list[tuple[str, Sequence[str]]]) -> None:
         (["job", "job_1_1", "--from", "2 h"], "--from"),
         (["stragglers", "--dr-elephant"], "report job JOB"),
         (["nonsense"], "nonsense"),
+        (["jobs", "job_1_1"], "job_1_1"),
+        (["jobs", "--out", "x"], "--out"),
     ],
 )
 def test_mistakes_about_one_job(started: list[tuple[str, Sequence[str]]], arguments: list[str], told: str) -> None:
@@ -83,3 +85,9 @@ def test_mistakes_about_one_job(started: list[tuple[str, Sequence[str]]], argume
     assert result.exit_code == 2
     assert told in result.output
     assert started == []
+
+
+def test_jobs_of_a_span(started: list[tuple[str, Sequence[str]]]) -> None:
+    result = CliRunner().invoke(cli, ["report", "jobs", "--from", "2 h", "--top", "3"])
+    assert result.exit_code == 0, result.output
+    assert started == [("heuristics", ["--from=2 h", "--top=3", "--format=table", "--", "jobs"])]

@@ -202,6 +202,7 @@ def test_heuristics_of_a_finished_job(installation: Installation) -> None:
     assert memory["Tasks"].startswith(f"task_{DONE[4:]}_m_000000, ")
     assert found.loc["reducer-memory"]["Severity"] == "? not known"
     assert found.index[0] == "mapper-memory"
+    assert found.loc["mapper-time"]["Limit passed"] == ""  # one of two limits, which alone says nothing
     said = texts(page).replace("\\", "")
     assert "mapreduce.map.memory.mb to about 512" in said
     assert "counters of 1 of 1 reduces are not known" in said

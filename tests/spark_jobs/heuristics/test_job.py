@@ -17,6 +17,7 @@ from app.heuristics.waste import waste_of
 from spark_jobs.event_store import EventStore
 from spark_jobs.event_store.file_system import rooted
 from spark_jobs.heuristics.job import events_here, events_of, main
+from spark_jobs.heuristics.jobs import rows_here, rows_on_spark
 from spark_jobs.ingest.job import ingest_here
 from spark_jobs.ingest.kinds import IngestOptions
 from spark_jobs.ingest.on_this_machine import Limits
@@ -148,3 +149,35 @@ def test_the_same_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     here, there = events_here(rooted(url), JOB), events_of(EventStore.open(spark, url), JOB)
     assert job_figures(JOB, here) == job_figures(JOB, there)
     assert len(job_figures(JOB, there).maps) == 3
+
+
+def test_jobs_of_a_span_ranked_by_waste(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, other = tmp_path / "in", "job_1700000000000_0008"
+    store = stored(tmp_path, whole(3))
+    second = whole(6).replace(JOB[3:].encode(), other[3:].encode()).replace(b'"ada"', b'"bob"')
+    third = histories.whole_history().replace(JOB[3:].encode(), b"_1700000000000_0009")
+    (folder / f"{other}-x.jhist").write_bytes(second)
+    (folder / f"{other}_conf.xml").write_text(CONF)
+    (folder / "job_1700000000000_0009-x.jhist").write_bytes(third)
+    limits = Limits(100, 1 << 26)
+    assert ingest_here(store, ("job_history",), [str(folder)], IngestOptions(), limits) is not None
+    assert main([f"--store={store}", "--format=json", "--", "jobs"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["job_id"] for row in found["jobs"]] == [other, JOB, "job_1700000000000_0009"]
+    # 3.75 GiB unused by each map for 120 s; reducers have no memory counter
+    assert found["jobs"][0]["wasted_gib_h"] == pytest.approx(6 * 3.75 * 120 / 3600)
+    assert found["jobs"][2]["wasted_gib_h"] is None  # without a configuration
+    assert (found["n_jobs"], found["queues"][0]["n_jobs"], found["queues"][0]["n_unknown"]) == (3, 3, 1)
+    assert found["queues"][0]["wasted_gib_h"] == pytest.approx(9 * 3.75 * 120 / 3600)
+    assert main([f"--store={store}", "--", "jobs"]) == 0
+    assert "the most wasteful first" in capsys.readouterr().out
+    assert main([f"--store={store}", "--to=2001-01-01", "--", "jobs"]) == 1
+
+
+def test_jobs_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+    url = stored(tmp_path, whole(3))
+    here, there = rows_here(url, None, None), rows_on_spark(EventStore.open(spark, url), None, None)
+    assert here == there
+    assert here is not None
+    assert len(here) == 1
+    assert rows_on_spark(EventStore.open(spark, url), None, 1) == []
