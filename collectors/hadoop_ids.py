@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal, TypeGuard
 
@@ -74,10 +75,8 @@ def cluster_start_ms(job_id: str) -> int:
     Hadoop 1 writes yyyyMMddHHmm, in a zone that it does not tell: UTC is assumed.
     """
     digits = job_id.split("_")[1]
-    if len(digits) == 12:
-        try:
-            return int(datetime.strptime(digits, "%Y%m%d%H%M").replace(tzinfo=UTC).timestamp() * 1000) or 1
-        except ValueError:
-            pass  # a number of another kind
     start_ms = int(digits) if len(digits) <= 15 else 0
+    if len(digits) == 12:
+        with suppress(ValueError):  # a number of another kind
+            start_ms = int(datetime.strptime(digits, "%Y%m%d%H%M").replace(tzinfo=UTC).timestamp()) * 1000
     return start_ms if 0 < start_ms <= MAX_TIME_MS else 1

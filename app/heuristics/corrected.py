@@ -232,6 +232,10 @@ def shuffle_sort(job: JobFigures) -> Finding:
 
 def cached_files(job: JobFigures) -> Finding | None:
     """Files and archives in the distributed cache; None for a job without any."""
+    for kind in ("files", "archives"):
+        told = [f"mapreduce.job.cache.{kind}{what}" in (job.settings or {}) for what in ("", ".filesizes")]
+        if any(told) and not all(told):
+            return not_known("distributed-cache", 0, f"of cached {kind} either names or sizes are not told")
     finding = distributed_cache(job)
     if finding is not None and finding.severity == Severity.MODERATE:
         return not_known(finding.heuristic, 0, f"{finding.note}: which is how large cannot be told")

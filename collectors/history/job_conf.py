@@ -25,7 +25,10 @@ from collectors.lifecycle import EventRows, clean_text
 
 MAX_BYTES = 1 << 24
 """Of a configuration; usual ones have some hundred KB."""
-MAX_VALUE_CHARS = 1 << 14
+MAX_VALUE_CHARS = 1 << 18
+"""A list of cached files may be long."""
+MAX_ELEMENTS = 500_000
+"""A property has three to six."""
 MAX_REFERENCES = 5
 
 FILE_NAME = re.compile(rf"(?:.*_)?({JOB.pattern})_conf\.xml")
@@ -56,10 +59,13 @@ def _file_names(text: str) -> str | None:
 
 
 def _file_name(uri: str) -> str:
-    path = re.split(r"[?#]", uri.strip(), maxsplit=1)[0].rstrip("/")
-    name = path.rpartition("/")[2]
-    # An address without a path may be nothing but user, password and host.
-    return "" if "@" in name or ("://" in uri and path.count("/") < 3) else name[:200]
+    """The last name of an address; empty where it has none behind user, password and host."""
+    _, at, behind = uri.strip().rpartition("@")
+    path = re.split(r"[?#]", behind, maxsplit=1)[0].rstrip("/")
+    if at:
+        _, slash, path = path.partition("/")
+        return path.rpartition("/")[2][:200] if slash else ""
+    return "" if "://" in path and path.count("/") < 3 else path.rpartition("/")[2][:200]
 
 
 _NUMBERS = (
@@ -179,13 +185,16 @@ def read_beside(history: str, job_id: str, problems: ProblemLog) -> tuple[str, d
 def _properties(data: bytes) -> dict[str, str] | None:
     """The last value of each property; None where the document is no configuration. Raises what the parser raises."""
     found: dict[str, str] = {}
-    root = None
+    root, n_elements = None, 0
     for event, element in iterparse(BytesIO(data), events=("start", "end"), forbid_dtd=True):
         if root is None:
             root = element
             if root.tag != "configuration":
                 return None
         if event == "start":
+            n_elements += 1
+            if n_elements > MAX_ELEMENTS:
+                raise ValueError(f"more than {MAX_ELEMENTS:,} elements")
             continue
         if element.tag == "property":
             name, value = element.findtext("name"), element.findtext("value")

@@ -151,6 +151,14 @@ def test_sizes_that_do_not_fit_their_names_are_not_known() -> None:
     assert found.severity is None
 
 
+def test_cached_files_of_which_only_names_or_sizes_are_told() -> None:
+    for settings in ({"mapreduce.job.cache.files": "a"}, {"mapreduce.job.cache.archives.filesizes": "1"}):
+        found = corrected.cached_files(job(settings=settings))
+        assert found is not None
+        assert found.severity is None
+        assert dr_elephant.distributed_cache(job(settings=settings)) is None
+
+
 def test_nothing_known_is_never_none() -> None:
     bare = JobFigures("job_1_0001", status="SUCCEEDED", n_maps=2, n_reduces=1, maps=(TaskFigures("t"),))
     judgement = judged(bare)

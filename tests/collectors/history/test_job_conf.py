@@ -47,6 +47,8 @@ def test_chosen_settings_alone() -> None:
         {"mapreduce_job_cache_files": f"s3a://AKIA:{SECRET}@bucket/lib/a.jar?sig={SECRET}#{SECRET}"},
         {"mapreduce_job_cache_files": f"s3a://AKIA:{SECRET}@bucket"},
         {"mapreduce_job_cache_files": f"hdfs://nn/{SECRET}@b"},
+        {"mapreduce_job_cache_files": f"s3a://AKIA:x/{SECRET}?y@bucket/a.jar"},
+        {"mapreduce_job_cache_files": f"s3a://AKIA:x/{SECRET}@bucket"},
         {"mapreduce_map_output_compress": SECRET},
         {"mapreduce_map_output_compress_codec": f"Codec {SECRET}"},
     ],
@@ -103,7 +105,10 @@ def test_hostile_and_broken_documents(data: bytes) -> None:
 def test_deep_and_long_documents() -> None:
     deep = b"<configuration>" + b"<a>" * 100_000 + b"</a>" * 100_000 + b"</configuration>"
     assert read(deep)[0] == {}
-    assert read(conf(mapreduce_map_memory_mb="1" * 100_000))[0] == {}
+    assert read(conf(mapreduce_map_memory_mb="1" * 300_000))[0] == {}
+    settings, [problem] = read(b"<configuration>" + b"<a/>" * (job_conf.MAX_ELEMENTS + 1) + b"</configuration>")
+    assert settings is None
+    assert "elements" in problem
     settings, [problem] = read(b" " * (job_conf.MAX_BYTES + 1))
     assert settings is None
     assert problem.startswith("oversized")
@@ -131,6 +136,7 @@ def test_the_job_stands_in_the_name(name: str, job: str | None) -> None:
         ("job_999999999999_1", 999_999_999_999),
         ("job_99999999999999999999_1", 1),
         ("job_0_1", 1),
+        ("job_100001010000_1", 1),
     ],
 )
 def test_settings_stand_at_the_start_of_the_cluster(job_id: str, start_ms: int) -> None:
