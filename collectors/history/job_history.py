@@ -225,7 +225,7 @@ class JobHistoryCollector:
                 continue
             self._jobs[job_id] = _KnownJob(parser.digest, parser.finished, now_ms)
             if self._options.counters:
-                self._add_settings(parser, job_id)
+                self._settle_counters(parser, job_id)
             finished[job_id] = FinishedHistory(job_id, parser.place, parser.events.take_batch())
         return tuple(finished.values())
 
@@ -233,10 +233,18 @@ class JobHistoryCollector:
         counters = self._options.counters
         return JhistParser(path, self._problems, self._options.source_rank, keeps_counters=counters)
 
-    def _add_settings(self, parser: JhistParser, job_id: str) -> None:
-        """At the job's end, which is when they are read: at the cluster's start they would be late."""
-        found = read_beside(parser.place, job_id, self._problems) if parser.end_ms is not None else None
-        if found is not None and parser.end_ms is not None:
+    def _settle_counters(self, parser: JhistParser, job_id: str) -> None:
+        """Counters and settings at the job's end, which is when they are read.
+
+        At their attempts' ends, long told over REST, counters would be late, and the log would be without them.
+        """
+        if parser.end_ms is None:
+            return
+        for row in parser.events.rows:
+            if row["type"] == "AttemptCounters":
+                row["t_lo_ms"] = row["t_hi_ms"] = parser.end_ms
+        found = read_beside(parser.place, job_id, self._problems)
+        if found is not None:
             place, settings = found
             parser.events.job_settings(job_id, settings_text(settings), parser.end_ms, None, printable(place))
 

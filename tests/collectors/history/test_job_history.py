@@ -243,6 +243,7 @@ def test_counters_and_configuration_when_asked(tmp_path: Path) -> None:
     settings = [row for row in rows if row["type"] == "JobSettings"]
     end_ms = next(row["t_lo_ms"] for row in own if row["type"] == "JobEnd")
     assert [(row["settings"], row["t_lo_ms"]) for row in settings] == [('{"mapreduce.map.memory.mb":"512"}', end_ms)]
+    assert {row["t_hi_ms"] for row in rows if row["type"] in BESIDE_ORDER} == {end_ms}  # earlier they would be late
     others = {row["event_id"]: row["source_seq"] for row in rows if row["type"] not in BESIDE_ORDER}
     assert others == {row["event_id"]: row["source_seq"] for row in own}
 
