@@ -73,6 +73,7 @@ class JobHistorySource(Source):
     directories: tuple[AnchoredPath, ...] = ()
     quiet_ms: DurationMs = Field(default=HOUR_MS, ge=0)
     hold_future: bool = True
+    counters: bool = False
 
 
 class ContainerLogSource(Source):

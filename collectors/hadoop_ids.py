@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Literal, TypeGuard
+
+from collectors.time_units import MAX_TIME_MS
 
 TaskKind = Literal["MAP", "REDUCE"]
 
@@ -63,3 +67,16 @@ def kind_of(task_or_attempt_id: str) -> TaskKind:
 def job_of_container(container_id: str) -> str:
     """The job of a valid container id, as `job_of_application` names it."""
     return "job_" + "_".join(container_id.split("_")[-4:-2])
+
+
+def cluster_start_ms(job_id: str) -> int:
+    """When the ResourceManager, or JobTracker, of a valid job id was started, in ms; 1 where the id tells no time.
+
+    Hadoop 1 writes yyyyMMddHHmm, in a zone that it does not tell: UTC is assumed.
+    """
+    digits = job_id.split("_")[1]
+    start_ms = int(digits) if len(digits) <= 15 else 0
+    if len(digits) == 12:
+        with suppress(ValueError):  # a number of another kind
+            start_ms = int(datetime.strptime(digits, "%Y%m%d%H%M").replace(tzinfo=UTC).timestamp()) * 1000
+    return start_ms if 0 < start_ms <= MAX_TIME_MS else 1

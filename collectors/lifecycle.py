@@ -81,7 +81,7 @@ class AttemptFacts:
 
     def __post_init__(self) -> None:
         self.kind = kind_of(self.attempt_id)
-        self._ids = {
+        self.ids: dict[str, str] = {
             "job_id": job_of(self.attempt_id),
             "task_id": task_of(self.attempt_id),
             "attempt_id": self.attempt_id,
@@ -89,12 +89,12 @@ class AttemptFacts:
 
     def attributes(self) -> dict[str, Any]:
         """As event attributes of its start."""
-        return {**self._ids, "host": self.host, "rack": self.rack}
+        return {**self.ids, "host": self.host, "rack": self.rack}
 
     def end_attributes(self) -> dict[str, Any]:
         """As event attributes of its end."""
         return {
-            **self._ids,
+            **self.ids,
             "host": self.host,
             "rack": self.rack,
             "status": self.status,
@@ -205,6 +205,33 @@ class EventRows:
             self.add(
                 "DataIO", event_id, attempt.finish_ms, clock_id, origin, data_io_attributes(attempt.attempt_id, queued)
             )
+
+    def _add_beside(
+        self, event_type: str, event_id: str, t_ms: int, clock_id: str | None, origin: str, told: dict[str, Any]
+    ) -> None:
+        """An event that takes no place of its own: others have the same ones whether it is kept or not."""
+        place = self.next_seq
+        self.add(event_type, event_id, t_ms, clock_id, origin, told, source_seq=max(0, place - 1))
+        self.next_seq = place
+
+    def attempt_counters(self, attempt: AttemptFacts, counters: str, clock_id: str | None, origin: str) -> None:
+        """AttemptCounters at the finish, which must be known."""
+        assert attempt.finish_ms is not None
+        event_id = lifecycle_id("AttemptCounters", attempt.attempt_id)
+        told = {**attempt.ids, "counters": counters}
+        self._add_beside("AttemptCounters", event_id, attempt.finish_ms, clock_id, origin, told)
+
+    def job_counters(
+        self, job_id: str, counters: str | None, diagnostics: str | None, t_ms: int, clock_id: str | None, origin: str
+    ) -> None:
+        """JobCounters at the job's finish."""
+        told = {"job_id": job_id, "counters": counters, "diagnostics": diagnostics}
+        self._add_beside("JobCounters", lifecycle_id("JobCounters", job_id), t_ms, clock_id, origin, told)
+
+    def job_settings(self, job_id: str, settings: str, t_ms: int, clock_id: str | None, origin: str) -> None:
+        """JobSettings: a configuration has no time of its own."""
+        told = {"job_id": job_id, "settings": settings}
+        self._add_beside("JobSettings", lifecycle_id("JobSettings", job_id), t_ms, clock_id, origin, told)
 
     def take_batch(self) -> EventBatch:
         """The rows as a batch; none are left."""

@@ -29,6 +29,15 @@ class Order(StrEnum):
     LOST = "lost"
 
 
+JOB = "job"
+OF_JOB = frozenset({"names", "config", "master", "store", "format_", "as_json", "dr_elephant"})
+"""Parameters that `report job` takes."""
+
+
+JOBS = "jobs"
+OF_JOBS = frozenset({"names", "config", "master", "store", "format_", "as_json", "from_", "to", "top"})
+
+
 class ReportFormat(StrEnum):
     """How reports are printed."""
 
@@ -38,9 +47,14 @@ class ReportFormat(StrEnum):
 
 @friendly
 def report(
+    ctx: typer.Context,
     names: Annotated[
-        list[ReportName] | None,
-        typer.Argument(metavar="[REPORT]...", help="life-times, queuing, stragglers; else all."),
+        list[str] | None,
+        typer.Argument(
+            metavar="[REPORT]...",
+            help="life-times, queuing, stragglers; else all. Or `job JOB`: one finished MapReduce job, judged by "
+            "heuristics. Or `jobs`: those of a span, ranked by memory and time that they wasted.",
+        ),
     ] = None,
     config: ConfigOption = None,
     master: MasterOption = None,
@@ -81,11 +95,35 @@ def report(
         int, typer.Option(min=1, help="Successful attempts of a kind that a job must have to be compared.")
     ] = 3,
     window: Annotated[str, typer.Option(metavar="DURATION", help="Of the report on queued data.")] = "1 min",
+    as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
+    dr_elephant: Annotated[
+        bool, typer.Option("--dr-elephant", help="Of a job: print what Dr. Elephant computes, faults included.")
+    ] = False,
 ) -> None:
     """Report stragglers, life times of attempts and queued data over the event store; the dashboard shows them.
 
     Read histories into the store with `clustercep ingest` first.
     """
+    if as_json:
+        format_ = ReportFormat.JSON
+    chosen = names or []
+    if chosen[:1] == [JOB]:
+        _only(ctx, OF_JOB, "job")
+        job_options = {"--config": config, "--master": master, "--store": store, "--format": format_.value}
+        raise typer.Exit(_judge(chosen[1:], [*words_of(job_options), *(["--dr-elephant"] if dr_elephant else [])]))
+    if chosen[:1] == [JOBS]:
+        _only(ctx, OF_JOBS, JOBS)
+        if len(chosen) > 1:
+            raise AppError(f"report jobs: found {chosen[1]!r} behind it; expected nothing: --from and --to choose")
+        span = {"--from": from_, "--to": to, "--top": top, "--format": format_.value}
+        words = words_of({"--config": config, "--master": master, "--store": store, **span})
+        raise typer.Exit(run_spark_job("heuristics", [*words, "--", JOBS]))
+    if dr_elephant:
+        raise AppError("--dr-elephant: it is about one job; expected `clustercep report job JOB --dr-elephant`")
+    unknown = [name for name in chosen if name not in {one.value for one in ReportName}]
+    if unknown:
+        expected = ", ".join(one.value for one in ReportName)
+        raise AppError(f"report: found {unknown[0]!r}; expected some of {expected}, or job JOB, or jobs")
     options = {
         "--config": config,
         "--master": master,
@@ -104,7 +142,25 @@ def report(
     }
     if options["--window-ms"] == 0:
         raise AppError("--window: found 0; expected a duration above 0, such as '1 min'")
-    raise typer.Exit(run_spark_job("reports", [*words_of(options), "--", *(name.value for name in names or ())]))
+    raise typer.Exit(run_spark_job("reports", [*words_of(options), "--", *chosen]))
+
+
+def _judge(jobs: list[str], words: list[str]) -> int:
+    if len(jobs) != 1:
+        raise AppError(f"report job: found {len(jobs)} ids; expected one, such as job_1700000000000_0001")
+    return run_spark_job("heuristics", [*words, "--", jobs[0]])
+
+
+def _only(ctx: typer.Context, allowed: frozenset[str], name: str) -> None:
+    """Raise AppError for an option that a report would ignore."""
+    given = []
+    for parameter in ctx.params:
+        source = ctx.get_parameter_source(parameter)
+        if parameter not in allowed and source is not None and source.name == "COMMANDLINE":
+            given.append(parameter)
+    if given:
+        option = "--" + given[0].strip("_").replace("_", "-")
+        raise AppError(f"{option}: `report {name}` has no such option; see clustercep report --help")
 
 
 def _parsed(option: str, text: str, parse: Callable[[str], int]) -> int:

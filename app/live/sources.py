@@ -77,6 +77,7 @@ def _job_history(settings: Settings, rank: int) -> Source:
         source_rank=rank,
         quiet_ms=section.quiet_ms,
         hold_future=section.hold_future,
+        counters=section.counters,
     )
     return Source(JobHistoryCollector(options), clock_skew=clock_skew_of(settings))
 

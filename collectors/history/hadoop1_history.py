@@ -18,6 +18,7 @@ from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of, task_of
 from collectors.history.clock_offsets import ClockOffsets, skew_message
 from collectors.history.hadoop1_lines import BadLines, Item, PartBegins, Record, RecordReader, counter_groups
+from collectors.history.whole_counters import whole_counters
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
 
 STATUS = {"SUCCESS": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
@@ -38,9 +39,12 @@ class BadRecordError(ValueError):
 class Hadoop1Job:
     """What a stream tells of one job."""
 
-    def __init__(self, place: str, name: str, problems: ProblemLog, source_rank: int) -> None:
+    def __init__(
+        self, place: str, name: str, problems: ProblemLog, source_rank: int, *, keeps_counters: bool = False
+    ) -> None:
         self.place = place
         self.name = name
+        self._keeps_counters = keeps_counters
         self.events = EventRows(source_rank)
         self.job: JobFacts | None = None
         self.finished = False
@@ -245,12 +249,24 @@ class Hadoop1Job:
                 self._unsummarised[task_id] = attempt, values, self._origin()
                 return
         self.events.attempt_summary(attempt, self._figures(attempt, values), clock_id, self._origin())
+        self._keep_counters(attempt, values, self._origin())
 
     def _summarise(self, task_id: str, counters: str) -> None:
         """The summary of a successful attempt whose own record had no counters; those of its task are its own."""
         attempt, values, origin = self._unsummarised.pop(task_id)
         told = {**values, "COUNTERS": counters}
         self.events.attempt_summary(attempt, self._figures(attempt, told), _host_clock(attempt), origin)
+        self._keep_counters(attempt, told, origin)
+
+    def _keep_counters(self, attempt: AttemptFacts, values: Mapping[str, str], origin: str) -> None:
+        if not self._keeps_counters:
+            return
+        text, is_cut = whole_counters(counter_groups(values.get("COUNTERS", "")))
+        if text is not None:
+            self.events.attempt_counters(attempt, text, _host_clock(attempt), origin)
+        if is_cut:
+            message = f"{attempt.attempt_id}: some of its counters were left out: odd, or too many"
+            self._problems.report(self.place, "odd_counters", message)
 
     def _figures(self, attempt: AttemptFacts, values: Mapping[str, str]) -> dict[str, int | None]:
         groups = list(counter_groups(values.get("COUNTERS", "")))
@@ -275,8 +291,10 @@ class Hadoop1Job:
 class Hadoop1Parser:
     """The histories in one file. `feed` takes the bytes as they come, `close` says that no more will come."""
 
-    def __init__(self, place: str, problems: ProblemLog, source_rank: int) -> None:
+    def __init__(self, place: str, problems: ProblemLog, source_rank: int, *, keeps_counters: bool = False) -> None:
+        """keeps_counters: AttemptCounters, too."""
         self.place = place
+        self._keeps_counters = keeps_counters
         self.jobs: list[Hadoop1Job] = []
         """Closed ones, in the file's order; those without a single job record are left out."""
         self.n_bytes = 0
@@ -317,7 +335,9 @@ class Hadoop1Parser:
 
     def _job(self) -> Hadoop1Job:
         if self._current is None:
-            self._current = Hadoop1Job(self.place, self._part, self._problems, self._source_rank)
+            self._current = Hadoop1Job(
+                self.place, self._part, self._problems, self._source_rank, keeps_counters=self._keeps_counters
+            )
         return self._current
 
     def _close_job(self, *, is_cut: bool = False) -> None:

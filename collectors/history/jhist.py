@@ -16,6 +16,7 @@ from collectors.base import MAX_BAD_RECORDS_TOLD, ProblemLog, printable
 from collectors.counters import is_count, missing_counters, read_counters
 from collectors.hadoop_ids import is_attempt, is_job, job_of
 from collectors.history.clock_offsets import ClockOffsets, skew_message
+from collectors.history.whole_counters import whole_counters
 from collectors.lifecycle import AttemptFacts, EventRows, JobFacts, attempt_figures, clean_text, is_time_ms, period
 from collectors.network.bounded_json import TooManyValuesError, loads
 
@@ -24,6 +25,7 @@ MAX_HEADER_LINES = 100
 MAX_RECORD_BYTES = 1 << 23
 MAX_RECORD_VALUES = 500_000
 """An attempt with all its counters has some hundreds."""
+MAX_DIAGNOSTICS_CHARS = 4_000
 JSON_MARK = b"Avro-Json"
 BINARY_MARK = b"Avro-Binary"
 
@@ -51,8 +53,11 @@ class BadRecordError(ValueError):
 class JhistParser:
     """Events of one history file. `feed` takes the bytes as they come, `close` says that no more will come."""
 
-    def __init__(self, place: str, problems: ProblemLog, source_rank: int) -> None:
+    def __init__(self, place: str, problems: ProblemLog, source_rank: int, *, keeps_counters: bool = False) -> None:
+        """keeps_counters: AttemptCounters and JobCounters, too."""
         self.place = place
+        self._keeps_counters = keeps_counters
+        self._n_cut = 0
         self._shown_place = printable(place)
         self.events = EventRows(source_rank)
         self.job: JobFacts | None = None
@@ -151,6 +156,9 @@ class JhistParser:
         for clock_id, offset in self._clocks.off():
             message = skew_message(clock_id, offset, "the ResourceManager, which says when the job was submitted")
             self._problems.report(self.place, "clock_skew", message, key=(self.place, clock_id, "clock_skew"))
+        if self._n_cut:
+            message = f"counters of {self._n_cut} attempt(s) or of the job were left out: odd, or too many"
+            self._problems.report(self.place, "odd_counters", message)
         for attribute, n_attempts in self._n_lacking.items():
             self._problems.report(
                 self.place,
@@ -288,6 +296,11 @@ class JhistParser:
             self._report("negative_period", "the job ends before its launch; its period stays empty", line=True)
         status = _text(record, "jobStatus") or status
         self.events.job_end(job, self._launch_ms, self.end_ms, status, self._clock_id, self._origin())
+        if self._keeps_counters:
+            counters = self._whole(record.get("totalCounters"))
+            told = (_text(record, "diagnostics") or "")[:MAX_DIAGNOSTICS_CHARS].strip() or None
+            if counters is not None or told is not None:
+                self.events.job_counters(job.job_id, counters, told, self.end_ms, self._clock_id, self._origin())
 
     def _attempt(self, record: Mapping[str, Any]) -> AttemptFacts:
         attempt_id = _unwrap(record.get("attemptId"))
@@ -330,6 +343,8 @@ class JhistParser:
         self._check_period(attempt)
         self.events.attempt_end(attempt, self._clock_id, self._origin())
         self.events.attempt_summary(attempt, self._figures(attempt, record), self._clock_id, self._origin())
+        if self._keeps_counters and (counters := self._whole(record.get("counters"))) is not None:
+            self.events.attempt_counters(attempt, counters, self._clock_id, self._origin())
 
     def _check_period(self, attempt: AttemptFacts) -> None:
         if attempt.start_ms is None:
@@ -348,6 +363,11 @@ class JhistParser:
             self._n_lacking.update(missing_counters(attempt.kind, found, n_reduces))
         phase_ends = _time(record, "shuffleFinishTime"), _time(record, "sortFinishTime")
         return attempt_figures(attempt, found, n_reduces, *phase_ends)
+
+    def _whole(self, counters: Any) -> str | None:
+        text, is_cut = whole_counters(_counter_groups(counters))
+        self._n_cut += is_cut
+        return text
 
     # ---- reports -----------------------------------------------------------------------------------------------
 

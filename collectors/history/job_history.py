@@ -13,11 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.base import Collected, FinishedHistory, OptionError, ProblemLog, SourceUnavailableError, read_position
+from collectors.base import (
+    Collected,
+    FinishedHistory,
+    OptionError,
+    ProblemLog,
+    SourceUnavailableError,
+    printable,
+    read_position,
+)
 from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
 from collectors.files import FoundFile, read_chunks, require_root, walk
 from collectors.files_left_out import FilesLeftOut
 from collectors.history.jhist import JhistParser
+from collectors.history.job_conf import read_beside, settings_text
 from collectors.time_units import DAY_MS, HOUR_MS
 from engine.events import EventBatch
 
@@ -47,6 +56,8 @@ class JobHistoryOptions:
     """How long a job is remembered after its file has disappeared."""
     max_bytes_per_poll: int = 1 << 28
     """What is beyond is read by the next poll."""
+    counters: bool = False
+    """Whether all counters of attempts, and the settings of the job's configuration, become events, too."""
 
     def __post_init__(self) -> None:
         if not self.roots:
@@ -115,7 +126,7 @@ class JobHistoryCollector:
                 continue
             opened = self._open.get(file.key)
             if opened is None or file.n_bytes < opened.offset:
-                opened = _OpenFile(JhistParser(file.path, self._problems, self._options.source_rank), 0, now_ms)
+                opened = _OpenFile(self._parser(file.path), 0, now_ms)
                 self._open[file.key] = opened
             budget -= self._read(opened, file, now_ms)
             if self._is_complete(opened, file, now_ms):
@@ -213,8 +224,29 @@ class JobHistoryCollector:
                 )
                 continue
             self._jobs[job_id] = _KnownJob(parser.digest, parser.finished, now_ms)
+            if self._options.counters:
+                self._settle_counters(parser, job_id)
             finished[job_id] = FinishedHistory(job_id, parser.place, parser.events.take_batch())
         return tuple(finished.values())
+
+    def _parser(self, path: str) -> JhistParser:
+        counters = self._options.counters
+        return JhistParser(path, self._problems, self._options.source_rank, keeps_counters=counters)
+
+    def _settle_counters(self, parser: JhistParser, job_id: str) -> None:
+        """Counters and settings at the job's end, which is when they are read.
+
+        At their attempts' ends, long told over REST, counters would be late, and the log would be without them.
+        """
+        if parser.end_ms is None:
+            return
+        for row in parser.events.rows:
+            if row["type"] == "AttemptCounters":
+                row["t_lo_ms"] = row["t_hi_ms"] = parser.end_ms
+        found = read_beside(parser.place, job_id, self._problems)
+        if found is not None:
+            place, settings = found
+            parser.events.job_settings(job_id, settings_text(settings), parser.end_ms, None, printable(place))
 
     def _forget(self, now_ms: int) -> None:
         oldest_ms = now_ms - self._options.forget_ms

@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from app.durations import format_size
+from app.heuristics.judging import NO_SPARK
 from dashboard import links, looks
 from dashboard.alerts.words import suspects
 from dashboard.charts.axes import TimeAxis
@@ -26,6 +27,7 @@ from dashboard.jobs.data import (
     lanes,
     stragglers,
 )
+from dashboard.jobs.heuristics import advised, judge, rows
 from dashboard.jobs.list import QUIET, RUNNING
 from dashboard.jobs.reading import JobEvents, read_job, read_jobs
 from dashboard.store import AlertFilter, AlertRow, event_log, settings, store
@@ -48,6 +50,7 @@ MAX_TABLE_ROWS = 500
 MAX_COMPARED = 5
 
 COMPARE = "compare"
+CORRECTED, ORIGINAL = "corrected", "as Dr. Elephant"
 CLOCK, SINCE = "clock", "since the job's start"
 
 
@@ -106,6 +109,8 @@ def _job(found: JobEvents) -> None:
     _progress(found, axis)
     _queue(found, axis)
     _life_times(found)
+    if found.job["state"] not in (RUNNING, QUIET):
+        _heuristics(found)
 
 
 def _header(found: JobEvents) -> None:
@@ -356,6 +361,39 @@ def _life_times(found: JobEvents) -> None:
         else:
             column.info(f"No {name} have succeeded{' yet' if found.is_running else ''}.", icon=":material/timer:")
     st.caption("Attempts that succeeded; what runs, failed or was killed is left out.")
+
+
+def _heuristics(found: JobEvents) -> None:
+    """What Dr. Elephant's heuristics say of a job that has ended."""
+    st.subheader("Heuristics")
+    judgement = judge(event_log(), found)
+    chosen = st.segmented_control(
+        "Computed", [CORRECTED, ORIGINAL], default=CORRECTED, required=True, key="heuristics", bind="query-params"
+    )
+    findings = judgement.dr_elephant if chosen == ORIGINAL else judgement.corrected
+    for gap in judgement.gaps:
+        st.caption(f"Note: {md(gap, 300)}")
+    if any(finding.note.startswith("not known") for finding in findings):
+        st.caption(
+            "What is not known needs the counters of attempts and the job's configuration: they are kept from when "
+            f"{md('sources.job_history.counters')} is set; {md('clustercep ingest')} reads those of earlier jobs for "
+            f"{md('clustercep report job')}."
+        )
+    if not findings:
+        return
+    st.dataframe(
+        pd.DataFrame(rows(findings)),
+        hide_index=True,
+        height="content",
+        column_config={
+            "Heuristic": st.column_config.TextColumn(pinned=True),
+            "Score": st.column_config.NumberColumn(help="Severity times tasks; 0 for none and low."),
+        },
+        key="job-heuristics",
+    )
+    for heuristic, severity, advice in advised(findings):
+        st.markdown(f"**{md(heuristic)}** ({md(severity)}): {md(advice, 1_000)}")
+    st.caption(md(NO_SPARK))
 
 
 def _compared(found: JobEvents) -> list[str]:

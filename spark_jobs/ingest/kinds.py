@@ -11,15 +11,18 @@ from collectors.file_kinds import HADOOP1, JHIST, RUMEN
 from collectors.ganglia.load_balance import LoadOptions
 from collectors.ganglia.rrd import DEFAULT_METRICS, SUMMARY_FOLDER
 from collectors.hadoop_ids import CONTAINER
+from collectors.history.job_conf import job_of_name
 from collectors.logs.container_log import ROTATED
 from collectors.logs.daemon_log import NAME_PATTERN
 
 CONTAINER_LOG, DAEMON_LOG, RRD = "container log", "daemon log", "Ganglia RRD"
+JOB_CONF = "job configuration"
 
 SOURCES: Mapping[str, str] = {
     JHIST: "job_history",
     HADOOP1: "job_history",
     RUMEN: "rumen_trace",
+    JOB_CONF: "job_history",
     CONTAINER_LOG: "container_log",
     DAEMON_LOG: "daemon_log",
     RRD: "ganglia_rrd",
@@ -65,6 +68,8 @@ def kind_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | None:
     name = plain_name(parts[-1])
     if name.endswith(".jhist"):
         return JHIST
+    if job_of_name(name) is not None:
+        return JOB_CONF
     if name.endswith(".rrd"):
         return RRD
     if CONTAINER_FILE.fullmatch(name) or (len(parts) > 1 and IN_CONTAINER.fullmatch(parts[-2])):
@@ -79,8 +84,10 @@ def skipped_by_name(parts: tuple[str, ...], options: IngestOptions) -> str | Non
     name = plain_name(parts[-1])
     if name.startswith((".", "_")):
         return "hidden: its name begins with a dot or an underscore"
-    if name.endswith(("_conf.xml", ".crc")):
-        return "a job's configuration" if name.endswith(".xml") else "a check sum"
+    if name.endswith(".crc"):
+        return "a check sum"
+    if name.endswith("_conf.xml") and job_of_name(name) is None:
+        return "a configuration whose name tells no job"
     kind = kind_by_name(parts, options)
     if kind == RRD:
         return _skipped_rrd(parts, name, options)

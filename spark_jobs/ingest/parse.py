@@ -21,6 +21,7 @@ from collectors.file_kinds import HADOOP1, JHIST, RUMEN, kind_by_content
 from collectors.ganglia.rrd import GangliaRrdCollector, GangliaRrdOptions
 from collectors.history.hadoop1_history import Hadoop1Parser
 from collectors.history.jhist import JhistParser
+from collectors.history.job_conf import job_of_name, read_settings, settings_event
 from collectors.history.rumen_trace import RumenParser
 from collectors.lifecycle import EventRows, JobFacts
 from collectors.logs.container_log import ContainerLogCollector, ContainerLogOptions
@@ -31,6 +32,7 @@ from engine.events import EventBatch
 from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,
     DAEMON_LOG,
+    JOB_CONF,
     RRD,
     SOURCES,
     IngestOptions,
@@ -176,7 +178,8 @@ def _guarded(files: Sequence[ReadFile], kind: str, read: Callable[[], Iterator[p
 
 def _jhist(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
     problems = ProblemLog(SOURCES[JHIST])
-    parser = JhistParser(file.place.removesuffix(".gz"), problems, options.rank(JHIST))
+    place = file.place.removesuffix(".gz")
+    parser = JhistParser(place, problems, options.rank(JHIST), keeps_counters=True)
     parser.feed(file.data)
     parser.close()
     yield from _histories(file, JHIST, [] if parser.refused else [parser], problems)
@@ -184,7 +187,7 @@ def _jhist(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
 
 def _hadoop1(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
     problems = ProblemLog(SOURCES[HADOOP1])
-    parser = Hadoop1Parser(file.place, problems, options.rank(HADOOP1))
+    parser = Hadoop1Parser(file.place, problems, options.rank(HADOOP1), keeps_counters=True)
     parser.feed(file.data)
     parser.close()
     yield from _histories(file, HADOOP1, parser.jobs, problems)
@@ -195,6 +198,19 @@ def _rumen(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
     parser = RumenParser(file.place, problems, options.rank(RUMEN))
     parser.parse(file.data)
     yield from _histories(file, RUMEN, parser.jobs, problems)
+
+
+def _job_conf(file: ReadFile, options: IngestOptions) -> Iterator[pa.Table]:
+    problems, job_id = ProblemLog(SOURCES[JOB_CONF]), job_of_name(file.name)
+    settings = None if job_id is None else read_settings(file.data, file.place, problems)
+    n_events = 0
+    if job_id is not None and settings is not None:
+        rows = settings_event(job_id, settings, options.rank(JOB_CONF), file.place)
+        n_events = len(rows)
+        yield event_rows(rows.take_batch(), SOURCES[JOB_CONF])
+    skipped = "unreadable" if settings is None else None
+    notes = [file_row(file.place, JOB_CONF, len(file.data), n_events, skipped)]
+    yield note_rows([*notes, *problem_rows(problems.drain())])
 
 
 def _histories(file: ReadFile, kind: str, told: Sequence[_History], problems: ProblemLog) -> Iterator[pa.Table]:
@@ -238,6 +254,7 @@ _READERS: Mapping[str, Callable[[ReadFile, IngestOptions], Iterator[pa.Table]]] 
     HADOOP1: _hadoop1,
     RUMEN: _rumen,
     RRD: _rrd,
+    JOB_CONF: _job_conf,
 }
 
 

@@ -19,6 +19,7 @@ TYPES = {
     "JobStart", "JobEnd", "MapStart", "MapEnd", "ReducerStart", "ReducerEnd", "Mapper", "Reducer", "TaskSample",
     "DataPull", "DataIO", "AppWaiting", "Metric", "LoadStd", "Balance", "Imbalance",
     "NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry",
+    "AttemptCounters", "JobCounters", "JobSettings",
 }  # fmt: skip
 
 
@@ -54,6 +55,7 @@ def test_table_and_emitted_columns_agree(tmp_path: Path) -> None:
     for event_type, attributes in seen.items():
         assert attributes <= set(declared[event_type]), event_type
     not_here = {"NodeLost", "NodeUnhealthy", "ContainerKilled", "PipelineLost", "ConnectRetry"}
+    not_here |= {"AttemptCounters", "JobCounters", "JobSettings"}  # read in bulk alone
     assert set(seen) >= TYPES - not_here - {"Imbalance"}
     for event_type, attributes in seen.items():
         lacking = set(declared[event_type]) - attributes

@@ -59,3 +59,35 @@ def test_mistakes_start_nothing(started: list[tuple[str, Sequence[str]]], option
 
 def test_names_of_reports() -> None:
     assert [name.value for name in ReportName] == list(REPORTS)
+
+
+def test_one_job(started: list[tuple[str, Sequence[str]]]) -> None:
+    result = CliRunner().invoke(cli, ["report", "job", "job_1_1", "--store", "hdfs:///e", "--json", "--dr-elephant"])
+    assert result.exit_code == 0, result.output
+    assert started == [("heuristics", ["--store=hdfs:///e", "--format=json", "--dr-elephant", "--", "job_1_1"])]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["job"], "expected one"),
+        (["job", "a", "b"], "expected one"),
+        (["job", "job_1_1", "--top", "3"], "--top"),
+        (["job", "job_1_1", "--from", "2 h"], "--from"),
+        (["stragglers", "--dr-elephant"], "report job JOB"),
+        (["nonsense"], "nonsense"),
+        (["jobs", "job_1_1"], "job_1_1"),
+        (["jobs", "--out", "x"], "--out"),
+    ],
+)
+def test_mistakes_about_one_job(started: list[tuple[str, Sequence[str]]], arguments: list[str], told: str) -> None:
+    result = CliRunner().invoke(cli, ["report", *arguments])
+    assert result.exit_code == 2
+    assert told in result.output
+    assert started == []
+
+
+def test_jobs_of_a_span(started: list[tuple[str, Sequence[str]]]) -> None:
+    result = CliRunner().invoke(cli, ["report", "jobs", "--from", "2 h", "--top", "3"])
+    assert result.exit_code == 0, result.output
+    assert started == [("heuristics", ["--from=2 h", "--top=3", "--format=table", "--", "jobs"])]

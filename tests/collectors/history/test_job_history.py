@@ -231,3 +231,38 @@ def test_thousands_of_other_files_are_looked_into_little_by_little(tmp_path: Pat
         history.poll(now_ms)
         opened.append(len(history._left_out._looked_at) - before)
     assert opened == [MAX_PER_POLL, 5, 0]
+
+
+def test_counters_and_configuration_when_asked(tmp_path: Path) -> None:
+    (tmp_path / f"{JOB}-x.jhist").write_bytes(h.whole_history())
+    conf = "<property><name>mapreduce.map.memory.mb</name><value>512</value></property>"
+    (tmp_path / f"{JOB}_conf.xml").write_text(f"<configuration>{conf}</configuration>")
+    kept = JobHistoryCollector(JobHistoryOptions((tmp_path,), counters=True)).poll(NOW).finished[0].events
+    plain = JobHistoryCollector(JobHistoryOptions((tmp_path,))).poll(NOW).finished[0].events
+    rows, own = list(kept.rows()), list(plain.rows())
+    settings = [row for row in rows if row["type"] == "JobSettings"]
+    end_ms = next(row["t_lo_ms"] for row in own if row["type"] == "JobEnd")
+    assert [(row["settings"], row["t_lo_ms"]) for row in settings] == [('{"mapreduce.map.memory.mb":"512"}', end_ms)]
+    assert {row["t_hi_ms"] for row in rows if row["type"] in BESIDE_ORDER} == {end_ms}  # earlier they would be late
+    others = {row["event_id"]: row["source_seq"] for row in rows if row["type"] not in BESIDE_ORDER}
+    assert others == {row["event_id"]: row["source_seq"] for row in own}
+
+
+BESIDE_ORDER = {"AttemptCounters", "JobCounters", "JobSettings"}
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "xml"])
+def test_a_hostile_configuration_holds_nothing_up(tmp_path: Path, kind: str) -> None:
+    (tmp_path / f"{JOB}-x.jhist").write_bytes(h.whole_history())
+    conf = tmp_path / f"{JOB}_conf.xml"
+    if kind == "link":
+        conf.symlink_to("/etc/passwd")
+    elif kind == "pipe":
+        os.mkfifo(conf)
+    elif kind == "folder":
+        conf.mkdir()
+    else:
+        conf.write_bytes(b"<!DOCTYPE x [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><configuration>&e;</configuration>")
+    polled = JobHistoryCollector(JobHistoryOptions((tmp_path,), counters=True)).poll(NOW)
+    assert len(polled.finished) == 1
+    assert "JobSettings" not in {row["type"] for row in polled.finished[0].events.rows()}

@@ -20,7 +20,7 @@ from tests.dashboard.job_fixtures import (
     job_rows,
     of_attempt,
 )
-from tests.dashboard.query_fixtures import Installation, installation, rerun, texts, view
+from tests.dashboard.query_fixtures import HOSTILE, Installation, installation, rerun, texts, view
 
 __all__ = ["installation"]  # a fixture
 
@@ -45,6 +45,7 @@ def test_a_finished_job(installation: Installation) -> None:
         "Attempts begun and finished",
         "Queued data",
         "Life times",
+        "Heuristics",
     ]
     assert len(charts(page)) == 6
     attempts = page.dataframe[0].value
@@ -176,3 +177,45 @@ def test_jobs_are_compared(installation: Installation) -> None:
     rerun(page)
     assert charts(page)[-1]["layer"][0]["encoding"]["color"]["scale"]["domain"] == [DONE]
     assert view("job", id=DONE, compare="job_9_9").title[0].value == "count"
+
+
+def with_counters() -> list[dict[str, Any]]:
+    """The finished job with counters and settings: its maps hold 4 GiB and use 256 MiB."""
+    group = "org.apache.hadoop.mapreduce.TaskCounter"
+    counters = {"PHYSICAL_MEMORY_BYTES": 256 << 20, "GC_TIME_MILLIS": 1, "CPU_MILLISECONDS": 1_000}
+    told = json.dumps({group: counters, HOSTILE: {"x": 1}})
+    settings = json.dumps({"mapreduce.map.memory.mb": "5120", "mapreduce.reduce.memory.mb": "1024"})
+    of_maps = [of_attempt(7_000, "AttemptCounters", DONE, "m", task, counters=told) for task in range(4)]
+    return [*job_rows(), *of_maps, at(51_000, "JobSettings", DONE, settings=settings)]
+
+
+def test_heuristics_of_a_finished_job(installation: Installation) -> None:
+    """Severity, value, limit, tasks and advice."""
+    installation.log(batch(with_counters()))
+    page = view("job", id=DONE)
+    found = page.dataframe[-1].value.set_index("Heuristic")
+    memory = found.loc["mapper-memory"]
+    assert memory["Severity"] == "● critical"
+    assert memory["Score"] == 16  # critical, four tasks
+    assert memory["Measured"] == "greatest peak by container 0.05; container 5.0 GiB"
+    assert memory["Limit passed"] == "≤ 0.3; ≥ 5.0 GiB"
+    assert memory["Tasks"].startswith(f"task_{DONE[4:]}_m_000000, ")
+    assert found.loc["reducer-memory"]["Severity"] == "? not known"
+    assert found.index[0] == "mapper-memory"
+    assert found.loc["mapper-time"]["Limit passed"] == ""  # one of two limits, which alone says nothing
+    said = texts(page).replace("\\", "")
+    assert "mapreduce.map.memory.mb to about 512" in said
+    assert "counters of 1 of 1 reduces are not known" in said
+
+
+def test_heuristics_of_a_job_without_counters_are_not_known(installation: Installation) -> None:
+    installation.log(batch(job_rows()))
+    page = view("job", id=DONE)
+    found = page.dataframe[-1].value.set_index("Heuristic")["Severity"]
+    assert found["mapper-gc"] == "? not known"
+    assert found["mapper-time"] == "✓ none"  # times are known
+    assert "sources.job_history.counters" in texts(page).replace("\\", "")
+    failed = view("job", id=HOSTILE_JOB)
+    assert failed.dataframe[-1].value["Heuristic"].tolist() == ["exception"]
+    running = view("job", id=RUNNING_JOB)
+    assert "Heuristics" not in [found.value for found in running.subheader]

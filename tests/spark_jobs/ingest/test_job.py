@@ -39,6 +39,9 @@ COMPARED = ("event_id", "type", "t_lo_ms", "t_hi_ms", "source_seq", "clock_id", 
             "attempt_id", "status", "period_ms", "size_bytes", "bytes", "source_host", "input_bytes")  # fmt: skip
 
 
+IN_BULK_ALONE = frozenset({"AttemptCounters", "JobCounters", "JobSettings"})
+
+
 def live_events(recording: Path) -> dict[str, dict[str, Any]]:
     """By id what the live collectors give, poll by poll; of several sources' the first one's."""
     manifest = yaml.safe_load((recording / "manifest.yaml").read_text(encoding="utf-8"))
@@ -70,11 +73,12 @@ def test_parity_with_live_collectors(spark: SparkSession, tmp_path: Path) -> Non
     store = EventStore.create(spark, str(tmp_path / "store"))
     report = ingest(spark, store, [str(recording)], IngestOptions())
     expected = live_events(recording)
-    stored = {row["event_id"]: row.asDict() for row in store.read(columns=COMPARED).collect()}
+    rows = [row.asDict() for row in store.read(columns=COMPARED).collect()]
+    stored = {row["event_id"]: row for row in rows if row["type"] not in IN_BULK_ALONE}
     assert stored.keys() == expected.keys()
     for event_id, row in expected.items():
         assert {name: stored[event_id][name] for name in COMPARED} == {name: row.get(name) for name in COMPARED}
-    assert (report.exit_code, report.n_new, report.n_unreadable) == (0, len(expected), 0)
+    assert (report.exit_code, report.n_new, report.n_unreadable) == (0, len(rows), 0)
     assert {count.name: count.n for count in report.read}["job history (.jhist)"] == 13
     assert report.problems == ()
 

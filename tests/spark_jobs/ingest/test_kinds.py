@@ -18,6 +18,7 @@ from spark_jobs.ingest.files import parts_below, shown
 from spark_jobs.ingest.kinds import (
     CONTAINER_LOG,
     DAEMON_LOG,
+    JOB_CONF,
     RRD,
     IngestOptions,
     kind_by_name,
@@ -44,7 +45,9 @@ def notes(tables: list[pa.Table], part: str) -> list[dict[str, Any]]:
     [
         ("done/job_1_1-x.jhist", JHIST, None),
         ("done/job_1_1-x.jhist.gz", JHIST, None),
-        ("done/job_1_1_conf.xml", None, "a job's configuration"),
+        ("done/job_1_1_conf.xml", JOB_CONF, None),
+        ("done/jt_1_job_201001020304_0007_conf.xml.gz", JOB_CONF, None),
+        ("done/x_conf.xml", None, "a configuration whose name tells no job"),
         ("done/.job_1_1-x.jhist.crc", None, "hidden: its name begins with a dot or an underscore"),
         ("rrds/c/h/cpu_user.rrd", RRD, None),
         ("rrds/c/h/boottime.rrd", RRD, "a metric that sources.ganglia_rrd.metrics does not name"),

@@ -1,0 +1,72 @@
+"""All heuristics of a job, in both modes, and what of the job they could not be asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.heuristics import corrected, dr_elephant
+from app.heuristics.figures import FAILED, SUCCEEDED, JobFigures
+from app.heuristics.severity import Finding, Severity
+from collectors.hadoop_ids import TaskKind
+
+NO_SPARK = "Spark applications are not judged: their event logs are not read yet."
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the heuristics say of one job."""
+
+    job: JobFigures
+    dr_elephant: tuple[Finding, ...]
+    """As Dr. Elephant computes them; a heuristic that does not apply is not among them."""
+    corrected: tuple[Finding, ...]
+    gaps: tuple[str, ...]
+    """What is missing, in words."""
+
+    @property
+    def severity(self) -> Severity | None:
+        """The worst of the corrected findings; None where none is known."""
+        known = [finding.severity for finding in self.corrected if finding.severity is not None]
+        return max(known) if known else None
+
+    def to_json(self) -> dict[str, Any]:
+        """As `clustercep report job` prints it."""
+        job = self.job
+        names = ("job_id", "job_name", "user", "queue", "status", "start_ms", "end_ms", "n_maps", "n_reduces")
+        return {
+            **{name: getattr(job, name) for name in names},
+            "severity": None if self.severity is None else self.severity.name,
+            "corrected": [finding.to_json() for finding in self.corrected],
+            "dr_elephant": [finding.to_json() for finding in self.dr_elephant],
+            "gaps": list(self.gaps),
+        }
+
+
+def judged(job: JobFigures) -> Judgement:
+    """A job by all heuristics."""
+    return Judgement(job, tuple(dr_elephant.judge(job)), tuple(corrected.judge(job)), tuple(_gaps(job)))
+
+
+def _gaps(job: JobFigures) -> list[str]:
+    gaps = list(job.problems)
+    if job.status is None:
+        gaps.append("its end is not known: heuristics judge jobs that have ended")
+    elif job.status not in (SUCCEEDED, FAILED):
+        gaps.append(f"it ended as {job.status}: heuristics judge jobs that succeeded or failed")
+    kinds: tuple[tuple[TaskKind, str], ...] = (("MAP", "maps"), ("REDUCE", "reduces"))
+    for kind, name in kinds:
+        tasks, planned = job.tasks(kind), job.n_planned(kind)
+        if planned is not None and len(tasks) < planned:
+            gaps.append(f"only {len(tasks):,} of its {planned:,} {name} are known")
+        n_without = sum(task.counters is None for task in tasks)
+        if n_without:
+            gaps.append(
+                f"the counters of {n_without:,} of {len(tasks):,} {name} are not known: ingest its history again"
+            )
+    if job.settings is None:
+        gaps.append("its configuration is not known: ingest its _conf.xml")
+    return gaps
+
+
+__all__ = ["NO_SPARK", "Judgement", "judged"]

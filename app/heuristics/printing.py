@@ -1,0 +1,110 @@
+"""A judged job in the terminal. Names from the cluster are never read as markup."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app.console import inert
+from app.durations import format_duration
+from app.heuristics.judging import NO_SPARK, Judgement
+from app.heuristics.severity import Finding, Measure, Severity, finite
+from app.heuristics.waste import Waste
+
+STYLES = {
+    Severity.NONE: "dim", Severity.LOW: "", Severity.MODERATE: "yellow", Severity.SEVERE: "red",
+    Severity.CRITICAL: "bold red",
+}  # fmt: skip
+MAX_NOTE_CHARS = 1_000
+
+
+def print_judgement(console: Console, judgement: Judgement, waste: Waste, *, compatible: bool) -> None:
+    """The findings of a job, the worst first; `compatible`: those of Dr. Elephant in place of the corrected ones."""
+    job = judgement.job
+    facts = (("name", job.job_name), ("user", job.user), ("queue", job.queue), ("status", job.status))
+    told = ", ".join(f"{name} {_line('unknown' if value is None else value, 80)}" for name, value in facts)
+    console.print(_text(f"{job.job_id}: {told}"))
+    if waste.held_gib_h is not None:
+        wasted = "an unknown part" if waste.wasted_gib_h is None else f"{waste.wasted_gib_h:,.2f} GiB h"
+        console.print(_text(f"Held {waste.held_gib_h:,.2f} GiB h of memory; not used: {wasted}."))
+    findings = judgement.dr_elephant if compatible else judgement.corrected
+    title = "as Dr. Elephant computes it" if compatible else "heuristics"
+    if findings:
+        console.print(_table(title, sorted(findings, key=_standing)))
+    for finding in sorted(findings, key=_standing):
+        if finding.advice and finding.severity:
+            console.print(_text(f"{finding.heuristic}: {finding.advice}"))
+    for gap in judgement.gaps:
+        console.print(_text(f"Note: {_line(gap, 300)}"))
+    console.print(_text(NO_SPARK), style="dim")
+
+
+def measure_text(measure: Measure) -> str:
+    """A measure with the limit that it passed."""
+    value = value_text(measure.value, measure.unit)
+    if measure.passed is None:
+        first = value_text(measure.limits.low, measure.unit)
+        return f"{measure.name} {value} (low {'up to' if measure.limits.falling else 'from'} {first})"
+    side = "at most" if measure.limits.falling else "at least"
+    return f"{measure.name} {value} ({side} {value_text(measure.passed, measure.unit)})"
+
+
+def value_text(value: float, unit: str) -> str:
+    """A value with its unit."""
+    shown = finite(value)
+    if isinstance(shown, str):
+        return shown
+    if unit == "ms":
+        return format_duration(round(shown))
+    if unit.startswith("bytes"):
+        return _size(shown) + unit.removeprefix("bytes")
+    return f"{shown:,.0f}" if unit == "tasks" else f"{shown:,.4g}"
+
+
+def severity_text(finding: Finding) -> str:
+    """In lower case; "not known" where it is not."""
+    return "not known" if finding.severity is None else finding.severity.name.lower()
+
+
+def _table(title: str, findings: list[Finding]) -> Table:
+    table = Table("heuristic", "severity", "score", "measured", "tasks", title=title, title_justify="left")
+    for column in table.columns:
+        column.overflow = "fold"
+    for finding in findings:
+        told = [measure_text(measure) for measure in finding.measures]
+        if finding.note:
+            told.append(finding.note[:MAX_NOTE_CHARS])
+        style = "" if finding.severity is None else STYLES[finding.severity]
+        more = f" (of {finding.n_tasks:,})" if finding.tasks and finding.n_tasks else ""
+        table.add_row(
+            finding.heuristic, Text(severity_text(finding), style), f"{finding.score:,}", _text("\n".join(told)),
+            _text("\n".join(_line(task, 80) for task in finding.tasks[:3]) + more),
+        )  # fmt: skip
+    return table
+
+
+def _standing(finding: Finding) -> int:
+    """The worst first, then what is not known, then the rest."""
+    if finding.severity is None:
+        return -1
+    return 0 if finding.severity == Severity.NONE else -1 - int(finding.severity)
+
+
+def _size(n_bytes: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(n_bytes) < 1024:
+            return f"{n_bytes:,.0f} {unit}" if unit == "B" else f"{n_bytes:,.1f} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:,.1f} TiB"
+
+
+def _line(text: object, most: int) -> str:
+    return inert(text).replace("\n", " ")[:most]
+
+
+def _text(text: str) -> Text:
+    return Text(inert(text))
+
+
+__all__ = ["measure_text", "print_judgement", "severity_text", "value_text"]

@@ -1,0 +1,1 @@
+"""Jobs of the event store judged by the heuristics of app.heuristics."""
