@@ -206,7 +206,7 @@ class TrendIntake:
     def _batch(
         self, events: Candidates, rows: Int64Array, partition: Int64Array, states: Int64Array
     ) -> tuple[ta.Batch, np.ndarray]:
-        if len(self.keys) > 1:
+        if not all(self._whole) or len(self.keys) > 1:  # keyed events, then broadcast ones: out of order by themselves
             by_partition = np.lexsort((rows, partition))
             rows, partition, states = rows[by_partition], partition[by_partition], states[by_partition]
         ranks = np.full((int(self._tables.template.sizes[ta.N_INDEXES]), len(rows)), -1)

@@ -97,3 +97,13 @@ def test_pairs_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(evaluated(query, stream, SCHEMA)) == whole
     assert sum(sizes) > 90_000
     assert max(sizes) <= 1_301
+
+
+def test_broadcast_events_of_a_single_partition_come_in_order() -> None:
+    """The only partition has a keyed event after the broadcast one, in the same batch."""
+    rows = [
+        {"event_id": f"e{n}", "type": kind, "t_lo_ms": t, "t_hi_ms": t, "source_rank": 0, "source_seq": n, "x": x}
+        for n, (kind, t, x) in enumerate([("A", 0, 1), ("B", 0, 0), ("A", 1, 1)])
+    ]
+    query = compile_query("PATTERN SEQ(A+, B) WHERE [A.x] WITHIN 1 SLIDE 1 TIES SOURCE RETURN COUNT(*)", SCHEMA)
+    assert shown(evaluated(query, EventBatch.from_rows(rows, SCHEMA), SCHEMA)) == [((-1, 0), (), {"count": 1})]
