@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.errors import DamageError, NotFoundError, OwnershipError, StoreError
-from app.store import alert_pages, owner
+from app.store import alert_pages, believed, owner
 from app.store.alert_pages import EVERY_ALERT, MAX_ROWS, AlertFilter, AlertPage, Cursor
 from app.store.damage import damage_of, damaged
 from app.store.models import (
@@ -283,6 +283,13 @@ class Store:
         with self._reading() as session:
             following = session.scalars(next_pending(receiver)).first()
             return None if following is None else following.next_attempt_ms
+
+    def still_firing(
+        self, receiver: str, fingerprint: Callable[[Mapping[str, str]], str], behind: str, at_most: int
+    ) -> tuple[list[AlertRow], str | None]:
+        """See app.store.believed."""
+        with self._reading() as session:
+            return believed.still_firing(session, receiver, fingerprint, behind, at_most)
 
     def next_flush_ms(self) -> int | None:
         """When a group of alerts is looked at next; None: there is none."""

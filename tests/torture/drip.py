@@ -17,8 +17,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, http_post
+from app.alerting.delivery import DeliveryError, Endpoint, endpoint_of, send
 from app.alerting.notifier import Notifier
+from app.alerting.receivers.service import Message
 from app.clock import SystemClock
 from app.process.web import Limits
 from app.settings import Receiver
@@ -126,13 +127,13 @@ def poll(tally: Tally, name: str, behaviour: Behaviour) -> None:
 def receivers(tally: Tally, name: str, behaviour: Behaviour, folder: Path) -> None:
     """Messages for such a receiver and for one that is well: the latter has them at once."""
 
-    def post(endpoint: Endpoint, body: bytes, idempotency_key: str) -> None:
+    def post(endpoint: Endpoint, message: Message, idempotency_key: str) -> None:
         if endpoint.name == "good":
-            http_post(endpoint, body, idempotency_key)
+            send(endpoint, message, idempotency_key)
             return
         with tally.timed("webhook", name, LIMIT_S):
             try:
-                http_post(endpoint, body, idempotency_key)
+                send(endpoint, message, idempotency_key)
             except DeliveryError as error:
                 failed.append(error)
         if failed:

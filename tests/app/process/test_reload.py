@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from app.alerting.delivery import Endpoint
 from app.alerting.notifier import Notifier
+from app.alerting.receivers.service import Message
 from app.clock import SetClock
 from app.commands.check import check_all
 from app.config import load_settings
@@ -317,7 +318,7 @@ class Outbox:
         self.cluster = cluster
         self.sent: list[tuple[str, str]] = []
 
-        def post(endpoint: Endpoint, _body: bytes, key: str) -> None:
+        def post(endpoint: Endpoint, _message: Message, key: str) -> None:
             self.sent.append((endpoint.url, key))
 
         cluster.notifier._post = post
@@ -363,7 +364,7 @@ def test_the_attempt_under_way_ends_before_the_successor_begins(cluster: Callabl
     outbox = Outbox(running)
     inside, release = threading.Event(), threading.Event()
 
-    def post(endpoint: Endpoint, _body: bytes, key: str) -> None:
+    def post(endpoint: Endpoint, _message: Message, key: str) -> None:
         if endpoint.url == "http://old/":
             inside.set()
             release.wait(30)
