@@ -20,7 +20,7 @@ from app.alerting.receivers.errors import MESSAGE, DeliveryError, PermanentDeliv
 from app.alerting.receivers.kinds import service_of
 from app.alerting.receivers.news import News
 from app.alerting.receivers.service import Message, Service, is_resending
-from app.alerting.receivers.templates import Template, TemplateError, template_of
+from app.alerting.receivers.templates import Escapes, Template, TemplateError, template_of
 from app.alerting.retries import back_off_ms, retry_after_ms
 from app.alerting.snapshots import snapshot_of
 from app.alerting.text import iso, plain
@@ -61,6 +61,11 @@ class Endpoint:
         return self.service.message(news, None)
 
 
+def escapes_of(service: Service) -> Escapes:
+    """What a service has done to values in templates."""
+    return Escapes(service.escape, getattr(service, "escape_parts", {}))
+
+
 def endpoint_of(name: str, receiver: Receiver, links: Links | str) -> Endpoint:
     """Read the receiver's secrets and template; raises ConfigError naming the key. `links`, or the dashboard's URL."""
     key = f"alerting.receivers.{name}"
@@ -69,7 +74,7 @@ def endpoint_of(name: str, receiver: Receiver, links: Links | str) -> Endpoint:
         name=name,
         service=service,
         timeout_s=receiver.timeout_ms / 1000,
-        template=None if receiver.template is None else template_of(receiver, key, service.escape),
+        template=None if receiver.template is None else template_of(receiver, key, escapes_of(service)),
         links=Links(links) if isinstance(links, str) else links,
         give_up_after_ms=receiver.give_up_after_ms,
         max_attempts=receiver.max_attempts,

@@ -6,14 +6,14 @@ import html
 import smtplib
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import structlog
 
@@ -68,6 +68,7 @@ class Email:
     hello: str
 
     escape = staticmethod(as_it_is)
+    escape_parts: ClassVar[Mapping[str, Callable[[str], str]]] = {"html": html.escape}
 
     def message(self, news: News, own: Any | None) -> Message:
         """The mail; a template gives subject, text or html."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.alerting.payload import read_template, templated_payload
@@ -28,23 +28,40 @@ class Template(Protocol):
 
 
 @dataclass(frozen=True)
+class Escapes:
+    """What is done to values in the parts of a message, so that they stay plain text there."""
+
+    everywhere: Callable[[str], str]
+    by_part: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    """By the name of a part at the top."""
+
+    def of(self, place: str) -> Callable[[str], str]:
+        """In the part that a place lies in."""
+        return self.by_part.get(place.replace("[", ".").split(".")[0], self.everywhere)
+
+
+@dataclass(frozen=True)
 class PlainTemplate:
     """JSON with `{name}` inside its strings."""
 
     content: Any
-    escape: Callable[[str], str]
+    escapes: Escapes
 
     def filled(self, news: News) -> Any:
         """Values enter as text of a string, so that they can change nothing else."""
-        fields = {
-            name: self.escape(plain(value)) if isinstance(value, str) else value
-            for name, value in news.fields().items()
-        }
-        return templated_payload(self.content, fields)
+        fields = news.fields()
+        filled = templated_payload(self.content, _escaped(fields, self.escapes.everywhere))
+        for part in self.escapes.by_part.keys() & (filled.keys() if isinstance(filled, dict) else ()):
+            filled[part] = templated_payload(self.content[part], _escaped(fields, self.escapes.of(part)))
+        return filled
 
 
-def template_of(receiver: Receiver, key: str, escape: Callable[[str], str]) -> Template:
-    """The template of a receiver; raises ConfigError naming the key."""
+def _escaped(fields: Mapping[str, object], escape: Callable[[str], str]) -> dict[str, object]:
+    return {name: escape(plain(value)) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def template_of(receiver: Receiver, key: str, escapes: Escapes) -> Template:
+    """The template of a receiver, in Jinja where its file's name ends with .j2; raises ConfigError naming the key."""
     assert receiver.template is not None, "asked of receivers that have one"
     content = read_template(receiver.template, f"{key}.template")
     if receiver.kind != "webhook" and not isinstance(content, dict):
@@ -53,7 +70,11 @@ def template_of(receiver: Receiver, key: str, escape: Callable[[str], str]) -> T
         raise ConfigError(str(receiver.template), (ConfigProblem(f"{key}.template", found, expected),))
     if receiver.kind == "email":
         _check_parts(content, receiver, key)
-    return PlainTemplate(content, escape)
+    if receiver.template.suffix == ".j2":
+        from app.alerting.receivers.jinja import jinja_template  # it is loaded where it is used
+
+        return jinja_template(content, receiver.template, f"{key}.template", escapes)
+    return PlainTemplate(content, escapes)
 
 
 def _check_parts(content: dict[str, Any], receiver: Receiver, key: str) -> None:
@@ -63,4 +84,4 @@ def _check_parts(content: dict[str, Any], receiver: Receiver, key: str) -> None:
         raise ConfigError(str(receiver.template), (problem,))
 
 
-__all__ = ["PlainTemplate", "Template", "TemplateError", "template_of"]
+__all__ = ["Escapes", "PlainTemplate", "Template", "TemplateError", "template_of"]
