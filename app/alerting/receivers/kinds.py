@@ -13,6 +13,7 @@ from app.alerting.receivers.service import Service
 from app.alerting.receivers.settings import Receiver
 from app.alerting.receivers.slack import slack_of
 from app.alerting.receivers.teams import teams_of
+from app.alerting.receivers.through_apprise import apprise_of
 from app.alerting.receivers.webhook import webhook_of
 
 Builder = Callable[[str, Any], Service]
@@ -26,6 +27,7 @@ BUILDERS: dict[str, Builder] = {
     "pagerduty": pagerduty_of,
     "opsgenie": opsgenie_of,
     "email": email_of,
+    "apprise": apprise_of,
 }
 
 

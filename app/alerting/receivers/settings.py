@@ -247,6 +247,18 @@ class EmailReceiver(Receiver):
         return self
 
 
+class AppriseReceiver(Receiver):
+    """One that the optional package apprise tells; `url` is an address of its form."""
+
+    kind: Literal["apprise"] = "apprise"
+    timeout_ms: DurationMs = Field(default=30_000, ge=1_000)
+    url: SecretStr | None = None
+    url_file: AnchoredPath | None = None
+
+    NEEDED = ("url",)
+    SECRETS = ("url",)
+
+
 KINDS: tuple[type[Receiver], ...] = (
     WebhookReceiver,
     AlertmanagerReceiver,
@@ -255,10 +267,11 @@ KINDS: tuple[type[Receiver], ...] = (
     PagerDutyReceiver,
     OpsgenieReceiver,
     EmailReceiver,
+    AppriseReceiver,
 )
 BY_KIND: dict[str, type[Receiver]] = {str(kind.model_fields["kind"].default): kind for kind in KINDS}
 
-SECRET_URLS = frozenset({"slack", "teams"})
+SECRET_URLS = frozenset({"slack", "teams", "apprise"})
 """Kinds whose address is nothing but a secret."""
 
 
@@ -275,7 +288,8 @@ AnyReceiver = Annotated[
     | Annotated[TeamsReceiver, Tag("teams")]
     | Annotated[PagerDutyReceiver, Tag("pagerduty")]
     | Annotated[OpsgenieReceiver, Tag("opsgenie")]
-    | Annotated[EmailReceiver, Tag("email")],
+    | Annotated[EmailReceiver, Tag("email")]
+    | Annotated[AppriseReceiver, Tag("apprise")],
     Discriminator(
         kind_of,
         custom_error_type="receiver_kind",
@@ -288,6 +302,7 @@ __all__ = [
     "SECRET_URLS",
     "AlertmanagerReceiver",
     "AnyReceiver",
+    "AppriseReceiver",
     "EmailReceiver",
     "HttpReceiver",
     "OpsgenieReceiver",

@@ -103,6 +103,7 @@ def news(*alerts: Snapshot, group: bool = False, n_left_out: int = 0, **parts: A
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
+    "apprise": {"kind": "apprise", "url": "gotify://127.0.0.1:9/token"},
     "webhook": {"url": "http://127.0.0.1:9/hook"},
     "alertmanager": {"kind": "alertmanager", "url": "http://127.0.0.1:9"},
     "slack": {"kind": "slack", "url": "http://127.0.0.1:9/T0/B0/XSECRETX", "channel": "#ops"},
