@@ -56,7 +56,7 @@ def test_a_service_that_hangs_has_its_time() -> None:
 
 
 def test_an_address_that_apprise_does_not_know_is_refused_for_good() -> None:
-    found = service("apprise", url="telegram://nonsense")
+    found = service("apprise", url="tgram://nonsense")
     with pytest.raises(PermanentDeliveryError, match="not shown"):
         found.send(found.message(news(hostile()), None), "key", 60.0)
 
