@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Engine, Select, and_, func, or_, select
+from sqlalchemy import Engine, Select, and_, case, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -300,6 +300,16 @@ class Store:
         """Groups of alerts that are told together, by receiver and key."""
         order = (AlertGroupRow.receiver, AlertGroupRow.key, AlertGroupRow.id)
         return self._all(select(AlertGroupRow).order_by(*order).limit(limit))
+
+    def group_figures(self) -> dict[str, tuple[int, int]]:
+        """By receiver: how many groups of alerts there are, and since when (ms) the oldest of them waits of which
+        nothing was told yet; 0: there is none."""
+        untold = func.min(case((AlertGroupRow.told_ms.is_(None), AlertGroupRow.created_ms)))
+        with self._reading() as session:
+            found = session.execute(
+                select(AlertGroupRow.receiver, func.count(), untold).group_by(AlertGroupRow.receiver)
+            ).all()
+        return {receiver: (n, oldest_ms or 0) for receiver, n, oldest_ms in found}
 
     def receivers_down(self) -> dict[str, int]:
         """Receivers that take no messages, and since when."""

@@ -503,3 +503,15 @@ def test_who_is_replaced_looks_at_no_further_groups(store: Store, monkeypatch: p
     telling = Telling(Routing.of(world.read(world.tree)), world.read(world.tree).receivers)
     leaving = Dispatcher(store, telling, world.clock, stopping=lambda: len(store.notifications()) > 0)
     assert (leaving.dispatch_due(), world.dispatcher.dispatch_due()) == (1, 1)
+
+
+def test_figures_of_groups_tell_since_when_the_oldest_waits(store: Store) -> None:
+    world = World(store)
+    assert store.group_figures() == {}
+    world.fire("t1")
+    began_ms = world.now_ms
+    world.clock.advance_to(world.now_ms + 1_000)
+    world.fire("t2", query="chatty")
+    assert store.group_figures() == {"ops": (2, began_ms)}
+    world.wait(WAIT_MS)
+    assert store.group_figures() == {"ops": (2, 0)}
